@@ -78,11 +78,21 @@ const CONDITIONS: &[(&str, Condition)] = &[
         |request| text(request, "/object/spec/persistentVolumeReclaimPolicy") == "Delete",
     ),
     (
-        r#""volume-warden.dev/undelete" in object.metadata.?annotations.orValue({})"#,
+        r#""volume-warden.dev/undelete" in object.metadata.?annotations.orValue({}) || (request.name != "" && object.spec.?storageClassName.orValue("none") != "" && object.spec.?volumeName.orValue("") == "" && !has(object.spec.selector) && !has(object.spec.dataSource) && !has(object.spec.dataSourceRef) && object.metadata.?annotations.orValue({})[?"volume-warden.dev/rebind"].orValue("") != "off")"#,
         |request| {
-            request
-                .pointer("/object/metadata/annotations/volume-warden.dev~1undelete")
-                .is_some()
+            let value = |path: &str| request.pointer(&format!("/object{path}"));
+            let annotation =
+                |key| value(&format!("/metadata/annotations/volume-warden.dev~1{key}"));
+            let unset = |field| value(&format!("/spec/{field}")).is_none();
+            let class = value("/spec/storageClassName").and_then(Value::as_str);
+            let open = !text(request, "/name").is_empty()
+                && class != Some("")
+                && text(request, "/object/spec/volumeName").is_empty()
+                && ["selector", "dataSource", "dataSourceRef"]
+                    .into_iter()
+                    .all(unset)
+                && annotation("rebind").and_then(Value::as_str) != Some("off");
+            annotation("undelete").is_some() || open
         },
     ),
     (

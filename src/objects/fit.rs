@@ -94,6 +94,11 @@ impl Offer {
 }
 
 impl Need {
+    /// The name of the claim's StorageClass; empty if it has none.
+    pub fn class(&self) -> &str {
+        &self.class
+    }
+
     /// The volume that the claim names or is bound to; empty if it names none.
     pub fn volume_name(&self) -> &str {
         self.spec.volume_name.as_deref().unwrap_or_default()

@@ -21,6 +21,7 @@ pub mod patch;
 pub mod pod;
 mod pod_wire;
 pub(crate) mod quantity;
+pub mod rebind;
 pub mod reuse;
 pub mod stateful_set;
 pub mod storage_class;

@@ -4,6 +4,7 @@ use super::{
     Kind, Tracked,
     expiry::EXPIRE_UNUSED,
     metadata,
+    rebind::REBIND,
     reuse::RELEASE_SCOPE,
     undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
 };
@@ -30,6 +31,8 @@ pub struct StorageClass {
     pub release_scope: Option<Box<str>>,
     /// The value of [`EXPIRE_UNUSED`].
     pub expire_unused: Option<Box<str>>,
+    /// The value of [`REBIND`].
+    pub rebind: Option<Box<str>>,
 }
 
 /// The fields of a StorageClass that are parsed.
@@ -56,11 +59,13 @@ impl Tracked for StorageClass {
             undelete_window_max: value(UNDELETE_WINDOW_MAX),
             release_scope: value(RELEASE_SCOPE),
             expire_unused: value(EXPIRE_UNUSED),
+            rebind: value(REBIND),
         };
         let has_any = class.controller_id.is_some()
             || class.undelete_window.is_some()
             || class.release_scope.is_some()
-            || class.expire_unused.is_some();
+            || class.expire_unused.is_some()
+            || class.rebind.is_some();
         has_any.then_some(class)
     }
 }
@@ -90,5 +95,7 @@ mod tests {
         assert_eq!(scoped.release_scope, Some("cluster".into()));
         let expiring = class(json!({EXPIRE_UNUSED: "30d"})).expect("kept");
         assert_eq!(expiring.expire_unused.as_deref(), Some("30d"));
+        let rebinding = class(json!({REBIND: "same-name"})).expect("kept");
+        assert_eq!(rebinding.rebind.as_deref(), Some("same-name"));
     }
 }

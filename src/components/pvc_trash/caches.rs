@@ -1,26 +1,23 @@
 //! The watches of volumes, claims and StorageClasses, and views for the rule.
 
 use super::{
+    restorers::Restorers,
     rule::{Decision, Left, View, decide},
     target::record_in_trash,
     usage::Usage,
 };
 use crate::{
-    cluster::{Change, Excluded, Feed, Feeds},
+    cluster::{Excluded, Feed, Feeds},
     go_duration,
-    hashing::HashMap,
     objects::{
-        Claim, Namespace, ObjectName, StorageClass, Volume,
+        Claim, Namespace, ObjectName, StorageClass, Volume, rebind,
         trash::TrashRecord,
         undelete_window::{NamespaceWindow, Window},
         volume::ClaimRef,
     },
 };
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use k8s_openapi::jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
 
 /// The watches that pvc-trash reads. No two of the feeds are ever locked at once.
 #[derive(Clone)]
@@ -39,10 +36,6 @@ pub struct Caches {
     excluded: Excluded,
     namespace: Option<Arc<str>>,
 }
-
-/// The Pending claims that request the data of a deleted claim, by the volume that they name.
-#[derive(Default)]
-struct Restorers(Mutex<HashMap<Box<str>, BTreeSet<ObjectName>>>);
 
 impl Caches {
     /// The caches of pvc-trash, which read these feeds. With `namespace`, only claims of that
@@ -150,6 +143,13 @@ impl Caches {
         longest.map(go_duration::parse)
     }
 
+    /// Returns whether new claims of this StorageClass get the volume of the deleted claim of their
+    /// name; none without the annotation.
+    pub fn rebinds(&self, class: &str) -> Option<Result<bool, String>> {
+        let class = self.classes.read().get(&ObjectName::new("", class))?;
+        class.rebind.as_deref().map(rebind::parse)
+    }
+
     fn requested_by(&self, namespace: &str) -> NamespaceWindow {
         let Some(namespaces) = &self.namespaces else {
             return NamespaceWindow::Unset;
@@ -158,6 +158,29 @@ impl Caches {
         found.map_or(NamespaceWindow::Unknown, |found| {
             NamespaceWindow::of(found.undelete_window.as_deref())
         })
+    }
+
+    /// Returns the volumes whose `claimRef` has this name, with any uid.
+    pub fn referring(&self, claim: &ObjectName) -> Vec<(ObjectName, Arc<Volume>)> {
+        let volumes = self.volumes.read();
+        let names = volumes.names_referring_to(claim);
+        names
+            .filter_map(|name| Some((name.clone(), volumes.get(name)?)))
+            .collect()
+    }
+
+    /// Returns whether a claim requests the volume that has another name than `except`.
+    pub fn is_requested(&self, volume: &ObjectName, except: &ObjectName) -> bool {
+        let claims = self.restorers.of(&volume.name, Some(&except.namespace));
+        claims.iter().any(|claim| claim != except)
+    }
+
+    /// Returns whether this installation handles claims of the namespace.
+    pub fn handles(&self, namespace: &str) -> bool {
+        self.namespace
+            .as_deref()
+            .is_none_or(|only| only == namespace)
+            && !self.excluded.contains(namespace)
     }
 
     /// Returns the volume in the trash that a claim of this namespace requests by the name of the
@@ -170,7 +193,9 @@ impl Caches {
         };
         let found = volumes.objects().filter_map(|(name, volume)| {
             let record = record_in_trash(volume)?;
-            fits(name, record).then_some((record.deleted_at, name, volume))
+            // Before its time is recorded, a deletion is the last one.
+            let deleted = record.deleted_at.unwrap_or(Timestamp::MAX);
+            fits(name, record).then_some((deleted, name, volume))
         });
         let last = found.max_by_key(|(deleted, name, _)| (*deleted, (*name).clone()));
         last.map(|(_, name, volume)| (name.clone(), volume.clone()))
@@ -180,51 +205,4 @@ impl Caches {
         let only = self.namespace.as_ref();
         only.is_none_or(|only| *only == claim.name.namespace)
     }
-}
-
-impl Restorers {
-    fn update(&self, change: &Change<'_, Claim>) {
-        let before = change.old.and_then(|claim| requested(claim));
-        let now = change.new.and_then(|claim| requested(claim));
-        if before == now {
-            return;
-        }
-        let mut index = self.lock();
-        if let Some(volume) = before
-            && let Some(claims) = index.get_mut(volume)
-        {
-            claims.remove(change.name);
-            if claims.is_empty() {
-                index.remove(volume);
-            }
-        }
-        if let Some(volume) = now {
-            index
-                .entry(volume.into())
-                .or_default()
-                .insert(change.name.clone());
-        }
-    }
-
-    /// Returns the claims that request the volume: those of one namespace, or of all.
-    fn of(&self, volume: &str, namespace: Option<&str>) -> Vec<ObjectName> {
-        let index = self.lock();
-        let claims = index.get(volume).into_iter().flatten();
-        let within = |claim: &&ObjectName| namespace.is_none_or(|only| *claim.namespace == *only);
-        claims.filter(within).cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeSet<ObjectName>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the volume whose data the claim requests, if it waits for it.
-pub fn requested(claim: &Claim) -> Option<&str> {
-    let asks = claim
-        .trash
-        .as_deref()
-        .is_some_and(|trash| trash.undelete.is_some());
-    let waits = claim.pending && !claim.deleting && !claim.volume_name.is_empty();
-    (asks && waits).then_some(&*claim.volume_name)
 }

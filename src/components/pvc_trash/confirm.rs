@@ -1,6 +1,6 @@
 //! The live reads without which pvc-trash neither purges nor restores a volume.
 
-use super::caches::requested;
+use super::restorers::requested;
 use crate::{
     cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
     objects::{
@@ -109,6 +109,22 @@ impl Live {
         let live = self.namespaces.get(&name, limit).await?;
         let uid = record.claim.namespace_uid.as_deref();
         Ok(uid.is_some() && live.as_ref().map(|live| &*live.uid) == uid)
+    }
+
+    /// Returns the uid of the namespace, and the time by the clock of the API server.
+    ///
+    /// # Errors
+    /// When one of them could not be read within `limit`.
+    pub async fn namespace_and_time(
+        &self,
+        namespace: &str,
+        limit: Duration,
+    ) -> kube::Result<(Option<Box<str>>, Timestamp)> {
+        let name = ObjectName::new("", namespace);
+        let namespace = self.namespaces.get(&name, limit);
+        let time = server_time(&self.client, limit);
+        let (namespace, now) = futures::try_join!(namespace, time)?;
+        Ok((namespace.map(|found| found.uid.clone()), now))
     }
 
     /// Returns the same as [`Self::same_namespace`], for the reconciler.

@@ -25,8 +25,11 @@ mod notices;
 mod options;
 mod patch;
 mod purge;
+mod rebind;
+mod rebinding;
 mod reconcile;
 mod reports;
+mod restorers;
 mod rule;
 mod target;
 #[cfg(test)]

@@ -83,20 +83,15 @@ pub fn too_late(claim: &ObjectName, exists: bool) -> Announcement {
     not_restored(claim, why)
 }
 
-/// The Event for a StorageClass whose undelete window cannot be read.
-pub fn unreadable_window(class: &str, error: &str) -> Announcement {
+/// The Event for a StorageClass with an annotation that cannot be read.
+pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcement {
+    let effect = match annotation {
+        UNDELETE_WINDOW => "the data of its new claims is deleted with them",
+        UNDELETE_WINDOW_MAX => "no namespace lengthens its undelete window",
+        _ => "a claim that is created again gets a new volume",
+    };
     let note = format!(
-        "the annotation {UNDELETE_WINDOW} of StorageClass {class} cannot be read, so the data of \
-         its new claims is deleted with them: {error}"
-    );
-    Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
-}
-
-/// The Event for a StorageClass whose longest undelete window cannot be read.
-pub fn unreadable_maximum(class: &str, error: &str) -> Announcement {
-    let note = format!(
-        "the annotation {UNDELETE_WINDOW_MAX} of StorageClass {class} cannot be read, so no \
-         namespace lengthens its undelete window: {error}"
+        "the annotation {annotation} of StorageClass {class} cannot be read, so {effect}: {error}"
     );
     Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
 }

@@ -40,9 +40,9 @@ pub struct PvcTrashReconciler {
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.
     pub events: Arc<EventDeduplicator<ObjectName, Left>>,
-    /// The errors that Events have already reported, by StorageClass, and whether they concern the
-    /// longest window.
-    pub classes: Arc<EventDeduplicator<ObjectName, (bool, String)>>,
+    /// The errors that Events have already reported, by StorageClass, each with the annotation that
+    /// cannot be read.
+    pub classes: Arc<EventDeduplicator<ObjectName, (&'static str, String)>>,
 }
 
 impl PvcTrashReconciler {

@@ -3,12 +3,16 @@
 use super::{notices, reconcile::PvcTrashReconciler, rule::Left, target::regarding};
 use crate::{
     cluster::Regarding,
-    objects::{Kind, ObjectName, Volume},
+    objects::{
+        Kind, ObjectName, Volume,
+        rebind::REBIND,
+        undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
+    },
 };
 use std::collections::{BTreeSet, HashSet};
 
 impl PvcTrashReconciler {
-    /// Publishes an Event if an undelete window of the StorageClass cannot be read, once.
+    /// Publishes an Event if an annotation of the StorageClass cannot be read, once.
     pub(super) fn report_class(&self, name: &str) {
         let key = ObjectName::new("", name);
         let Some(class) = self.caches.classes.read().get(&key) else {
@@ -16,22 +20,21 @@ impl PvcTrashReconciler {
         };
         let window = self.caches.window(name).and_then(Result::err);
         let longest = self.caches.longest(name).and_then(Result::err);
+        let rebinds = self.caches.rebinds(name).and_then(Result::err);
         let errors = [
-            window.map(|error| (false, error)),
-            longest.map(|error| (true, error)),
+            window.map(|error| (UNDELETE_WINDOW, error)),
+            longest.map(|error| (UNDELETE_WINDOW_MAX, error)),
+            rebinds.map(|error| (REBIND, error)),
         ];
         let causes: HashSet<_> = errors.into_iter().flatten().collect();
         let news = self.classes.news(&key, &class.uid, causes);
-        for (is_maximum, error) in BTreeSet::from_iter(news) {
+        for (annotation, error) in BTreeSet::from_iter(news) {
             let regarding = Regarding {
                 kind: Kind::StorageClass,
                 name: key.clone(),
                 uid: class.uid.clone(),
             };
-            let event = match is_maximum {
-                true => notices::unreadable_maximum(name, &error),
-                false => notices::unreadable_window(name, &error),
-            };
+            let event = notices::unreadable_class(name, annotation, &error);
             let (classes, key) = (self.classes.clone(), key.clone());
             self.apply
                 .announce(regarding, event, move || classes.forget(&key));

@@ -1,6 +1,6 @@
 //! Enqueues volumes for the reconciler of pvc-trash when related objects change.
 
-use super::caches::{Caches, requested};
+use super::{caches::Caches, restorers::requested};
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{Claim, Namespace, ObjectName, Volume},

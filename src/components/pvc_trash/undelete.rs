@@ -3,10 +3,11 @@
 
 use super::{
     NAME,
-    caches::{Caches, requested},
+    caches::Caches,
     confirm::Live,
     notices, patch,
     reasons::{BINDING_RETRIED, RESTORED, RETURNED_TO_TRASH},
+    restorers::requested,
     target::{action, recorded, regarding, target},
 };
 use crate::{

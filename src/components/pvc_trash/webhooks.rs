@@ -87,7 +87,7 @@ impl Reviews {
         let object = request.object::<Value>()?;
         let requested = object["metadata"]["annotations"][UNDELETE].as_str();
         let Some(requested) = requested else {
-            return Ok(Answer::Allow);
+            return self.rebind(request, &object).await;
         };
         if requested.len() > MAX_TEXT {
             return Ok(refuse(format!(

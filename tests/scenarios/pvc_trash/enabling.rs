@@ -31,7 +31,7 @@ async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
 }
 
 /// Its Lease is its own, so that it need not wait until that of an earlier scenario expires.
-fn warden(shelf: &Shelf) -> WardenBuilder<'_> {
+pub fn warden(shelf: &Shelf) -> WardenBuilder<'_> {
     let (name, cluster) = (&shelf.space.name, &shelf.space.cluster);
     let builder = Warden::builder(cluster, BINARY).name(name.clone());
     let builder = builder.arg(format!("--leader-elect-resource-name={name}"));

@@ -5,5 +5,6 @@ mod csi;
 mod defences;
 mod enabling;
 mod purges;
+mod rebinding;
 mod restores;
 pub mod support;

@@ -131,6 +131,7 @@ fn class(id: &str) -> Else {
             undelete_window_max: None,
             release_scope: None,
             expire_unused: None,
+            rebind: None,
         }),
         ..NOTHING
     }

@@ -95,6 +95,7 @@ fn the_scope_decides_who_gets_a_released_volume() {
             undelete_window_max: None,
             release_scope: Some(scope.into()),
             expire_unused: None,
+            rebind: None,
         }),
         ..NOTHING
     };

@@ -4,6 +4,8 @@ mod full;
 mod lives;
 mod patches;
 mod purging;
+mod rebinding;
+mod rebinding_reviews;
 mod restoring;
 mod scene;
 

@@ -68,6 +68,35 @@ async fn the_data_of_an_earlier_namespace_does_not_show() {
     assert_eq!(earlier.replace("data", "other"), other);
 }
 
+/// The time of a deletion is recorded a moment later.
+#[tokio::test]
+async fn a_deletion_whose_time_is_not_recorded_is_the_last_one() {
+    let deleted = |name: &str, uid: &str, at: Value| {
+        let kept = record(uid, json!({"deletedAt": at}));
+        json!({
+            "metadata": {"name": name, "uid": name, "annotations": {TRASH: kept.to_string()}},
+            "spec": {"persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {"namespace": "ns", "name": "data", "uid": uid}},
+            "status": {"phase": "Released"},
+        })
+    };
+    let server = Server {
+        claims: Vec::new(),
+        namespace: Some("n"),
+        attached: None,
+        unreadable: None,
+        time: DELETED.parse().expect("a time"),
+        patches: Mutex::default(),
+    };
+    let (time, first) = (server.time, deleted("pv", "1", json!(DELETED)));
+    let scene = Scene::new(server, time, first, &[]);
+    let caches = &scene.reconciler.caches;
+    let second = serde_json::from_value(deleted("a", "2", Value::Null)).expect("a volume");
+    caches.volumes.hear(second, true);
+    let (name, _) = caches.in_trash("ns", "data").expect("in the trash");
+    assert_eq!(&*name.name, "a");
+}
+
 /// A text of a tenant is not repeated in the answer and in the log.
 #[tokio::test]
 async fn a_text_that_is_no_name_is_refused_without_it() {

@@ -1,0 +1,200 @@
+//! Rebinding: which volume of the trash a claim gets that is created again with its name.
+//!
+//! A claim gets only a volume that it can be bound to: it names the volume for as long as it
+//! exists. Otherwise it gets a new volume, as without Volume Warden, and a warning says why.
+
+use super::target::recorded;
+use crate::objects::{
+    ObjectName, Volume,
+    claim::AWAITING_POD,
+    fit::{Need, Offer},
+    quantity,
+    trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord},
+    volume::Phase,
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use std::{fmt, sync::Arc};
+
+/// How long before the end of its window a volume is not given to a claim any more. A purge lists
+/// the claims first, and the API server stores a claim a minute after its review at the latest. The
+/// clocks of two API servers may differ.
+const MARGIN: SignedDuration = SignedDuration::from_mins(5);
+
+/// A volume and its name.
+pub type Named = (ObjectName, Arc<Volume>);
+
+/// What the rule reads about a new claim.
+pub struct View<'a> {
+    /// The namespace and name of the claim.
+    pub name: &'a ObjectName,
+    /// What the claim requires of its volume.
+    pub need: &'a Need,
+    /// The uid of its namespace, by a live read.
+    pub namespace_uid: &'a str,
+    /// The volumes whose `claimRef` has the name of the claim.
+    pub volumes: &'a [Named],
+    /// The time by the clock of the API server.
+    pub now: Timestamp,
+    /// Whether another Pending claim requests the volume of this name.
+    pub is_requested: &'a dyn Fn(&ObjectName) -> bool,
+}
+
+/// Decision about a new claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rebinding<'a> {
+    /// No deleted claim of this name is in the trash.
+    Absent,
+    /// The claim gets this volume.
+    Get(&'a Named),
+    /// The claim gets a new volume, and this one stays in the trash.
+    Keep(&'a ObjectName, Kept),
+}
+
+/// Why a volume in the trash is not given to the claim of its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It is not known which of several claims of this name was deleted last.
+    Unordered,
+    /// A user requested that its data is deleted.
+    PurgeRequested,
+    /// Its window ends soon, or has ended.
+    Due(Timestamp),
+    /// Too many claims could not be bound to it.
+    Unbindable,
+    /// Another claim requests it.
+    Requested,
+    /// The claim requires something else. The text says what the volume offers.
+    Misfit(String),
+}
+
+/// Returns whether the claim leaves open which volume it gets. One that was made for a single pod
+/// begins with an empty volume.
+pub fn is_open(claim: &Value) -> bool {
+    let (metadata, spec) = (&claim["metadata"], &claim["spec"]);
+    let unset = |field| spec[field].is_null();
+    let owners = metadata["ownerReferences"].as_array();
+    let of_pod = |owner: &Value| owner["apiVersion"] == "v1" && owner["kind"] == "Pod";
+    let for_a_pod = owners.is_some_and(|owners| owners.iter().any(of_pod))
+        || !metadata["annotations"][AWAITING_POD].is_null();
+    let unnamed = spec["volumeName"].as_str().unwrap_or_default().is_empty();
+    unnamed
+        && !for_a_pod
+        && ["selector", "dataSource", "dataSourceRef"]
+            .into_iter()
+            .all(unset)
+}
+
+/// Decides which volume the claim gets.
+pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
+    let kept = view.volumes.iter().filter_map(|each| {
+        let record = view.record(&each.1)?;
+        // Before its time is recorded, a deletion is the last one.
+        Some((record.deleted_at.unwrap_or(Timestamp::MAX), each, record))
+    });
+    let mut kept: Vec<_> = kept.collect();
+    kept.sort_by(|one, other| (one.0, &one.1.0).cmp(&(other.0, &other.1.0)));
+    let Some((deleted, found, record)) = kept.pop() else {
+        return Rebinding::Absent;
+    };
+    let unordered = kept.last().is_some_and(|(before, ..)| *before == deleted);
+    match unordered
+        .then_some(Kept::Unordered)
+        .or_else(|| view.reason(found, record))
+    {
+        None => Rebinding::Get(found),
+        Some(why) => Rebinding::Keep(&found.0, why),
+    }
+}
+
+impl View<'_> {
+    /// The record of a volume that is kept for a deleted claim of this name and namespace. A claim
+    /// of the name is being created, so any claim that the volume is still bound to is deleted.
+    fn record<'a>(&self, volume: &'a Volume) -> Option<&'a TrashRecord> {
+        let record = recorded(volume)?;
+        let (claim, phase) = (&record.claim, volume.phase);
+        let holds = match volume.claimed_by() {
+            Some(bound) => {
+                *bound.uid == *claim.uid && matches!(phase, Phase::Bound | Phase::Released)
+            }
+            None => record.reserved_at.is_some() && phase == Phase::Other,
+        };
+        let same = *self.name.namespace == *claim.namespace
+            && *self.name.name == *claim.name
+            && claim.namespace_uid.as_deref() == Some(self.namespace_uid);
+        (holds && same && volume.retain && !volume.deleting).then_some(record)
+    }
+
+    /// Why the claim does not get the volume; none if it does.
+    fn reason(&self, (name, volume): &Named, record: &TrashRecord) -> Option<Kept> {
+        let trash = volume.trash.as_deref()?;
+        let ended = TrashRecord {
+            deleted_at: record.deleted_at.or(Some(self.now)),
+            ..record.clone()
+        };
+        let until = ended
+            .ends()
+            .filter(|_| record.policy == OriginalPolicy::Delete);
+        let near = |until: &Timestamp| until.duration_since(self.now) <= MARGIN;
+        if trash.purge.as_deref() == Some(record.claim.uid.as_str()) {
+            return Some(Kept::PurgeRequested);
+        }
+        if let Some(until) = until.filter(near) {
+            return Some(Kept::Due(until));
+        }
+        if !record.is_restorable() {
+            return Some(Kept::Unbindable);
+        }
+        if (self.is_requested)(name) {
+            return Some(Kept::Requested);
+        }
+        let fits = offer(trash).fits(&name.name, &volume.class, self.need);
+        (!fits).then(|| Kept::Misfit(described(volume, trash)))
+    }
+}
+
+fn offer(trash: &Trash) -> Offer {
+    Offer {
+        capacity: quantity::of(&trash.capacity),
+        access_modes: trash
+            .access_modes
+            .iter()
+            .map(|mode| mode.to_string())
+            .collect(),
+        mode: trash.mode.as_deref().map(Into::into),
+        attributes_class: trash.attributes_class.as_deref().map(Into::into),
+        ..Offer::default()
+    }
+}
+
+/// What the volume offers, for a user whose claim requires something else.
+fn described(volume: &Volume, trash: &Trash) -> String {
+    let mut all = vec![
+        format!("class {}", volume.class),
+        trash.capacity.to_string(),
+    ];
+    all.push(trash.access_modes.join("+"));
+    all.push(trash.mode.as_deref().unwrap_or("Filesystem").to_owned());
+    let attributes = trash.attributes_class.as_deref();
+    all.extend(attributes.map(|class| format!("VolumeAttributesClass {class}")));
+    all.join(", ")
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unordered => out.write_str(
+                "it is not known yet which of several claims of this name was deleted last",
+            ),
+            Self::PurgeRequested => out.write_str("a user requested that its data is deleted"),
+            Self::Due(until) => write!(out, "its undelete window ends at {until}"),
+            Self::Unbindable => write!(
+                out,
+                "{MAX_UNBINDABLE} claims could not be bound to it, so only an administrator can \
+                 restore it"
+            ),
+            Self::Requested => out.write_str("another claim requests it"),
+            Self::Misfit(offer) => write!(out, "the claim does not fit it ({offer})"),
+        }
+    }
+}

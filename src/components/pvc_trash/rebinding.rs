@@ -1,0 +1,124 @@
+//! The webhook's answer about a claim that is created again with its name.
+
+use super::{
+    rebind::{Kept, Named, Rebinding, View, decide, is_open},
+    webhooks::{Reviews, restore},
+};
+use crate::{
+    admission::{Answer, Request, Reviewed, Unavailable},
+    objects::{
+        ObjectName,
+        fit::{Need, NeedWire},
+        patch::add_at,
+        rebind::{self, REBIND},
+        trash::UNDELETE,
+    },
+};
+use json_patch::PatchOperation;
+use serde_json::{Value, json};
+
+impl Reviews {
+    /// Gives a new claim the volume of the deleted claim of its name, if its class requests that.
+    pub(super) async fn rebind(&self, request: &Request, claim: &Value) -> Reviewed {
+        let need = Need::from(request.object::<NeedWire>()?);
+        if !self.caches.classes.is_synced() {
+            return Err(Unavailable::new(
+                "the watch of StorageClasses has no complete list yet",
+            ));
+        }
+        let requested = self.caches.rebinds(need.class()) == Some(Ok(true));
+        let handled = !request.name.is_empty() && self.caches.handles(&request.namespace);
+        if !requested || !handled || !is_open(claim) {
+            return Ok(Answer::Allow);
+        }
+        let own = claim["metadata"]["annotations"][REBIND].as_str();
+        match own.map(rebind::parse) {
+            Some(Ok(false)) => Ok(Answer::Allow),
+            Some(Err(error)) => {
+                let answer = self.rebound(request, &need, claim).await?;
+                let warning = format!(
+                    "the annotation {REBIND} of the claim cannot be read and has no effect: {error}"
+                );
+                Ok(answer.and(Answer::warned(Some(warning))))
+            }
+            Some(Ok(true)) | None => self.rebound(request, &need, claim).await,
+        }
+    }
+
+    async fn rebound(&self, request: &Request, need: &Need, claim: &Value) -> Reviewed {
+        if !self.caches.volumes.is_synced() {
+            return Err(Unavailable::new(
+                "the watch of volumes has no complete list yet",
+            ));
+        }
+        let name = ObjectName::new(request.namespace.as_str(), request.name.as_str());
+        let volumes = self.caches.referring(&name);
+        if volumes.is_empty() {
+            return Ok(Answer::Allow);
+        }
+        let live = self
+            .live
+            .namespace_and_time(&name.namespace, request.call_budget);
+        let (namespace, now) = live.await.map_err(|error| {
+            Unavailable::new(format!(
+                "the namespace or the time of the API server could not be read: {error}"
+            ))
+        })?;
+        let Some(namespace_uid) = namespace else {
+            return Ok(Answer::Allow);
+        };
+        let is_requested = |volume: &ObjectName| self.caches.is_requested(volume, &name);
+        let view = View {
+            name: &name,
+            need,
+            namespace_uid: &namespace_uid,
+            volumes: &volumes,
+            now,
+            is_requested: &is_requested,
+        };
+        Ok(match decide(&view) {
+            Rebinding::Absent => Answer::Allow,
+            Rebinding::Keep(volume, why) => Answer::Warn(vec![kept(&name, volume, &why)]),
+            Rebinding::Get(found) => Answer::Patch {
+                operations: operations(claim, &name, found),
+                what: format!("give the claim the volume {} of its name", found.0.name),
+                warnings: vec![given(&name, &found.0)],
+            },
+        })
+    }
+}
+
+/// The same that a user writes who restores the claim, except labels and annotations: the author of
+/// a claim that is created again has written those.
+fn operations(claim: &Value, name: &ObjectName, (volume, found): &Named) -> Vec<PatchOperation> {
+    let mut operations = restore(claim, volume, found);
+    operations.push(match claim["metadata"]["annotations"].is_object() {
+        true => add_at(&["metadata", "annotations", UNDELETE], json!(&*name.name)),
+        false => add_at(&["metadata", "annotations"], json!({UNDELETE: &*name.name})),
+    });
+    operations
+}
+
+fn given(claim: &ObjectName, volume: &ObjectName) -> String {
+    format!(
+        "claim {:?} gets volume {} of the deleted claim of its name, with its data. For a new, \
+         empty volume: delete the claim, and create it with the annotation {REBIND}: \"off\"",
+        &*claim.name, volume.name
+    )
+}
+
+fn kept(claim: &ObjectName, volume: &ObjectName, why: &Kept) -> String {
+    let (namespace, name, volume) = (&claim.namespace, &claim.name, &volume.name);
+    let sentence = format!(
+        "claim {:?} gets a new volume. Volume {volume} of the deleted claim of its name stays in \
+         the trash: {why}",
+        &**name
+    );
+    match why {
+        Kept::Unbindable => sentence,
+        _ => format!(
+            "{sentence}. To restore it: volume-warden undelete pvc {name} -n {namespace} --volume \
+             {volume} --new-name NEW"
+        ),
+    }
+}

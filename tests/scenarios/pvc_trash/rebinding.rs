@@ -1,0 +1,168 @@
+//! Claims that are created again with their name, in classes that give them their volume back.
+
+use super::{
+    enabling::warden,
+    support::{Shelf, WINDOW, file},
+};
+use crate::support::{
+    claim, create_namespace, dry_run, guarded, quiet,
+    sets::{RETAIN_DELETE, set},
+    shared::Shared,
+};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Namespace};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use std::fs;
+use volume_warden_controlplane::eventually;
+
+const REBIND: &str = "volume-warden.dev/rebind";
+
+/// A class that gives a claim the volume of the deleted claim of its name.
+async fn rebinding(cluster: Shared, label: &str) -> Result<Shelf> {
+    let annotations = json!({WINDOW: "1h", REBIND: "same-name"});
+    let changes = json!({"metadata": {"annotations": annotations}});
+    Shelf::with_class(cluster, label, changes).await
+}
+
+/// No second passes between the two, so Volume Warden may not have seen the deletion.
+#[tokio::test]
+async fn a_claim_that_is_created_again_has_its_file() -> Result<()> {
+    let shelf = rebinding(guarded().await?, "rebind").await?;
+    let volume = shelf.bound("data", json!({})).await?;
+    fs::write(file(&volume)?, "kept")?;
+    for _ in 0..5 {
+        shelf.is_enabled(&volume.name_any()).await?;
+        shelf.space.delete_claim("data").await?;
+        shelf.space.claim_is_gone("data").await?;
+        let found = shelf.bound("data", json!({})).await?;
+        assert_eq!(found.name_any(), volume.name_any());
+        assert_eq!(fs::read_to_string(file(&found)?)?, "kept");
+    }
+    let enabled = shelf.is_enabled(&volume.name_any()).await?;
+    shelf.delete("data", &enabled).await?;
+    let off = json!({"metadata": {"annotations": {REBIND: "off"}}});
+    let fresh = shelf.bound("data", off).await?;
+    assert_ne!(fresh.name_any(), volume.name_any());
+    shelf.is_in_trash(&volume.name_any()).await?;
+    shelf.nothing_was_at_risk().await
+}
+
+/// A claim that named a volume which it does not fit would never be Bound.
+#[tokio::test]
+async fn a_claim_that_does_not_fit_is_bound_to_a_new_volume() -> Result<()> {
+    let shelf = rebinding(guarded().await?, "rebind-large").await?;
+    let volume = shelf.deleted("data", "kept").await?;
+    let large = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
+    let fresh = shelf.bound("data", large).await?;
+    assert_ne!(fresh.name_any(), volume.name_any());
+    shelf.restored(&volume.name_any(), "restored").await?;
+    let restored = shelf.volume_of("restored").await?;
+    assert_eq!(fs::read_to_string(file(&restored)?)?, "kept");
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn the_claim_that_was_deleted_last_counts() -> Result<()> {
+    let shelf = rebinding(guarded().await?, "rebind-last").await?;
+    shelf.deleted("data", "first").await?;
+    let off = json!({"metadata": {"annotations": {REBIND: "off"}}});
+    let second = shelf.bound("data", off).await?;
+    shelf.is_enabled(&second.name_any()).await?;
+    // The time of a deletion is recorded in seconds.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    shelf.delete("data", &second).await?;
+    let found = shelf.bound("data", json!({})).await?;
+    assert_eq!(found.name_any(), second.name_any());
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn a_namespace_of_the_same_name_gets_a_new_volume() -> Result<()> {
+    let shelf = rebinding(guarded().await?, "rebind-namespace").await?;
+    let (name, client) = (&shelf.space.name, shelf.space.cluster.client());
+    let volume = shelf.bound("data", json!({})).await?.name_any();
+    shelf.is_enabled(&volume).await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.delete(name, &DeleteParams::default()).await?;
+    eventually("the namespace is gone", async || {
+        ensure!(namespaces.get_opt(name).await?.is_none());
+        anyhow::Ok(())
+    })
+    .await?;
+    shelf.is_in_trash(&volume).await?;
+    create_namespace(&client, name).await?;
+    let fresh = shelf.bound("data", json!({})).await?;
+    assert_ne!(fresh.name_any(), volume);
+    shelf.is_in_trash(&volume).await?;
+    Ok(())
+}
+
+/// The StatefulSet deletes the claim at the scale-down, and creates it again at the scale-up.
+#[tokio::test]
+async fn a_set_that_is_scaled_up_again_has_its_file() -> Result<()> {
+    let shelf = rebinding(guarded().await?, "rebind-set").await?;
+    let sets: Api<StatefulSet> = Api::namespaced(shelf.space.cluster.client(), &shelf.space.name);
+    let template = json!([{"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": shelf.space.name,
+        "resources": {"requests": {"storage": "1Gi"}}}}]);
+    let changes = json!({"spec": {"volumeClaimTemplates": template}});
+    let wanted = set("web", 2, RETAIN_DELETE, changes)?;
+    sets.create(&PostParams::default(), &wanted).await?;
+    let scale = async |replicas: u8| {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        sets.patch("web", &PatchParams::default(), &patch).await
+    };
+    eventually("the claim exists", async || {
+        shelf.space.claims.get("data-web-1").await.map(drop)
+    })
+    .await?;
+    let volume = shelf.volume_of("data-web-1").await?;
+    fs::write(file(&volume)?, "kept")?;
+    shelf.is_enabled(&volume.name_any()).await?;
+    scale(1).await?;
+    shelf.space.claim_is_gone("data-web-1").await?;
+    scale(2).await?;
+    eventually("the claim exists again", async || {
+        shelf.space.claims.get("data-web-1").await.map(drop)
+    })
+    .await?;
+    let found = shelf.volume_of("data-web-1").await?;
+    assert_eq!(found.name_any(), volume.name_any());
+    assert_eq!(fs::read_to_string(file(&found)?)?, "kept");
+    shelf.nothing_was_at_risk().await
+}
+
+/// The API server adds its default class before it calls webhooks.
+#[tokio::test]
+async fn the_default_class_counts() -> Result<()> {
+    let (cluster, _alone) = quiet().await?;
+    let shelf = rebinding(cluster.clone(), "rebind-default").await?;
+    let _warden = warden(&shelf).serving().start().await?;
+    let name = &shelf.space.name;
+    let default = "storageclass.kubernetes.io/is-default-class";
+    let annotate = async |value: &str| {
+        let pair = format!("{default}{value}");
+        cluster
+            .kubectl(&["annotate", "storageclass", name, &pair])
+            .await
+    };
+    let volume = shelf.deleted("data", "kept").await?.name_any();
+    annotate("=true").await?;
+    let created = eventually("the claim of the default class names it", async || {
+        let mut wanted = claim("data", json!({}))?;
+        wanted.spec.get_or_insert_default().storage_class_name = None;
+        let created = shelf.space.claims.create(&dry_run(), &wanted).await?;
+        let spec = created.spec.as_ref().context("no spec")?;
+        ensure!(spec.volume_name.as_deref() == Some(&volume), "{spec:?}");
+        anyhow::Ok(Some(created))
+    })
+    .await;
+    annotate("-").await?;
+    let class = created?.spec.and_then(|spec| spec.storage_class_name);
+    assert_eq!(class.as_deref(), Some(name.as_str()));
+    Ok(())
+}
