@@ -21,7 +21,7 @@ pub use read::{
 };
 pub(crate) use run::{FIRST_RETRY, Pace};
 pub use run::{
-    HourlyLimit, Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, WorkQueue,
+    HourlyLimit, Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, Slot, WorkQueue,
     parse_hourly_limit,
 };
 pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, Store};

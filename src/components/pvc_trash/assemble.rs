@@ -6,12 +6,13 @@ use super::{
     confirm::Live,
     metrics,
     options::Options,
+    purge_limit::PurgeLimit,
     reconcile::PvcTrashReconciler,
     undelete::Undelete,
     webhooks::{Reviews, deletions, hooks},
 };
 use crate::{
-    cluster::{Configuration, HourlyLimit, WorkQueue},
+    cluster::{Configuration, WorkQueue},
     component::{Component, Parts, Shared},
     objects::Kind,
 };
@@ -73,7 +74,7 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
         live,
         apply: shared.apply.clone(),
         clock: shared.clock.clone(),
-        purges: HourlyLimit::new(options.trash_max_purges),
+        purges: PurgeLimit::new(options.trash_max_purges),
         events: Arc::default(),
         classes: Arc::default(),
     };

@@ -25,6 +25,7 @@ mod notices;
 mod options;
 mod patch;
 mod purge;
+mod purge_limit;
 mod rebind;
 mod rebinding;
 mod reconcile;

@@ -34,7 +34,7 @@ impl PvcTrashReconciler {
             return Ok(wait);
         }
         // Only as many volumes are read as can be purged.
-        let slot = match self.purges.reserve() {
+        let slot = match self.purges.reserve(name, requested) {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
         };

@@ -5,6 +5,7 @@ use super::{
     caches::Caches,
     confirm::Live,
     notices, patch,
+    purge_limit::PurgeLimit,
     reasons::{MOVED_TO_TRASH, TRASH_DISABLED, TRASH_ENABLED},
     rule::{Decision, Left},
     target::{action, recorded, regarding, target},
@@ -14,8 +15,8 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::{
-        Action, Announcement, Applied, Apply, Basis, EventDeduplicator, HourlyLimit, Lane,
-        Reconcile, ReconcileError, Reconciled, Regarding, Requeue, WorkQueue,
+        Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
+        ReconcileError, Reconciled, Regarding, Requeue, WorkQueue,
     },
     objects::{Kind, ObjectName, Volume, trash::TrashRecord},
 };
@@ -35,7 +36,7 @@ pub struct PvcTrashReconciler {
     /// The wall clock.
     pub clock: Clock,
     /// The limit of purges.
-    pub purges: HourlyLimit,
+    pub purges: PurgeLimit,
     /// Restores volumes.
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.
@@ -197,12 +198,14 @@ impl Reconcile for PvcTrashReconciler {
         };
         let volumes = self.caches.volumes.read();
         self.events.retain(|name| volumes.get(name).is_some());
+        self.purges.retain(|name| volumes.get(name).is_some());
         let refused = &self.undelete.refused;
         refused.retain(|name| volumes.get(name).is_some());
         volumes.names_where(|volume| volume.trash.is_some() || windows.contains(&*volume.class))
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
+        self.purges.forget(name);
         let volumes = &self.caches.volumes;
         let (known, fresh) = {
             let volumes = volumes.read();

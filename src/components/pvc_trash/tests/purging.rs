@@ -7,7 +7,10 @@ use super::{
 use crate::{
     cluster::Requeue,
     components::pvc_trash::{reconcile::PvcTrashReconciler, register_metrics},
-    objects::trash::{PURGE, TRASH, UNDELETE},
+    objects::{
+        ObjectName,
+        trash::{PURGE, TRASH, UNDELETE},
+    },
     telemetry::Metrics,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -490,11 +493,35 @@ async fn a_record_without_its_namespace_is_soon_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_purges_keeps_the_others() {
     let scene = Scene::new(server(), after(120), in_trash(json!({})), &[]);
-    let slot = scene.reconciler.purges.reserve().expect("the only one");
+    let slot = scene
+        .reconciler
+        .purges
+        .reserve(&other(), false)
+        .expect("the only one");
     slot.count();
     let outcome = scene.reconcile().await;
     assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
     assert_eq!(scene.patched(POLICY), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requested_purge_that_the_limit_delays_is_the_next_one() {
+    let requested = in_trash(json!({"metadata": {"annotations": {PURGE: "1"}}}));
+    let scene = Scene::new(server(), after(0), requested, &[]);
+    let purges = &scene.reconciler.purges;
+    let slot = purges.reserve(&other(), false).expect("the only one");
+    let outcome = scene.reconcile().await;
+    assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
+    drop(slot);
+    assert!(purges.reserve(&other(), false).is_err(), "others wait");
+    let withdrawn = serde_json::from_value(in_trash(json!({}))).expect("a volume");
+    scene.reconciler.caches.volumes.hear(withdrawn, true);
+    assert!(scene.reconcile().await.is_ok());
+    assert!(purges.reserve(&other(), false).is_ok(), "nothing waits");
+}
+
+fn other() -> ObjectName {
+    ObjectName::new("", "other")
 }
 
 /// When one purge becomes possible, hundreds of volumes may wait for it: only one of them is read.
@@ -505,12 +532,16 @@ async fn a_volume_is_read_only_if_it_may_be_purged() {
         ..server()
     };
     let scene = Scene::new(failing, after(120), in_trash(json!({})), &[]);
-    let slot = scene.reconciler.purges.reserve().expect("the only one");
+    let slot = scene
+        .reconciler
+        .purges
+        .reserve(&other(), false)
+        .expect("the only one");
     let outcome = scene.reconcile().await;
     assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
     drop(slot);
     assert!(scene.reconcile().await.is_err(), "it is read");
-    let slot = scene.reconciler.purges.reserve();
+    let slot = scene.reconciler.purges.reserve(&other(), false);
     assert!(slot.is_ok(), "a purge that fails does not count");
 }
 

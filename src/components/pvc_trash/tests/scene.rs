@@ -1,12 +1,13 @@
 //! A fixture: pvc-trash as the leader, with a simulated API server.
 
 use super::super::{
-    caches::Caches, confirm::Live, reconcile::PvcTrashReconciler, undelete::Undelete,
+    caches::Caches, confirm::Live, purge_limit::PurgeLimit, reconcile::PvcTrashReconciler,
+    undelete::Undelete,
 };
 use crate::{
     awaited::Awaited,
     clock::Clock,
-    cluster::{Apply, Elector, Feed, Feeds, HourlyLimit, Reconcile, Requeue},
+    cluster::{Apply, Elector, Feed, Feeds, Reconcile, Requeue},
     objects::ObjectName,
     telemetry::Metrics,
 };
@@ -165,7 +166,7 @@ impl Scene {
             live,
             apply,
             clock,
-            purges: HourlyLimit::new(1),
+            purges: PurgeLimit::new(1),
             events: Arc::default(),
             classes: Arc::default(),
         };

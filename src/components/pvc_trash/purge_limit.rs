@@ -1,0 +1,114 @@
+//! Limits the purges of an hour. Those that users requested come first.
+
+use crate::{
+    cluster::{HourlyLimit, Slot},
+    objects::ObjectName,
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Delay of a volume whose window has ended while requested purges wait.
+const YIELD: Duration = Duration::from_secs(10);
+
+/// The purges of the last hour, and the requested ones that wait.
+pub struct PurgeLimit {
+    limit: HourlyLimit,
+    /// The volumes whose purge was requested, and that found the limit reached.
+    waiting: Mutex<BTreeSet<ObjectName>>,
+}
+
+impl PurgeLimit {
+    /// Permits `limit` purges in any hour.
+    pub fn new(limit: u64) -> Self {
+        Self {
+            limit: HourlyLimit::new(limit),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Reserves the place of a purge. One that no user requested waits for all requested ones that
+    /// found the limit reached.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub fn reserve(&self, volume: &ObjectName, requested: bool) -> Result<Slot<'_>, Duration> {
+        let mut waiting = self.lock();
+        waiting.remove(volume);
+        if !requested && !waiting.is_empty() {
+            return Err(YIELD);
+        }
+        let reserved = self.limit.reserve();
+        if requested && reserved.is_err() {
+            waiting.insert(volume.clone());
+        }
+        reserved
+    }
+
+    /// Forgets a request for the volume, until it finds the limit reached again.
+    pub fn forget(&self, volume: &ObjectName) {
+        self.lock().remove(volume);
+    }
+
+    /// Forgets the requests for all other volumes.
+    pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
+        self.lock().retain(exists);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<ObjectName>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn named(name: &str) -> ObjectName {
+        ObjectName::new("", name)
+    }
+
+    /// The limit of one purge is reached, and a requested one waits for the next hour.
+    fn reached() -> PurgeLimit {
+        let limit = PurgeLimit::new(1);
+        let first = limit.reserve(&named("first"), false);
+        first.expect("within the limit").count();
+        let wait = limit.reserve(&named("requested"), true).err();
+        assert_eq!(wait, Some(HOUR));
+        limit
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_requested_purge_comes_before_those_that_are_due() {
+        let limit = reached();
+        tokio::time::advance(HOUR).await;
+        for _ in 0..2 {
+            assert_eq!(limit.reserve(&named("due"), false).err(), Some(YIELD));
+        }
+        let requested = limit.reserve(&named("requested"), true);
+        requested.expect("its turn").count();
+        tokio::time::advance(HOUR).await;
+        assert!(limit.reserve(&named("due"), false).is_ok());
+    }
+
+    /// One that cannot be carried out, as its volume is attached, holds up no other.
+    #[tokio::test(start_paused = true)]
+    async fn a_requested_purge_that_fails_or_ends_holds_up_no_other() {
+        let limit = reached();
+        tokio::time::advance(HOUR).await;
+        drop(limit.reserve(&named("requested"), true).expect("its turn"));
+        assert!(limit.reserve(&named("due"), false).is_ok());
+        let limit = reached();
+        tokio::time::advance(HOUR).await;
+        limit.forget(&named("requested"));
+        assert!(limit.reserve(&named("due"), false).is_ok());
+        // The request was withdrawn, and the window has ended.
+        let limit = reached();
+        tokio::time::advance(HOUR).await;
+        assert!(limit.reserve(&named("requested"), false).is_ok());
+    }
+}
