@@ -10,7 +10,10 @@ use crate::support::{
     shared::Shared,
 };
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Namespace};
+use k8s_openapi::{
+    api::{apps::v1::StatefulSet, core::v1::Namespace},
+    jiff::Timestamp,
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -73,7 +76,12 @@ async fn the_claim_that_was_deleted_last_counts() -> Result<()> {
     let second = shelf.bound("data", off).await?;
     shelf.is_enabled(&second.name_any()).await?;
     // The time of a deletion is recorded in seconds.
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    let second_of_the_first = Timestamp::now().as_second();
+    eventually("a later second begins", async || {
+        ensure!(Timestamp::now().as_second() > second_of_the_first);
+        anyhow::Ok(())
+    })
+    .await?;
     shelf.delete("data", &second).await?;
     let found = shelf.bound("data", json!({})).await?;
     assert_eq!(found.name_any(), second.name_any());
