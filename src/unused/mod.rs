@@ -1,6 +1,8 @@
 //! Finds the storage that no pod uses: what it costs, since when, and what still refers to it.
 //! Nothing has to run in the cluster.
 
+#[cfg(test)]
+mod page_tests;
 mod report;
 mod rule;
 mod sum;
