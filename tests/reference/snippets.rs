@@ -1,9 +1,10 @@
 //! The commands that the documentation shows: `volume-warden` understands them, and what `cargo`
-//! is to run exists. `tests/operations/documentation` runs those of `kubectl` and `helm`. A table
-//! says how the other programs are checked, or why they are not.
+//! is to run exists. `tests/operations/documentation/executed` runs those of `kubectl`, `helm` and
+//! `volume-warden`, or says why not. A table says how the other programs are checked, or why they
+//! are not.
 
 use crate::{
-    documentation::{self, Shown, shown},
+    documentation::{self, Shown, pages, shown},
     root,
 };
 use clap::error::ErrorKind;
@@ -21,15 +22,18 @@ enum Check {
 
 /// Every program that a code block runs, and some that only sentences name.
 const PROGRAMS: [(&str, Check); 19] = [
-    ("volume-warden", Check::In("tests/reference/snippets.rs")),
+    (
+        "volume-warden",
+        Check::In("tests/operations/documentation/executed/mod.rs"),
+    ),
     ("cargo", Check::In("tests/reference/snippets.rs")),
     (
         "kubectl",
-        Check::In("tests/operations/documentation/understood.rs"),
+        Check::In("tests/operations/documentation/executed/mod.rs"),
     ),
     (
         "helm",
-        Check::In("tests/operations/documentation/understood.rs"),
+        Check::In("tests/operations/documentation/executed/mod.rs"),
     ),
     ("docker", Check::In("tests/reference/snippets.rs")),
     ("mdbook-mermaid", Check::In("release/book")),
@@ -61,6 +65,23 @@ fn every_program_of_a_code_block_is_in_the_table() {
         count += 1;
     }
     assert!(count > 40, "{count} lines");
+}
+
+/// A block in another language would not be looked at.
+#[test]
+fn every_code_block_has_a_known_language() {
+    let mut count = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        let fences = text.lines().map(str::trim);
+        let fences = fences.filter_map(|line| line.strip_prefix("```"));
+        for language in fences.step_by(2) {
+            let known = ["mermaid", "sh", "text", "yaml"].contains(&language);
+            assert!(known, "{}: {language:?}", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 30, "{count} blocks");
 }
 
 #[test]
@@ -112,7 +133,9 @@ fn every_command_of_volume_warden_is_understood() {
         let command = command.split(" > ").next().unwrap_or_default();
         let words = command.split(" | ").next().unwrap_or_default();
         let known = cli::command(components::ALL);
-        if let Err(error) = known.try_get_matches_from(words.split_whitespace()) {
+        // The shell removes quotes.
+        let words = words.split_whitespace().map(|word| word.trim_matches('\''));
+        if let Err(error) = known.try_get_matches_from(words) {
             // A text may name a command without its arguments.
             let incomplete = error.kind() == ErrorKind::MissingRequiredArgument;
             assert!(incomplete || !error.use_stderr(), "{command}: {error}");

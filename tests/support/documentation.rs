@@ -32,7 +32,8 @@ pub fn shown() -> Vec<Shown> {
 pub fn commands(program: &str) -> Vec<Shown> {
     let mut found = shown();
     found.retain(|Shown { command, .. }| {
-        let is_synopsis = command.contains(['…', '[']) || command.contains("COMMAND");
+        let is_synopsis =
+            command.contains('…') || command.contains(" [") || command.contains("COMMAND");
         let has_alternatives = command.contains('|') && !command.contains(" | ");
         command.starts_with(program) && !is_synopsis && !has_alternatives
     });

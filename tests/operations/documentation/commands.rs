@@ -1,11 +1,30 @@
 //! The commands of `kubectl` and `helm` in code blocks run as they are written, in their order.
 
+use super::{
+    executed::{self, NOT_EXECUTED},
+    pages::{Shown, shown},
+    programs::Programs,
+};
 use crate::support::{define_kind, repository};
-use anyhow::{Context, Result, ensure};
-use std::{fs, os::unix::fs::symlink, process::Stdio};
+use anyhow::{Result, ensure};
+use std::fs;
 use tokio::process::Command;
-use volume_warden_controlplane::{Cluster, Helm};
+use volume_warden_controlplane::Cluster;
 
+/// The pages whose code blocks run in their order.
+const PAGES: [&str; 6] = [
+    README,
+    CHART,
+    "docs/install/helm.md",
+    "docs/install/kustomize.md",
+    "docs/install/uninstall.md",
+    "docs/operations/metrics.md",
+];
+/// As `docs/install/uninstall.md` says.
+const UNINSTALL: &str = "helm uninstall volume-warden --namespace volume-warden; \
+    kubectl delete namespace volume-warden";
+const README: &str = "README.md";
+const CHART: &str = "manifests/helm/volume-warden/README.md";
 /// cert-manager's kinds, which the API server must know. No cert-manager runs.
 const CERT_MANAGER: [(&str, &str); 2] = [
     ("certificates.cert-manager.io", "Certificate"),
@@ -17,8 +36,16 @@ const PROMETHEUS_RULE: (&str, &str) = ("prometheusrules.monitoring.coreos.com", 
 #[tokio::test]
 async fn the_readme_installs_the_chart() -> Result<()> {
     let cluster = Cluster::without_in_tree().name("readme").start().await?;
-    let commands = run(&cluster, "README.md").await?;
+    let commands = run(&cluster, README).await?;
     ensure!(commands.contains("helm install"), "{commands}");
+    let programs = Programs::new(&cluster).await?;
+    let uninstalled = programs.shell(UNINSTALL).output().await?;
+    ensure!(uninstalled.status.success(), "{uninstalled:?}");
+    let commands = run(&cluster, CHART).await?;
+    ensure!(
+        commands.contains("helm install volume-warden . "),
+        "{commands}"
+    );
     cluster.stop().await;
     Ok(())
 }
@@ -28,6 +55,7 @@ async fn the_page_of_helm_installs_and_upgrades() -> Result<()> {
     let cluster = Cluster::without_in_tree().name("page-helm").start().await?;
     let commands = run(&cluster, "docs/install/helm.md").await?;
     ensure!(commands.contains("helm upgrade"), "{commands}");
+    executed::of_helm(&cluster).await?;
     cluster.stop().await;
     Ok(())
 }
@@ -101,35 +129,40 @@ fn with_values(text: &str) -> String {
 
 /// Runs the commands of a page that need only a cluster, and returns them.
 async fn run(cluster: &Cluster, page: &str) -> Result<String> {
-    let helm = Helm::locate().await?;
-    let programs = tempfile::tempdir()?;
-    symlink(helm.binary(), programs.path().join("helm"))?;
-    symlink(cluster.kubectl_binary(), programs.path().join("kubectl"))?;
-    let path = std::env::var("PATH").context("PATH")?;
-    let script = script(&fs::read_to_string(repository().join(page))?);
-    let output = Command::new("bash")
-        .args(["-euc", &script])
-        .current_dir(repository())
-        .env("PATH", format!("{}:{path}", programs.path().display()))
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .env("HOME", programs.path())
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await?;
+    ensure!(PAGES.contains(&page), "{page}");
+    let programs = Programs::new(cluster).await?;
+    let script = script(page);
+    let mut shell = programs.shell(&script);
+    if page == CHART {
+        shell.current_dir(repository().join("manifests/helm/volume-warden"));
+    }
+    let output = shell.output().await?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{page}: {script}\n{errors}");
     Ok(script)
 }
 
-/// The lines that begin with `kubectl` or `helm`. Logs are left out, because no pod runs;
-/// `understood` has those commands, too.
+/// The commands of `kubectl` and `helm` in the code blocks of a page.
 fn script(page: &str) -> String {
-    let blocks = page.split("```sh\n").skip(1);
-    let blocks = blocks.filter_map(|block| block.split("```").next());
-    let text = blocks.collect::<String>().replace("\\\n", " ");
-    let lines = text.lines().map(str::trim).filter(|line| {
-        (line.starts_with("kubectl ") || line.starts_with("helm ")) && !line.contains(" logs ")
-    });
-    lines.map(|line| with_values(line) + "\n").collect()
+    let shown = shown().into_iter();
+    let lines = shown.filter(|each| each.page == repository().join(page) && is_run_whole(each));
+    lines
+        .map(|each| with_values(&each.command) + "\n")
+        .collect()
+}
+
+/// Whether it is a command of a page that a test here runs in the order of the page.
+pub fn is_run_whole(
+    Shown {
+        page,
+        command,
+        in_block,
+    }: &Shown,
+) -> bool {
+    let of_a_page = PAGES.iter().any(|each| repository().join(each) == *page);
+    let of_a_program = ["kubectl ", "helm "]
+        .iter()
+        .any(|each| command.starts_with(each));
+    let left_out = NOT_EXECUTED.iter().any(|(each, _)| each == command);
+    of_a_page && *in_block && of_a_program && !left_out
 }

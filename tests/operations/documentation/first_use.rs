@@ -1,5 +1,6 @@
 //! The examples do what README says of them.
 
+use super::executed;
 use crate::support::{BINARY, installed, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -48,6 +49,7 @@ async fn the_examples_do_what_the_readme_says() -> Result<()> {
     claims_exist_when_the_pod_is_created(&cluster).await?;
     the_deletion_of_a_bound_volume_warns(&cluster).await?;
     a_deleted_claim_leaves_its_volume_available(&cluster).await?;
+    executed::all(&cluster, &warden).await?;
     why_prints_the_transcript_of_the_readme(&cluster).await?;
     drop(warden);
     cluster.stop().await;
@@ -110,7 +112,6 @@ async fn why_prints_the_transcript_of_the_readme(cluster: &Cluster) -> Result<()
         .strip_prefix("$ volume-warden ")
         .context(command.to_owned())?;
 
-    cluster.kubectl(&["create", "namespace", "shop"]).await?;
     eventually("the pod is created", async || {
         let apply = ["apply", "-n", "shop", "-f", "-"];
         cluster.kubectl_with_stdin(&apply, STUCK).await.map(drop)

@@ -2,7 +2,9 @@
 //! the first use of the components.
 
 mod commands;
+mod executed;
 mod first_use;
 #[path = "../../support/documentation.rs"]
 mod pages;
+mod programs;
 mod understood;

@@ -1,0 +1,57 @@
+//! The commands that are not executed.
+
+use super::super::pages::commands;
+
+const NO_IMAGE: &str = "no pod runs an image: tests/operations/chart/cluster.rs runs its command";
+const NO_KUBELET: &str = "no kubelet serves logs on the test control plane";
+const NO_OBJECT: &str = "the sentence names the command without its object";
+
+/// Commands in code blocks and in sentences, and why they are not executed. The other programs
+/// are in the table of `tests/reference/snippets.rs`.
+pub const NOT_EXECUTED: [(&str, &str); 14] = [
+    ("volume-warden why pvc", NO_OBJECT),
+    (
+        "helm test volume-warden --namespace volume-warden",
+        NO_IMAGE,
+    ),
+    ("kubectl -n volume-warden", NO_OBJECT),
+    (
+        "kubectl -n volume-warden logs -f job/volume-warden-drain",
+        NO_KUBELET,
+    ),
+    (
+        "kubectl -n volume-warden logs deploy/volume-warden",
+        NO_KUBELET,
+    ),
+    (
+        "kubectl -n volume-warden logs deploy/volume-warden | grep 'would act'",
+        NO_KUBELET,
+    ),
+    ("kubectl logs deploy/volume-warden --previous", NO_KUBELET),
+    ("kubectl top pods", "it needs metrics-server"),
+    (
+        "volume-warden run --kubeconfig FILE",
+        "it serves until it is stopped: each scenario runs it",
+    ),
+    ("kubectl apply -k", NO_OBJECT),
+    ("kubectl delete --cascade=orphan", NO_OBJECT),
+    ("kubectl delete --ignore-not-found -k", NO_OBJECT),
+    ("kubectl delete -k", NO_OBJECT),
+    ("kubectl delete pvc", NO_OBJECT),
+];
+
+#[test]
+fn every_row_is_a_command_of_the_documentation() {
+    let shown: Vec<String> = ["kubectl ", "helm ", "volume-warden "]
+        .iter()
+        .flat_map(|program| commands(program))
+        .map(|each| each.command)
+        .collect();
+    for (command, reason) in NOT_EXECUTED {
+        assert!(
+            shown.iter().any(|each| each == command),
+            "no page has {command:?}"
+        );
+        assert!(!reason.is_empty());
+    }
+}
