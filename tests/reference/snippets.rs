@@ -21,7 +21,7 @@ enum Check {
 }
 
 /// Every program that a code block runs, and some that only sentences name.
-const PROGRAMS: [(&str, Check); 19] = [
+const PROGRAMS: [(&str, Check); 20] = [
     (
         "volume-warden",
         Check::In("tests/operations/documentation/executed/mod.rs"),
@@ -44,6 +44,7 @@ const PROGRAMS: [(&str, Check); 19] = [
     ("release/build", Check::Script),
     ("release/check", Check::Script),
     ("release/record", Check::Script),
+    ("release/screenshot", Check::Script),
     ("release/sbom", Check::Script),
     ("release/version", Check::Script),
     ("git", Check::Not("the repository is on the network")),
