@@ -1,8 +1,12 @@
 //! The lists of causes, of Events and reasons, and of labels and annotations.
 
 use crate::{root, rows};
-use std::{collections::BTreeSet, fs, path::Path};
-use volume_warden::causes::Code;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+use volume_warden::{causes::Code, components};
 
 #[test]
 fn every_cause_is_explained() {
@@ -39,6 +43,66 @@ fn every_reason_is_in_the_list() {
     let of_source: BTreeSet<_> = of_source.chain(counted).collect();
     assert_eq!(of_source, known, "left: the sources; right: the page");
     assert!(failures.is_subset(&events), "{failures:?}");
+}
+
+/// The tests of the control plane compare that page with the Events that are published.
+#[test]
+fn the_pages_of_components_give_events_the_same_type_and_objects() {
+    let page = include_str!("../../docs/reference/events.md");
+    let listed: BTreeMap<_, _> = page.lines().filter_map(event).collect();
+    let mut count = 0;
+    for entry in fs::read_dir(root().join("docs/components"))
+        .expect("a directory")
+        .flatten()
+    {
+        let text = fs::read_to_string(entry.path()).expect("a page");
+        for (reason, (event_type, objects)) in text.lines().filter_map(event) {
+            let (of_the_list, all) = &listed[reason];
+            assert_eq!(event_type, *of_the_list, "{reason}");
+            let known = objects.iter().all(|each| all.contains(each));
+            assert!(known, "{reason}: {objects:?}, {all:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 30, "{count} rows");
+}
+
+#[test]
+fn every_page_of_a_component_has_the_same_sections() {
+    let pages = fs::read_dir(root().join("docs/components")).expect("a directory");
+    let pages: Vec<_> = pages.flatten().map(|entry| entry.path()).collect();
+    assert_eq!(pages.len(), components::ALL.len());
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a page");
+        for section in [
+            "First use",
+            "Trigger",
+            "Rule",
+            "Effect",
+            "Events",
+            "Metrics",
+            "Flags",
+            "What it never does",
+        ] {
+            let found = text.contains(&format!("\n## {section}\n"));
+            assert!(found, "{} has no section {section}", page.display());
+        }
+    }
+}
+
+/// The reason of a row, with its type and its objects if it has that column.
+fn event(line: &str) -> Option<(&str, (&str, Vec<&str>))> {
+    let (reason, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+    let mut cells = rest.split(" | ");
+    let event_type = cells
+        .next()
+        .filter(|cell| ["Normal", "Warning"].contains(cell))?;
+    let cells: Vec<_> = cells.collect();
+    let objects = cells.len().checked_sub(2).map(|_| cells[0].split(", "));
+    Some((
+        reason,
+        (event_type, objects.into_iter().flatten().collect()),
+    ))
 }
 
 #[test]

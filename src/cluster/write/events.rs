@@ -135,7 +135,7 @@ impl Events {
                 created => created.map(drop),
             }
         };
-        self.in_turn(regarding, create).await
+        self.in_turn(regarding, announcement, create).await
     }
 
     /// Publishes an Event or increases the count of an equal one, for causes that are reported at
@@ -149,7 +149,7 @@ impl Events {
                 let _turn = events.turn(&regarding).lock().await;
                 events.recorder.publish(&event, &regarding).await
             };
-            events.in_turn(&regarding, write).await;
+            events.in_turn(&regarding, &announcement, write).await;
         });
     }
 
@@ -167,8 +167,8 @@ impl Events {
         announcement: &Announcement,
     ) -> bool {
         let event = event(announcement);
-        self.in_turn(regarding, recorder.publish(&event, regarding))
-            .await
+        let write = recorder.publish(&event, regarding);
+        self.in_turn(regarding, announcement, write).await
     }
 
     fn turn(&self, regarding: &ObjectReference) -> &Mutex<()> {
@@ -181,6 +181,7 @@ impl Events {
     async fn in_turn(
         &self,
         regarding: &ObjectReference,
+        announcement: &Announcement,
         write: impl Future<Output = kube::Result<()>>,
     ) -> bool {
         let namespace = regarding.namespace.as_deref().unwrap_or_default().into();
@@ -189,10 +190,24 @@ impl Events {
         }
         let _permit = self.in_flight.acquire(&namespace).await;
         let published = within(CALL_LIMIT, write).await;
-        if let Err(error) = &published {
-            tracing::info!(object = regarding.name, %error, "the Event was not published");
+        match &published {
+            Ok(()) => {
+                let (kind, reason) = (regarding.kind.as_deref(), announcement.reason);
+                let event_type = type_of(announcement);
+                tracing::debug!(kind, reason, event_type, "the Event is in the API server");
+            }
+            Err(error) => {
+                tracing::info!(object = regarding.name, %error, "the Event was not published");
+            }
         }
         published.is_ok()
+    }
+}
+
+fn type_of(announcement: &Announcement) -> &'static str {
+    match announcement.warning {
+        true => "Warning",
+        false => "Normal",
     }
 }
 
@@ -224,11 +239,6 @@ fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event
     let mut hasher = DefaultHasher::new();
     (&regarding.uid, announcement.reason, &note).hash(&mut hasher);
     let object = regarding.name.as_deref().unwrap_or_default();
-    let kind = if announcement.warning {
-        "Warning"
-    } else {
-        "Normal"
-    };
     // Events about cluster-scoped objects are in the namespace `default`.
     let namespace = regarding.namespace.as_deref().unwrap_or("default");
     api::Event {
@@ -245,7 +255,7 @@ fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event
         },
         reporting_controller: Some(REPORTER.to_owned()),
         reporting_instance: Some(REPORTER.to_owned()),
-        type_: Some(kind.to_owned()),
+        type_: Some(type_of(announcement).to_owned()),
         ..api::Event::default()
     }
 }

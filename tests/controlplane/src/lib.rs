@@ -29,6 +29,7 @@ mod credentials;
 mod csi;
 mod csi_binaries;
 mod directory;
+mod documented_events;
 mod eventually;
 mod go_build;
 mod guardian;

@@ -1,6 +1,6 @@
 //! Ends the test run when one of the shipped policies refuses a write of Volume Warden: they permit
 //! every write that it does. A refused write is retried or left out, so a scenario may pass without
-//! it.
+//! it. The same happens when Volume Warden publishes an Event that the documentation does not list.
 
 use std::{
     fs::File,
@@ -14,6 +14,8 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
+
+use crate::documented_events::is_undocumented;
 
 /// What the API server calls a policy that refuses a request.
 const KIND: &str = "ValidatingAdmissionPolicy '";
@@ -58,8 +60,15 @@ fn is_refusal(line: &str) -> bool {
         .any(|rest| rest.split('\'').next().unwrap_or_default().contains(NAME))
 }
 
+fn problem(line: &str) -> Option<&'static str> {
+    if is_refusal(line) {
+        return Some("a write of Volume Warden was refused");
+    }
+    is_undocumented(line).then_some("docs/reference/events.md does not list this Event")
+}
+
 fn read(log: &Path, ended: &AtomicBool) {
-    let (mut offset, mut rest) = (0, String::new());
+    let (mut offset, mut rest) = (0, Vec::new());
     loop {
         let last = ended.load(Ordering::Relaxed);
         let mut new = Vec::new();
@@ -68,23 +77,27 @@ fn read(log: &Path, ended: &AtomicBool) {
             && file.read_to_end(&mut new).is_ok()
         {
             offset += new.len() as u64;
-            rest.push_str(&String::from_utf8_lossy(&new));
-        }
-        if let Some(line) = rest.lines().find(|line| is_refusal(line)) {
-            let log = log.display();
-            let said = format!("{log}: a write of Volume Warden was refused: {line}\n");
-            // Not a macro, whose output a test captures.
-            let _ = io::stderr().write_all(said.as_bytes());
-            process::exit(101);
+            rest.append(&mut new);
         }
         // A line may be written in parts.
-        rest = rest
-            .rsplit_once('\n')
-            .map_or(rest.clone(), |(_, part)| part.to_owned());
+        let part = rest.iter().rposition(|byte| *byte == b'\n');
+        let part = rest.split_off(part.map_or(0, |end| end + 1));
+        check(log, &String::from_utf8_lossy(&rest));
+        rest = part;
         if last {
             return;
         }
         thread::park_timeout(INTERVAL);
+    }
+}
+
+fn check(log: &Path, lines: &str) {
+    let found = |line| Some((problem(line)?, line));
+    if let Some((problem, line)) = lines.lines().find_map(found) {
+        let said = format!("{}: {problem}: {line}\n", log.display());
+        // Not a macro, whose output a test captures.
+        let _ = io::stderr().write_all(said.as_bytes());
+        process::exit(101);
     }
 }
 
