@@ -147,7 +147,8 @@ impl Assembly {
     pub fn watches(&self) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let (client, namespace) = (&self.shared.client, self.shared.namespace.as_deref());
         let feeds = &self.shared.feeds;
-        let run = |kind: &Kind| (kind.plural(), feeds.run(*kind, client, namespace));
+        let own = self.shared.system_namespace.as_str();
+        let run = |kind: &Kind| (kind.plural(), feeds.run(*kind, client, namespace, own));
         self.watches.iter().map(run).collect()
     }
 

@@ -225,6 +225,7 @@ async fn remove(
         client,
         apply: Arc::new(apply),
         namespace: options.cluster.namespace(),
+        system_namespace: options.cluster.system_namespace(),
         terms: Terms {
             components,
             in_tree: options.in_tree == InTree::On,

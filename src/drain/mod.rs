@@ -14,7 +14,7 @@
 //! because the claim must be deleted with the pod. Labels that only users write: those of
 //! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and the
 //! ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash, unless
-//! their purge was requested, and the annotation by which a user restores a claim.
+//! their purge was requested, with the copies of their objects, and the annotation by which a user restores a claim.
 
 pub mod configurations;
 pub mod leases;
@@ -65,6 +65,8 @@ pub struct Drain {
     /// The only namespace whose claims are drained; all namespaces if none. Volumes are drained in
     /// any case.
     pub namespace: Option<String>,
+    /// The namespace in which Volume Warden ran, with the copies of volumes.
+    pub system_namespace: String,
     /// What to remove from objects.
     pub terms: Terms,
     /// Maximum number of concurrent writes of `drain`.

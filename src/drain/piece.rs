@@ -33,6 +33,9 @@ pub struct Piece {
     pub applied_status: bool,
     /// What a live read must show before the patch is written.
     pub condition: Option<Condition>,
+    /// Whether the copy of this volume is deleted before the patch is written: the trash does not
+    /// keep the volume any more.
+    pub forgets: bool,
 }
 
 /// What a live read must show of a claim.
@@ -55,6 +58,7 @@ impl Piece {
             operations: Vec::new(),
             applied_status: false,
             condition: None,
+            forgets: false,
         }
     }
 

@@ -69,6 +69,7 @@ pub(super) fn purge(
     );
     piece.remove_parts(what, pvc_trash::purge(volume, entry.record));
     piece.condition = Some(Condition::Gone(claim_ref.clone()));
+    piece.forgets = true;
     true
 }
 
@@ -117,6 +118,7 @@ fn disable(
             };
             piece.remove_parts(what, pvc_trash::disable(volume, record));
             piece.condition = Some(Condition::Living(claim_ref.clone()));
+            piece.forgets = true;
             Ok(())
         }
     }

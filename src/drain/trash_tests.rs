@@ -52,6 +52,7 @@ fn a_bound_volume_gets_its_original_policy() {
         let [piece] = plan.pieces.as_slice() else {
             panic!("{:?}", plan.pieces);
         };
+        assert!(piece.forgets, "its copy is deleted");
         let Some(Condition::Living(claim)) = &piece.condition else {
             panic!("the claim is read live: {:?}", piece.condition);
         };

@@ -2,8 +2,11 @@
 
 use super::{Condition, Drain, NAME, Piece, piece::object};
 use crate::{
-    cluster::{Action, Applied, Basis, Lane, OnRefusal, Target, UNHURRIED, existing, within},
-    objects::{ObjectName, claim::ClaimWire, volume::ClaimRef},
+    cluster::{
+        Action, Applied, Basis, Lane, LiveGet, OnRefusal, Target, UNHURRIED, existing, within,
+    },
+    components::pvc_trash,
+    objects::{ObjectName, claim::ClaimWire, saved_volume::name_of, volume::ClaimRef},
 };
 use futures::{StreamExt as _, stream};
 use json_patch::PatchOperation;
@@ -59,7 +62,13 @@ impl Drain {
                 Err(error) => return (piece, Applied::Failed(error)),
             }
         }
-        let mut applied = Applied::Done;
+        let mut applied = match piece.forgets {
+            true => self.forget(&piece).await,
+            false => Applied::Done,
+        };
+        if !matches!(applied, Applied::Done | Applied::Withheld) {
+            return (piece, applied);
+        }
         if !piece.operations.is_empty() {
             let action = remove_parts(piece.operations.clone());
             let target = piece.target();
@@ -69,6 +78,15 @@ impl Drain {
             applied = self.remove_status(&piece).await;
         }
         (piece, applied)
+    }
+
+    /// Deletes the copy of a volume. A copy without a volume counts as one that was removed by
+    /// force.
+    async fn forget(&self, piece: &Piece) -> Applied {
+        let copy = name_of(&self.system_namespace, &piece.uid);
+        let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
+        let deleted = pvc_trash::forget(&live, &self.apply, NAME, &copy).await;
+        deleted.unwrap_or_else(Applied::Failed)
     }
 
     /// Removes the condition Unused that Volume Warden has applied to the status of a claim. Only

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
-    core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod},
+    core::v1::{ConfigMap, Namespace, PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::{StorageClass, VolumeAttachment},
 };
 use kube::api::ApiResource;
@@ -24,6 +24,8 @@ pub enum Kind {
     VolumeAttachment,
     /// `v1` Namespace
     Namespace,
+    /// `v1` ConfigMap
+    ConfigMap,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Self::StorageClass => ApiResource::erase::<StorageClass>(&()),
             Self::VolumeAttachment => ApiResource::erase::<VolumeAttachment>(&()),
             Self::Namespace => ApiResource::erase::<Namespace>(&()),
+            Self::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
         }
     }
 
@@ -50,6 +53,7 @@ impl Kind {
             Self::StorageClass => "storageclasses",
             Self::VolumeAttachment => "volumeattachments",
             Self::Namespace => "namespaces",
+            Self::ConfigMap => "configmaps",
         }
     }
 }

@@ -198,6 +198,7 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
     // Without a resourceVersion, the API server answers with the newest state, and all pages come
     // from one snapshot.
     let mut page = ListParams::default().limit(PAGE_SIZE);
+    page.label_selector = T::LABELS.map(str::to_owned);
     let mut store = Store::default();
     loop {
         let list = within(PAGE_LIMIT, api.list(&page)).await?;

@@ -126,9 +126,10 @@ impl<T: Tracked> Feed<T> {
     /// Runs one watcher, until a new list is needed or due. Any other failure keeps the
     /// resourceVersion, so an API server that was away for seconds needs to send only what changed.
     async fn watch(&self, api: &Api<T::Wire>, backoff: &mut Backoff) {
-        let config = watcher::Config::default()
+        let mut config = watcher::Config::default()
             .timeout(WATCH_SECONDS)
             .page_size(500);
+        config.label_selector = T::LABELS.map(str::to_owned);
         let mut events = pin!(watcher(api.clone(), config));
         let relist = Instant::now() + RELIST;
         while let Ok(Some(event)) = tokio::time::timeout_at(relist, events.next()).await {

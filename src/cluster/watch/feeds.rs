@@ -4,7 +4,10 @@ use super::activity::WatchActivity;
 use super::feed::Feed;
 use crate::cluster::api::scoped;
 use crate::{
-    objects::{Claim, Kind, Namespace, Pod, StatefulSet, StorageClass, Volume, VolumeAttachment},
+    objects::{
+        Claim, Kind, Namespace, Pod, SavedVolume, StatefulSet, StorageClass, Volume,
+        VolumeAttachment,
+    },
     telemetry::Metrics,
 };
 use futures::future::BoxFuture;
@@ -28,6 +31,8 @@ pub struct Feeds {
     pub attachments: Arc<Feed<VolumeAttachment>>,
     /// All namespaces.
     pub namespaces: Arc<Feed<Namespace>>,
+    /// The copies of volumes in Volume Warden's own namespace.
+    pub saved: Arc<Feed<SavedVolume>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
@@ -43,18 +48,20 @@ impl Feeds {
             classes: Feed::new(metrics.clone()),
             attachments: Feed::new(metrics.clone()),
             namespaces: Feed::new(metrics.clone()),
+            saved: Feed::new(metrics.clone()),
             metrics: metrics.clone(),
         }
     }
 
     /// Watches the kind until the future is dropped, and reports the time of the last watch
     /// activity. If `namespace` is set, only objects in that namespace are watched; cluster-scoped
-    /// kinds are always watched completely.
+    /// kinds are always watched completely, and copies of volumes only in the system namespace.
     pub fn run(
         &self,
         kind: Kind,
         client: &Client,
         namespace: Option<&str>,
+        system_namespace: &str,
     ) -> BoxFuture<'static, ()> {
         let client = &WatchActivity::observed(kind, &self.metrics).client(client);
         match kind {
@@ -69,6 +76,10 @@ impl Feeds {
                 Box::pin(self.attachments.clone().run(Api::all(client.clone())))
             }
             Kind::Namespace => Box::pin(self.namespaces.clone().run(Api::all(client.clone()))),
+            Kind::ConfigMap => {
+                let own = Api::namespaced(client.clone(), system_namespace);
+                Box::pin(self.saved.clone().run(own))
+            }
         }
     }
 
@@ -82,6 +93,7 @@ impl Feeds {
             Kind::StorageClass => self.classes.is_synced(),
             Kind::VolumeAttachment => self.attachments.is_synced(),
             Kind::Namespace => self.namespaces.is_synced(),
+            Kind::ConfigMap => self.saved.is_synced(),
         }
     }
 
@@ -95,6 +107,7 @@ impl Feeds {
             Kind::StorageClass => self.classes.synced().await,
             Kind::VolumeAttachment => self.attachments.synced().await,
             Kind::Namespace => self.namespaces.synced().await,
+            Kind::ConfigMap => self.saved.synced().await,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::cluster::api::for_users;
 use crate::cluster::api::within;
 use crate::cluster::leader::Leadership;
 use crate::cluster::watch::Excluded;
-use crate::objects::unused::FIELD_MANAGER;
+use crate::objects::{Kind, unused::FIELD_MANAGER};
 use crate::telemetry::Metrics;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -93,7 +93,7 @@ impl Apply {
         action: Action,
         reason: &'static str,
     ) -> Applied {
-        let Some(action) = self.within_exclusion(&target.name.namespace, action) else {
+        let Some(action) = self.within_exclusion(target, action) else {
             tracing::debug!(component, object = %target.name, reason, "the namespace is excluded");
             return Applied::Withheld;
         };
@@ -109,11 +109,17 @@ impl Apply {
     }
 
     /// Returns the part of the action that its namespace permits.
-    fn within_exclusion(&self, namespace: &str, action: Action) -> Option<Action> {
-        match self.excluded.contains(namespace) {
+    fn within_exclusion(&self, target: &Target<'_>, action: Action) -> Option<Action> {
+        match self.excludes(target.kind, &target.name.namespace) {
             true => action.removal(),
             false => Some(action),
         }
+    }
+
+    /// Returns whether nothing is started in the namespace. ConfigMaps are Volume Warden's own
+    /// objects, in its own namespace.
+    pub(super) fn excludes(&self, kind: Kind, namespace: &str) -> bool {
+        kind != Kind::ConfigMap && self.excluded.contains(namespace)
     }
 
     /// Carries out an action while an admission review waits, until this instant at most. Every

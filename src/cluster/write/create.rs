@@ -30,6 +30,8 @@ pub enum Caller {
     /// A reconciler waits. Only the leader creates objects in the background, in turn with other
     /// writes that a pod waits for.
     Reconciler,
+    /// A reconciler waits, and no pod: the object is created in turn with bulk writes.
+    Bulk,
     /// An admission review waits until this instant. Every replica answers reviews, and no review
     /// waits for background writes.
     Review(Instant),
@@ -50,7 +52,7 @@ impl Apply {
         caller: Caller,
         reason: &'static str,
     ) -> Applied {
-        if self.excluded.contains(&creation.name.namespace) {
+        if self.excludes(creation.kind, &creation.name.namespace) {
             return Applied::Withheld;
         }
         let applied = self.admit(creation, caller).await;
@@ -67,10 +69,14 @@ impl Apply {
             return Applied::Withheld;
         }
         match caller {
-            Caller::Reconciler => {
+            Caller::Reconciler | Caller::Bulk => {
+                let lane = match caller {
+                    Caller::Bulk => Lane::Bulk,
+                    _ => Lane::Ownership,
+                };
                 let write = || async { judge(within(CALL_LIMIT, self.post(creation)).await) };
                 let turn = Turn {
-                    lane: Lane::Ownership,
+                    lane,
                     namespace: &creation.name.namespace,
                     deadline: None,
                 };

@@ -4,6 +4,7 @@ use super::{
     NAME,
     caches::Caches,
     confirm::Live,
+    copies::Copies,
     metrics,
     options::Options,
     purge_limit::PurgeLimit,
@@ -52,6 +53,7 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
         Kind::PersistentVolume,
         Kind::PersistentVolumeClaim,
         Kind::StorageClass,
+        Kind::ConfigMap,
     ]);
     let reviews = Arc::new(Reviews {
         caches: caches.clone(),
@@ -70,6 +72,13 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
             waiting: Default::default(),
             refused: Default::default(),
         },
+        copies: Copies::new(
+            &shared.feeds,
+            &shared.client,
+            &shared.apply,
+            &shared.system_namespace,
+            &shared.metrics,
+        ),
         caches,
         live,
         apply: shared.apply.clone(),

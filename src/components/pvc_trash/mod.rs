@@ -19,6 +19,9 @@
 mod assemble;
 mod caches;
 mod confirm;
+mod copies;
+mod copy_rule;
+mod disable;
 mod entry;
 mod metrics;
 mod notices;
@@ -42,6 +45,7 @@ mod webhooks;
 
 pub use assemble::PvcTrash;
 pub use caches::Caches;
+pub use copies::forget;
 pub use entry::{Entry, Next};
 pub use metrics::register as register_metrics;
 pub use patch::{disable, purge};
@@ -66,6 +70,10 @@ pub mod reasons {
     pub const RETURNED_TO_TRASH: &str = "ReturnedToTrash";
     /// The window of a volume has ended, or a user requested its deletion.
     pub const PURGED: &str = "Purged";
+    /// The copy of a volume's object is created or changed.
+    pub const VOLUME_SAVED: &str = "VolumeSaved";
+    /// The trash keeps a volume no longer, or it was created again, so its copy is deleted.
+    pub const VOLUME_FORGOTTEN: &str = "VolumeForgotten";
     /// A claim could not get the volume that it requests.
     pub const CANNOT_RESTORE: &str = "ErrRestore";
     /// The trash of the namespace has reached its limit, so the trash is not enabled for a volume.

@@ -7,6 +7,7 @@ use crate::{
     cluster::Announcement,
     objects::{
         ObjectName,
+        saved_volume::MAX_MANIFEST,
         trash::{OriginalPolicy, TRASH, TrashRecord},
         undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
     },
@@ -113,6 +114,16 @@ pub fn unreadable() -> Announcement {
          Restore the annotation, or remove it"
     );
     Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
+}
+
+/// The Event for a volume whose object is too large for a copy.
+pub fn too_large() -> Announcement {
+    let note = format!(
+        "the object of this volume has more than {} KiB, so there is no copy of it, from \
+         which it can be created again if it is removed by force",
+        MAX_MANIFEST / 1024
+    );
+    Announcement::new(CANNOT_READ, "SaveVolume", true, note)
 }
 
 /// Until when the data of the claim is kept.

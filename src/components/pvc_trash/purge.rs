@@ -54,6 +54,7 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(now, until) {
             return Ok(wait);
         }
+        self.copies.forget(volume).await?;
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
         let applied = self.write(name, volume, action, PURGED).await;

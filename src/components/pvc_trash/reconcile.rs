@@ -4,9 +4,10 @@ use super::{
     NAME,
     caches::Caches,
     confirm::Live,
+    copies::Copies,
     notices, patch,
     purge_limit::PurgeLimit,
-    reasons::{MOVED_TO_TRASH, TRASH_DISABLED, TRASH_ENABLED},
+    reasons::{MOVED_TO_TRASH, TRASH_ENABLED},
     rule::{Decision, Left},
     target::{action, recorded, regarding, target},
     triggers,
@@ -16,7 +17,7 @@ use crate::{
     clock::Clock,
     cluster::{
         Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
-        ReconcileError, Reconciled, Regarding, Requeue, WorkQueue,
+        Reconciled, Regarding, Requeue, WorkQueue,
     },
     objects::{Kind, ObjectName, Volume, trash::TrashRecord},
 };
@@ -31,6 +32,8 @@ pub struct PvcTrashReconciler {
     pub caches: Caches,
     /// Live reads.
     pub live: Arc<Live>,
+    /// The copies of the volumes.
+    pub copies: Copies,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
     /// The wall clock.
@@ -49,7 +52,7 @@ pub struct PvcTrashReconciler {
 impl PvcTrashReconciler {
     /// Enqueues a volume on every change that may affect the decision about it.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        triggers::listen(&self.caches, queue);
+        triggers::listen(&self.caches, &self.copies, queue);
     }
 
     async fn enable(
@@ -81,21 +84,6 @@ impl PvcTrashReconciler {
         let operations = patch::record(volume, &record);
         let action = action("EnableTrash", Lane::Safety, operations, Basis::Object);
         self.write(name, volume, action, TRASH_ENABLED)
-            .await
-            .settled()
-    }
-
-    async fn disable(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
-        let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
-            return Ok(Requeue::OnEvent);
-        };
-        let (live, proof) = self.live.claim(&claim.name).await?;
-        if !live.is_some_and(|live| live.uid == claim.uid && !live.deleting) {
-            return Err(ReconcileError::new("the claim is being deleted"));
-        }
-        let operations = patch::disable(volume, record);
-        let action = action("DisableTrash", Lane::Bulk, operations, Basis::Proof(proof));
-        self.write(name, volume, action, TRASH_DISABLED)
             .await
             .settled()
     }
@@ -196,12 +184,17 @@ impl Reconcile for PvcTrashReconciler {
                 .filter(|(_, class)| class.undelete_window.is_some());
             windows.map(|(name, _)| name.name.clone()).collect()
         };
+        let copied = self.copies.volumes();
         let volumes = self.caches.volumes.read();
+        self.copies.retain(|name| volumes.get(name).is_some());
         self.events.retain(|name| volumes.get(name).is_some());
         self.purges.retain(|name| volumes.get(name).is_some());
         let refused = &self.undelete.refused;
         refused.retain(|name| volumes.get(name).is_some());
-        volumes.names_where(|volume| volume.trash.is_some() || windows.contains(&*volume.class))
+        let mut names = volumes
+            .names_where(|volume| volume.trash.is_some() || windows.contains(&*volume.class));
+        names.extend(copied);
+        names
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
@@ -222,21 +215,38 @@ impl Reconcile for PvcTrashReconciler {
         if decision != Decision::AwaitBinding {
             self.undelete.forget(name);
         }
+        // A copy is written before the decision is carried out: a purge deletes it.
+        let saved = match decision {
+            Decision::Leave(_) | Decision::Keep { .. } => self.copies.settle(name, &volume).await,
+            _ => Ok(()),
+        };
+        let done = self.carry_out(decision, name, &volume).await;
+        done.and_then(|requeue| saved.map(|()| requeue))
+    }
+}
+
+impl PvcTrashReconciler {
+    async fn carry_out(
+        &self,
+        decision: Decision,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+    ) -> Reconciled {
         match decision {
-            Decision::Record(record) => self.enable(name, &volume, record).await,
-            Decision::Disable => self.disable(name, &volume).await,
-            Decision::MoveToTrash(record) => self.move_to_trash(name, &volume, record).await,
-            Decision::Keep { until, requested } => self.keep(name, &volume, until, requested).await,
-            Decision::Restore(claim) => self.restore(name, &volume, &claim).await,
-            Decision::AwaitBinding => self.undelete.await_binding(name, &volume).await,
-            Decision::Return => self.undelete.put_back(name, &volume).await,
+            Decision::Record(record) => self.enable(name, volume, record).await,
+            Decision::Disable => self.disable(name, volume).await,
+            Decision::MoveToTrash(record) => self.move_to_trash(name, volume, record).await,
+            Decision::Keep { until, requested } => self.keep(name, volume, until, requested).await,
+            Decision::Restore(claim) => self.restore(name, volume, &claim).await,
+            Decision::AwaitBinding => self.undelete.await_binding(name, volume).await,
+            Decision::Return => self.undelete.put_back(name, volume).await,
             Decision::Leave(left) => {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
-                self.publish(name, &volume, left);
+                self.publish(name, volume, left);
                 let ends = matches!(left, Left::Purging | Left::Deleting);
-                if ends && !volume.retain && recorded(&volume).is_some() {
-                    self.undelete.report_purged(name, Some(&volume));
+                if ends && !volume.retain && recorded(volume).is_some() {
+                    self.undelete.report_purged(name, Some(volume));
                 }
                 Ok(Requeue::OnEvent)
             }

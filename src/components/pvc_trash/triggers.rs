@@ -1,15 +1,15 @@
 //! Enqueues volumes for the reconciler of pvc-trash when related objects change.
 
-use super::{caches::Caches, restorers::requested};
+use super::{caches::Caches, copies::Copies, restorers::requested};
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{Claim, Namespace, ObjectName, Volume},
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when it, its claim, its StorageClass, its namespace's window or a claim that
-/// requests it changes.
-pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
+/// Enqueues a volume when it, its claim, its StorageClass, its namespace's window, a claim that
+/// requests it or its copy changes.
+pub fn listen(caches: &Caches, copies: &Copies, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, classes) = (queue.clone(), caches.classes.clone());
     caches.volumes.listen(move |change| {
         let class = |volume: &Volume| classes.read().get(&ObjectName::new("", &*volume.class));
@@ -43,6 +43,12 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
         of_class.into_iter().for_each(|volume| line.add(volume));
     });
     listen_to_namespaces(caches, queue);
+    let line = queue.clone();
+    copies.feed.listen(move |change| {
+        for copy in [change.old, change.new].into_iter().flatten() {
+            line.add(ObjectName::new("", &*copy.volume));
+        }
+    });
 }
 
 /// Enqueues the recorded volumes of a namespace when its undelete window changes.

@@ -1,6 +1,7 @@
 //! Claims whose deletion can be undone, with volumes that kube-controller-manager provisions in real
 //! directories.
 
+pub mod copies;
 mod csi;
 mod defences;
 mod enabling;

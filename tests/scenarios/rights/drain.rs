@@ -10,10 +10,12 @@ use crate::{
     },
 };
 use anyhow::{Result, ensure};
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::ConfigMap,
+};
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use volume_warden_controlplane::Rule;
@@ -30,7 +32,7 @@ fn recorded(stage: &Stage, claim: &str, uid: &str) -> Value {
     })
 }
 
-/// A Bound volume that gets its policy back, and one in the trash.
+/// A Bound volume that gets its policy back, with its copy, and one in the trash.
 async fn volumes(stage: &Stage) -> Result<()> {
     let (space, post) = (&stage.space, PostParams::default());
     let name = format!("pv-{}", space.name);
@@ -46,6 +48,16 @@ async fn volumes(stage: &Stage) -> Result<()> {
     let trashed = volume(&deleted, recorded(stage, "deleted", "gone"))?;
     space.volumes.create(&post, &trashed).await?;
     is_in_phase(space, &name, "Bound").await?;
+    let uid = space
+        .volumes
+        .get(&name)
+        .await?
+        .metadata
+        .uid
+        .unwrap_or_default();
+    let copy = json!({"metadata": {"name": format!("volume-warden-trash-{uid}")}});
+    let copies: Api<ConfigMap> = Api::namespaced(space.cluster.client(), "volume-warden");
+    copies.create(&post, &serde_json::from_value(copy)?).await?;
     let applied = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"conditions": [
         {"type": "Unused", "status": "True"}]}});
     let (apply, applied) = (PatchParams::apply("volume-warden"), Patch::Apply(applied));
@@ -82,6 +94,11 @@ async fn the_drain_uses_its_rights() -> Result<()> {
     drop(rule);
     let all = stage.drain(&["--in-tree=off", "--purge-trash"]).await?;
     ensure!(all.code == Some(0), "{all:?}");
+    let copies: Api<ConfigMap> = Api::namespaced(cluster.client(), "volume-warden");
+    let left = copies.list(&ListParams::default()).await?;
+    let prefix = "volume-warden-trash-";
+    let mut left = left.iter().filter_map(|copy| copy.metadata.name.as_deref());
+    ensure!(!left.any(|name| name.starts_with(prefix)), "a copy is left");
 
     let calls = stage.calls()?;
     let granted = granted(cluster, "volume-warden", "volume-warden-drain").await?;

@@ -6,7 +6,10 @@ use crate::{
     pvc_expiry::{EXPIRE_UNUSED, EXPIRES_WITHIN, announced, hasten},
     pvc_provisioner::support::{Askers, awaiting},
     pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, SetSpace, set},
-    pvc_trash::support::{PURGE, Shelf, TOUCHED, TRASH, WINDOW, uid_of_claim},
+    pvc_trash::{
+        copies::has_copy_with,
+        support::{PURGE, Shelf, TOUCHED, TRASH, WINDOW, uid_of_claim},
+    },
     support::{Space, claim, is_refused, volume},
 };
 use anyhow::{Result, ensure};
@@ -244,6 +247,22 @@ async fn pvc_trash_uses_its_rights() -> Result<()> {
     let _refused = tenant.refuse_twice(&format!("persistentvolumes/{volume}"));
     let warden = tenant.builder().start().await?;
     let enabled = shelf.is_enabled(&volume).await?;
+    let namespace = &tenant.namespace;
+    has_copy_with(
+        &shelf.space,
+        namespace,
+        &enabled,
+        "\\\"windowSeconds\\\":3600",
+    )
+    .await?;
+    shelf.set_window(Some("2h")).await?;
+    has_copy_with(
+        &shelf.space,
+        namespace,
+        &enabled,
+        "\\\"windowSeconds\\\":7200",
+    )
+    .await?;
     let deleted = shelf.delete("data", &enabled).await?;
     let purge = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&deleted)}}});
     let (volumes, patch) = (&shelf.space.volumes, PatchParams::default());

@@ -4,6 +4,7 @@
 mod drain;
 mod lives;
 mod stolen_claims;
+mod stolen_copies;
 mod stolen_large;
 mod stolen_trash;
 mod stolen_volumes;

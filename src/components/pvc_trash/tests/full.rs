@@ -91,6 +91,8 @@ async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
         unreadable: None,
         time,
         patches: Mutex::default(),
+        stored: Mutex::default(),
+        writes: Mutex::default(),
     };
     let bound = json!({
         "metadata": {"name": "pv", "uid": "v", "resourceVersion": "7"},

@@ -1,5 +1,6 @@
 //! Tests of pvc-trash: its rule as tables, and its reconciler with a simulated API server.
 
+mod copies;
 mod full;
 mod lives;
 mod patches;

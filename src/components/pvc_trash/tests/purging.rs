@@ -26,13 +26,13 @@ fn deleted() -> Timestamp {
 }
 
 /// So many minutes after the deletion. The window is an hour.
-fn after(minutes: i64) -> Timestamp {
+pub(super) fn after(minutes: i64) -> Timestamp {
     deleted() + SignedDuration::from_mins(minutes)
 }
 
 /// An API server on which the claim is deleted and nothing is attached, two hours after the
 /// deletion.
-fn server() -> Server {
+pub(super) fn server() -> Server {
     Server {
         claims: Vec::new(),
         namespace: Some("n"),
@@ -40,10 +40,12 @@ fn server() -> Server {
         unreadable: None,
         time: after(120),
         patches: Mutex::default(),
+        stored: Mutex::default(),
+        writes: Mutex::default(),
     }
 }
 
-fn in_trash(changes: Value) -> Value {
+pub(super) fn in_trash(changes: Value) -> Value {
     let record = record("1", json!({"deletedAt": deleted().to_string()}));
     let mut volume = json!({
         "metadata": {"name": "pv", "uid": "v", "resourceVersion": "7",

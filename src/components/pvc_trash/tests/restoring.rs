@@ -26,6 +26,8 @@ async fn answered(requested: &str, namespace: &'static str, changes: Value) -> A
         unreadable: None,
         time,
         patches: Mutex::default(),
+        stored: Mutex::default(),
+        writes: Mutex::default(),
     };
     let mut kept = record("1", json!({"deletedAt": DELETED}));
     json_patch::merge(&mut kept, &changes);

@@ -1,8 +1,8 @@
 //! A fixture: pvc-trash as the leader, with a simulated API server.
 
 use super::super::{
-    caches::Caches, confirm::Live, purge_limit::PurgeLimit, reconcile::PvcTrashReconciler,
-    undelete::Undelete,
+    caches::Caches, confirm::Live, copies::Copies, purge_limit::PurgeLimit,
+    reconcile::PvcTrashReconciler, undelete::Undelete,
 };
 use crate::{
     awaited::Awaited,
@@ -35,6 +35,10 @@ pub(super) struct Server {
     pub(super) time: Timestamp,
     /// The patches of volumes and claims, and the Events.
     pub(super) patches: Mutex<Vec<(String, Value)>>,
+    /// The volume `pv`, and its copy if there is one.
+    pub(super) stored: Mutex<(Value, Option<Value>)>,
+    /// The methods of the writes, in their order, with the last part of each path.
+    pub(super) writes: Mutex<Vec<String>>,
 }
 
 impl Server {
@@ -46,7 +50,29 @@ impl Server {
             let name = claim["metadata"]["name"].as_str().unwrap_or_default();
             path.ends_with(&format!("/persistentvolumeclaims/{name}"))
         };
+        if method != http::Method::GET && !path.ends_with("/events") {
+            let last = path.rsplit('/').next().unwrap_or_default();
+            let mut writes = self.writes.lock().expect("lock");
+            writes.push(format!("{method} {last}"));
+        }
+        let mut stored = self.stored.lock().expect("lock");
         match path {
+            _ if path.contains("/configmaps") && method == http::Method::POST => {
+                stored.1 = Some(sent.clone());
+                (201, sent)
+            }
+            _ if path.contains("/configmaps") && method == http::Method::DELETE => {
+                found(stored.1.take())
+            }
+            _ if path.contains("/configmaps") && method == http::Method::GET => {
+                match self.unreadable.is_some_and(|part| path.contains(part)) {
+                    true => (503, unavailable()),
+                    false => found(stored.1.clone()),
+                }
+            }
+            _ if path.ends_with("/persistentvolumes/pv") && method == http::Method::GET => {
+                found(Some(stored.0.clone()))
+            }
             _ if method == http::Method::PATCH => {
                 let mut patches = self.patches.lock().expect("lock");
                 patches.push((path.to_owned(), sent));
@@ -145,10 +171,12 @@ impl Scene {
             let claim = serde_json::from_value(claim.clone()).expect("a claim");
             caches.claims.hear(claim, true);
         }
+        server.stored.lock().expect("lock").0 = volume.clone();
         let volume = serde_json::from_value(volume).expect("a volume");
         caches.volumes.hear(volume, true);
         let live = Live::new(&metrics, &client);
-        let apply = Arc::new(Apply::new(client, leadership, 1, false, metrics.clone()));
+        let apply = Apply::new(client.clone(), leadership, 1, false, metrics.clone());
+        let apply = Arc::new(apply);
         let seconds = now.as_second();
         let clock = Clock::new(move || {
             time::OffsetDateTime::from_unix_timestamp(seconds).expect("in range")
@@ -162,6 +190,7 @@ impl Scene {
                 waiting: Mutex::default(),
                 refused: Default::default(),
             },
+            copies: Copies::new(&feeds, &client, &apply, "volume-warden", &metrics),
             caches,
             live,
             apply,

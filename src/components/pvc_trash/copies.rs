@@ -1,0 +1,247 @@
+//! Keeps a copy of the object of each volume whose deletion can be undone, so that it can be
+//! created again if it was removed by force.
+//!
+//! A copy outlives its volume only if the volume was removed without a purge: before a purge, and
+//! before the trash is disabled, the copy is deleted.
+
+use super::{
+    NAME,
+    copy_rule::{Step, decide},
+    notices,
+    reasons::{VOLUME_FORGOTTEN, VOLUME_SAVED},
+    target::regarding,
+};
+use crate::{
+    cluster::{
+        Action, Applied, Apply, Basis, Caller, Creation, EventDeduplicator, Feed, Feeds, Lane,
+        LiveGet, OnRefusal, ReconcileError, Target, UNHURRIED,
+    },
+    objects::{
+        Kind, ObjectName, SavedVolume, Volume, WholeVolume,
+        patch::add_at,
+        saved_volume::{KEY, MAX_MANIFEST, config_map, name_of},
+    },
+    telemetry::Metrics,
+};
+use kube::Client;
+use serde_json::json;
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+/// Maximum age of the read on which the deletion of a copy rests.
+const MAX_AGE: Duration = Duration::from_secs(10);
+
+/// The copies of volumes.
+pub struct Copies {
+    /// The watch of the copies.
+    pub feed: Arc<Feed<SavedVolume>>,
+    live: Arc<LiveGet<SavedVolume>>,
+    whole: Arc<LiveGet<WholeVolume>>,
+    apply: Arc<Apply>,
+    system_namespace: Arc<str>,
+    /// The volumes whose size an Event has already reported.
+    large: Arc<EventDeduplicator<ObjectName, ()>>,
+}
+
+impl Copies {
+    /// Copies in this namespace.
+    pub fn new(
+        feeds: &Feeds,
+        client: &Client,
+        apply: &Arc<Apply>,
+        system_namespace: &str,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        Self {
+            feed: feeds.saved.clone(),
+            live: LiveGet::new(metrics.clone(), client),
+            whole: LiveGet::new(metrics.clone(), client),
+            apply: apply.clone(),
+            system_namespace: system_namespace.into(),
+            large: Arc::default(),
+        }
+    }
+
+    /// Creates, changes or deletes the copy of the volume, as its state requires.
+    ///
+    /// # Errors
+    /// When something could not be read or written.
+    pub async fn settle(&self, name: &ObjectName, volume: &Volume) -> Result<(), ReconcileError> {
+        let copy_name = name_of(&self.system_namespace, &volume.uid);
+        let (known, fresh) = {
+            let copies = self.feed.read();
+            (copies.get(&copy_name), copies.get_fresh(&copy_name))
+        };
+        // The watch delivers the result of the last write, and then the volume is looked at again.
+        if known.is_some() && fresh.is_none() {
+            return Ok(());
+        }
+        match decide(volume, fresh.as_deref()) {
+            Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
+            Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
+            Step::Forget => self.delete(&copy_name).await,
+        }
+    }
+
+    /// Deletes the copy of a volume before it is purged, or before its trash is disabled.
+    ///
+    /// # Errors
+    /// When it could not be read or deleted.
+    pub async fn forget(&self, volume: &Volume) -> Result<(), ReconcileError> {
+        self.delete(&name_of(&self.system_namespace, &volume.uid))
+            .await
+    }
+
+    async fn delete(&self, copy: &ObjectName) -> Result<(), ReconcileError> {
+        let deleted = forget(&self.live, &self.apply, NAME, copy).await;
+        let deleted = deleted.map_err(|error| unread(&format!("the ConfigMap {copy}"), &error))?;
+        deleted.settled().map(drop)
+    }
+
+    /// Returns the names of the volumes that have copies.
+    pub fn volumes(&self) -> Vec<ObjectName> {
+        let copies = self.feed.read();
+        let volumes = copies.objects().map(|(_, copy)| &*copy.volume);
+        volumes.map(|name| ObjectName::new("", name)).collect()
+    }
+
+    /// Forgets which volumes were reported that do not exist any more.
+    pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
+        self.large.retain(exists);
+    }
+
+    async fn save(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+        (copy_name, copy): (&ObjectName, Option<Arc<SavedVolume>>),
+    ) -> Result<(), ReconcileError> {
+        let whole = self.whole.get(name, UNHURRIED).await;
+        let whole = whole.map_err(|error| unread(&format!("the volume {name}"), &error))?;
+        let whole = whole.filter(|whole| whole.volume.uid == volume.uid && !whole.volume.deleting);
+        let Some(manifest) = whole.and_then(|whole| whole.manifest()) else {
+            // It has changed since, and the watch delivers the change.
+            return Ok(());
+        };
+        let manifest = manifest.to_string();
+        if manifest.len() > MAX_MANIFEST {
+            self.report_size(name, volume);
+            return Ok(());
+        }
+        match copy {
+            None => self.create(copy_name, &manifest).await,
+            Some(copy) => self.replace(copy_name, &copy, &manifest).await,
+        }
+    }
+
+    async fn create(&self, name: &ObjectName, manifest: &str) -> Result<(), ReconcileError> {
+        let creation = Creation {
+            kind: Kind::ConfigMap,
+            name,
+            manifest: &config_map(name, manifest),
+        };
+        let created = self
+            .apply
+            .create(NAME, creation, Caller::Bulk, VOLUME_SAVED);
+        match created.await {
+            // The watch has not delivered it yet.
+            Applied::Stale => Ok(()),
+            created => created.settled().map(drop),
+        }
+    }
+
+    async fn replace(
+        &self,
+        name: &ObjectName,
+        copy: &Arc<SavedVolume>,
+        manifest: &str,
+    ) -> Result<(), ReconcileError> {
+        let written = add_at(&["data"], json!({KEY: manifest}));
+        let refusal = OnRefusal::new("ErrTrash");
+        let action = Action::patch(
+            "SaveVolume",
+            Lane::Bulk,
+            vec![written],
+            Basis::Object,
+            refusal,
+        );
+        let target = Target {
+            resource_version: Some(&copy.resource_version),
+            ..Target::new(Kind::ConfigMap, name, &copy.uid)
+        };
+        let applied = self
+            .apply
+            .perform(NAME, &target, action, VOLUME_SAVED)
+            .await;
+        if applied.written() {
+            self.feed.mark_stale(name, copy);
+        }
+        applied.settled().map(drop)
+    }
+
+    /// Deletes the copies of earlier volumes of this name with the same data: the volume was
+    /// created again.
+    async fn forget_earlier(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+        copy: Option<&SavedVolume>,
+    ) -> Result<(), ReconcileError> {
+        let Some(source) = copy.and_then(|copy| copy.source.as_ref()) else {
+            return Ok(());
+        };
+        let earlier: Vec<_> = {
+            let copies = self.feed.read();
+            let named = copies.named_referrers(name);
+            let same = named.filter(|(_, other)| {
+                other.volume_uid != volume.uid && other.source.as_ref() == Some(source)
+            });
+            same.map(|(name, _)| name.clone()).collect()
+        };
+        for copy in earlier {
+            self.delete(&copy).await?;
+        }
+        Ok(())
+    }
+
+    /// Publishes an Event that the object is too large for a copy, once.
+    fn report_size(&self, name: &ObjectName, volume: &Volume) {
+        let causes = HashSet::from([()]);
+        if self.large.news(name, &volume.uid, causes).is_empty() {
+            return;
+        }
+        let (large, key) = (self.large.clone(), name.clone());
+        self.apply
+            .announce(regarding(name, volume), notices::too_large(), move || {
+                large.forget(&key);
+            });
+    }
+}
+
+/// Deletes a copy, if it exists.
+///
+/// # Errors
+/// When it could not be read.
+pub async fn forget(
+    live: &LiveGet<SavedVolume>,
+    apply: &Apply,
+    component: &'static str,
+    name: &ObjectName,
+) -> kube::Result<Applied> {
+    let read = live.read(name, UNHURRIED).await?;
+    let proof = read.proof(MAX_AGE);
+    let Some(copy) = read.value else {
+        return Ok(Applied::Done);
+    };
+    let target = Target {
+        resource_version: Some(&copy.resource_version),
+        ..Target::new(Kind::ConfigMap, name, &copy.uid)
+    };
+    let delete = Action::delete(proof);
+    Ok(apply
+        .perform(component, &target, delete, VOLUME_FORGOTTEN)
+        .await)
+}
+
+fn unread(what: &str, error: &kube::Error) -> ReconcileError {
+    ReconcileError::new(format!("{what} could not be read: {error}"))
+}

@@ -1,0 +1,32 @@
+//! Disables the trash for Bound volumes of a class that requests it.
+
+use super::{
+    patch,
+    reasons::TRASH_DISABLED,
+    reconcile::PvcTrashReconciler,
+    target::{action, recorded},
+};
+use crate::{
+    cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue},
+    objects::{ObjectName, Volume},
+};
+use std::sync::Arc;
+
+impl PvcTrashReconciler {
+    /// Gives the volume its policy back, if its claim is not being deleted.
+    pub(super) async fn disable(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
+        let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
+            return Ok(Requeue::OnEvent);
+        };
+        let (live, proof) = self.live.claim(&claim.name).await?;
+        if !live.is_some_and(|live| live.uid == claim.uid && !live.deleting) {
+            return Err(ReconcileError::new("the claim is being deleted"));
+        }
+        self.copies.forget(volume).await?;
+        let operations = patch::disable(volume, record);
+        let action = action("DisableTrash", Lane::Bulk, operations, Basis::Proof(proof));
+        self.write(name, volume, action, TRASH_DISABLED)
+            .await
+            .settled()
+    }
+}

@@ -1,0 +1,109 @@
+//! Tests of the copies of volumes, in the order of the writes.
+
+use super::{
+    purging::{after, in_trash, server},
+    scene::Scene,
+};
+use crate::objects::saved_volume::{SavedVolumeWire, config_map, name_of};
+use serde_json::{Value, json};
+
+/// The CSI source of the volume.
+fn source() -> Value {
+    json!({"spec": {"csi": {"driver": "d", "volumeHandle": "h"}}})
+}
+
+fn writes(scene: &Scene) -> Vec<String> {
+    scene.server.writes.lock().expect("lock").clone()
+}
+
+fn copy(scene: &Scene) -> Option<Value> {
+    scene.server.stored.lock().expect("lock").1.clone()
+}
+
+/// Delivers the copy of `volume`, as that of the volume with this uid.
+fn deliver(scene: &Scene, volume_uid: &str, volume: Value) {
+    let manifest = json!({"metadata": volume["metadata"], "spec": volume["spec"]});
+    let mut map = config_map(&name_of("volume-warden", volume_uid), &manifest.to_string());
+    map["metadata"]["uid"] = json!(format!("copy-of-{volume_uid}"));
+    map["metadata"]["resourceVersion"] = json!("3");
+    let wire: SavedVolumeWire = serde_json::from_value(map.clone()).expect("a ConfigMap");
+    scene.reconciler.copies.feed.hear(wire, true);
+    scene.server.stored.lock().expect("lock").1 = Some(map);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_saved_once() {
+    let volume = in_trash(source());
+    let scene = Scene::new(server(), after(30), volume.clone(), &[]);
+    scene.reconcile().await.expect("it is in the trash");
+    assert_eq!(writes(&scene), ["POST configmaps"]);
+    let saved = copy(&scene).expect("a copy");
+    assert_eq!(saved["metadata"]["name"], "volume-warden-trash-v");
+    let manifest = saved["data"]["volume"].as_str().unwrap_or_default();
+    let manifest: Value = serde_json::from_str(manifest).expect("a manifest");
+    assert_eq!(manifest["spec"]["csi"]["volumeHandle"], "h");
+    deliver(&scene, "v", volume);
+    scene.reconcile().await.expect("it is in the trash");
+    assert_eq!(writes(&scene).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_written_again_after_a_change() {
+    let scene = Scene::new(server(), after(30), in_trash(source()), &[]);
+    let smaller = json!({"spec": {"capacity": {"storage": "1Mi"}}});
+    deliver(&scene, "v", in_trash(smaller));
+    scene.reconcile().await.expect("it is in the trash");
+    assert_eq!(writes(&scene), ["PATCH volume-warden-trash-v"]);
+    scene.reconcile().await.expect("it is in the trash");
+    assert_eq!(writes(&scene).len(), 1, "the watch has not delivered it");
+}
+
+/// A copy without a volume counts as one that was removed by force.
+#[tokio::test(start_paused = true)]
+async fn the_copy_is_deleted_before_the_purge() {
+    let scene = Scene::new(server(), after(120), in_trash(source()), &[]);
+    deliver(&scene, "v", in_trash(source()));
+    scene.reconcile().await.expect("it is purged");
+    let expected = ["DELETE volume-warden-trash-v", "PATCH pv"];
+    assert_eq!(writes(&scene), expected);
+    assert_eq!(copy(&scene), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_purged_whose_copy_cannot_be_read() {
+    let mut server = server();
+    server.unreadable = Some("/configmaps/");
+    let scene = Scene::new(server, after(120), in_trash(source()), &[]);
+    deliver(&scene, "v", in_trash(source()));
+    let error = scene.reconcile().await.expect_err("it is not purged");
+    assert!(error.contains("ConfigMap"), "{error}");
+    assert_eq!(writes(&scene), [] as [&str; 0]);
+}
+
+/// The volume was created again under its name, and has another uid.
+#[tokio::test(start_paused = true)]
+async fn the_copy_of_an_earlier_volume_with_the_same_data_is_deleted() {
+    let other = json!({"spec": {"csi": {"driver": "d", "volumeHandle": "other"}}});
+    for (earlier, expected) in [(source(), 1), (other, 0)] {
+        let scene = Scene::new(server(), after(30), in_trash(source()), &[]);
+        deliver(&scene, "v", in_trash(source()));
+        deliver(&scene, "before", in_trash(earlier));
+        scene.reconcile().await.expect("it is in the trash");
+        let deletes = writes(&scene);
+        assert_eq!(deletes.len(), expected, "{deletes:?}");
+        let named = |write: &String| write == "DELETE volume-warden-trash-before";
+        assert!(deletes.iter().all(named), "{deletes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_too_large_is_reported_once() {
+    let large = json!({"metadata": {"annotations": {"x": "x".repeat(64 * 1024)}}});
+    let scene = Scene::new(server(), after(30), in_trash(large), &[]);
+    scene.reconcile().await.expect("it is in the trash");
+    scene.reconcile().await.expect("it is in the trash");
+    assert_eq!(copy(&scene), None);
+    let notes = scene.notes().await;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("more than 64 KiB"), "{notes:?}");
+}

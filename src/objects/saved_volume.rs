@@ -1,0 +1,243 @@
+//! The copy of a volume's object: a ConfigMap in Volume Warden's own namespace. If the object is
+//! removed by force, nothing else says where its data is.
+
+use super::{
+    Kind, ObjectName, Tracked, Volume, metadata,
+    trash::{OriginalPolicy, PURGE, TRASH, TrashRecord},
+    volume::{ClaimRef, VolumeStatus, VolumeWire},
+    volume_source::source,
+};
+use crate::hashing::Keyed;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume};
+use kube::{Resource, api::ObjectMeta};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, hash::BuildHasher};
+
+/// Label of every copy. Its value is `true`.
+pub const SAVED_VOLUME: &str = "volume-warden.dev/saved-volume";
+/// Prefix of the names of copies. The uid of the volume follows.
+pub const PREFIX: &str = "volume-warden-trash-";
+/// The key of a copy that holds the manifest of the volume, as JSON.
+pub const KEY: &str = "volume";
+/// Maximum length of a manifest in a copy.
+pub const MAX_MANIFEST: usize = 64 * 1024;
+
+/// Selects the copies.
+const SELECTOR: &str = "volume-warden.dev/saved-volume=true";
+/// A large annotation that repeats the manifest.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A copy, without its manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedVolume {
+    /// The uid of the ConfigMap.
+    pub uid: Box<str>,
+    /// The `resourceVersion` of the ConfigMap.
+    pub resource_version: Box<str>,
+    /// The uid of the volume.
+    pub volume_uid: Box<str>,
+    /// The name of the volume; empty if the manifest cannot be read.
+    pub volume: Box<str>,
+    /// What [`fingerprint`] returns for the manifest.
+    pub fingerprint: Option<u64>,
+    /// Where the data of the volume is, as a text to compare; none if that is not known.
+    pub source: Option<Box<str>>,
+}
+
+/// The fields of a copy that are parsed.
+#[derive(Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = ConfigMap)]
+pub struct SavedVolumeWire {
+    /// The object's standard metadata.
+    #[serde(deserialize_with = "metadata::trimmed")]
+    pub metadata: ObjectMeta,
+    /// The values of the ConfigMap.
+    #[serde(default)]
+    pub data: BTreeMap<String, String>,
+}
+
+impl SavedVolumeWire {
+    /// Returns the uid of the volume, from the name of the copy.
+    pub fn volume_uid(&self) -> Option<&str> {
+        let name = self.metadata.name.as_deref()?;
+        name.strip_prefix(PREFIX)
+    }
+
+    /// Returns the volume in the copy; none if it cannot be read.
+    pub fn volume(&self) -> Option<WholeVolume> {
+        let text = self.data.get(KEY)?;
+        let bounded = Some(text).filter(|text| text.len() <= MAX_MANIFEST)?;
+        let wire: WholeVolumeWire = serde_json::from_str(bounded).ok()?;
+        WholeVolume::track(wire)
+    }
+}
+
+impl Tracked for SavedVolume {
+    type Wire = SavedVolumeWire;
+    const KIND: Kind = Kind::ConfigMap;
+    const LABELS: Option<&'static str> = Some(SELECTOR);
+
+    fn track(wire: SavedVolumeWire) -> Option<Self> {
+        let volume_uid = wire.volume_uid()?.into();
+        let whole = wire.volume();
+        let metadata = wire.metadata;
+        Some(Self {
+            uid: metadata.uid.unwrap_or_default().into(),
+            resource_version: metadata.resource_version.unwrap_or_default().into(),
+            volume_uid,
+            volume: whole.as_ref().map_or("", |whole| whole.name()).into(),
+            fingerprint: whole.as_ref().and_then(|whole| fingerprint(&whole.volume)),
+            source: whole.and_then(|whole| whole.source().map(Into::into)),
+        })
+    }
+
+    /// Returns the volume.
+    fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
+        vec![ObjectName::new("", &*self.volume)]
+    }
+}
+
+/// A volume with its complete `spec`.
+#[derive(Clone, Debug)]
+pub struct WholeVolume {
+    /// What the rules read.
+    pub volume: Volume,
+    metadata: ObjectMeta,
+    spec: Map<String, Value>,
+}
+
+/// A volume with its complete `spec`, as it is parsed.
+#[derive(Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = PersistentVolume)]
+pub struct WholeVolumeWire {
+    /// The object's standard metadata.
+    #[serde(deserialize_with = "metadata::trimmed")]
+    pub metadata: ObjectMeta,
+    /// The volume's specification.
+    #[serde(default)]
+    pub spec: Map<String, Value>,
+}
+
+impl Tracked for WholeVolume {
+    type Wire = WholeVolumeWire;
+    const KIND: Kind = Kind::PersistentVolume;
+
+    fn track(wire: WholeVolumeWire) -> Option<Self> {
+        let WholeVolumeWire { metadata, spec } = wire;
+        let read = VolumeWire {
+            metadata: metadata.clone(),
+            spec: serde_json::from_value(Value::Object(spec.clone())).ok()?,
+            status: VolumeStatus::default(),
+        };
+        Some(Self {
+            volume: read.into(),
+            metadata,
+            spec,
+        })
+    }
+}
+
+impl WholeVolume {
+    /// Returns the name of the volume.
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Returns where the data of the volume is; none if that is not known.
+    pub fn source(&self) -> Option<String> {
+        source(&self.spec)
+    }
+
+    /// Returns the record by which the volume is in the trash once its claim is deleted; none if
+    /// the volume is not kept for a deleted claim.
+    pub fn record(&self) -> Option<&TrashRecord> {
+        saved_record(&self.volume).map(|(record, _)| record)
+    }
+
+    /// Returns the manifest by which the volume can be created again: without what the API server
+    /// writes, without a request to purge, and with a window that has not begun. None if the volume
+    /// is not kept for a deleted claim.
+    pub fn manifest(&self) -> Option<Value> {
+        let (record, claim) = saved_record(&self.volume)?;
+        let mut annotations = self.metadata.annotations.clone().unwrap_or_default();
+        annotations.retain(|key, _| key != PURGE && key != LAST_APPLIED);
+        annotations.insert(TRASH.to_owned(), unstarted(record).json());
+        let mut spec = self.spec.clone();
+        let reference = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": &*claim.uid,
+            "namespace": &*claim.name.namespace, "name": &*claim.name.name,
+        });
+        spec.insert("claimRef".to_owned(), reference);
+        Some(json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {
+                "name": self.metadata.name,
+                "labels": self.metadata.labels,
+                "annotations": annotations,
+                "finalizers": self.metadata.finalizers,
+            },
+            "spec": spec,
+        }))
+    }
+}
+
+/// Returns the name of the copy of the volume with this uid.
+pub fn name_of(system_namespace: &str, volume_uid: &str) -> ObjectName {
+    ObjectName::new(system_namespace, format!("{PREFIX}{volume_uid}"))
+}
+
+/// Returns a number that changes with everything by which a copy differs from the volume, apart
+/// from labels, annotations of others and finalizers; none if the volume is not kept for a deleted
+/// claim. It holds within this process only.
+pub fn fingerprint(volume: &Volume) -> Option<u64> {
+    let (record, claim) = saved_record(volume)?;
+    let trash = volume.trash.as_deref()?;
+    let facts = (
+        (&claim.name, &claim.uid, &volume.class),
+        unstarted(record).json(),
+        (&trash.capacity, &trash.access_modes),
+        (&trash.mode, &trash.attributes_class),
+    );
+    Some(Keyed::default().hash_one(facts))
+}
+
+/// The record of a volume of which there is a copy, and its claim. A volume that had the policy
+/// Retain is no concern: its administrator may delete it at any time.
+fn saved_record(volume: &Volume) -> Option<(&TrashRecord, &ClaimRef)> {
+    let record = volume.trash.as_deref()?.record.as_ref()?;
+    let claim = volume.claimed_by()?;
+    let holds = *record.claim.uid == *claim.uid && record.policy == OriginalPolicy::Delete;
+    (holds && volume.retain).then_some((record, claim))
+}
+
+/// The record of a claim that is not deleted yet.
+fn unstarted(record: &TrashRecord) -> TrashRecord {
+    TrashRecord {
+        deleted_at: None,
+        reserved_at: None,
+        reserved_for: None,
+        returned_at: None,
+        unbindable: Vec::new(),
+        ..record.clone()
+    }
+}
+
+/// Returns the ConfigMap with this manifest.
+pub fn config_map(name: &ObjectName, manifest: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "namespace": &*name.namespace,
+            "name": &*name.name,
+            "labels": {SAVED_VOLUME: "true", "app.kubernetes.io/managed-by": "volume-warden"},
+        },
+        "data": {KEY: manifest},
+    })
+}
+
+#[cfg(test)]
+#[path = "saved_volume_tests.rs"]
+mod tests;

@@ -1,0 +1,74 @@
+//! Where the data of a volume is.
+
+use serde_json::{Map, Value};
+
+/// Fields of a volume's `spec` that do not say where its data is.
+const NO_SOURCE: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+/// Sources that are paths of one node.
+const OF_A_NODE: [&str; 2] = ["hostPath", "local"];
+/// Fields of a source that do not say where the data is.
+const HOW_TO_MOUNT: [&str; 4] = ["fsType", "readOnly", "secretRef", "type"];
+
+/// Returns where the data of a volume with this `spec` is, as a text to compare; none if that is
+/// not known. Two volumes with one source share their data.
+pub(super) fn source(spec: &Map<String, Value>) -> Option<String> {
+    if let Some(csi) = spec.get("csi") {
+        let (driver, handle) = (csi["driver"].as_str()?, csi["volumeHandle"].as_str()?);
+        return Some(format!("{driver} {handle}"));
+    }
+    let mut sources = spec
+        .iter()
+        .filter(|(key, _)| !NO_SOURCE.contains(&key.as_str()));
+    let (kind, fields) = sources.next()?;
+    let mut fields = fields.as_object()?.clone();
+    fields.retain(|key, _| !HOW_TO_MOUNT.contains(&key.as_str()));
+    if OF_A_NODE.contains(&kind.as_str())
+        && let Some(node) = spec.get("nodeAffinity")
+    {
+        fields.insert("nodeAffinity".to_owned(), node.clone());
+    }
+    let only = sources.next().is_none();
+    only.then(|| format!("{kind} {}", Value::Object(fields)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    #[test]
+    fn volumes_with_one_source_share_their_data() {
+        let source = |spec: Value| super::source(spec.as_object().expect("a spec"));
+        let csi = |more: Value| {
+            let mut spec = json!({"csi": {"driver": "d", "volumeHandle": "h"}});
+            json_patch::merge(&mut spec, &more);
+            source(spec)
+        };
+        assert_eq!(csi(json!({"capacity": {"storage": "1Gi"}})), csi(json!({})));
+        assert_eq!(csi(json!({"csi": {"readOnly": true}})), csi(json!({})));
+        assert_ne!(csi(json!({"csi": {"volumeHandle": "i"}})), csi(json!({})));
+        assert_ne!(csi(json!({"csi": {"driver": "e"}})), csi(json!({})));
+        let path =
+            |kind: &str, node: Value| source(json!({kind: {"path": "/a"}, "nodeAffinity": node}));
+        assert_ne!(path("local", json!("a")), path("local", json!("b")));
+        assert_eq!(path("nfs", json!("a")), path("nfs", json!("b")));
+        let typed = source(json!({"hostPath": {"path": "/a", "type": "Directory"}}));
+        assert_eq!(typed, source(json!({"hostPath": {"path": "/a"}})));
+        for unknown in [
+            json!({}),
+            json!({"csi": {"driver": "d"}}),
+            json!({"a": {}, "b": {}}),
+        ] {
+            assert_eq!(source(unknown.clone()), None, "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The copies of volumes, from which they are created again.
+
+use super::support::{PURGE, Shelf, uid_of_claim};
+use crate::support::{Space, guarded};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use volume_warden_controlplane::eventually;
+
+/// The copies of the shared installation.
+pub const INSTALLED: &str = "volume-warden";
+
+fn copies(space: &Space, namespace: &str) -> Api<ConfigMap> {
+    Api::namespaced(space.cluster.client(), namespace)
+}
+
+fn name_of(volume: &PersistentVolume) -> String {
+    format!("volume-warden-trash-{}", volume.uid().unwrap_or_default())
+}
+
+/// Waits until the copy of the volume in this namespace has this text, and returns its manifest.
+pub async fn has_copy_with(
+    space: &Space,
+    namespace: &str,
+    volume: &PersistentVolume,
+    text: &str,
+) -> Result<Value> {
+    let name = name_of(volume);
+    eventually(&format!("{name} has {text}"), async || {
+        let copy = copies(space, namespace).get(&name).await?;
+        let data = copy.data.unwrap_or_default();
+        let manifest = data.get("volume").cloned().unwrap_or_default();
+        ensure!(manifest.contains(text), "{manifest}");
+        Ok(Some(serde_json::from_str(&manifest)?))
+    })
+    .await
+}
+
+/// Waits until the volume has no copy.
+pub async fn has_no_copy(space: &Space, volume: &PersistentVolume) -> Result<()> {
+    let name = name_of(volume);
+    eventually(&format!("{name} is deleted"), async || {
+        let found = copies(space, INSTALLED).get_opt(&name).await?;
+        ensure!(found.is_none(), "{found:?}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_volume_has_a_copy_for_as_long_as_the_trash_keeps_it() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "trash-copies", "1h").await?;
+    let space = &shelf.space;
+    let bound = shelf.bound("bound", json!({})).await?;
+    let deleted = shelf.deleted("deleted", "kept").await?;
+    for volume in [&bound, &deleted] {
+        let uid = uid_of_claim(volume);
+        let manifest = has_copy_with(space, INSTALLED, volume, uid).await?;
+        ensure!(
+            manifest["spec"]["hostPath"]["path"].is_string(),
+            "{manifest}"
+        );
+        ensure!(!manifest.to_string().contains("deletedAt"), "{manifest}");
+    }
+    let purge = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&deleted)}}});
+    let (name, patch) = (deleted.name_any(), PatchParams::default());
+    space
+        .volumes
+        .patch(&name, &patch, &Patch::Merge(purge))
+        .await?;
+    shelf.is_purged(&deleted).await?;
+    has_no_copy(space, &deleted).await?;
+    shelf.set_window(Some("off")).await?;
+    has_no_copy(space, &bound).await
+}
