@@ -34,6 +34,8 @@ impl Cluster {
             unreadable,
             time,
             patches: Mutex::default(),
+            stored: Mutex::default(),
+            writes: Mutex::default(),
         };
         let kept = record("1", json!({"deletedAt": DELETED}));
         let volume = json!({

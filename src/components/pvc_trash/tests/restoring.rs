@@ -89,6 +89,8 @@ async fn a_deletion_whose_time_is_not_recorded_is_the_last_one() {
         unreadable: None,
         time: DELETED.parse().expect("a time"),
         patches: Mutex::default(),
+        stored: Mutex::default(),
+        writes: Mutex::default(),
     };
     let (time, first) = (server.time, deleted("pv", "1", json!(DELETED)));
     let scene = Scene::new(server, time, first, &[]);
