@@ -18,7 +18,7 @@ use std::hash::BuildHasher;
 
 /// File with the namespace of the pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-const DEFAULT_NAMESPACE: &str = "volume-warden";
+pub(super) const DEFAULT_NAMESPACE: &str = "volume-warden";
 /// Name of the Lease of version 0.1.0 with all components, and of an installation that has no
 /// Service.
 pub(super) const DEFAULT_NAME: &str = "volume-warden";

@@ -4,7 +4,7 @@ use super::{
     caller::CallerOptions,
     print::complain,
     target,
-    trash::{cluster, unreadable},
+    trash_common::{cluster, unreadable},
 };
 use crate::{
     clock::Clock,

@@ -17,6 +17,8 @@ mod print;
 mod probe;
 mod purge;
 mod renamed;
+mod repair;
+mod repair_plan;
 mod replace;
 mod report;
 mod restoration;
@@ -27,6 +29,8 @@ mod target;
 mod tasks;
 mod tls;
 mod trash;
+mod trash_common;
+mod trash_copies;
 mod trash_report;
 mod undelete;
 mod unused;
@@ -131,7 +135,9 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
         })
         .mut_subcommands(|command| {
             let with_environment = WITH_ENVIRONMENT.contains(&command.get_name());
-            command.mut_args(|argument| completed(argument, with_environment))
+            let complete = move |argument| completed(argument, with_environment);
+            let command = command.mut_subcommands(|nested| nested.mut_args(complete));
+            command.mut_args(complete)
         })
 }
 

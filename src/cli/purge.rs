@@ -4,7 +4,7 @@ use super::{
     caller::CallerOptions,
     print::{complain, print},
     target::{self, Target, TrashKind},
-    trash::{block_on, cluster, in_trash, unreadable, volumes},
+    trash_common::{block_on, cluster, in_trash, unreadable, volumes},
     trash_report::sort,
 };
 use crate::{
@@ -205,7 +205,7 @@ fn requested(volume: &str) -> String {
     )
 }
 
-fn confirmed() -> io::Result<bool> {
+pub(super) fn confirmed() -> io::Result<bool> {
     print!("{QUESTION}");
     io::stdout().flush()?;
     let mut line = String::new();

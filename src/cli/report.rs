@@ -1,6 +1,6 @@
 //! `volume-warden report`: writes what `unused` lists, and what is used, as an HTML page.
 
-use super::{inventory::InventoryOptions, print::print, replace::replace, trash::block_on};
+use super::{inventory::InventoryOptions, print::print, replace::replace, trash_common::block_on};
 use crate::report::{Subject, html};
 use anyhow::Context as _;
 use clap::Args;

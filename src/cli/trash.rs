@@ -2,30 +2,35 @@
 
 use super::{
     caller::CallerOptions,
+    connection::DEFAULT_NAMESPACE,
     print::{complain, print},
-    target,
+    repair, target,
+    trash_common::{block_on, cluster, in_trash, volumes},
+    trash_copies::{Copies, count_removed, notice},
     trash_report::{Output, shown, sort},
 };
-use crate::{
-    clock::Clock,
-    cluster::{Store, read_all},
-    components::pvc_trash::Entry,
-    objects::Volume,
-    tls::install_crypto,
-};
-use clap::Args;
-use kube::{Api, Client};
+use crate::clock::Clock;
+use clap::{Args, Subcommand};
 use std::process::ExitCode;
-
-/// Exit code of the commands for the trash if something that they require could not be read.
-pub(super) const UNREADABLE: u8 = 3;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 listed, also when the trash is empty; 2 the \
 command line is wrong; 3 the volumes could not be listed.";
 
+/// The commands below `volume-warden trash`.
+#[derive(Debug, Subcommand)]
+enum TrashCommand {
+    /// Create volumes again whose objects were removed by force.
+    #[command(after_help = repair::EXIT_CODES)]
+    Repair(Box<repair::RepairOptions>),
+}
+
 /// `volume-warden trash`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct TrashOptions {
+    #[command(subcommand)]
+    command: Option<TrashCommand>,
+
     /// Only deleted claims of this namespace [default: the namespace of the kubeconfig's context]
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
@@ -38,6 +43,10 @@ pub struct TrashOptions {
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
+    /// Namespace of Volume Warden, which has the copies of volumes.
+    #[arg(long, value_name = "NAMESPACE", default_value = DEFAULT_NAMESPACE)]
+    system_namespace: String,
+
     #[command(flatten)]
     caller: CallerOptions,
 }
@@ -47,18 +56,10 @@ pub struct TrashOptions {
 /// # Errors
 /// When the list cannot be written.
 pub fn run(options: TrashOptions) -> anyhow::Result<ExitCode> {
-    block_on(list(options))
-}
-
-/// Runs one of the commands for the trash.
-pub(super) fn block_on(
-    command: impl Future<Output = anyhow::Result<ExitCode>>,
-) -> anyhow::Result<ExitCode> {
-    install_crypto();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(command)
+    match options.command {
+        Some(TrashCommand::Repair(options)) => repair::run(*options),
+        None => block_on(list(options)),
+    }
 }
 
 async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
@@ -70,6 +71,8 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
         true => None,
         false => Some(target::namespace(&options.namespace, &default)),
     };
+    let copies = Copies::of(&client, &options.system_namespace);
+    let before = copies.list().await;
     let volumes = match volumes(&client).await {
         Ok(volumes) => volumes,
         Err(code) => return Ok(code),
@@ -89,71 +92,14 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
             Clock::system().timestamp(),
         ))?;
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Creates a client with the caller's credentials, and returns the namespace to use if none is
-/// given.
-///
-/// # Errors
-/// The exit code, after the error is printed.
-pub(super) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), ExitCode> {
-    let found = caller.cluster().await;
-    found.map_err(|error| unreadable(format!("{error:#}")))
-}
-
-/// Lists all volumes, with the caller's rights.
-///
-/// # Errors
-/// The exit code, after the error is printed.
-pub(super) async fn volumes(client: &Client) -> Result<Store<Volume>, ExitCode> {
-    read_all::<Volume>(&Api::all(client.clone()))
-        .await
-        .map_err(|error| unreadable(not_listed(&error)))
-}
-
-/// Returns the volumes in the trash that fit.
-pub(super) fn in_trash<'a>(
-    volumes: &'a Store<Volume>,
-    fits: impl Fn(&Entry<'a>) -> bool,
-) -> Vec<Entry<'a>> {
-    let entries = volumes.objects();
-    let entries = entries.filter_map(|(name, volume)| Entry::of(name, volume));
-    entries.filter(fits).collect()
-}
-
-/// Prints the error, and returns the exit code for something that could not be read.
-pub(super) fn unreadable(error: String) -> ExitCode {
-    complain(error);
-    ExitCode::from(UNREADABLE)
-}
-
-fn not_listed(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.code == 403 => format!(
-            "the trash cannot be listed, because this user may not list PersistentVolumes, as \
-             tenants usually may not ({}). To restore a deleted claim by its name: \
-             volume-warden undelete pvc NAME -n NAMESPACE",
-            status.message
-        ),
-        error => format!("PersistentVolumes could not be listed: {error}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kube::core::Status;
-
-    #[test]
-    fn a_tenant_gets_the_command_that_needs_no_volumes() {
-        let refused = |code| {
-            let status = Status::failure("user x cannot list", "Forbidden").with_code(code);
-            not_listed(&kube::Error::Api(Box::new(status)))
-        };
-        for words in ["may not list", "user x cannot list", "undelete pvc NAME"] {
-            assert!(refused(403).contains(words), "{words}: {}", refused(403));
+    // Not every user may read the copies.
+    if let Ok(before) = before
+        && let Ok(after) = copies.list().await
+    {
+        let removed = count_removed((&before, &after), &volumes, namespace);
+        if removed > 0 {
+            complain(notice(removed, &options.system_namespace));
         }
-        assert!(!refused(500).contains("undelete"), "{}", refused(500));
     }
+    Ok(ExitCode::SUCCESS)
 }

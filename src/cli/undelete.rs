@@ -5,7 +5,7 @@ use super::{
     print::{complain, print},
     restoration::{End, Restoration, WAITING, volume_of},
     target::{self, ClaimKind, Target},
-    trash::{UNREADABLE, block_on, cluster},
+    trash_common::{UNREADABLE, block_on, cluster},
 };
 use crate::{
     cluster::{UNHURRIED, within},

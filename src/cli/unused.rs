@@ -3,7 +3,7 @@
 use super::{
     inventory::InventoryOptions,
     print::{complain, print},
-    trash::block_on,
+    trash_common::block_on,
 };
 use crate::{
     go_duration,

@@ -24,7 +24,7 @@ pub const KEY: &str = "volume";
 pub const MAX_MANIFEST: usize = 64 * 1024;
 
 /// Selects the copies.
-const SELECTOR: &str = "volume-warden.dev/saved-volume=true";
+pub const SELECTOR: &str = "volume-warden.dev/saved-volume=true";
 /// A large annotation that repeats the manifest.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

@@ -13,12 +13,14 @@ const VOLUME: &str = r#"{"apiVersion": "v1", "kind": "PersistentVolume", "metada
 
 #[test]
 fn wrong_command_lines_are_reported() {
-    let wrong: [(&[&str], &[&str]); 9] = [
+    let wrong: [(&[&str], &[&str]); 11] = [
         (
             &["trash", "-n", "a", "-A"],
             &["--all-namespaces", "--namespace"],
         ),
         (&["trash", "-o", "yaml"], &["table, wide, json"]),
+        (&["trash", "repair"], &["--yes", "--dry-run"]),
+        (&["trash", "-A", "repair", "--yes"], &["repair"]),
         (&["undelete", "pvc"], &["undelete pvc NAME"]),
         (&["undelete", "pv/pv-1"], &["pv is none of: pvc"]),
         (&["undelete", "pvc/data", "data"], &["undelete pvc/NAME"]),
@@ -37,6 +39,7 @@ fn an_unreachable_cluster_is_reported() {
     let directory = TempDir::new().expect("a directory");
     for (arguments, code) in [
         (&["trash"][..], 3),
+        (&["trash", "repair", "--yes"], 3),
         (&["purge", "pv/a", "--yes"], 3),
         (&["undelete", "pvc/a"], 1),
     ] {
@@ -51,14 +54,16 @@ fn an_unreachable_cluster_is_reported() {
 #[test]
 fn trash_lists_the_deleted_claims_of_a_namespace() {
     let list = || EMPTY.replace("[]", &format!("[{VOLUME}]"));
-    let (ended, requests) = asked(&["trash", "-n", "shop"], vec![("GET", 200, list())]);
+    // Not every user may read the copies of volumes.
+    let volumes = || vec![("persistentvolumes", 200, list())];
+    let (ended, requests) = asked(&["trash", "-n", "shop"], volumes());
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
     has(
         &ended.stdout,
         &["shop", "data", "10Gi", "2026-01-01T01:00:00Z", "pv-1"],
     );
-    assert_eq!(requests.len(), 1, "{requests:?}");
-    let (ended, _) = asked(&["trash", "-n", "other"], vec![("GET", 200, list())]);
+    assert_eq!(requests.len(), 2, "{requests:?}");
+    let (ended, _) = asked(&["trash", "-n", "other"], volumes());
     assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
     has(
         &ended.stderr,
@@ -161,4 +166,77 @@ fn purge_annotates_the_volume_in_the_trash() {
     let (ended, _) = asked(purge, answers);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     has(&ended.stderr, &["you may not"]);
+}
+
+/// The copies in the namespace `volume-warden`: one of the volume `pv-1`.
+fn copies() -> String {
+    let volume = VOLUME.replace(
+        "\"spec\": {",
+        "\"spec\": {\"csi\": {\"driver\": \"d\", \"volumeHandle\": \"h\"}, ",
+    );
+    serde_json::json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": [{
+        "metadata": {"namespace": "volume-warden", "name": "volume-warden-trash-v", "uid": "c"},
+        "data": {"volume": volume},
+    }]})
+    .to_string()
+}
+
+#[test]
+fn trash_says_how_many_volumes_were_removed() {
+    let answers = |volumes: String| {
+        vec![
+            ("/configmaps", 200, copies()),
+            ("/persistentvolumes", 200, volumes),
+        ]
+    };
+    let removed = "1 volume was removed without a purge";
+    let (ended, _) = asked(&["trash", "-n", "shop"], answers(EMPTY.to_owned()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    has(
+        &ended.stderr,
+        &[removed, "volume-warden trash repair --dry-run"],
+    );
+    let present = EMPTY.replace("[]", &format!("[{VOLUME}]"));
+    for (namespace, volumes) in [("shop", present), ("other", EMPTY.to_owned())] {
+        let (ended, _) = asked(&["trash", "-n", namespace], answers(volumes));
+        assert!(!ended.stderr.contains(removed), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn repair_creates_what_the_copy_says() {
+    let answers = |code: u16, created: String| {
+        vec![
+            ("/configmaps", 200, copies()),
+            ("POST", code, created),
+            ("/persistentvolumes", 200, EMPTY.to_owned()),
+        ]
+    };
+    let posted = |requests: &[String]| {
+        let mut posts = requests.iter().filter(|each| each.starts_with("POST"));
+        posts.next().cloned().unwrap_or_default()
+    };
+    let created = || answers(201, VOLUME.to_owned());
+    let (ended, requests) = asked(&["trash", "repair", "--yes"], created());
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    has(
+        &ended.stdout,
+        &["shop/data", "d h", "Volume pv-1 is created again."],
+    );
+    has(
+        &posted(&requests),
+        &["POST /api/v1/persistentvolumes", "\"volumeHandle\":\"h\""],
+    );
+    for left_out in ["deletedAt", "\"status\"", "\"uid\":\"v\""] {
+        assert!(!posted(&requests).contains(left_out), "{requests:?}");
+    }
+    let (ended, requests) = asked(&["trash", "repair", "--dry-run"], created());
+    assert_eq!((ended.code, &*posted(&requests)), (Some(0), ""));
+    let (ended, requests) = asked(&["trash", "repair", "--yes", "pv-2"], created());
+    assert_eq!((ended.code, &*posted(&requests)), (Some(1), ""));
+    has(&ended.stderr, &["no volume pv-2 was removed"]);
+    let refused = status(403, "Forbidden", "you may not");
+    let (ended, _) = asked(&["trash", "repair", "--yes"], answers(403, refused));
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    has(&ended.stderr, &["pv-1 is not created", "you may not"]);
 }

@@ -25,18 +25,16 @@ and run `drain` again. Without that, these objects stay Terminating, and none is
 fn the_page_of_exit_codes_is_generated() {
     let mut page = INTRODUCTION.to_owned();
     let command = cli::command(components::ALL);
-    let mut commands: Vec<_> = command.get_subcommands().collect();
-    commands.sort_by_key(|each| each.get_name());
-    for command in commands {
+    for (name, command) in commands(&command) {
         let mut codes = codes(command);
-        write!(page, "| `{}` |", command.get_name()).expect("a string can be written");
+        write!(page, "| `{name}` |").expect("a string can be written");
         for code in 0..=3 {
             let meaning = codes.remove(&code);
             let meaning = meaning.map_or_else(|| "–".to_owned(), |text| with_flags_as_code(&text));
             write!(page, " {meaning} |").expect("a string can be written");
         }
         page.push('\n');
-        assert!(codes.is_empty(), "{}: {codes:?}", command.get_name());
+        assert!(codes.is_empty(), "{name}: {codes:?}");
     }
     page.push_str(END);
     generated("docs/reference/exit-codes.md", &page);
@@ -45,8 +43,8 @@ fn the_page_of_exit_codes_is_generated() {
 #[test]
 fn the_page_of_each_command_has_its_exit_codes() {
     let mut pages = 0;
-    for command in cli::command(components::ALL).get_subcommands() {
-        let page = root().join(format!("docs/commands/{}.md", command.get_name()));
+    for (name, command) in commands(&cli::command(components::ALL)) {
+        let page = root().join(format!("docs/commands/{}.md", name.replace(' ', "-")));
         let Ok(text) = fs::read_to_string(&page) else {
             continue;
         };
@@ -62,6 +60,19 @@ fn the_page_of_each_command_has_its_exit_codes() {
         pages += 1;
     }
     assert!(pages > 5, "{pages} pages");
+}
+
+/// All commands by their names, also those below others.
+fn commands(program: &Command) -> BTreeMap<String, &Command> {
+    let mut commands = BTreeMap::new();
+    for command in program.get_subcommands() {
+        commands.insert(command.get_name().to_owned(), command);
+        for nested in command.get_subcommands() {
+            let name = format!("{} {}", command.get_name(), nested.get_name());
+            commands.insert(name, nested);
+        }
+    }
+    commands
 }
 
 fn with_flags_as_code(text: &str) -> String {

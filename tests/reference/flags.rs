@@ -26,13 +26,17 @@ fn the_page_of_flags_is_generated() {
     let mut shown: Vec<_> = shown.collect();
     shown.sort_by_key(|each| each.get_name() != "run");
     for command in shown {
-        section(&mut page, command).expect("a string can be written");
+        section(&mut page, command.get_name(), command).expect("a string can be written");
+        for nested in command.get_subcommands() {
+            let name = format!("{} {}", command.get_name(), nested.get_name());
+            section(&mut page, &name, nested).expect("a string can be written");
+        }
     }
     generated("docs/reference/flags.md", &page);
 }
 
-fn section(page: &mut String, command: &Command) -> std::fmt::Result {
-    write!(page, "\n## volume-warden {}\n\n", command.get_name())?;
+fn section(page: &mut String, name: &str, command: &Command) -> std::fmt::Result {
+    write!(page, "\n## volume-warden {name}\n\n")?;
     if let Some(about) = command.get_about() {
         writeln!(page, "{about}")?;
     }

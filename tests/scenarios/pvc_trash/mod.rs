@@ -7,5 +7,6 @@ mod defences;
 mod enabling;
 mod purges;
 mod rebinding;
+mod repair;
 mod restores;
 pub mod support;

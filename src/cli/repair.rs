@@ -1,0 +1,176 @@
+//! `volume-warden trash repair`: creates volumes again whose objects were removed by force.
+
+use super::{
+    caller::CallerOptions,
+    connection::DEFAULT_NAMESPACE,
+    print::{complain, print},
+    purge::confirmed,
+    repair_plan::{Found, Removed, plan, table},
+    trash_common::{block_on, cluster, unreadable},
+    trash_copies::Copies,
+};
+use crate::{
+    cluster::{UNHURRIED, read_all, within},
+    objects::{Kind, WholeVolume},
+    plain::Plain,
+};
+use clap::{Args, error::ErrorKind};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, PostParams},
+};
+use std::{
+    collections::HashSet,
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+};
+
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 all of them are created, or none was removed; 1 \
+one is not created, or not confirmed; 2 the command line is wrong, or --yes is missing; 3 the \
+volumes or their copies could not be read, or the API server did not answer.";
+
+/// `volume-warden trash repair`
+#[derive(Debug, Args)]
+pub struct RepairOptions {
+    /// Names of volumes [default: all that were removed]
+    #[arg(value_name = "VOLUME")]
+    volumes: Vec<String>,
+
+    /// List the volumes, and create none.
+    #[arg(long, default_value_t)]
+    dry_run: bool,
+
+    /// Do not ask for confirmation. Required if standard input is not a terminal.
+    #[arg(short, long, default_value_t)]
+    yes: bool,
+
+    /// Namespace of Volume Warden, which has the copies.
+    #[arg(long, value_name = "NAMESPACE", default_value = DEFAULT_NAMESPACE)]
+    system_namespace: String,
+
+    #[command(flatten)]
+    caller: CallerOptions,
+}
+
+/// Creates the volumes again.
+///
+/// # Errors
+/// When the command line is wrong, or the terminal cannot be used.
+pub fn run(options: RepairOptions) -> anyhow::Result<ExitCode> {
+    if !options.yes && !options.dry_run && !io::stdin().is_terminal() {
+        let message = "repair creates volumes: confirm it by --yes, or list them by --dry-run";
+        return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, message).into());
+    }
+    block_on(repair(options))
+}
+
+async fn repair(options: RepairOptions) -> anyhow::Result<ExitCode> {
+    let (client, _) = match cluster(&options.caller).await {
+        Ok(found) => found,
+        Err(code) => return Ok(code),
+    };
+    let removed = match removed(&client, &options).await {
+        Ok(removed) => removed,
+        Err(code) => return Ok(code),
+    };
+    let unknown = options.volumes.iter().filter(|name| {
+        let mut removed = removed.iter();
+        !removed.any(|each| each.name() == **name)
+    });
+    let unknown: Vec<_> = unknown.collect();
+    for name in &unknown {
+        complain(format_args!("no volume {name} was removed without a purge"));
+    }
+    if removed.is_empty() {
+        if unknown.is_empty() {
+            complain("no volume was removed without a purge");
+        }
+        return Ok(code(unknown.is_empty()));
+    }
+    print(&table(&removed))?;
+    let complete = unknown.is_empty() && removed.iter().all(|each| each.refused.is_none());
+    if options.dry_run || removed.iter().all(|each| each.refused.is_some()) {
+        return Ok(code(complete));
+    }
+    if options.yes {
+        return create_all(&client, &removed, complete).await;
+    }
+    if !confirmed()? {
+        complain("no volume is created");
+        return Ok(ExitCode::FAILURE);
+    }
+    let shown: HashSet<_> = removed.iter().map(|each| each.uid.clone()).collect();
+    let mut now = match self::removed(&client, &options).await {
+        Ok(removed) => removed,
+        Err(code) => return Ok(code),
+    };
+    now.retain(|each| shown.contains(&each.uid));
+    create_all(&client, &now, complete).await
+}
+
+/// Reads which of the named volumes were removed.
+async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed>, ExitCode> {
+    let copies = Copies::of(client, &options.system_namespace);
+    let unread = |what: &str, error| unreadable(format!("{what} could not be listed: {error}"));
+    let maps = format!("the ConfigMaps of {}", options.system_namespace);
+    let listed = || async { copies.list().await.map_err(|error| unread(&maps, error)) };
+    let before = listed().await?;
+    let volumes = read_all::<WholeVolume>(&Api::all(client.clone())).await;
+    let volumes = volumes.map_err(|error| unread("PersistentVolumes", error))?;
+    let after = listed().await?;
+    let mut removed = plan(&Found {
+        before,
+        volumes,
+        after,
+    });
+    let names = &options.volumes;
+    removed.retain(|each| names.is_empty() || names.iter().any(|name| name == each.name()));
+    Ok(removed)
+}
+
+async fn create_all(
+    client: &Client,
+    removed: &[Removed],
+    complete: bool,
+) -> anyhow::Result<ExitCode> {
+    let mut created = complete;
+    for each in removed.iter().filter(|each| each.refused.is_none()) {
+        let name = each.name();
+        match create(client, each).await {
+            Ok(()) => print(&Plain(format!("Volume {name} is created again.")).to_string())?,
+            Err(kube::Error::Api(status)) => {
+                complain(format_args!(
+                    "volume {name} is not created: {}",
+                    status.message
+                ));
+                created = false;
+            }
+            Err(error) => {
+                return Ok(unreadable(format!(
+                    "it is unknown whether volume {name} is created: {error}. Run it again"
+                )));
+            }
+        }
+    }
+    Ok(code(created))
+}
+
+/// Creates the volume with the caller's rights. The API server refuses it if the name exists.
+async fn create(client: &Client, removed: &Removed) -> kube::Result<()> {
+    let Some(manifest) = removed.whole.as_ref().and_then(WholeVolume::manifest) else {
+        return Ok(());
+    };
+    let resource = Kind::PersistentVolume.api_resource();
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let volume = serde_json::from_value(manifest).map_err(kube::Error::SerdeError)?;
+    let parameters = PostParams::default();
+    let created = api.create(&parameters, &volume);
+    within(UNHURRIED, created).await.map(drop)
+}
+
+fn code(complete: bool) -> ExitCode {
+    match complete {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,91 @@
+//! What the commands for the trash have in common.
+
+use super::{caller::CallerOptions, print::complain};
+use crate::{
+    cluster::{Store, read_all},
+    components::pvc_trash::Entry,
+    objects::Volume,
+    tls::install_crypto,
+};
+use kube::{Api, Client};
+use std::process::ExitCode;
+
+/// Exit code of the commands for the trash if something that they require could not be read.
+pub(super) const UNREADABLE: u8 = 3;
+
+/// Runs one of the commands for the trash.
+pub(super) fn block_on(
+    command: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    install_crypto();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(command)
+}
+
+/// Creates a client with the caller's credentials, and returns the namespace to use if none is
+/// given.
+///
+/// # Errors
+/// The exit code, after the error is printed.
+pub(super) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), ExitCode> {
+    let found = caller.cluster().await;
+    found.map_err(|error| unreadable(format!("{error:#}")))
+}
+
+/// Lists all volumes, with the caller's rights.
+///
+/// # Errors
+/// The exit code, after the error is printed.
+pub(super) async fn volumes(client: &Client) -> Result<Store<Volume>, ExitCode> {
+    read_all::<Volume>(&Api::all(client.clone()))
+        .await
+        .map_err(|error| unreadable(not_listed(&error)))
+}
+
+/// Returns the volumes in the trash that fit.
+pub(super) fn in_trash<'a>(
+    volumes: &'a Store<Volume>,
+    fits: impl Fn(&Entry<'a>) -> bool,
+) -> Vec<Entry<'a>> {
+    let entries = volumes.objects();
+    let entries = entries.filter_map(|(name, volume)| Entry::of(name, volume));
+    entries.filter(fits).collect()
+}
+
+/// Prints the error, and returns the exit code for something that could not be read.
+pub(super) fn unreadable(error: String) -> ExitCode {
+    complain(error);
+    ExitCode::from(UNREADABLE)
+}
+
+fn not_listed(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => format!(
+            "the trash cannot be listed, because this user may not list PersistentVolumes, as \
+             tenants usually may not ({}). To restore a deleted claim by its name: \
+             volume-warden undelete pvc NAME -n NAMESPACE",
+            status.message
+        ),
+        error => format!("PersistentVolumes could not be listed: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    #[test]
+    fn a_tenant_gets_the_command_that_needs_no_volumes() {
+        let refused = |code| {
+            let status = Status::failure("user x cannot list", "Forbidden").with_code(code);
+            not_listed(&kube::Error::Api(Box::new(status)))
+        };
+        for words in ["may not list", "user x cannot list", "undelete pvc NAME"] {
+            assert!(refused(403).contains(words), "{words}: {}", refused(403));
+        }
+        assert!(!refused(500).contains("undelete"), "{}", refused(500));
+    }
+}

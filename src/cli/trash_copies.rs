@@ -1,0 +1,113 @@
+//! The copies of volumes, and which of these volumes were removed by force.
+
+use crate::{
+    cluster::{Store, read_all},
+    objects::{
+        Kind, ObjectName, Tracked, Volume, WholeVolume,
+        saved_volume::{SELECTOR, SavedVolumeWire},
+    },
+};
+use kube::{Api, Client};
+
+/// A copy with its manifest.
+#[derive(Clone, Debug)]
+pub(super) struct VolumeCopy {
+    /// The uid of the volume.
+    pub(super) volume_uid: Box<str>,
+    /// The volume; none if it cannot be read.
+    pub(super) whole: Option<WholeVolume>,
+}
+
+impl Tracked for VolumeCopy {
+    type Wire = SavedVolumeWire;
+    const KIND: Kind = Kind::ConfigMap;
+    const LABELS: Option<&'static str> = Some(SELECTOR);
+
+    fn track(wire: SavedVolumeWire) -> Option<Self> {
+        Some(Self {
+            volume_uid: wire.volume_uid()?.into(),
+            whole: wire.volume(),
+        })
+    }
+}
+
+impl VolumeCopy {
+    /// Returns the name of the volume; none if it cannot be read.
+    pub(super) fn name(&self) -> Option<ObjectName> {
+        let whole = self.whole.as_ref()?;
+        Some(ObjectName::new("", whole.name()))
+    }
+}
+
+/// The copies in a namespace.
+#[derive(Clone)]
+pub(super) struct Copies(Api<SavedVolumeWire>);
+
+impl Copies {
+    pub(super) fn of(client: &Client, system_namespace: &str) -> Self {
+        Self(Api::namespaced(client.clone(), system_namespace))
+    }
+
+    /// Lists all copies.
+    ///
+    /// # Errors
+    /// When they could not be listed.
+    pub(super) async fn list(&self) -> kube::Result<Store<VolumeCopy>> {
+        read_all::<VolumeCopy>(&self.0).await
+    }
+}
+
+/// Returns the copies whose volumes were not in a list of volumes that was read after `before` and
+/// before `after`.
+///
+/// A volume is created before its copy, and its copy is deleted before its purge. So the volume of
+/// a copy that was there before and after the list was removed without a purge.
+pub(super) fn without_volumes(
+    before: &Store<VolumeCopy>,
+    after: &Store<VolumeCopy>,
+    exists: impl Fn(&str) -> bool,
+) -> Vec<(ObjectName, VolumeCopy)> {
+    let stayed = before
+        .objects()
+        .filter(|(name, copy)| after.get(name).is_some() && !exists(&copy.volume_uid));
+    let mut removed: Vec<_> = stayed
+        .map(|(name, copy)| (name.clone(), VolumeCopy::clone(copy)))
+        .collect();
+    removed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    removed
+}
+
+/// Returns how many volumes with deleted or present claims of this namespace were removed by force
+/// and not created again.
+pub(super) fn count_removed(
+    (before, after): (&Store<VolumeCopy>, &Store<VolumeCopy>),
+    volumes: &Store<Volume>,
+    namespace: Option<&str>,
+) -> usize {
+    let exists = |uid: &str| volumes.objects().any(|(_, volume)| &*volume.uid == uid);
+    let removed = without_volumes(before, after, exists);
+    let counts = |copy: &VolumeCopy| {
+        let named = copy.name().is_some_and(|name| volumes.get(&name).is_none());
+        let record = copy.whole.as_ref().and_then(WholeVolume::record);
+        let within =
+            record.is_some_and(|it| namespace.is_none_or(|only| it.claim.namespace == only));
+        named && within
+    };
+    removed.iter().filter(|(_, copy)| counts(copy)).count()
+}
+
+/// The notice that volumes were removed by force.
+pub(super) fn notice(number: usize, system_namespace: &str) -> String {
+    let volumes = match number {
+        1 => "1 volume was".to_owned(),
+        number => format!("{number} volumes were"),
+    };
+    let place = match system_namespace {
+        super::connection::DEFAULT_NAMESPACE => String::new(),
+        other => format!(" --system-namespace {other}"),
+    };
+    format!(
+        "{volumes} removed without a purge, and can be created again: volume-warden trash repair \
+         --dry-run{place}"
+    )
+}

@@ -1,0 +1,146 @@
+//! Volumes whose objects were removed by force, and `volume-warden trash repair`.
+
+use super::{
+    copies::{INSTALLED, has_copy_with, has_no_copy},
+    support::{Shelf, file, uid_of_claim},
+};
+use crate::support::{
+    BINARY, installed, patience, refusal,
+    shared::{Running, Shared, Slot},
+    volume,
+};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use std::{fs, process::Output};
+use tokio::process::Command;
+use volume_warden_controlplane::{Warden, eventually};
+
+/// A cluster in which administrators have removed the policy that refuses the deletion of volumes.
+async fn unprotected() -> Result<Shared> {
+    static UNPROTECTED: Slot = Slot::new();
+    let start = async || {
+        let cluster = installed("unprotected", "manifests").await?;
+        let policy = "validatingadmissionpolicybinding/volume-warden-trash";
+        cluster.kubectl(&["delete", policy]).await?;
+        patience::wait_for_webhooks(&cluster, None).await?;
+        let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+        anyhow::Ok(Running::with(cluster, warden))
+    };
+    UNPROTECTED.get(start).await
+}
+
+/// Removes the object of a volume as soon as it has a copy.
+async fn remove(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
+    let (name, volumes) = (volume.name_any(), &shelf.space.volumes);
+    let uid = uid_of_claim(volume);
+    has_copy_with(&shelf.space, INSTALLED, volume, uid).await?;
+    eventually(&format!("{name} is removed"), async || {
+        let deleted = volumes.delete(&name, &DeleteParams::default()).await;
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let patched = volumes.patch(&name, &PatchParams::default(), &free).await;
+        let found = volumes.get_opt(&name).await?;
+        ensure!(found.is_none(), "{deleted:?} {patched:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Runs the command.
+async fn repair(shelf: &Shelf, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+    let mut command = Command::new(BINARY);
+    command.args(["trash", "repair"]).args(arguments);
+    command
+        .arg("--kubeconfig")
+        .arg(shelf.space.cluster.kubeconfig());
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().await?;
+    let printed = String::from_utf8(stdout)? + &String::from_utf8(stderr)?;
+    Ok((status.code(), printed))
+}
+
+#[tokio::test]
+async fn a_removed_volume_of_a_deleted_claim_is_repaired_and_restored() -> Result<()> {
+    let shelf = Shelf::new(unprotected().await?, "repair-trash", "1h").await?;
+    let before = shelf.deleted("data", "kept").await?;
+    let name = before.name_any();
+    remove(&shelf, &before).await?;
+    let (code, listed) = repair(&shelf, &["--dry-run", &name]).await?;
+    let claim = format!("{}/data", shelf.space.name);
+    ensure!(code == Some(0) && listed.contains(&claim), "{listed}");
+    ensure!(shelf.space.volumes.get_opt(&name).await?.is_none());
+    // Not with rights of its own.
+    let server = "--as=system:serviceaccount:volume-warden:volume-warden";
+    let (code, refused) = repair(&shelf, &["--yes", &name, server]).await?;
+    ensure!(
+        code == Some(1) && refused.contains("cannot create"),
+        "{refused}"
+    );
+
+    let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
+    ensure!(code == Some(0), "{printed}");
+    let again = shelf.is_in_trash(&name).await?;
+    ensure!(again.uid() != before.uid(), "it is the same object");
+    has_no_copy(&shelf.space, &before).await?;
+    has_copy_with(&shelf.space, INSTALLED, &again, uid_of_claim(&before)).await?;
+    let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
+    ensure!(
+        code == Some(1) && printed.contains("no volume"),
+        "{printed}"
+    );
+    shelf.restored("data", "data").await?;
+    let restored = shelf.volume_of("data").await?;
+    assert_eq!(fs::read_to_string(file(&restored)?)?, "kept");
+    shelf.nothing_was_at_risk().await
+}
+
+/// Its claim is Lost meanwhile.
+#[tokio::test]
+async fn a_removed_volume_of_a_claim_is_bound_to_it_again() -> Result<()> {
+    let shelf = Shelf::new(unprotected().await?, "repair-bound", "1h").await?;
+    let before = shelf.bound("data", json!({})).await?;
+    fs::write(file(&before)?, "kept")?;
+    let before = shelf.is_enabled(&before.name_any()).await?;
+    remove(&shelf, &before).await?;
+    eventually("the claim is Lost", async || {
+        let claim = shelf.space.claims.get("data").await?;
+        let phase = claim.status.and_then(|status| status.phase);
+        ensure!(phase.as_deref() == Some("Lost"), "{phase:?}");
+        Ok(())
+    })
+    .await?;
+    let (code, printed) = repair(&shelf, &["--yes", &before.name_any()]).await?;
+    ensure!(code == Some(0), "{printed}");
+    let again = shelf.volume_of("data").await?;
+    ensure!(again.name_any() == before.name_any() && again.uid() != before.uid());
+    assert_eq!(fs::read_to_string(file(&again)?)?, "kept");
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn a_removed_volume_whose_storage_another_one_has_is_not_repaired() -> Result<()> {
+    let shelf = Shelf::new(unprotected().await?, "repair-twice", "1h").await?;
+    let before = shelf.deleted("data", "kept").await?;
+    let (name, volumes) = (before.name_any(), &shelf.space.volumes);
+    remove(&shelf, &before).await?;
+    let path = file(&before)?
+        .parent()
+        .map(|path| path.display().to_string());
+    let other = format!("other-{}", shelf.space.name);
+    let other = volume(&other, json!({"spec": {"hostPath": {"path": path}}}))?;
+    volumes.create(&PostParams::default(), &other).await?;
+    let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
+    let why = format!("the volume {} has the same storage", other.name_any());
+    ensure!(code == Some(1) && printed.contains(&why), "{printed}");
+    ensure!(volumes.get_opt(&name).await?.is_none());
+    let message = refusal(shelf.undelete("data", "data").await?)?;
+    ensure!(message.contains("no deleted claim"), "{message}");
+    Ok(())
+}
