@@ -51,7 +51,7 @@ impl Command {
             ["volume-warden", "drain", ..] => " --dry-run",
             ["volume-warden", "undelete", ..] if !has_namespace => " -n shop",
             // Standard input is no terminal.
-            ["volume-warden", "purge", ..] => " --yes",
+            ["volume-warden", "purge", ..] | ["volume-warden", "trash", "repair", ..] => " --yes",
             _ => "",
         };
         Self { script }
