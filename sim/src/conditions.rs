@@ -79,21 +79,11 @@ const CONDITIONS: &[(&str, Condition)] = &[
     ),
     (
         r#""volume-warden.dev/undelete" in object.metadata.?annotations.orValue({}) || (request.name != "" && object.spec.?storageClassName.orValue("none") != "" && object.spec.?volumeName.orValue("") == "" && !has(object.spec.selector) && !has(object.spec.dataSource) && !has(object.spec.dataSourceRef) && object.metadata.?annotations.orValue({})[?"volume-warden.dev/rebind"].orValue("") != "off")"#,
-        |request| {
-            let value = |path: &str| request.pointer(&format!("/object{path}"));
-            let annotation =
-                |key| value(&format!("/metadata/annotations/volume-warden.dev~1{key}"));
-            let unset = |field| value(&format!("/spec/{field}")).is_none();
-            let class = value("/spec/storageClassName").and_then(Value::as_str);
-            let open = !text(request, "/name").is_empty()
-                && class != Some("")
-                && text(request, "/object/spec/volumeName").is_empty()
-                && ["selector", "dataSource", "dataSourceRef"]
-                    .into_iter()
-                    .all(unset)
-                && annotation("rebind").and_then(Value::as_str) != Some("off");
-            annotation("undelete").is_some() || open
-        },
+        may_restore_data,
+    ),
+    (
+        r#"!("volume-warden.dev/undelete" in object.metadata.?annotations.orValue({}) || (request.name != "" && object.spec.?storageClassName.orValue("none") != "" && object.spec.?volumeName.orValue("") == "" && !has(object.spec.selector) && !has(object.spec.dataSource) && !has(object.spec.dataSourceRef) && object.metadata.?annotations.orValue({})[?"volume-warden.dev/rebind"].orValue("") != "off"))"#,
+        |request| !may_restore_data(request),
     ),
     (
         r#"object.metadata.?annotations.orValue({}).exists(key, key.startsWith("pv.kubernetes.io/"))"#,
@@ -186,6 +176,21 @@ pub fn holds(expression: &str, request: &Value) -> Option<bool> {
 
 fn is_stateful_sets(request: &Value) -> bool {
     STATEFUL_SETS.contains(&text(request, "/userInfo/username"))
+}
+
+fn may_restore_data(request: &Value) -> bool {
+    let value = |path: &str| request.pointer(&format!("/object{path}"));
+    let annotation = |key| value(&format!("/metadata/annotations/volume-warden.dev~1{key}"));
+    let unset = |field| value(&format!("/spec/{field}")).is_none();
+    let class = value("/spec/storageClassName").and_then(Value::as_str);
+    let open = !text(request, "/name").is_empty()
+        && class != Some("")
+        && text(request, "/object/spec/volumeName").is_empty()
+        && ["selector", "dataSource", "dataSourceRef"]
+            .into_iter()
+            .all(unset)
+        && annotation("rebind").and_then(Value::as_str) != Some("off");
+    annotation("undelete").is_some() || open
 }
 
 fn has(value: &Value, path: &str, entry: &str) -> bool {

@@ -53,10 +53,13 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts
         .webhooks
         .push(deletions_hook(&feeds.pods, finished_pods));
-    // If pvc-retention is enabled, the API server sends new claims of StatefulSets only to the
-    // webhook of pvc-retention.
+    // The API server sends new claims of StatefulSets only to pvc-retention, and claims that may
+    // restore data only to pvc-trash, if these are enabled.
     let review = Review::from_memory(protect);
-    parts.joined_reviews.push(("/pvc-retention/claims", review));
+    let retention = ("/pvc-retention/claims", review.clone());
+    parts
+        .joined_reviews
+        .extend([retention, ("/pvc-trash/claims", review)]);
     let reporter = HeldClaimReporter {
         claims: feeds.claims.clone(),
         pods: feeds.pods.clone(),

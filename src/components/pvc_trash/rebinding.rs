@@ -1,6 +1,7 @@
 //! The webhook's answer about a claim that is created again with its name.
 
 use super::{
+    NAME,
     rebind::{Kept, Named, Rebinding, View, decide, is_open},
     webhooks::{Reviews, restore},
 };
@@ -59,11 +60,14 @@ impl Reviews {
         let live = self
             .live
             .namespace_and_time(&name.namespace, request.call_budget);
-        let (namespace, now) = live.await.map_err(|error| {
-            Unavailable::new(format!(
-                "the namespace or the time of the API server could not be read: {error}"
-            ))
-        })?;
+        let (namespace, now) = match live.await {
+            Ok(live) => live,
+            Err(error) => {
+                tracing::debug!(component = NAME, claim = %name, %error, "the namespace or the time \
+                    of the API server could not be read, so the claim gets a new volume");
+                return Ok(Answer::Warn(vec![unread(&name)]));
+            }
+        };
         let Some(namespace_uid) = namespace else {
             return Ok(Answer::Allow);
         };
@@ -104,6 +108,16 @@ fn given(claim: &ObjectName, volume: &ObjectName) -> String {
         "claim {:?} gets volume {} of the deleted claim of its name, with its data. For a new, \
          empty volume: delete the claim, and create it with the annotation {REBIND}: \"off\"",
         &*claim.name, volume.name
+    )
+}
+
+fn unread(claim: &ObjectName) -> String {
+    let (namespace, name) = (&claim.namespace, &claim.name);
+    format!(
+        "claim {:?} gets a new volume, because it could not be read in time whether the volume of \
+         the deleted claim of its name may be restored. To restore that: volume-warden undelete pvc \
+         {name} -n {namespace} --new-name NEW",
+        &**name
     )
 }
 

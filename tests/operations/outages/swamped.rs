@@ -12,7 +12,7 @@ use volume_warden_controlplane::eventually;
 /// Some clients hold a place for as long as a review may take to arrive; the others wait for one.
 const REVIEWS: usize = 256;
 /// The webhook whose path the clients use.
-const SWAMPED: &str = "claims.pvc-protection.volume-warden.dev";
+const SWAMPED: &str = "claims.pvc-trash.volume-warden.dev";
 
 /// Clients fill every place for reviews of claims with reviews that never arrive, and reconnect
 /// when they are disconnected.

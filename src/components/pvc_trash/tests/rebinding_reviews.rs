@@ -186,12 +186,14 @@ async fn an_event_reports_a_class_whose_annotation_cannot_be_read() {
     }
 }
 
-/// The webhook's `failurePolicy` decides about the claim then.
 #[tokio::test]
-async fn nothing_is_answered_about_what_cannot_be_read() {
+async fn the_user_learns_that_a_failed_read_gives_the_claim_a_new_volume() {
     let cluster = Cluster::new("n", "same-name", Some("/namespaces/ns"));
-    let unread = cluster.review(claim(json!({}))).await;
-    assert!(unread.is_err(), "{unread:?}");
+    let Answer::Warn(warnings) = cluster.answer(json!({})).await else {
+        unreachable!("the claim is unchanged");
+    };
+    let command = "volume-warden undelete pvc data -n ns --new-name NEW";
+    assert!(warnings[0].contains(command), "{warnings:?}");
     let other = json!({"metadata": {"name": "other"}});
     assert_eq!(cluster.answer(other).await, Answer::Allow);
 }

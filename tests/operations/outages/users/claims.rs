@@ -34,6 +34,10 @@ impl Users {
                 "protected",
                 json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}),
             ),
+            (
+                "selecting",
+                json!({"spec": {"selector": {"matchLabels": {"of": "none"}}}}),
+            ),
             ("brief", json!({})),
             ("brief-1", label.clone()),
             ("brief-2", label),

@@ -186,8 +186,8 @@ async fn reviewed_birth(
     anyhow::bail!("the webhook never answered in time")
 }
 
-/// One webhook adds the finalizer and the stamps: the other webhook for claims is not called for
-/// this user.
+/// One webhook adds the finalizer and the stamps: the webhook of pvc-protection is called neither for
+/// this user nor for a claim that may restore data.
 #[tokio::test]
 async fn one_call_serves_both_components() -> Result<()> {
     let fixture = OutageFixture::new("one-call").await?;
@@ -204,9 +204,11 @@ async fn one_call_serves_both_components() -> Result<()> {
     }
     ensure!(fixture.reviews(PATH, "").await? >= retention + 3);
     assert_eq!(fixture.reviews("/pvc-protection/claims", "").await?, others);
+    let trash = fixture.reviews("/pvc-trash/claims", "").await?;
     let of_a_person = claim("data-web-1", json!({}))?;
     births.is_born_to("jane", of_a_person, NOTHING).await?;
-    ensure!(fixture.reviews("/pvc-protection/claims", "").await? > others);
+    ensure!(fixture.reviews("/pvc-trash/claims", "").await? > trash);
+    assert_eq!(fixture.reviews("/pvc-protection/claims", "").await?, others);
     Ok(())
 }
 
