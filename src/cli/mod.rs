@@ -13,6 +13,7 @@ mod inventory;
 pub mod kubeconfig;
 mod man;
 mod options;
+mod other_namespace;
 mod print;
 mod probe;
 mod purge;

@@ -31,6 +31,8 @@ pub(super) struct Restoration<'a> {
     pub(super) volume: Option<&'a str>,
     /// The name of the new claim.
     pub(super) name: &'a str,
+    /// The namespace of the deleted claim, if the caller restores it in another one.
+    pub(super) from: Option<&'a str>,
 }
 
 /// How the wait for a claim ended.
@@ -126,6 +128,17 @@ impl Restoration<'_> {
         found.items.into_iter().find_map(|event| event.message)
     }
 
+    /// The command that restores the deleted claim.
+    fn command(&self) -> String {
+        let (deleted, namespace) = (self.deleted, self.namespace);
+        match self.from {
+            None => format!("volume-warden undelete pvc {deleted} -n {namespace}"),
+            Some(from) => {
+                format!("volume-warden undelete pvc {deleted} -n {from} --to-namespace {namespace}")
+            }
+        }
+    }
+
     /// Says why the claim was not created, and what to do.
     pub(super) fn refusal(&self, error: &kube::Error) -> String {
         let Self {
@@ -134,10 +147,9 @@ impl Restoration<'_> {
         match error {
             kube::Error::Api(status) if status.reason == "AlreadyExists" => format!(
                 "a claim {name} exists in the namespace {namespace}. To restore the data under \
-                 another name: volume-warden undelete pvc {} -n {namespace} --new-name NEW. A \
-                 StatefulSet recreates its claim at once: scale it to 0 and delete the new claim \
-                 first",
-                self.deleted
+                 another name: {} --new-name NEW. A StatefulSet recreates its claim at once: scale \
+                 it to 0 and delete the new claim first",
+                self.command()
             ),
             kube::Error::Api(status) if lacks_a_spec(status) => self.not_filled_in(),
             // 504: the API server does not know whether its storage has the object.

@@ -10,6 +10,7 @@ const WANTED: Restoration<'static> = Restoration {
     deleted: "data",
     volume: None,
     name: "copy",
+    from: None,
 };
 
 fn refused(status: Value) -> String {

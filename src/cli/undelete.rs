@@ -2,6 +2,7 @@
 
 use super::{
     caller::CallerOptions,
+    other_namespace::restore_in,
     print::{complain, print},
     restoration::{End, Restoration, WAITING, volume_of},
     target::{self, ClaimKind, Target},
@@ -19,7 +20,7 @@ use std::{fmt, process::ExitCode, time::Duration};
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the claim is Bound; 1 the claim was not created, \
 was deleted before it was Bound, or does not get the data; 2 the command line is wrong; 3 the claim is not Bound in time \
-and stays, or there is no usable kubeconfig.";
+and stays, something could not be read, or there is no usable kubeconfig.";
 
 /// `volume-warden undelete`
 #[derive(Debug, Args)]
@@ -44,6 +45,11 @@ pub struct UndeleteOptions {
     #[arg(long, value_name = "NAME")]
     new_name: Option<String>,
 
+    /// Namespace of the new claim, if it is another one, or one that was deleted and created again.
+    /// Requires the rights to list and patch PersistentVolumes.
+    #[arg(long, value_name = "NAMESPACE")]
+    to_namespace: Option<String>,
+
     /// How long to wait until the new claim is Bound.
     #[arg(long, default_value = "60s", value_parser = go_duration::parse)]
     timeout: Duration,
@@ -66,12 +72,18 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
         Ok(found) => found,
         Err(code) => return Ok(code),
     };
+    let from = target::namespace(&options.namespace, &default);
+    let to = options.to_namespace.as_deref();
     let restoration = Restoration {
-        namespace: target::namespace(&options.namespace, &default),
+        namespace: to.unwrap_or(from),
         deleted,
         volume: options.volume.as_deref(),
         name: options.new_name.as_deref().unwrap_or(deleted),
+        from: to.map(|_| from),
     };
+    if to.is_some() {
+        return restore_in(&client, &restoration, from, options.timeout).await;
+    }
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, restoration.namespace);
     let claim = restoration.claim();
     let created = within(UNHURRIED, claims.create(&PostParams::default(), &claim)).await;
@@ -89,6 +101,19 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
     say(restoration.created(volume))?;
     say(WAITING)?;
     let end = restoration.bound(&claims, &created, options.timeout).await;
+    finish(&restoration, volume, options.timeout, end)
+}
+
+/// Says how the wait for the claim ended.
+///
+/// # Errors
+/// When that cannot be printed.
+pub(super) fn finish(
+    restoration: &Restoration<'_>,
+    volume: &str,
+    timeout: Duration,
+    end: End,
+) -> anyhow::Result<ExitCode> {
     match end {
         End::Bound => {
             say(restoration.restored(volume))?;
@@ -105,12 +130,16 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::FAILURE)
         }
         End::Late(last) => {
-            complain(restoration.late(options.timeout, last));
+            complain(restoration.late(timeout, last));
             Ok(ExitCode::from(UNREADABLE))
         }
     }
 }
 
-fn say(sentence: impl fmt::Display) -> anyhow::Result<()> {
+/// Prints a step.
+///
+/// # Errors
+/// When it cannot be printed.
+pub(super) fn say(sentence: impl fmt::Display) -> anyhow::Result<()> {
     Ok(print(&Plain(sentence).to_string())?)
 }

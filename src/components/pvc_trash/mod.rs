@@ -48,8 +48,9 @@ pub use caches::Caches;
 pub use copies::forget;
 pub use entry::{Entry, Next};
 pub use metrics::register as register_metrics;
-pub use patch::{disable, purge};
+pub use patch::{disable, give, purge};
 pub use rule::{Decision, Left, View, decide};
+pub use webhooks::restore;
 
 /// Name of the component pvc-trash in flags, logs and metrics.
 pub const NAME: &str = "pvc-trash";

@@ -68,6 +68,15 @@ pub fn reserve(
     operations
 }
 
+/// Makes the claim with this uid that of a volume in the trash, so that no other claim can be bound
+/// to it. A request to purge is removed.
+pub fn give(volume: &Volume, claim: &ObjectName, uid: &str) -> Vec<PatchOperation> {
+    let reference = claim_ref(&claim.namespace, &claim.name, Some(uid));
+    let given = add_at(&CLAIM_REF, reference);
+    let purge = without_purge(volume, None);
+    [given].into_iter().chain(purge).collect()
+}
+
 /// Returns a reserved volume to the trash: the deleted claim is its claim again.
 pub fn put_back(volume: &Volume, returned: &TrashRecord) -> Vec<PatchOperation> {
     let TrashRecord { claim, .. } = returned;

@@ -115,7 +115,8 @@ impl Reviews {
             Ok(false) => Ok(unknown(requested, &request.namespace)),
             Ok(true) if !record.is_restorable() => Ok(refuse(format!(
                 "{MAX_UNBINDABLE} claims could not be bound to the volume of the deleted claim \
-                 {requested:?}, so only an administrator can restore it"
+                 {requested:?}, so only an administrator can restore it, with the flag \
+                 --to-namespace of volume-warden undelete"
             ))),
             Ok(true) => Ok(Answer::Patch {
                 operations: restore(&object, name, volume)
@@ -158,7 +159,7 @@ fn warning(record: &TrashRecord) -> String {
 }
 
 /// Names the volume and its class in the claim, and adds what the claim leaves out.
-pub(super) fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
+pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
     let spec = &claim["spec"];
     let mut operations = Vec::new();
     if !spec.is_object() {
@@ -217,7 +218,8 @@ fn unknown(requested: &str, namespace: &str) -> Answer {
     refuse(format!(
         "no deleted claim {requested:?} of the namespace {namespace} is in the trash. Check its \
          name, and whether its undelete window has ended. If the namespace was deleted and \
-         recreated after the claim, only an administrator can restore it"
+         recreated after the claim, only an administrator can restore it, with the flag \
+         --to-namespace of volume-warden undelete"
     ))
 }
 

@@ -1,0 +1,207 @@
+//! `volume-warden undelete --to-namespace`: restores a deleted claim in another namespace, or in one
+//! that was created again with its name. The server gives a volume only to the namespace, by uid, in
+//! which its claim was deleted. So this command changes the volume itself, with the caller's rights.
+
+use super::{
+    print::complain,
+    restoration::{Restoration, WAITING},
+    trash_common::{in_trash, unreadable, volumes},
+    undelete::{finish, say},
+};
+use crate::{
+    clock::Clock,
+    cluster::{UNHURRIED, within},
+    components::pvc_trash::{Entry, Next, give, restore},
+    objects::{
+        ObjectName,
+        claim_texts::{is_kept_annotation, is_kept_label},
+        patch::{add, test},
+        trash::UNDELETE_TOUCHED,
+        volume::VolumeWire,
+    },
+};
+use anyhow::Context as _;
+use json_patch::{Patch as JsonPatch, PatchOperation};
+use k8s_openapi::{api::core::v1::PersistentVolumeClaim, jiff::Timestamp};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::Status,
+};
+use serde_json::{Value, json};
+use std::{convert::Infallible, process::ExitCode, time::Duration};
+
+/// Interval between two changes of the claim while it is not Bound: kube-controller-manager looks at
+/// an unchanged claim every 15 s only.
+const TOUCH: Duration = Duration::from_secs(2);
+
+/// Creates the claim, gives it the volume, and waits until it is Bound. `from` is the namespace of
+/// the deleted claim.
+///
+/// # Errors
+/// When the steps cannot be printed.
+pub(super) async fn restore_in(
+    client: &Client,
+    restoration: &Restoration<'_>,
+    from: &str,
+    timeout: Duration,
+) -> anyhow::Result<ExitCode> {
+    let volumes = match volumes(client).await {
+        Ok(volumes) => volumes,
+        Err(code) => return Ok(code),
+    };
+    let found = in_trash(&volumes, |entry| is_wanted(entry, restoration, from));
+    let Some(entry) = last(&found) else {
+        complain(missing(restoration, from, !found.is_empty()));
+        return Ok(ExitCode::FAILURE);
+    };
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), restoration.namespace);
+    let claim = serde_json::from_value(claim(entry, restoration)?).context("building the claim")?;
+    let created = within(UNHURRIED, claims.create(&PostParams::default(), &claim)).await;
+    let created = match created {
+        Ok(created) => created,
+        Err(error) => {
+            complain(restoration.refusal(&error));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let volume = &*entry.name.name;
+    say(restoration.created(volume))?;
+    if let Err(error) = give_volume(client, entry, restoration, &created).await {
+        return Ok(not_given(&claims, restoration, volume, &created, &error).await);
+    }
+    say(WAITING)?;
+    let end = tokio::select! {
+        end = restoration.bound(&claims, &created, timeout) => end,
+        never = keep_changing(&claims, &created) => match never {},
+    };
+    finish(restoration, volume, timeout, end)
+}
+
+fn is_wanted(entry: &Entry<'_>, restoration: &Restoration<'_>, from: &str) -> bool {
+    let claim = &entry.record.claim;
+    let named = restoration.volume;
+    claim.namespace == from
+        && claim.name == restoration.deleted
+        && named.is_none_or(|volume| volume == &*entry.name.name)
+}
+
+/// Returns the volume of the claim that was deleted last, among those that are not being deleted.
+fn last<'a, 'b>(found: &'b [Entry<'a>]) -> Option<&'b Entry<'a>> {
+    let kept = found.iter().filter(|entry| entry.next != Next::Purging);
+    kept.max_by_key(|entry| entry.record.deleted_at.unwrap_or(Timestamp::MAX))
+}
+
+fn missing(restoration: &Restoration<'_>, from: &str, purging: bool) -> String {
+    let claim = format!("{from}/{}", restoration.deleted);
+    match (restoration.volume, purging) {
+        (_, true) => format!("the data of the deleted claim {claim} is being deleted"),
+        (Some(volume), false) => {
+            format!("no volume {volume} of a deleted claim {claim} is in the trash")
+        }
+        (None, false) => format!("no deleted claim {claim} is in the trash"),
+    }
+}
+
+/// The claim, which names the volume. It has the labels and annotations of the deleted claim.
+fn claim(entry: &Entry<'_>, restoration: &Restoration<'_>) -> anyhow::Result<Value> {
+    let mut claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": restoration.name, "namespace": restoration.namespace},
+    });
+    let deleted = &entry.record.claim;
+    let kept = |texts: &std::collections::BTreeMap<String, String>, keeps: fn(&str) -> bool| {
+        let texts = texts.iter().filter(|(key, _)| keeps(key));
+        texts
+            .map(|(key, value)| (key.clone(), json!(value)))
+            .collect::<Value>()
+    };
+    let mut operations: Vec<PatchOperation> = restore(&claim, entry.name, entry.volume);
+    operations.push(add(&["labels"], kept(&deleted.labels, is_kept_label)));
+    let annotations = kept(&deleted.annotations, is_kept_annotation);
+    operations.push(add(&["annotations"], annotations));
+    json_patch::patch(&mut claim, &operations).context("building the claim")?;
+    Ok(claim)
+}
+
+/// Makes the new claim that of the volume, if the volume is still as it was read.
+async fn give_volume(
+    client: &Client,
+    entry: &Entry<'_>,
+    restoration: &Restoration<'_>,
+    claim: &PersistentVolumeClaim,
+) -> kube::Result<()> {
+    let volume = entry.volume;
+    let mut operations = vec![
+        test(&["uid"], json!(volume.uid)),
+        test(&["resourceVersion"], json!(volume.resource_version)),
+    ];
+    let name = ObjectName::new(restoration.namespace, restoration.name);
+    operations.extend(give(volume, &name, &claim.uid().unwrap_or_default()));
+    let volumes: Api<VolumeWire> = Api::all(client.clone());
+    let patch: Patch<()> = Patch::Json(JsonPatch(operations));
+    let (name, parameters) = (&*entry.name.name, PatchParams::default());
+    let given = volumes.patch(name, &parameters, &patch);
+    within(UNHURRIED, given).await.map(drop)
+}
+
+/// Says that the claim does not get the volume, and deletes the claim if that is certain: it has no
+/// data, and it would keep its name for ever.
+async fn not_given(
+    claims: &Api<PersistentVolumeClaim>,
+    restoration: &Restoration<'_>,
+    volume: &str,
+    created: &PersistentVolumeClaim,
+    error: &kube::Error,
+) -> ExitCode {
+    // After an error of the server or of a proxy, the write may have been stored.
+    let refused = |status: &&Status| status.code < 500;
+    let Some(status) = status_of(error).filter(refused) else {
+        return unreadable(format!(
+            "it is unknown whether the claim {restoration} gets volume {volume}: {error}. Check: \
+             kubectl get pv {volume}"
+        ));
+    };
+    let parameters = DeleteParams::default().preconditions(Preconditions {
+        uid: created.uid(),
+        resource_version: created.resource_version(),
+    });
+    let deleted = within(UNHURRIED, claims.delete(restoration.name, &parameters)).await;
+    let claim = match deleted {
+        Ok(_) => "The claim is deleted again".to_owned(),
+        Err(error) => format!("Delete the claim, which has no data; that failed: {error}"),
+    };
+    complain(format_args!(
+        "the claim {restoration} does not get volume {volume}, which stays as it was: {}. {claim}",
+        status.message
+    ));
+    ExitCode::FAILURE
+}
+
+fn status_of(error: &kube::Error) -> Option<&Status> {
+    match error {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}
+
+async fn keep_changing(
+    claims: &Api<PersistentVolumeClaim>,
+    created: &PersistentVolumeClaim,
+) -> Infallible {
+    loop {
+        tokio::time::sleep(TOUCH).await;
+        let now = Clock::system().timestamp().to_string();
+        let change = json!({"metadata": {
+            "uid": created.uid(), "annotations": {UNDELETE_TOUCHED: now},
+        }});
+        let (name, parameters) = (created.name_any(), PatchParams::default());
+        let change = Patch::Merge(change);
+        // Without it, the claim is Bound later.
+        let _ = within(UNHURRIED, claims.patch(&name, &parameters, &change)).await;
+    }
+}
+
+#[cfg(test)]
+#[path = "other_namespace_tests.rs"]
+mod tests;

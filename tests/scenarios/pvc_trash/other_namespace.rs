@@ -1,0 +1,134 @@
+//! `volume-warden undelete --to-namespace`: an administrator restores a claim in another namespace.
+
+use super::support::{Shelf, file, record, uid_of_claim};
+use crate::support::{BINARY, Space, create_namespace, guarded};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolume};
+use kube::{Api, ResourceExt, api::DeleteParams};
+use serde_json::json;
+use std::{fs, process::Output};
+use tokio::process::Command;
+use volume_warden_controlplane::eventually;
+
+/// Runs the command for the deleted claim `data` of the shelf.
+async fn undelete(shelf: &Shelf, to: &str, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+    let mut command = Command::new(BINARY);
+    command.args(["undelete", "pvc/data", "--to-namespace", to, "-n"]);
+    command.arg(&shelf.space.name).args(arguments);
+    command
+        .arg("--kubeconfig")
+        .arg(shelf.space.cluster.kubeconfig());
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().await?;
+    let printed = String::from_utf8(stdout)? + &String::from_utf8(stderr)?;
+    Ok((status.code(), printed))
+}
+
+/// The claim is Bound to the volume, which has its file, and can be deleted and restored again.
+async fn is_restored(space: &Space, claim: &str, volume: &PersistentVolume) -> Result<()> {
+    let name = volume.name_any();
+    eventually(&format!("the trash is enabled for {name}"), async || {
+        let found = space.volumes.get(&name).await?;
+        let record = record(&found)?;
+        let claim = space.claims.get(claim).await?;
+        ensure!(record["claim"]["uid"].as_str() == claim.uid().as_deref());
+        ensure!(record["claim"]["namespace"] == space.name, "{record}");
+        ensure!(record["deletedAt"].is_null(), "{record}");
+        assert_eq!(fs::read_to_string(file(&found)?)?, "kept");
+        anyhow::Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_claim_is_restored_in_another_namespace() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-to", "1h").await?;
+    let other = Space::new(shelf.space.cluster.clone(), "restore-other").await?;
+    let volume = shelf.deleted("data", "kept").await?;
+    let (code, printed) = undelete(&shelf, &other.name, &["--new-name", "copy"]).await?;
+    let bound = format!("The claim {}/copy is Bound", other.name);
+    ensure!(code == Some(0) && printed.contains(&bound), "{printed}");
+    is_restored(&other, "copy", &volume).await?;
+    other
+        .claims
+        .delete("copy", &DeleteParams::default())
+        .await?;
+    shelf.is_in_trash(&volume.name_any()).await?;
+    shelf.nothing_was_at_risk().await
+}
+
+#[tokio::test]
+async fn a_recreated_namespace_gets_the_claims_of_the_deleted_one() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-again", "1h").await?;
+    let (name, client) = (&shelf.space.name, shelf.space.cluster.client());
+    let volume = shelf.bound("data", json!({})).await?;
+    fs::write(file(&volume)?, "kept")?;
+    shelf.is_enabled(&volume.name_any()).await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.delete(name, &DeleteParams::default()).await?;
+    eventually("the namespace is gone", async || {
+        ensure!(namespaces.get_opt(name).await?.is_none());
+        anyhow::Ok(())
+    })
+    .await?;
+    shelf.is_in_trash(&volume.name_any()).await?;
+    create_namespace(&client, name).await?;
+    let (code, printed) = undelete(&shelf, name, &[]).await?;
+    ensure!(code == Some(0), "{printed}");
+    is_restored(&shelf.space, "data", &volume).await?;
+    shelf.nothing_was_at_risk().await
+}
+
+/// The claim is created with the rights of a tenant, and deleted again.
+#[tokio::test]
+async fn who_may_not_change_volumes_restores_nothing_elsewhere() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-tenant", "1h").await?;
+    let other = Space::new(shelf.space.cluster.clone(), "restore-theirs").await?;
+    let volume = shelf.deleted("data", "kept").await?;
+    let cluster = &shelf.space.cluster;
+    let tenant = format!("tenant-of-{}", other.name);
+    let list = ["--verb=get,list", "--resource=persistentvolumes"];
+    let bind = [
+        &format!("--clusterrole={tenant}"),
+        &format!("--user={tenant}"),
+    ];
+    cluster
+        .kubectl(&[&["create", "clusterrole", tenant.as_str()], &list[..]].concat())
+        .await?;
+    let binding = ["create", "clusterrolebinding", tenant.as_str()];
+    cluster
+        .kubectl(&[&binding[..], &bind.map(String::as_str)].concat())
+        .await?;
+    let edit = ["create", "rolebinding", "edit", "--clusterrole=edit", "-n"];
+    let user = format!("--user={tenant}");
+    cluster
+        .kubectl(&[&edit[..], &[other.name.as_str(), user.as_str()]].concat())
+        .await?;
+    let (code, printed) = undelete(&shelf, &other.name, &["--as", &tenant]).await?;
+    ensure!(code == Some(1), "{printed}");
+    for words in ["cannot patch", "The claim is deleted again"] {
+        ensure!(printed.contains(words), "{words}: {printed}");
+    }
+    other.claim_is_gone("data").await?;
+    let kept = shelf.is_in_trash(&volume.name_any()).await?;
+    assert_eq!(uid_of_claim(&kept), uid_of_claim(&volume));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_that_is_in_use_changes_nothing() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "restore-used", "1h").await?;
+    let volume = shelf.deleted("data", "kept").await?;
+    let present = shelf.create_large("data").await?;
+    let name = shelf.space.name.clone();
+    let (code, printed) = undelete(&shelf, &name, &[]).await?;
+    let command = format!("undelete pvc data -n {name} --to-namespace {name} --new-name NEW");
+    ensure!(code == Some(1) && printed.contains(&command), "{printed}");
+    shelf.is_in_trash(&volume.name_any()).await?;
+    let found = shelf.space.claims.get("data").await?;
+    assert_eq!(found.uid(), present.uid());
+    Ok(())
+}
