@@ -8,7 +8,7 @@ const NO_OBJECT: &str = "the sentence names the command without its object";
 
 /// Commands in code blocks and in sentences, and why they are not executed. The other programs
 /// are in the table of `tests/reference/snippets.rs`.
-pub const NOT_EXECUTED: [(&str, &str); 14] = [
+pub const NOT_EXECUTED: [(&str, &str); 15] = [
     ("volume-warden why pvc", NO_OBJECT),
     (
         "helm test volume-warden --namespace volume-warden",
@@ -28,6 +28,10 @@ pub const NOT_EXECUTED: [(&str, &str); 14] = [
         NO_KUBELET,
     ),
     ("kubectl logs deploy/volume-warden --previous", NO_KUBELET),
+    (
+        "kubectl apply -f manifests/components/pvc-trash-admission-policy/policy.yaml",
+        "Kubernetes 1.34 does not serve it as v1: a scenario of pvc-trash applies it",
+    ),
     ("kubectl top pods", "it needs metrics-server"),
     (
         "volume-warden run --kubeconfig FILE",
