@@ -7,11 +7,29 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// For each claim that is being deleted: when its deletion, the last change of a pod that may
-/// release it, or the last failed attempt to release it was seen. A LIST of pods that began later
-/// may decide about the claim, even if it was read for another claim. An earlier one may not.
+/// What was seen, and when, of each claim that is being deleted.
 #[derive(Default)]
-pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Instant)>>);
+pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Seen)>>);
+
+/// When something was seen that concerns a claim that is being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The watch showed the deletion of the claim, or an attempt to release it failed. Only a LIST
+    /// of pods that began later may release the claim, even if it was read for another claim.
+    pub deletion: Instant,
+    /// The watch showed the last change of a pod that may release the claim. A LIST that began
+    /// earlier may still show that pod as it was before.
+    pub pods: Instant,
+}
+
+impl Seen {
+    fn at(time: Instant) -> Self {
+        Self {
+            deletion: time,
+            pods: time,
+        }
+    }
+}
 
 impl LastSeen {
     /// Records now as the time at which the watch showed the deletion of the claim. Forgets a claim
@@ -21,31 +39,39 @@ impl LastSeen {
             |claim: &&Arc<Claim>| claim.finalizer_state() == FinalizerState::DeletionCandidate;
         match claim.filter(candidate) {
             Some(claim) => {
-                let seen = (claim.uid.clone(), Instant::now());
+                let seen = (claim.uid.clone(), Seen::at(Instant::now()));
                 self.lock().insert(name.clone(), seen);
             }
             None => drop(self.lock().remove(name)),
         }
     }
 
-    /// Records now as the last time for the claim, if its deletion is recorded: the watch has shown
-    /// a change of a pod that may release the claim, or an attempt to release it has failed.
-    pub fn touch(&self, name: &ObjectName) {
-        if let Some((_, seen)) = self.lock().get_mut(name) {
-            *seen = Instant::now();
+    /// Records now as the time of a change of a pod that may release the claim, if the deletion of
+    /// the claim is recorded.
+    pub fn pod(&self, claim: &ObjectName) {
+        if let Some((_, seen)) = self.lock().get_mut(claim) {
+            seen.pods = Instant::now();
         }
     }
 
-    /// The time after which a LIST must have begun to decide about this claim. It is now if the
-    /// watch has not shown the deletion of a claim with this uid yet.
-    pub fn since(&self, name: &ObjectName, claim: &Claim) -> Instant {
+    /// Records now as the time at which an attempt to release the claim failed, if its deletion is
+    /// recorded: the next attempt needs a new LIST.
+    pub fn failure(&self, claim: &ObjectName) {
+        if let Some((_, seen)) = self.lock().get_mut(claim) {
+            *seen = Seen::at(Instant::now());
+        }
+    }
+
+    /// Returns what was seen of this claim. All of it is now if the watch has not shown the deletion
+    /// of a claim with this uid yet.
+    pub fn of(&self, name: &ObjectName, claim: &Claim) -> Seen {
         match self.lock().get(name) {
             Some((uid, seen)) if *uid == claim.uid => *seen,
-            _ => Instant::now(),
+            _ => Seen::at(Instant::now()),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (Box<str>, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (Box<str>, Seen)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -66,32 +92,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_later_list_may_decide() {
+    async fn a_pod_changes_less_than_a_deletion_or_a_failure() {
         let (last_seen, name) = (LastSeen::default(), ObjectName::new("ns", "data"));
-        let since = |claim: &Claim| last_seen.since(&name, claim);
+        let of = |claim: &Claim| last_seen.of(&name, claim);
+        let now = || Seen::at(Instant::now());
         let second = async || tokio::time::sleep(Duration::from_secs(1)).await;
         let (alive, deleted) = (claim("1", false), claim("1", true));
 
         last_seen.claim(&name, Some(&alive));
         second().await;
         assert_eq!(
-            since(&deleted),
-            Instant::now(),
+            of(&deleted),
+            now(),
             "the listener has not seen its deletion"
         );
         last_seen.claim(&name, Some(&deleted));
-        let deletion = Instant::now();
+        let deletion = now();
         second().await;
-        assert_eq!(since(&deleted), deletion);
-        assert_eq!(
-            since(&claim("2", true)),
-            Instant::now(),
-            "another claim of that name"
-        );
-        last_seen.touch(&name);
-        let pod = Instant::now();
+        assert_eq!(of(&deleted), deletion);
+        assert_eq!(of(&claim("2", true)), now(), "another claim of that name");
+        last_seen.pod(&name);
+        let pods = Instant::now();
         second().await;
-        assert_eq!(since(&deleted), pod, "the pod was deleted");
+        assert_eq!(of(&deleted), Seen { pods, ..deletion });
+        last_seen.failure(&name);
+        let failure = now();
+        second().await;
+        assert_eq!(of(&deleted), failure);
         last_seen.claim(&name, None);
         assert!(last_seen.lock().is_empty());
     }

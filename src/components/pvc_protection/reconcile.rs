@@ -10,8 +10,8 @@ use super::{
 use crate::{
     causes::FinishedPods,
     cluster::{
-        Action, Apply, Basis, Change, Feed, Proof, Reconcile, ReconcileError, Reconciled, Requeue,
-        SharedList, Store, Target, WorkQueue,
+        Action, Apply, Basis, Change, Evidence, Feed, Proof, Reconcile, ReconcileError, Reconciled,
+        Requeue, SharedList, Store, Target, WorkQueue,
     },
     objects::{
         Claim, Kind, ObjectName, Pod,
@@ -20,6 +20,7 @@ use crate::{
     telemetry::Metrics,
 };
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// Maximum age of the LIST of pods that the removal of a finalizer rests on. Thousands of claims
 /// share one LIST, and their writes wait for each other.
@@ -56,7 +57,7 @@ impl PvcProtectionReconciler {
         let (line, seen) = (queue.clone(), self.last_seen.clone());
         self.pods.listen(move |change| {
             for claim in woken_by(change) {
-                seen.touch(&claim);
+                seen.pod(&claim);
                 line.add(claim);
             }
         });
@@ -117,13 +118,28 @@ impl PvcProtectionReconciler {
         applied.settled()
     }
 
-    /// Decides by a live LIST of pods that began after the claim's deletion was seen.
+    /// Lists the pods of the claim's namespace live, by a LIST that began after `since`.
+    async fn live_pods(
+        &self,
+        claim: &ObjectName,
+        since: Instant,
+    ) -> Result<Evidence<Arc<Store<Pod>>>, ReconcileError> {
+        let pods = self.live_pods.list_since(&claim.namespace, since).await;
+        pods.map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))
+    }
+
+    /// Decides by a live LIST of pods that began after the claim's deletion was seen. If that shows
+    /// a pod that the watch has seen leave meanwhile, a later LIST decides: so a deletion of many
+    /// claims and pods needs few LISTs.
     async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
-        let since = self.last_seen.since(name, claim);
-        let pods = self.live_pods.list_since(&name.namespace, since).await;
-        let pods = pods
-            .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
-        match self.judge(name, claim, &pods.value, decide_live) {
+        let seen = self.last_seen.of(name, claim);
+        let mut pods = self.live_pods(name, seen.deletion).await?;
+        let mut step = self.judge(name, claim, &pods.value, decide_live);
+        if step == Step::Leave(Some(IN_USE)) && pods.began() <= seen.pods {
+            pods = self.live_pods(name, seen.pods).await?;
+            step = self.judge(name, claim, &pods.value, decide_live);
+        }
+        match step {
             Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
             Step::Protect => self.protect(name, claim).await,
             // The pod may be deleted before the watch delivers it. Then no change would enqueue the
@@ -162,7 +178,7 @@ impl Reconcile for PvcProtectionReconciler {
                 let confirmed = self.confirm(name, &claim).await;
                 if confirmed.is_err() {
                     // The next attempt reads the pods again.
-                    self.last_seen.touch(name);
+                    self.last_seen.failure(name);
                 }
                 confirmed
             }
@@ -190,3 +206,7 @@ pub(super) fn woken_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
         .map(|claim| ObjectName::new(change.name.namespace.clone(), claim.clone()))
         .collect()
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

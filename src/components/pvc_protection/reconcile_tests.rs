@@ -1,0 +1,116 @@
+//! Which LISTs of pods decide about claims that are deleted together.
+
+use super::*;
+use crate::cluster::{Elector, Feeds};
+use http_body_util::BodyExt as _;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+/// An API server with these pods, whose LIST takes a second, and the requests that it got.
+#[derive(Default)]
+struct Server {
+    pods: Mutex<Vec<Value>>,
+    requests: Mutex<Vec<String>>,
+}
+
+impl Server {
+    async fn answer(&self, request: http::Request<Body>) -> http::Response<Body> {
+        let path = request.uri().path().to_owned();
+        self.requests
+            .lock()
+            .expect("lock")
+            .push(format!("{} {path}", request.method()));
+        let _ = request.into_body().collect().await;
+        let answer = if path.ends_with("/pods") {
+            let items = self.pods.lock().expect("lock").clone();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})
+        } else {
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {}})
+        };
+        http::Response::new(Body::from(answer.to_string().into_bytes()))
+    }
+
+    fn number_of(&self, method: &str) -> usize {
+        let requests = self.requests.lock().expect("lock");
+        requests
+            .iter()
+            .filter(|each| each.starts_with(method))
+            .count()
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("readable")
+}
+
+/// A claim that is being deleted.
+fn claim(name: &str) -> Value {
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1",
+        "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [PVC_PROTECTION]}})
+}
+
+/// A running pod that uses the claim of its name.
+fn pod(name: &str) -> Value {
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": name}});
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": name},
+        "spec": {"nodeName": "n", "volumes": [volume]}})
+}
+
+/// The pod of `a` is seen to leave before a LIST of pods begins, that of `b` while it is under way.
+/// Returns the server, which has `pods` until the first LIST has begun.
+async fn both_are_released(pods: Vec<Value>) -> Arc<Server> {
+    let (server, metrics) = (Arc::new(Server::default()), Arc::new(Metrics::new()));
+    *server.pods.lock().expect("lock") = pods;
+    let answering = server.clone();
+    let service = tower::service_fn(move |request| {
+        let server = answering.clone();
+        async move { Ok::<_, std::io::Error>(server.answer(request).await) }
+    });
+    let client = Client::new(service, "default");
+    let (lead, leadership) = Elector::by_hand();
+    lead.replace(Some(Instant::now() + Duration::from_secs(60)));
+    let feeds = Feeds {
+        claims: Feed::filled(vec![]),
+        pods: Feed::filled(vec![read(pod("a")), read(pod("b"))]),
+        ..Feeds::new(&metrics)
+    };
+    let reconciler = PvcProtectionReconciler {
+        claims: feeds.claims.clone(),
+        pods: feeds.pods.clone(),
+        live_pods: SharedList::new(metrics.clone(), &client),
+        apply: Arc::new(Apply::new(client, leadership, 2, false, metrics)),
+        finished_pods: FinishedPods::Hold,
+        last_seen: Arc::default(),
+    };
+    reconciler.listen(&Arc::new(WorkQueue::default()));
+    for name in ["a", "b"] {
+        feeds.claims.hear(read(claim(name)), true);
+    }
+    let released = async |name: &str| {
+        feeds.pods.hear(read(pod(name)), false);
+        let name = ObjectName::new("ns", name);
+        reconciler.reconcile(&name).await.expect("no failure");
+    };
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        server.pods.lock().expect("lock").clear();
+        released("b").await;
+    };
+    tokio::join!(released("a"), second);
+    assert_eq!(server.number_of("PATCH"), 2, "both are released");
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_under_way_decides_about_a_claim_that_it_shows_unused() {
+    let server = both_are_released(vec![]).await;
+    assert_eq!(server.number_of("GET"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_list_decides_if_it_shows_a_pod_that_has_left() {
+    let server = both_are_released(vec![pod("b")]).await;
+    assert_eq!(server.number_of("GET"), 2);
+}
