@@ -5,8 +5,7 @@
 use super::{
     print::complain,
     restoration::{Restoration, WAITING},
-    trash_common::{in_trash, unreadable, volumes},
-    undelete::{finish, say},
+    trash_common::{in_trash, say, unreadable, volumes},
 };
 use crate::{
     clock::Clock,
@@ -75,7 +74,7 @@ pub(super) async fn restore_in(
         end = restoration.bound(&claims, &created, timeout) => end,
         never = keep_changing(&claims, &created) => match never {},
     };
-    finish(restoration, volume, timeout, end)
+    restoration.ended(volume, timeout, end)
 }
 
 fn is_wanted(entry: &Entry<'_>, restoration: &Restoration<'_>, from: &str) -> bool {
@@ -146,7 +145,7 @@ async fn give_volume(
 }
 
 /// Says that the claim does not get the volume, and deletes the claim if that is certain: it has no
-/// data, and it would keep its name for ever.
+/// data, and nothing else would delete it.
 async fn not_given(
     claims: &Api<PersistentVolumeClaim>,
     restoration: &Restoration<'_>,

@@ -1,5 +1,9 @@
 //! The claim that `undelete` creates, and its messages.
 
+use super::{
+    print::complain,
+    trash_common::{UNREADABLE, say},
+};
 use crate::{
     cluster::{UNHURRIED, is_absent, within},
     components::pvc_trash::reasons::CANNOT_RESTORE,
@@ -11,7 +15,7 @@ use kube::{
     api::{ListParams, ObjectMeta},
     core::Status,
 };
-use std::{fmt, time::Duration};
+use std::{fmt, process::ExitCode, time::Duration};
 use tokio::time::Instant;
 
 /// Interval between two reads of the claim.
@@ -98,6 +102,33 @@ impl Restoration<'_> {
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+
+    /// Prints how the wait for the claim ended.
+    ///
+    /// # Errors
+    /// When that cannot be printed.
+    pub(super) fn ended(
+        &self,
+        volume: &str,
+        timeout: Duration,
+        end: End,
+    ) -> anyhow::Result<ExitCode> {
+        match end {
+            End::Bound => {
+                say(self.restored(volume))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            End::Deleted => complain(format_args!(
+                "the claim {self} was deleted before it was Bound"
+            )),
+            End::Refused(why) => complain(why),
+            End::Late(last) => {
+                complain(self.late(timeout, last));
+                return Ok(ExitCode::from(UNREADABLE));
+            }
+        }
+        Ok(ExitCode::FAILURE)
     }
 
     /// Says that the claim was created.

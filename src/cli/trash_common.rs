@@ -1,14 +1,18 @@
 //! What the commands for the trash have in common.
 
-use super::{caller::CallerOptions, print::complain};
+use super::{
+    caller::CallerOptions,
+    print::{complain, print},
+};
 use crate::{
     cluster::{Store, read_all},
     components::pvc_trash::Entry,
     objects::Volume,
+    plain::Plain,
     tls::install_crypto,
 };
 use kube::{Api, Client};
-use std::process::ExitCode;
+use std::{fmt, process::ExitCode};
 
 /// Exit code of the commands for the trash if something that they require could not be read.
 pub(super) const UNREADABLE: u8 = 3;
@@ -52,6 +56,14 @@ pub(super) fn in_trash<'a>(
     let entries = volumes.objects();
     let entries = entries.filter_map(|(name, volume)| Entry::of(name, volume));
     entries.filter(fits).collect()
+}
+
+/// Prints a step of a command.
+///
+/// # Errors
+/// When it cannot be printed.
+pub(super) fn say(sentence: impl fmt::Display) -> anyhow::Result<()> {
+    Ok(print(&Plain(sentence).to_string())?)
 }
 
 /// Prints the error, and returns the exit code for something that could not be read.

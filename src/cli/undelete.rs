@@ -3,20 +3,19 @@
 use super::{
     caller::CallerOptions,
     other_namespace::restore_in,
-    print::{complain, print},
-    restoration::{End, Restoration, WAITING, volume_of},
+    print::complain,
+    restoration::{Restoration, WAITING, volume_of},
     target::{self, ClaimKind, Target},
-    trash_common::{UNREADABLE, block_on, cluster},
+    trash_common::{block_on, cluster, say},
 };
 use crate::{
     cluster::{UNHURRIED, within},
     go_duration,
-    plain::Plain,
 };
 use clap::Args;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, api::PostParams};
-use std::{fmt, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the claim is Bound; 1 the claim was not created, \
 was deleted before it was Bound, or does not get the data; 2 the command line is wrong; 3 the claim is not Bound in time \
@@ -101,45 +100,5 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
     say(restoration.created(volume))?;
     say(WAITING)?;
     let end = restoration.bound(&claims, &created, options.timeout).await;
-    finish(&restoration, volume, options.timeout, end)
-}
-
-/// Says how the wait for the claim ended.
-///
-/// # Errors
-/// When that cannot be printed.
-pub(super) fn finish(
-    restoration: &Restoration<'_>,
-    volume: &str,
-    timeout: Duration,
-    end: End,
-) -> anyhow::Result<ExitCode> {
-    match end {
-        End::Bound => {
-            say(restoration.restored(volume))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        End::Deleted => {
-            complain(format_args!(
-                "the claim {restoration} was deleted before it was Bound"
-            ));
-            Ok(ExitCode::FAILURE)
-        }
-        End::Refused(why) => {
-            complain(why);
-            Ok(ExitCode::FAILURE)
-        }
-        End::Late(last) => {
-            complain(restoration.late(timeout, last));
-            Ok(ExitCode::from(UNREADABLE))
-        }
-    }
-}
-
-/// Prints a step.
-///
-/// # Errors
-/// When it cannot be printed.
-pub(super) fn say(sentence: impl fmt::Display) -> anyhow::Result<()> {
-    Ok(print(&Plain(sentence).to_string())?)
+    restoration.ended(volume, options.timeout, end)
 }

@@ -86,7 +86,7 @@ async fn a_recreated_namespace_gets_the_claims_of_the_deleted_one() -> Result<()
 #[tokio::test]
 async fn who_may_not_change_volumes_restores_nothing_elsewhere() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "restore-tenant", "1h").await?;
-    let other = Space::new(shelf.space.cluster.clone(), "restore-theirs").await?;
+    let other = Space::new(shelf.space.cluster.clone(), "restore-foreign").await?;
     let volume = shelf.deleted("data", "kept").await?;
     let cluster = &shelf.space.cluster;
     let tenant = format!("tenant-of-{}", other.name);
