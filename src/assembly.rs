@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Settings {
     /// The parsed command line of `volume-warden run`, from which components read their options.
     pub flags: ArgMatches,
-    /// The API client.
+    /// The API client, without kube's retries.
     pub client: Client,
     /// The only namespace whose objects are handled, if any.
     pub namespace: Option<String>,
@@ -34,9 +34,9 @@ pub struct Settings {
     pub max_in_flight: usize,
     /// The Lease for which this process competes.
     pub lease: LeaseName,
-    /// The wall clock.
+    /// The wall clock, which simulations replace.
     pub clock: Clock,
-    /// The metrics of the process.
+    /// The registry of the metrics that the process serves.
     pub metrics: Arc<Metrics>,
     /// Cancelled when the process shuts down.
     pub stop: CancellationToken,

@@ -16,7 +16,10 @@ pub struct Clock(Arc<dyn Fn() -> OffsetDateTime + Send + Sync>);
 
 impl Clock {
     /// Returns the clock of the machine.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the only place that reads the wall clock"
+    )]
     pub fn system() -> Self {
         Self::new(OffsetDateTime::now_utc)
     }
@@ -33,7 +36,7 @@ impl Clock {
 
     /// Returns the current time in the type of the Kubernetes API.
     pub fn timestamp(&self) -> Timestamp {
-        // Both types cover all years to which a machine's clock can be set.
+        // This cannot fail: both types cover all years to which a machine's clock can be set.
         Timestamp::from_nanosecond(self.now().unix_timestamp_nanos()).unwrap_or_default()
     }
 

@@ -110,21 +110,22 @@ pub struct Shared {
     /// Whether `--dry-run` is set: components decide and log, but change nothing. [`Apply`]
     /// enforces this for Kubernetes; a component that changes anything elsewhere must check it.
     pub dry_run: bool,
-    /// The Lease of this process.
+    /// The Lease that this process competes for; Events about the process name it.
     pub lease: LeaseName,
     /// One watch feed for each kind. Only the feeds of the kinds in [`Parts::watches`] run.
     pub feeds: Feeds,
-    /// Live LISTs of pods, which the components share.
+    /// Lists pods live. The components share the LISTs.
     pub live_pods: Arc<SharedList<Pod>>,
     /// The only writer to the API server.
     pub apply: Arc<Apply>,
-    /// Whether this replica leads.
+    /// Whether this replica leads. Only the leader reconciles and publishes Events.
     pub leadership: Leadership,
-    /// Since when the cluster has been watched without a break. It begins when a component says so.
+    /// Since when the cluster has been watched without a break. Only a component that needs it,
+    /// pvc-expiry, starts it.
     pub observation: Arc<Observation>,
-    /// The metrics of the process.
+    /// The registry to which components add their metrics.
     pub metrics: Arc<Metrics>,
-    /// The wall clock.
+    /// The wall clock, for times in objects and Events.
     pub clock: Clock,
     /// Cancelled when the process shuts down.
     pub stop: CancellationToken,
@@ -145,7 +146,7 @@ impl Shared {
 pub struct Parts {
     /// The kinds to watch. The component is ready once each of these kinds is listed.
     pub watches: Vec<Kind>,
-    /// The webhooks of the component.
+    /// The webhooks of the component, which the webhook server serves.
     pub webhooks: Vec<Hook>,
     /// Webhooks that remove what a user must not set. They also answer for namespaces that have
     /// opted out.

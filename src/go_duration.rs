@@ -77,7 +77,8 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
 /// When [`parse`] fails, or the duration is shorter than a second.
 pub fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
     match text.trim().parse::<u32>() {
-        // The number, not its text: only so many zeros may precede it in a duration.
+        // The parsed number is formatted again, because a duration may not have as many leading
+        // zeros as a number.
         Ok(seconds) if !text.trim().starts_with('+') => parse_pause(&format!("{seconds}s")),
         _ => parse_pause(text),
     }

@@ -35,7 +35,8 @@ impl BuildHasher for Keyed {
     type Hasher = DefaultHasher;
 
     fn build_hasher(&self) -> DefaultHasher {
-        // The keys of a new `DefaultHasher` are public, so the secret is the beginning of the text.
+        // The keys of a new `DefaultHasher` are constant and known, so each hash begins with the
+        // secret key.
         let mut hasher = DefaultHasher::new();
         hasher.write_u64(self.0);
         hasher

@@ -62,7 +62,7 @@ impl Listener {
             let socket = self.sockets.clone().acquire_owned().await.ok();
             match self.tcp.accept().await {
                 Ok((tcp, peer)) => return (tcp, self.places.admit(peer.ip(), socket)),
-                // The client has closed its connection already.
+                // An error here means that the client has closed its connection already.
                 Err(error) if is_about_one(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
@@ -82,7 +82,8 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Remaining connections of a previous process do not prevent the use of the port.
+    // With SO_REUSEADDR, remaining connections of a previous process do not prevent the use of the
+    // port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// The memory allocator. That of musl serves one thread at a time.
+/// The memory allocator mimalloc, because that of musl serves one thread at a time.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

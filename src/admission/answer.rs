@@ -29,7 +29,7 @@ pub enum Answer {
         operations: Vec<PatchOperation>,
         /// Describes the patch, starting with a verb: "add the finalizer …".
         what: String,
-        /// Warnings for the client about changes that it may not expect.
+        /// Warnings that `kubectl` prints, about changes of the patch that the user may not expect.
         warnings: Vec<String>,
     },
 }

@@ -89,15 +89,16 @@ impl Shared {
             closing: self.closing,
         };
         let mut builder = http1::Builder::new();
-        // The header timeout also runs between requests: it is the idle timeout. Without a timer
-        // it would do nothing at all.
+        // hyper applies the header timeout between requests, too: it is the idle timeout. Without a
+        // timer, hyper ignores the timeout.
         let timer = builder.timer(TokioTimer::new());
         let builder = timer
             .header_read_timeout(self.limits.idle)
             .max_buf_size(BUFFER);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(tls), gate));
         tokio::select! {
-            // The error of an ended connection is dropped: this server can do nothing about it.
+            // An error that ends a connection is ignored: the client has caused it, and the server
+            // can do nothing about it.
             _ = connection.as_mut() => return,
             () = visitor.closing() => {}
             () = self.drain.cancelled() => {}

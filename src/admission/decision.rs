@@ -88,7 +88,8 @@ impl Log<'_> {
     }
 }
 
-/// The beginning of a text that may repeat what a user wrote.
+/// Returns the first [`WHY_LIMIT`] bytes of a text, which may repeat what a user wrote, of any
+/// length.
 fn bounded(text: &str) -> &str {
     &text[..text.floor_char_boundary(WHY_LIMIT)]
 }

@@ -47,7 +47,7 @@ pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
         kind: KIND,
         response: response(uid, answer.0, answer.1),
     };
-    // Strings and numbers only: writing them as JSON cannot fail.
+    // The review contains only strings and numbers, so encoding it as JSON cannot fail.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 
@@ -89,7 +89,8 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
             response.patch = serde_json::to_vec(&Patch(operations)).ok().map(ByteString);
         }
     }
-    // The API server drops a warning with a control character, and kubectl would print it.
+    // Control characters are escaped: the API server drops a warning that contains one, and kubectl
+    // would print it.
     for warning in &mut response.warnings {
         *warning = Plain(&warning).to_string();
     }

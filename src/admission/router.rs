@@ -40,7 +40,7 @@ pub struct Options {
     pub dry_run: bool,
     /// Maximum timeout that a client may announce, instead of the timeout of each webhook.
     pub longest_timeout: Option<Duration>,
-    /// The metrics of the process.
+    /// Counts the reviews by webhook and verdict, and measures their duration.
     pub metrics: Arc<Metrics>,
 }
 
@@ -194,7 +194,7 @@ async fn answer(
         }
         Err(sentence) => return unreadable(route, StatusCode::BAD_REQUEST, sentence),
     };
-    // The request holds copies of the objects.
+    // The body is dropped now, because the parsed request holds copies of its objects.
     drop(body);
     let span = decision::span(hook.path, &request);
     let reviewed = ask(hook, request.clone()).instrument(span.clone()).await;

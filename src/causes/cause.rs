@@ -63,7 +63,8 @@ impl Cause {
         }
     }
 
-    /// Sets what happens without the user.
+    /// Sets the next step to [`Next::Nothing`], with what happens while the user waits, as a
+    /// clause.
     #[must_use]
     pub fn wait(mut self, meanwhile: impl Into<String>) -> Self {
         let meanwhile = meanwhile.into();

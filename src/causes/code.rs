@@ -13,7 +13,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All codes.
+            /// All codes, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// Returns the name of the code, which lives as long as the program: metric labels

@@ -58,7 +58,7 @@ pub fn owner(finalizer: &str) -> Option<Owner> {
         ),
         "foregroundDeletion" => (
             "the garbage collector in kube-controller-manager",
-            "once the objects that it owns are gone",
+            "once the objects that it owns are deleted",
         ),
         "orphan" => (
             "the garbage collector in kube-controller-manager",

@@ -19,7 +19,7 @@ pub enum FinishedPods {
     Release,
 }
 
-/// A pod of a cache, which keeps names beside the objects.
+/// The name of a cached pod, and the pod, which does not contain its name.
 pub type NamedPod<'a> = (&'a ObjectName, &'a Pod);
 
 /// What keeps an object that is being deleted, or would keep it if it were deleted now.
@@ -40,7 +40,7 @@ pub enum Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// Returns the code of the cause that this holder is.
+    /// Returns the code by which Events, metrics and JSON output name this holder.
     pub fn code(&self) -> Code {
         match self {
             Self::Pods(_) => Code::InUse,

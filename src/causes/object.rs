@@ -57,32 +57,32 @@ impl ObjectKind {
 pub struct Object {
     /// The kind of the object, with its API version.
     pub kind: ObjectKind,
-    /// The namespace and name of the object.
+    /// The namespace and name; the namespace is empty for a cluster-scoped object.
     pub name: ObjectName,
 }
 
 impl Object {
-    /// References a PersistentVolumeClaim.
+    /// Refers to a PersistentVolumeClaim by its name; the claim need not exist.
     pub fn claim(namespace: &str, name: &str) -> Self {
         Self::of(ObjectKind::PersistentVolumeClaim, namespace, name)
     }
 
-    /// References a PersistentVolume.
+    /// Refers to a PersistentVolume by its name; the volume need not exist.
     pub fn volume(name: &str) -> Self {
         Self::of(ObjectKind::PersistentVolume, "", name)
     }
 
-    /// References a Pod.
+    /// Refers to a Pod by its name; the pod need not exist.
     pub fn pod(namespace: &str, name: &str) -> Self {
         Self::of(ObjectKind::Pod, namespace, name)
     }
 
-    /// References a StatefulSet.
+    /// Refers to a StatefulSet by its name; the StatefulSet need not exist.
     pub fn stateful_set(namespace: &str, name: &str) -> Self {
         Self::of(ObjectKind::StatefulSet, namespace, name)
     }
 
-    /// References a Namespace.
+    /// Refers to a Namespace by its name; the namespace need not exist.
     pub fn namespace(name: &str) -> Self {
         Self::of(ObjectKind::Namespace, "", name)
     }

@@ -11,7 +11,8 @@ const NAMED: usize = 3;
 const GOES_THEN_IN_USE: &str = "once neither the pod nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
 const GOES_THEN_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
 
-/// Returns the cause for which `holder` keeps `object`.
+/// Explains to a user why `holder` prevents the deletion of `object`: a sentence, evidence and the
+/// next step.
 pub fn describe(object: &Object, holder: &Holder<'_>) -> Cause {
     match holder {
         Holder::Pods(users) | Holder::FinishedPods(users) => used_by(holder.code(), users),
@@ -32,13 +33,14 @@ pub fn note(cause: &Cause) -> String {
     }
 }
 
-/// Returns the warning for a user who deletes the object: the first cause that lasts, if any does.
+/// Returns the warning for a user who deletes the object: what keeps it until a user or another
+/// controller acts; none if nothing does.
 pub fn warning(object: &Object, holders: &[Holder<'_>]) -> Option<String> {
     let holder = holders.iter().find(|holder| holder.code().lasts())?;
     let (kind, name) = (object.kind.name().to_lowercase(), &object.name.name);
+    let cause = describe(object, holder).sentence;
     Some(format!(
-        "{kind} \"{name}\" stays Terminating for now. {}",
-        describe(object, holder).sentence
+        "{kind} \"{name}\" stays Terminating for now. {cause}"
     ))
 }
 

@@ -130,7 +130,8 @@ fn former_name(enabled: &[ComponentRef]) -> Option<String> {
     }
 }
 
-/// Adds the controller id, if the Lease is `by_id`, and the dry run to the name of a Lease.
+/// Returns the name of a Lease with its suffixes: `-<id>` if `by_id` and the id is not the default,
+/// and `-dry-run` for a dry run.
 fn qualified(
     mut name: String,
     id: &ControllerId,
@@ -237,7 +238,7 @@ mod tests {
                 "pvc-provisioner-pv-releaser-blue",
             ),
             ("caches", ALL, &default, false, "caches", "volume-warden"),
-            // Version 0.1.0 has no pvc-trash.
+            // Version 0.1.0 has no pvc-trash, so pvc-trash does not change the name of the Lease.
             (
                 "caches",
                 &ALL[..5],

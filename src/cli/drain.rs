@@ -28,7 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
-/// A replica that waits for a Lease reads it at shorter intervals than this.
+/// Maximum time that a waiting replica needs to acquire a released Lease: it reads the Lease at
+/// shorter intervals.
 const HANDOVER: Duration = Duration::from_millis(2500);
 /// Maximum time for which `drain` waits at its end for the Events about refused writes.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -128,7 +129,10 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     for name in leases::all_here(&found, &lease) {
         let (elector, leadership) = elect(&client, name, &metrics);
         leaderships.push(leadership);
-        #[expect(clippy::disallowed_methods, reason = "awaited below, after the drain")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the task is awaited below, after the drain"
+        )]
         elections.push(tokio::spawn(elector.run(stop.clone())));
     }
     let drained = tokio::select! {
@@ -239,7 +243,8 @@ async fn remove(
     let outcome = drain
         .run(&mut |line| printed = print(&Plain(line).to_string()))
         .await;
-    // The Events about refused writes are published in the background.
+    // The process must not end before the Events about refused writes are published in the
+    // background.
     let _ = timeout(EVENTS_TIMEOUT, drain.apply.reported()).await;
     let outcome = outcome?;
     printed.and_then(|()| print(&outcome.to_string()))?;

@@ -85,7 +85,7 @@ fn summary(report: &Report, dry_run: bool) -> String {
         )
     };
     format!(
-        "{} namespaces, {} of them in Kubernetes; {done}; {} over the cap; {} entries that are not namespaces",
+        "{} namespaces, {} of them in Kubernetes; {done}; {} beyond --gc-max-deletions; {} entries that are not namespaces",
         report.rows.len(),
         has(Verdict::InKubernetes),
         has(Verdict::OverTheCap),
@@ -146,7 +146,7 @@ NAMESPACE  VERDICT    OUTCOME   WHY
 default    Protected  Kept      the name is protected by --gc-protect
 full       Orphan     NotEmpty  2 volumes
 gone       Orphan     Deleted   Kubernetes has no namespace of that name
-4 namespaces, 1 of them in Kubernetes; 1 deleted, 1 not empty, 0 failed; 0 over the cap; 1 entries that are not namespaces";
+4 namespaces, 1 of them in Kubernetes; 1 deleted, 1 not empty, 0 failed; 0 beyond --gc-max-deletions; 1 entries that are not namespaces";
         assert_eq!(shown(&report(), Output::Table, false), expected);
         let none = shown(&Report::default(), Output::Table, true);
         assert!(

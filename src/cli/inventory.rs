@@ -16,7 +16,7 @@ use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use std::process::ExitCode;
 
-/// Which claims and volumes, and what they cost.
+/// Selects the claims and volumes to list, and sets the prices of storage.
 #[derive(Debug, Args)]
 pub(super) struct InventoryOptions {
     /// Only claims of this namespace [default: the namespace of the kubeconfig's context]
@@ -31,8 +31,8 @@ pub(super) struct InventoryOptions {
     #[arg(long = "price", value_name = "CLASS=PRICE", value_parser = price)]
     prices: Vec<(String, f64)>,
 
-    /// Where custom resources of a kind name claims of their namespace: a JSONPath (RFC 9535), such
-    /// as postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
+    /// Custom resources that name claims of their namespace, with the JSONPath (RFC 9535) of these
+    /// names, such as postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
     #[arg(long, value_name = "GROUP/KIND:PATH")]
     references: Vec<ReferencePath>,
 

@@ -19,7 +19,7 @@ pub struct ManOptions {
 /// # Errors
 /// When there is no such command, or standard output cannot be written.
 pub fn run(options: ManOptions, mut program: Command) -> anyhow::Result<()> {
-    // Building the command sets the full name of each subcommand, which the page shows.
+    // `build` sets the full name of each subcommand, which the page shows.
     program.build();
     let page = match options.command {
         None => program,

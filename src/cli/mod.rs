@@ -195,7 +195,8 @@ pub fn main(components: &'static [ComponentRef]) -> ExitCode {
     match cli.run(components, renamed::warnings(&arguments)) {
         Ok(code) => code,
         Err(error) => match error.downcast::<clap::Error>() {
-            // Some conflicts of options are found only after parsing.
+            // clap does not know these conflicts of options, so they are reported as usage errors
+            // here.
             Ok(usage) => usage.format(&mut command).exit(),
             Err(error) => {
                 complain(format_args!("{error:#}"));
@@ -212,7 +213,8 @@ impl Cli {
         warnings: Vec<String>,
     ) -> anyhow::Result<ExitCode> {
         match self.command {
-            // `run` logs them. No flag of `why` has an old name.
+            // Warnings about old flag names: `run` logs them, and `why` has no flag with an old
+            // name.
             Command::Run(_) | Command::Why(_) => {}
             _ => warnings.iter().for_each(complain),
         }

@@ -65,7 +65,7 @@ fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
-    // HTTP/1.0: the end of the connection ends the answer.
+    // With HTTP/1.0 the server closes the connection after the answer, which ends it.
     let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();

@@ -144,7 +144,7 @@ fn missing(kind: TrashKind, namespace: &str, name: &str) -> String {
 /// Returns the only volume that can be purged.
 ///
 /// # Errors
-/// Why none is; none if no volume was found.
+/// The sentence that says why no volume can be purged; none if no volume was found.
 fn chosen<'a, 'b>(found: &'b [Entry<'a>], now: Timestamp) -> Result<&'b Entry<'a>, Option<String>> {
     let living: Vec<_> = found
         .iter()
@@ -170,8 +170,8 @@ fn chosen<'a, 'b>(found: &'b [Entry<'a>], now: Timestamp) -> Result<&'b Entry<'a
 
 fn ambiguous(several: &[&Entry<'_>], now: Timestamp) -> String {
     let each = several.iter().map(|entry| {
-        let deleted = deleted(entry, now);
-        format!("volume {} ({}, {deleted})", entry.name, entry.capacity())
+        let (volume, size) = (&entry.name, entry.capacity());
+        format!("volume {volume} ({size}, {})", deleted(entry, now))
     });
     let each: Vec<_> = each.collect();
     format!(

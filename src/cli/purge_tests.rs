@@ -31,7 +31,7 @@ fn now() -> Timestamp {
     "2026-01-01T12:05:00Z".parse().expect("a time")
 }
 
-/// Which of these volumes is purged, or why none is.
+/// Returns the volume that `purge` chooses among these, or why it chooses none.
 fn choice(volumes: &[(&str, Value)]) -> Result<String, Option<String>> {
     let mut store = Store::default();
     for (name, wire) in volumes {
@@ -85,7 +85,7 @@ fn two_volumes_of_one_claim_name_are_listed() {
     }
 }
 
-/// The reconciler ignores the annotation there, so it must not look as if it had an effect.
+/// `purge` refuses such a volume, because the reconciler would ignore its annotation.
 #[test]
 fn a_volume_whose_policy_was_retain_is_refused() {
     let kept = wire("1", json!({"policy": "Retain"}), json!({}));

@@ -11,25 +11,25 @@ use std::collections::HashMap;
 
 const HEADER: [&str; 5] = ["VOLUME", "CLAIM", "SIZE", "STORAGE", "ACTION"];
 
-/// What was read.
+/// What `trash repair` read, in the order of the reads.
 pub(super) struct Found {
-    /// The copies before the volumes were listed.
+    /// The copies that exist before the volumes are listed.
     pub(super) before: Store<VolumeCopy>,
-    /// The volumes.
+    /// All volumes of the cluster.
     pub(super) volumes: Store<WholeVolume>,
-    /// The copies after that.
+    /// The copies that exist after the volumes were listed.
     pub(super) after: Store<VolumeCopy>,
 }
 
-/// A volume that was removed by force.
+/// A volume that was removed by force: only its copy still exists.
 pub(super) struct Removed {
-    /// The name of its copy.
+    /// The namespace and name of the ConfigMap with the copy of the volume.
     pub(super) copy: ObjectName,
-    /// The uid that it had.
+    /// The uid that the volume had before it was removed.
     pub(super) uid: Box<str>,
-    /// The volume; none if the copy cannot be read.
+    /// The volume as its copy describes it; none if the copy cannot be parsed.
     pub(super) whole: Option<WholeVolume>,
-    /// Why it is not created again; none if it is.
+    /// Why the volume is not created again; none if it is created.
     pub(super) refused: Option<String>,
 }
 

@@ -31,7 +31,7 @@ fn volumes(all: &[WholeVolume]) -> Store<WholeVolume> {
     store
 }
 
-/// The copies of volumes with these uids.
+/// The copies of these volumes, by the uid that each had.
 fn copies(all: &[(&str, WholeVolume)]) -> Store<VolumeCopy> {
     let mut store = Store::default();
     for (uid, whole) in all {
@@ -52,7 +52,7 @@ fn found(copied: &[(&str, WholeVolume)], present: &[WholeVolume]) -> Found {
     }
 }
 
-/// What is refused, for each volume that was removed.
+/// For each volume that was removed: why it is not created again, if it is not.
 fn refused(copied: &[(&str, WholeVolume)], present: &[WholeVolume]) -> Vec<Option<String>> {
     let removed = plan(&found(copied, present)).into_iter();
     removed.map(|each| each.refused).collect()

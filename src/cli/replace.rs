@@ -6,14 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Writes the text to the file. A file that exists is replaced when all is written: until then, and
-/// after an error, it has its old content. It keeps its permissions. What is no regular file, such
-/// as a pipe, is written to.
+/// Writes the text to a file. An existing file keeps its permissions, and its old content until the
+/// new content is complete, or if an error occurs. A pipe or a device is written to directly.
 ///
 /// # Errors
 /// When the text cannot be written.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // A link stays, and the file that it names is replaced.
+    // A symbolic link is kept, and the file to which it points is replaced.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(path, text);
@@ -25,13 +24,15 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let written = write(&temporary, text, permissions);
     let written = written.and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // It may not exist. The first error is the one to report.
+        // The temporary file may not exist. The caller gets the first error, so this one is
+        // ignored.
         let _ = fs::remove_file(&temporary);
     }
     written
 }
 
-/// A name in the same directory, since a file cannot be moved to another file system.
+/// Returns a name for a temporary file in the same directory, because a file cannot be moved to
+/// another file system.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let name = name.to_string_lossy();

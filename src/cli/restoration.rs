@@ -46,9 +46,9 @@ pub(super) enum End {
     Bound,
     /// The claim does not exist any more.
     Deleted,
-    /// The claim does not get the data: what Volume Warden's Event says.
+    /// The claim does not get the data, for the reason that Volume Warden's Event gives.
     Refused(String),
-    /// The time is up; with the error of the last read, if it failed.
+    /// The claim was not Bound in time; with the error of the last read, if that read failed.
     Late(Option<kube::Error>),
 }
 
@@ -131,14 +131,14 @@ impl Restoration<'_> {
         Ok(ExitCode::FAILURE)
     }
 
-    /// Says that the claim was created.
+    /// Returns the message that the claim was created.
     pub(super) fn created(&self, volume: &str) -> String {
         format!(
             "Created the claim {self} for volume {volume}, which has the data of the deleted claim."
         )
     }
 
-    /// Says that the claim is Bound.
+    /// Returns the message that the claim is Bound.
     pub(super) fn restored(&self, volume: &str) -> String {
         format!("The claim {self} is Bound to volume {volume}.")
     }
@@ -170,7 +170,7 @@ impl Restoration<'_> {
         }
     }
 
-    /// Says why the claim was not created, and what to do.
+    /// Returns the message that says why the claim was not created, and what to do.
     pub(super) fn refusal(&self, error: &kube::Error) -> String {
         let Self {
             namespace, name, ..
@@ -183,7 +183,7 @@ impl Restoration<'_> {
                 self.command()
             ),
             kube::Error::Api(status) if lacks_a_spec(status) => self.not_filled_in(),
-            // 504: the API server does not know whether its storage has the object.
+            // 504: the API server does not know whether its storage has accepted the object.
             kube::Error::Api(status) if status.code != 504 => {
                 format!("the claim was not created: {}", status.message)
             }
@@ -194,7 +194,8 @@ impl Restoration<'_> {
         }
     }
 
-    /// Says that the claim does not get the data, because its webhook was not called.
+    /// Returns the message that the claim does not get the data, because its webhook was not
+    /// called.
     pub(super) fn not_filled_in(&self) -> String {
         format!(
             "the webhook of pvc-trash did not process the claim {self}, so it does not get the \
@@ -203,7 +204,7 @@ impl Restoration<'_> {
         )
     }
 
-    /// Says that the claim is not Bound in time, and what to look at.
+    /// Returns the message that the claim is not Bound in time, with the commands that show why.
     pub(super) fn late(&self, limit: Duration, last: Option<kube::Error>) -> String {
         let Self {
             namespace, name, ..

@@ -50,7 +50,7 @@ fn failure(code: u16, reason: &str) -> Value {
         "message": "the words", "code": code})
 }
 
-/// The webhook fills in the rest; a class or a size would be a tenant's guess.
+/// The webhook fills in the rest. The user's command does not know class and size.
 #[test]
 fn the_claim_names_what_it_restores_and_nothing_else() {
     let created = serde_json::to_value(WANTED.claim()).expect("JSON");
@@ -112,7 +112,7 @@ async fn the_wait_ends_when_the_claim_does_not_exist_any_more() {
     }
 }
 
-/// Its Event says that the claim does not get the data.
+/// Volume Warden's Event on the claim says that the claim does not get the data, and why.
 #[tokio::test(start_paused = true)]
 async fn the_wait_ends_when_the_claim_is_refused() {
     let pending = || (200, claim("1", "Pending"));
@@ -136,7 +136,7 @@ async fn the_wait_ends_when_the_claim_is_refused() {
 async fn the_wait_ends_after_the_timeout() {
     let end = ended(vec![(200, claim("1", "Pending"))]).await;
     assert!(matches!(end, End::Late(None)), "{end:?}");
-    // A proxy answers for objects that exist.
+    // A proxy may answer 404 for objects that exist.
     let end = ended(vec![(404, json!("404 page not found"))]).await;
     assert!(matches!(end, End::Late(Some(_))), "{end:?}");
     let late = WANTED.late(Duration::from_secs(60), None);

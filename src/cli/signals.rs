@@ -1,4 +1,4 @@
-//! Termination signals.
+//! Waits for the signals that end the process: SIGTERM and SIGINT, or Ctrl-C on Windows.
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -40,8 +40,10 @@ pub(super) struct Signals(CtrlC);
 
 #[cfg(windows)]
 impl Signals {
+    /// Installs the handler of Ctrl-C.
+    ///
     /// # Errors
-    /// When the operating system refuses a handler.
+    /// When the operating system refuses the handler.
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self(ctrl_c()?))
     }

@@ -92,7 +92,7 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
             Clock::system().timestamp(),
         ))?;
     }
-    // Not every user may read the copies.
+    // Not every user may read the copies, so an error is no failure of the command.
     if let Ok(before) = before
         && let Ok(after) = copies.list().await
     {

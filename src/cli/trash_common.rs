@@ -48,7 +48,7 @@ pub(super) async fn volumes(client: &Client) -> Result<Store<Volume>, ExitCode> 
         .map_err(|error| unreadable(not_listed(&error)))
 }
 
-/// Returns the volumes in the trash that fit.
+/// Returns the volumes in the trash for which `fits` is true.
 pub(super) fn in_trash<'a>(
     volumes: &'a Store<Volume>,
     fits: impl Fn(&Entry<'a>) -> bool,

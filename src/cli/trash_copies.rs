@@ -9,12 +9,12 @@ use crate::{
 };
 use kube::{Api, Client};
 
-/// A copy with its manifest.
+/// A copy of a volume, as it is parsed from its ConfigMap.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeCopy {
-    /// The uid of the volume.
+    /// The uid of the volume when it was copied.
     pub(super) volume_uid: Box<str>,
-    /// The volume; none if it cannot be read.
+    /// The volume with its complete `spec`; none if the manifest in the copy cannot be parsed.
     pub(super) whole: Option<WholeVolume>,
 }
 
@@ -32,14 +32,14 @@ impl Tracked for VolumeCopy {
 }
 
 impl VolumeCopy {
-    /// Returns the name of the volume; none if it cannot be read.
+    /// Returns the name of the volume; none if the manifest in the copy cannot be parsed.
     pub(super) fn name(&self) -> Option<ObjectName> {
         let whole = self.whole.as_ref()?;
         Some(ObjectName::new("", whole.name()))
     }
 }
 
-/// The copies in a namespace.
+/// Lists the ConfigMaps that hold copies of volumes, in one namespace.
 #[derive(Clone)]
 pub(super) struct Copies(Api<SavedVolumeWire>);
 
@@ -48,7 +48,7 @@ impl Copies {
         Self(Api::namespaced(client.clone(), system_namespace))
     }
 
-    /// Lists all copies.
+    /// Lists all copies, by live reads.
     ///
     /// # Errors
     /// When they could not be listed.

@@ -32,7 +32,7 @@ const HEADER: [&str; 6] = [
     "VOLUME",
 ];
 const WIDE_HEADER: [&str; 3] = ["STORAGECLASS", "WINDOW", "NAMESPACE UID"];
-/// Shown where something is not known.
+/// Text of a column whose value is unknown.
 const UNKNOWN: &str = "unknown";
 
 /// Formats the volumes in the trash.

@@ -120,7 +120,7 @@ fn json_has_every_field() {
     assert_eq!(read, expected);
 }
 
-/// The record is an annotation, which an administrator may have written.
+/// An administrator may have written the record, which is an annotation.
 #[test]
 fn text_of_the_record_cannot_control_the_terminal() {
     let claim = json!({"claim": {"name": "a\u{1b}[2Jb\nc"}});

@@ -74,7 +74,8 @@ fn retain_older(rows: &mut Vec<Row>, age: Duration, now: Timestamp) {
     rows.retain(|row| row.since.is_some_and(|since| is_older(since, age, now)));
 }
 
-/// Whether the time is at least that long ago. One in the future, of a wrong clock, is not.
+/// Returns whether the time is at least `age` ago. A time in the future, from a wrong clock, is
+/// not.
 fn is_older(since: Timestamp, age: Duration, now: Timestamp) -> bool {
     Duration::try_from(now.duration_since(since)).is_ok_and(|passed| passed >= age)
 }

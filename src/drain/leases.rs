@@ -12,9 +12,9 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 /// A Lease of at least one of the components that are drained.
 #[derive(Clone, Debug)]
 pub struct HeldLease {
-    /// The namespace of the Lease.
+    /// Namespace of the Lease, which may be another one than that of `drain`.
     pub namespace: String,
-    /// The name of the Lease.
+    /// Name of the Lease, whatever flags chose it.
     pub name: String,
     /// The identity of the holder; empty if the Lease was released.
     pub holder: String,

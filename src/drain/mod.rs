@@ -160,7 +160,7 @@ struct History {
 }
 
 impl History {
-    /// Returns the pieces that are still to be written.
+    /// Returns the pieces to write, without objects that were given up or written again.
     fn sort(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
         pieces.retain(|piece| {
             let id = piece.id();

@@ -17,11 +17,11 @@ use json_patch::PatchOperation;
 /// An object with parts to remove.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
-    /// The kind of the object.
+    /// The kind of the object, which selects the API endpoint.
     pub kind: Kind,
-    /// The namespace and name, by which it is patched.
+    /// The namespace and name of the object, for the URL of the patch.
     pub name: ObjectName,
-    /// The uid of the object.
+    /// The uid of the object, which every write tests.
     pub uid: Box<str>,
     /// The version of the object for which the operations are valid.
     pub resource_version: Box<str>,
@@ -67,7 +67,7 @@ impl Piece {
         format!("{} {}", object(self.kind, &self.name), self.uid)
     }
 
-    /// Returns the target of the write.
+    /// Returns the object as the target of a write that tests uid and `resourceVersion`.
     pub fn target(&self) -> Target<'_> {
         Target {
             resource_version: Some(&self.resource_version),
@@ -131,7 +131,7 @@ impl Piece {
     }
 }
 
-/// Names an object by a word for its kind, and its name.
+/// Names an object in output, such as `claim shop/data`.
 pub fn object(kind: Kind, name: &ObjectName) -> String {
     let kind = match kind {
         Kind::PersistentVolume => "volume",

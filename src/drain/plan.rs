@@ -78,7 +78,7 @@ impl fmt::Display for InUse {
     }
 }
 
-/// Plans the removals for all objects.
+/// Decides which parts are removed from each object, and which objects are left unchanged.
 pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
     let mut plan = Plan::default();
     let mut updates = if terms.drains(&PvcRetention) {

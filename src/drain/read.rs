@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct ClusterObjects {
     /// The claims, and the StatefulSets and pods that were read after them.
     pub caches: Caches,
-    /// The volumes.
+    /// The volumes of the whole cluster, in any case.
     pub volumes: Store<Volume>,
     /// The VolumeAttachments, if volumes are to be purged.
     pub attachments: Store<VolumeAttachment>,

@@ -22,7 +22,7 @@ use std::fmt;
 pub struct Kept {
     /// The kind and name of the object, in words.
     pub object: String,
-    /// Why the volume is left, in words.
+    /// Why the volume is left unchanged, as a clause.
     pub why: String,
 }
 
@@ -41,8 +41,8 @@ pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
     }
 }
 
-/// Purges a volume in the trash whose data may be deleted, for `--purge-trash`. Returns whether it
-/// does: nothing is known that still needs the data.
+/// Plans the purge of a volume in the trash, for `--purge-trash`. Returns false, without a plan, if
+/// something may still need the data.
 ///
 /// The conditions are those of the reconciler of pvc-trash, except for the window.
 pub(super) fn purge(

@@ -70,7 +70,8 @@ fn a_bound_volume_gets_its_original_policy() {
     assert_eq!((other.pieces.len(), other.kept.len()), (0, 0));
 }
 
-/// With the policy Delete, its provisioner would delete the data once the claim does not exist.
+/// With the policy Delete, the provisioner would delete the data of such a volume as soon as its
+/// claim is deleted.
 #[test]
 fn a_bound_volume_without_a_living_claim_is_left() {
     let none = || json!({});

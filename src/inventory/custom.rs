@@ -69,7 +69,8 @@ impl fmt::Display for ReferencePath {
 impl ReferencePath {
     /// Returns each text that the path selects in the object.
     fn claims(&self, object: &DynamicObject) -> Vec<String> {
-        // With its metadata: some operators name claims in annotations.
+        // The path is applied to the whole object with its metadata: some operators name claims in
+        // annotations.
         let object = serde_json::to_value(object).unwrap_or_default();
         let found = js_path_process(&self.path, &object).unwrap_or_default();
         let names = found.into_iter().map(|found| found.val().as_str());

@@ -31,15 +31,15 @@ pub struct Listed {
     pub claims: Vec<PersistentVolumeClaim>,
     /// The pods, with the names of their namespaces. They were listed after the claims.
     pub pods: Vec<(String, Pod)>,
-    /// The volumes.
+    /// All volumes of the cluster, with or without a claim.
     pub volumes: Vec<VolumeWire>,
-    /// The StatefulSets.
+    /// The StatefulSets, with their claim templates.
     pub stateful_sets: Vec<StatefulSet>,
-    /// The Deployments.
+    /// The Deployments, also those scaled to 0.
     pub deployments: Vec<Deployment>,
-    /// The CronJobs.
+    /// The CronJobs, whose next Jobs may use claims.
     pub cron_jobs: Vec<CronJob>,
-    /// The Jobs.
+    /// The Jobs, also those that have ended.
     pub jobs: Vec<Job>,
     /// The VolumeSnapshots, if the cluster has that kind.
     pub snapshots: Vec<DynamicObject>,
@@ -61,7 +61,8 @@ pub async fn read(
     namespace: Option<&str>,
     paths: &[ReferencePath],
 ) -> kube::Result<Listed> {
-    // The pods after the claims: a claim that got its first pod meanwhile is not reported.
+    // The pods are listed after the claims, so that a claim that gets its first pod meanwhile is
+    // not reported.
     let claims = list(&scoped(client, namespace)).await?;
     let pods: Vec<PodWire> = list(&scoped(client, namespace)).await?;
     let pods = pods.into_iter().map(|pod| {

@@ -47,11 +47,11 @@ pub struct Claim {
     pub labels: Box<[Label]>,
     /// The labels that name the installation that manages the claim or its volume.
     pub managed_by: Option<Box<ManagedBy>>,
-    /// The value of [`SCALED_WITH`].
+    /// The uid in the marker [`SCALED_WITH`] of pvc-retention, if the claim has the marker.
     pub scaled_with: Option<Box<str>>,
     /// When the claim was created, in seconds since 1970.
     pub created: i64,
-    /// The value of [`AWAITING_POD`].
+    /// The time in the marker [`AWAITING_POD`] of pvc-provisioner, if the claim has the marker.
     pub awaiting_pod: Option<Box<str>>,
     /// Whether the claim has any annotations. If not, a patch that adds one must add the map, too.
     pub annotated: bool,
@@ -114,8 +114,8 @@ impl Claim {
         self.pending && self.volume_name.is_empty() && !self.deleting
     }
 
-    /// Returns whether the claim has a condition `Unused` of Volume Warden that can be removed.
-    /// That of a claim that is being deleted stays, as in Kubernetes.
+    /// Returns whether Volume Warden wrote the condition `Unused` and may remove it. It stays on a
+    /// claim that is being deleted, as in Kubernetes.
     pub fn removable_unused(&self) -> bool {
         !self.deleting && self.unused.is_some_and(|condition| condition.own)
     }
@@ -134,10 +134,10 @@ pub struct ClaimWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::with_unused_owners")]
     pub metadata: ObjectMeta,
-    /// The claim's specification.
+    /// The `spec`, of which only the volume name is parsed.
     #[serde(default)]
     pub spec: ClaimSpec,
-    /// The claim's status.
+    /// The `status`, of which only phase and conditions are parsed.
     #[serde(default)]
     pub status: ClaimStatus,
 }
@@ -157,7 +157,7 @@ pub struct ClaimStatus {
     /// The phase of the claim: Pending, Bound or Lost.
     #[serde(default)]
     pub phase: Option<String>,
-    /// The conditions of the claim.
+    /// All conditions, among which the condition `Unused` is searched.
     #[serde(default)]
     pub conditions: Option<Vec<unused::Condition>>,
 }

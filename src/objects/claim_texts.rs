@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 /// Maximum length of all kept keys and values together, as JSON. A record, in which they are at
 /// most three times as long, stays below the length up to which it is read.
 const LIMIT: usize = 4096;
-/// Prefix of the keys by which users and Volume Warden control it.
+/// Prefix of the keys that control Volume Warden. They are not kept.
 const OWN: &str = "volume-warden.dev/";
-/// Labels by which an installation controls a claim.
+/// Labels that name the installation which manages a claim. They are not kept.
 const OWN_LABELS: [&str; 3] = [PROVISIONER_LABEL, RELEASER_LABEL, LEGACY_LABEL];
 /// Domains of Kubernetes. Its annotations of a claim hold for one volume and one binding, or repeat
 /// the whole object, as `kubectl.kubernetes.io/last-applied-configuration` does.
@@ -35,17 +35,17 @@ const TOOLS: [&str; 8] = [
     "k14s.io",
     "applyset.kubernetes.io",
 ];
-/// Labels by which the same tools track what they created.
+/// Labels by which such tools track the objects that they created. They are not kept.
 const TRACKING: [&str; 2] = ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by"];
 
 /// The labels and annotations of one claim, without those that are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTexts {
-    /// The uid of the claim.
+    /// The uid of the claim; a recreated claim has another one.
     pub uid: Box<str>,
-    /// The kept labels.
+    /// The labels that a restored claim gets back.
     pub labels: BTreeMap<String, String>,
-    /// The kept annotations.
+    /// The annotations that a restored claim gets back.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(&*found.uid, "1");
     }
 
-    /// With them, a controller would overwrite the disk, or delete the claim because it is not in
-    /// its source.
+    /// With these labels and annotations, a controller would overwrite the disk, or delete the
+    /// claim because it is not in its source.
     #[test]
     fn the_marks_of_tools_are_left_out() {
         let marks = json!({
@@ -172,7 +172,8 @@ mod tests {
         );
     }
 
-    /// One that does not fit makes no smaller one disappear, and a text counts as it is escaped.
+    /// A text that does not fit does not displace a smaller one. The length of a text is that of
+    /// its escaped form.
     #[test]
     fn what_is_kept_is_bounded() {
         let half = "x".repeat(LIMIT / 2);

@@ -35,9 +35,9 @@ pub fn parse(text: &str) -> Result<Option<Duration>, String> {
 /// empty one, which is no duration and no time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimExpiry {
-    /// The value of [`EXPIRE_UNUSED`].
+    /// After what time without a pod the claim expires, from [`EXPIRE_UNUSED`], unparsed.
     pub age: Option<Box<str>>,
-    /// The value of [`EXPIRES_AT`].
+    /// When the claim was announced to expire, from [`EXPIRES_AT`], unparsed.
     pub at: Option<Box<str>>,
 }
 

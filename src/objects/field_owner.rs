@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for Contains<'_> {
         Ok(found)
     }
 
-    // The API server stores any JSON in `fieldsV1`.
+    // The API server stores any JSON in `fieldsV1`, so a value of another type is no error.
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<bool, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(false)
@@ -131,7 +131,8 @@ mod tests {
     }
 
     fn owners(entries: &Value) -> Vec<String> {
-        // As from the network, where keys with quotation marks cannot be borrowed.
+        // The JSON is read from bytes, as from the network: keys with escaped characters cannot be
+        // borrowed.
         let owners: UnusedOwners = serde_json::from_str(&entries.to_string()).expect("entries");
         let owners = Vec::<ManagedFieldsEntry>::from(owners).into_iter();
         owners.filter_map(|owner| owner.manager).collect()

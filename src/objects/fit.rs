@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Annotation that named the StorageClass before `spec.storageClassName` existed. If it is set, it
 /// still takes precedence.
 pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// Annotations by which a provisioner or the scheduler takes a claim.
+/// Annotations by which a provisioner or the scheduler has begun to find a volume for a claim.
 const TAKEN: [&str; 3] = [
     "volume.kubernetes.io/storage-provisioner",
     "volume.beta.kubernetes.io/storage-provisioner",
@@ -29,7 +29,7 @@ const DEFAULT_MODE: &str = "Filesystem";
 pub struct Offer {
     /// The capacity of the volume in bytes.
     pub capacity: f64,
-    /// The access modes of the volume.
+    /// The access modes that the volume supports.
     pub access_modes: Vec<String>,
     /// The volume mode: Filesystem or Block. Filesystem if the volume names none.
     pub mode: Option<String>,
@@ -44,7 +44,7 @@ pub struct Offer {
 pub struct Need {
     /// The uid of the claim; empty before the claim is stored.
     pub uid: Box<str>,
-    /// The name of the claim.
+    /// The name of the claim; empty if the API server has yet to generate it.
     pub name: Box<str>,
     /// Whether the claim has no volume, and neither a provisioner nor the scheduler has begun to
     /// find one.
@@ -60,7 +60,7 @@ pub struct NeedWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// The claim's specification.
+    /// The complete `spec`, whose requirements are compared with a volume.
     #[serde(default)]
     pub spec: PersistentVolumeClaimSpec,
 }

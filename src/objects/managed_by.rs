@@ -21,11 +21,11 @@ const LIMIT: usize = 63;
 /// The values of the managed-by labels on one object, which has at least one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedBy {
-    /// The value of [`PROVISIONER_LABEL`].
+    /// The installation that created the claim, from [`PROVISIONER_LABEL`].
     pub provisioner: Option<Box<str>>,
-    /// The value of [`RELEASER_LABEL`].
+    /// The installation that releases the volume, from [`RELEASER_LABEL`].
     pub releaser: Option<Box<str>>,
-    /// The value of [`LEGACY_LABEL`].
+    /// The installation that releases the volume, from [`LEGACY_LABEL`].
     pub legacy: Option<Box<str>>,
 }
 

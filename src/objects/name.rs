@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 pub struct ObjectName {
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// The `metadata.name`.
+    /// The `metadata.name`, unique among the objects of the kind in a namespace.
     pub name: Arc<str>,
 }
 

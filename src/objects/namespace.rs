@@ -11,11 +11,11 @@ pub const EXCLUDE: (&str, &str) = ("volume-warden.dev/exclude", "true");
 /// The fields of a namespace that are kept. A namespace that is being deleted still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// The `metadata.uid`.
+    /// The `metadata.uid`, which a recreated namespace does not share.
     pub uid: Box<str>,
     /// Whether the namespace has opted out by [`EXCLUDE`].
     pub excluded: bool,
-    /// The value of [`UNDELETE_WINDOW`].
+    /// The undelete window that the namespace requests, from [`UNDELETE_WINDOW`], unparsed.
     pub undelete_window: Option<Box<str>>,
 }
 

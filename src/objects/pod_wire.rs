@@ -13,7 +13,7 @@ pub const MIRROR: &str = "kubernetes.io/config.mirror";
 /// A volume of a pod that is a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The name of the claim.
+    /// The name of the claim in the pod's namespace.
     pub claim: Arc<str>,
     /// Whether the claim is created for an ephemeral volume of the pod (`volumes[].ephemeral`). The
     /// pod uses such a claim only if it owns the claim.
@@ -27,10 +27,10 @@ pub struct PodWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// The pod's specification.
+    /// The `spec`, of which only node and volumes are parsed.
     #[serde(default)]
     pub spec: PodSpec,
-    /// The pod's status.
+    /// The `status`, of which only phase and containers are parsed.
     #[serde(default)]
     pub status: PodStatus,
 }
@@ -42,7 +42,7 @@ pub struct PodSpec {
     /// The name of the pod's node; empty until the pod is scheduled.
     #[serde(default)]
     pub node_name: Option<String>,
-    /// The volumes of all types.
+    /// All volumes; those that are no claims are dropped after parsing.
     #[serde(default)]
     pub volumes: Vec<PodVolume>,
 }
@@ -54,7 +54,7 @@ pub struct PodVolume {
     /// The name of the volume, which is a part of the claim's name for an ephemeral volume.
     #[serde(default)]
     pub name: String,
-    /// The claim that the volume names.
+    /// Set for a volume that names an existing claim.
     #[serde(default)]
     pub persistent_volume_claim: Option<ClaimSource>,
     /// Set for an ephemeral volume, whose claim has the name `<pod>-<volume>`.

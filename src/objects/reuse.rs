@@ -17,24 +17,26 @@ const PARKED: &str = "parked-";
 /// The labels and annotations that decide about the next claim of a volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reuse {
-    /// The value of the label [`RELEASE_SCOPE`].
+    /// Who may get the released volume, from [`RELEASE_SCOPE`], unparsed.
     pub scope: Option<Box<str>>,
-    /// The value of [`CLAIM_NAMESPACE`], if it is valid.
+    /// The namespace of the volume's last claim, from [`CLAIM_NAMESPACE`]; none if the value is
+    /// invalid.
     pub record: Option<Record>,
-    /// The value of [`RESERVED_AT`].
+    /// When Volume Warden reserved the volume, from [`RESERVED_AT`], unparsed.
     pub reserved_at: Option<Box<str>>,
-    /// What the volume offers to a claim; only of a recorded volume without a claim.
+    /// What the volume offers to a claim; only kept of a volume that waits for the next claim of
+    /// its recorded namespace.
     pub offer: Option<Offer>,
 }
 
 /// The namespace of a claim, by name and uid, and the uid of the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The name of the namespace.
+    /// The name of the namespace, which a later namespace may have, too.
     pub namespace: Arc<str>,
-    /// The uid of the namespace.
+    /// The uid of the namespace, which no later namespace has.
     pub namespace_uid: Box<str>,
-    /// The uid of the claim.
+    /// The uid of the claim that the volume was bound to.
     pub claim_uid: Box<str>,
 }
 
@@ -91,8 +93,9 @@ pub fn parked_name(system_namespace: &str, volume_uid: &str) -> ObjectName {
     ObjectName::new(system_namespace, format!("{PARKED}{volume_uid}"))
 }
 
-/// The name under which the indexes of volumes and claims list the recorded volumes without a
-/// claim, and the claims without a volume, of a namespace. No object has this name.
+/// Returns an index key, which no object has as its name. Under it, the index of volumes lists
+/// those that wait for the next claim of the namespace, and the index of claims those that wait for
+/// a volume.
 pub fn waiting_in(namespace: &Arc<str>) -> ObjectName {
     ObjectName::new(namespace.clone(), "")
 }

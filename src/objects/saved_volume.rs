@@ -23,19 +23,19 @@ pub const KEY: &str = "volume";
 /// Maximum length of a manifest in a copy.
 pub const MAX_MANIFEST: usize = 64 * 1024;
 
-/// Selects the copies.
+/// Label selector of all copies.
 pub const SELECTOR: &str = "volume-warden.dev/saved-volume=true";
-/// A large annotation that repeats the manifest.
+/// Annotation that `kubectl apply` writes and that repeats the manifest. Copies leave it out.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A copy, without its manifest.
+/// What is kept of a copy in memory: everything but its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedVolume {
-    /// The uid of the ConfigMap.
+    /// The uid of the ConfigMap, which every write tests.
     pub uid: Box<str>,
-    /// The `resourceVersion` of the ConfigMap.
+    /// The `resourceVersion` of the ConfigMap, which every write tests.
     pub resource_version: Box<str>,
-    /// The uid of the volume.
+    /// The uid of the volume when it was copied.
     pub volume_uid: Box<str>,
     /// The name of the volume; empty if the manifest cannot be read.
     pub volume: Box<str>,
@@ -92,7 +92,7 @@ impl Tracked for SavedVolume {
         })
     }
 
-    /// Returns the volume.
+    /// Returns the name of the volume, so that the copies of a volume are found by it.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         vec![ObjectName::new("", &*self.volume)]
     }
@@ -139,7 +139,7 @@ impl Tracked for WholeVolume {
 }
 
 impl WholeVolume {
-    /// Returns the name of the volume.
+    /// Returns `metadata.name`; empty if it is absent.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
@@ -183,14 +183,14 @@ impl WholeVolume {
     }
 }
 
-/// Returns the name of the copy of the volume with this uid.
+/// Returns the namespace and name of the ConfigMap that is the copy of the volume with this uid.
 pub fn name_of(system_namespace: &str, volume_uid: &str) -> ObjectName {
     ObjectName::new(system_namespace, format!("{PREFIX}{volume_uid}"))
 }
 
-/// Returns a number that changes with everything by which a copy differs from the volume, apart
-/// from labels, annotations of others and finalizers; none if the volume is not kept for a deleted
-/// claim. It holds within this process only.
+/// Returns a hash of what a copy records of the volume, except labels, finalizers and annotations
+/// of other writers: if the hash changes, the copy is out of date. None if the volume has no copy.
+/// Hashes are comparable within this process only.
 pub fn fingerprint(volume: &Volume) -> Option<u64> {
     let (record, claim) = saved_record(volume)?;
     let trash = volume.trash.as_deref()?;
@@ -203,8 +203,8 @@ pub fn fingerprint(volume: &Volume) -> Option<u64> {
     Some(Keyed::default().hash_one(facts))
 }
 
-/// The record of a volume of which there is a copy, and its claim. A volume that had the policy
-/// Retain is no concern: its administrator may delete it at any time.
+/// Returns the record and the claim of a volume that has a copy. A volume whose original policy was
+/// Retain has none, because its administrator may delete it at any time.
 fn saved_record(volume: &Volume) -> Option<(&TrashRecord, &ClaimRef)> {
     let record = volume.trash.as_deref()?.record.as_ref()?;
     let claim = volume.claimed_by()?;
@@ -212,7 +212,7 @@ fn saved_record(volume: &Volume) -> Option<(&TrashRecord, &ClaimRef)> {
     (holds && volume.retain).then_some((record, claim))
 }
 
-/// The record of a claim that is not deleted yet.
+/// Returns the record as it was before the claim was deleted: without times and reservations.
 fn unstarted(record: &TrashRecord) -> TrashRecord {
     TrashRecord {
         deleted_at: None,
@@ -224,7 +224,7 @@ fn unstarted(record: &TrashRecord) -> TrashRecord {
     }
 }
 
-/// Returns the ConfigMap with this manifest.
+/// Returns the manifest of the ConfigMap that holds `manifest`, the volume as JSON.
 pub fn config_map(name: &ObjectName, manifest: &str) -> Value {
     json!({
         "apiVersion": "v1",

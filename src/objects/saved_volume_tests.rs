@@ -56,7 +56,8 @@ fn a_manifest_has_what_the_api_server_does_not_write() {
     assert_eq!(spec["claimRef"]["resourceVersion"], Value::Null);
 }
 
-/// Otherwise the volume could be purged as soon as it is created again.
+/// A window that had begun could end before the volume is created again: it would be purged at
+/// once.
 #[test]
 fn the_window_in_a_manifest_has_not_begun() {
     let manifest = whole(json!({})).manifest().expect("a manifest");

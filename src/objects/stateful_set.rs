@@ -125,7 +125,7 @@ pub struct StatefulSetWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// The StatefulSet's specification.
+    /// The `spec`, of which the replicas, ordinals, templates and policies are parsed.
     #[serde(default)]
     pub spec: StatefulSetSpec,
 }
@@ -137,16 +137,16 @@ pub struct StatefulSetSpec {
     /// The desired number of pods; 1 if it is not set.
     #[serde(default)]
     pub replicas: Option<u32>,
-    /// The range of ordinals.
+    /// Where the ordinals begin; at 0 if it is not set.
     #[serde(default)]
     pub ordinals: Option<Ordinals>,
     /// The selector of the StatefulSet's pods.
     #[serde(default)]
     pub selector: Selector,
-    /// The templates of the claims.
+    /// The claim templates, of which only the names are parsed.
     #[serde(default)]
     pub volume_claim_templates: Vec<Template>,
-    /// The retention policy of the claims.
+    /// The retention policy; none if the API server does not know the field.
     #[serde(default)]
     pub persistent_volume_claim_retention_policy: Option<RetentionWire>,
 }

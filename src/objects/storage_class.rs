@@ -19,19 +19,20 @@ pub const CONTROLLER_ID: &str = "reclaimable-pv-releaser.kubernetes.io/controlle
 /// not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClass {
-    /// The uid.
+    /// The uid, by which Events name the StorageClass.
     pub uid: Box<str>,
-    /// The value of [`CONTROLLER_ID`].
+    /// The installation that releases volumes of the class, from [`CONTROLLER_ID`].
     pub controller_id: Option<Box<str>>,
-    /// The value of [`UNDELETE_WINDOW`].
+    /// For how long the data of deleted claims can be restored, from [`UNDELETE_WINDOW`], unparsed.
     pub undelete_window: Option<Box<str>>,
-    /// The value of [`UNDELETE_WINDOW_MAX`].
+    /// The longest window that a namespace may request, from [`UNDELETE_WINDOW_MAX`], unparsed.
     pub undelete_window_max: Option<Box<str>>,
-    /// The value of [`RELEASE_SCOPE`].
+    /// Who may get released volumes of the class, from [`RELEASE_SCOPE`], unparsed.
     pub release_scope: Option<Box<str>>,
-    /// The value of [`EXPIRE_UNUSED`].
+    /// After what time without a pod claims of the class expire, from [`EXPIRE_UNUSED`], unparsed.
     pub expire_unused: Option<Box<str>>,
-    /// The value of [`REBIND`].
+    /// Whether new claims get the volume of the deleted claim of their name, from [`REBIND`],
+    /// unparsed.
     pub rebind: Option<Box<str>>,
 }
 

@@ -145,7 +145,7 @@ impl TrashRecord {
 pub struct Trash {
     /// The record; none if it cannot be read.
     pub record: Option<TrashRecord>,
-    /// The value of [`PURGE`].
+    /// The uid of the deleted claim whose data may be deleted now, from [`PURGE`].
     pub purge: Option<Box<str>>,
     /// The capacity of the volume, as a Kubernetes quantity.
     pub capacity: Box<str>,

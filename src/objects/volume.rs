@@ -34,7 +34,7 @@ pub struct Volume {
     pub deleted: i64,
     /// The finalizers of the volume, in the order of the object.
     pub finalizers: Arc<[Box<str>]>,
-    /// The `status.phase`.
+    /// The `status.phase`, of which some values are not distinguished.
     pub phase: Phase,
     /// Whether the reclaim policy is Retain: the volume and its data are kept when its claim is
     /// deleted.
@@ -97,13 +97,13 @@ impl Volume {
             .filter(|claim| !claim.uid.is_empty())
     }
 
-    /// Returns the recorded namespace of the claim that the volume has or had.
+    /// Returns the namespace of the claim that the volume has or had, as the annotation records it.
     pub fn record(&self) -> Option<&Record> {
         self.reuse.as_ref()?.record.as_ref()
     }
 
-    /// Returns whether the recorded namespace is that of the claim that the volume is or was bound
-    /// to. A record of an earlier claim does not count.
+    /// Returns whether the annotation records the namespace of the claim that the volume is or was
+    /// bound to, and not that of an earlier claim.
     pub fn is_recorded(&self) -> bool {
         self.claimed_by()
             .zip(self.record())
@@ -119,14 +119,15 @@ impl Volume {
             .is_some_and(|(claim, _)| claim.name == parked())
     }
 
-    /// Returns the claim that the volume is reserved for, if that claim is in the recorded
-    /// namespace.
+    /// Returns the claim that the volume is reserved for; none if that claim is not in the
+    /// namespace that the annotation records.
     pub fn reserved_for(&self) -> Option<&ClaimRef> {
         let (claim, record) = self.waiting()?;
         (claim.name.namespace == record.namespace).then_some(claim)
     }
 
-    /// Returns claimRef and record of a recorded volume that has no claim.
+    /// Returns the `claimRef` and the recorded namespace of a volume that waits for the next claim
+    /// of that namespace; none for any other volume.
     fn waiting(&self) -> Option<(&ClaimRef, &Record)> {
         let claim = self.claim_ref.as_ref().filter(|claim| claim.uid.is_empty());
         claim.zip(self.record())
@@ -140,10 +141,10 @@ pub struct VolumeWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// The volume's specification.
+    /// The `spec`, without the source of the data.
     #[serde(default)]
     pub spec: VolumeSpec,
-    /// The volume's status.
+    /// The `status`, of which the phase and its last change are parsed.
     #[serde(default)]
     pub status: VolumeStatus,
 }
@@ -158,7 +159,7 @@ pub struct VolumeSpec {
     /// The reclaim policy: Retain, Delete or Recycle.
     #[serde(default)]
     pub persistent_volume_reclaim_policy: Option<String>,
-    /// The name of the StorageClass.
+    /// The name of the StorageClass; none counts as an empty name.
     #[serde(default)]
     pub storage_class_name: Option<String>,
     /// The amount of each resource, of which volumes have `storage`.

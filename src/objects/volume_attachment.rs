@@ -34,7 +34,7 @@ pub struct AttachmentSpec {
     /// The node to which the volume is attached.
     #[serde(default)]
     pub node_name: String,
-    /// The attached volume.
+    /// The volume that is attached or is to be attached.
     #[serde(default)]
     pub source: AttachmentSource,
 }

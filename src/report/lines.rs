@@ -22,7 +22,7 @@ pub(super) struct Line {
 /// The next command for a line.
 pub(super) struct Next {
     pub(super) command: String,
-    /// For how long the command can be undone, and how.
+    /// For how long the command can be undone, and the command that undoes it.
     pub(super) undo: Option<(String, String)>,
 }
 

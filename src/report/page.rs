@@ -69,7 +69,7 @@ fn time(subject: &Subject<'_>) -> Markup {
     html! { time datetime=(time) { (subject.now.strftime("%Y-%m-%d %H:%M UTC")) } }
 }
 
-/// Names what could not be read, because the page lacks it.
+/// Lists what could not be read and is therefore missing on the page.
 fn unread(subject: &Subject<'_>) -> Markup {
     html! {
         @if !subject.listed.errors.is_empty() {

@@ -16,7 +16,7 @@ pub(super) fn size(bytes: f64) -> String {
     format!("{number:.digits$} {}", UNITS[unit])
 }
 
-/// Formats a part of a whole.
+/// Formats the share of `part` in `whole` as a percentage.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     let percent = if whole > 0.0 {
         part / whole * 100.0
@@ -56,7 +56,7 @@ fn grouped(number: &str) -> String {
 /// Returns text from the cluster with its control characters escaped and at most `limit`
 /// characters.
 pub(super) fn bounded(text: &str, limit: usize) -> String {
-    // An escaped character takes at most ten.
+    // Escaping makes at most ten characters of one, so more of the text is not needed.
     let start: String = text.chars().take(limit + 1).collect();
     let plain = Plain(start).to_string();
     match plain.char_indices().nth(limit) {

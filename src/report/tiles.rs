@@ -32,7 +32,7 @@ pub(super) struct Tile {
     pub(super) names: Vec<String>,
     /// The size, and the share that no pod uses.
     pub(super) numbers: [String; 2],
-    /// The share that no pod uses, from 0 to 4 quarters.
+    /// The share that no pod uses, rounded up to quarters: 0 to 4.
     pub(super) step: usize,
 }
 

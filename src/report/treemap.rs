@@ -48,7 +48,7 @@ fn fill(areas: &[f64], within: Rect, found: &mut Vec<Rect>) -> Rect {
         false => (within.height, within.width),
     };
     let total: f64 = areas.iter().sum();
-    // More than the rest is only possible by rounding.
+    // Only rounding can make the strip larger than the rest of the rectangle.
     let depth = (total / side).min(long);
     let mut at = 0.0;
     for area in areas {

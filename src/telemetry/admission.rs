@@ -34,7 +34,7 @@ impl AdmissionMetrics {
         }
     }
 
-    /// Counts an answered review and its duration.
+    /// Counts an answered review by its verdict, and records how long it took.
     pub fn reviewed(&self, path: &'static str, verdict: &'static str, took: Duration) {
         let reviewed = Reviewed { path, verdict };
         self.reviews.get_or_create(&reviewed).inc();

@@ -71,22 +71,22 @@ impl FeedMetrics {
         self.lists.get_or_create(&of(kind)).inc();
     }
 
-    /// Counts a failed watch.
+    /// Counts a watch that ended with an error.
     pub fn failed(&self, kind: Kind) {
         self.errors.get_or_create(&of(kind)).inc();
     }
 
-    /// Counts a live list.
+    /// Counts a LIST that checks whether an object is in use.
     pub fn live_listed(&self, kind: Kind) {
         self.live_lists.get_or_create(&of(kind)).inc();
     }
 
-    /// Counts a live read of a single object.
+    /// Counts a GET of an object on which the decision about another object depends.
     pub fn live_read(&self, kind: Kind) {
         self.live_reads.get_or_create(&of(kind)).inc();
     }
 
-    /// Counts a SubjectAccessReview.
+    /// Counts a SubjectAccessReview about the creator of an annotated pod.
     pub fn access_reviewed(&self) {
         self.access_reviews.inc();
     }

@@ -47,7 +47,10 @@ pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
             },
         };
         let app = app.clone();
-        #[expect(clippy::disallowed_methods, reason = "each connection has a deadline")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the task ends at the deadline of its connection"
+        )]
         tokio::spawn(async move {
             let (place, deadline) = (Arc::new(place), pin!(sleep(WHOLE)));
             let evicted = place.evicted();
@@ -80,7 +83,8 @@ where
     let builder = builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
     // The server answers one request per connection, so no idle connection is kept.
     let builder = builder.keep_alive(false).max_buf_size(BUFFER);
-    // The error of an ended connection is dropped: this server can do nothing about it.
+    // An error that ends a connection is ignored: the client has caused it, and the server can do
+    // nothing about it.
     let _ = builder
         .serve_connection(TokioIo::new(stream), service)
         .await;

@@ -33,7 +33,7 @@ impl LogLimiter {
     }
 }
 
-/// Log lines of a namespace within a minute.
+/// Maximum number of log lines about one namespace per minute.
 const OF_A_NAMESPACE: u32 = 10;
 /// Maximum number of namespaces that are limited separately. Further ones share one limit.
 const NAMESPACES: usize = 1024;

@@ -62,7 +62,7 @@ impl Metrics {
         }
     }
 
-    /// Registers the metrics of a component.
+    /// Adds the metrics that `register` creates, which are those of one component.
     pub fn register<T>(&self, register: impl FnOnce(&mut Registrar<'_>) -> T) -> T {
         register(&mut Registrar::new(&mut self.registry()))
     }

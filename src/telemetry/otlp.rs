@@ -53,8 +53,12 @@ pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
     }
     let exporter = SpanExporter::builder().with_http();
     let exporter = exporter.with_http_client(Client::new(runtime)?).build();
-    let exporter = exporter
-        .with_context(|| format!("traces cannot be sent as {} says", VARIABLES.join(" or ")))?;
+    let exporter = exporter.with_context(|| {
+        format!(
+            "no traces can be sent: {} is invalid",
+            VARIABLES.join(" or ")
+        )
+    })?;
     let provider = provider(exporter);
     // If logging was started before, as in tests, the first start remains in effect.
     let _ = tracing_subscriber::registry()
@@ -114,7 +118,7 @@ impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let request = reqwest::Request::try_from(request)?;
         let client = self.client.clone();
-        // The request must run in the runtime, because its timer requires one.
+        // The exporter's thread has no tokio runtime, and the timer of the request requires one.
         let exchange = async move {
             let answer = client.execute(request).await?.error_for_status()?;
             let (status, body) = (answer.status(), answer.bytes().await?);

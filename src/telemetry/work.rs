@@ -67,7 +67,7 @@ impl WorkMetrics {
         self.actions.get_or_create(&acted).inc();
     }
 
-    /// Counts a reconcile and its duration.
+    /// Records the duration of a reconcile, and whether it settled the object or is retried.
     pub fn reconciled(&self, component: &'static str, took: Duration, settled: bool) {
         let outcome = if settled { "Settled" } else { "Retry" };
         let reconciled = Reconciled { component, outcome };
@@ -75,18 +75,18 @@ impl WorkMetrics {
         reconciles.observe(took.as_secs_f64());
     }
 
-    /// Sets the number of queued objects and of those that are being reconciled.
+    /// Sets the number of objects that are queued or being reconciled.
     pub fn queue_depth(&self, component: &'static str, depth: usize) {
         let queue = self.queue_depth.get_or_create(&Component { component });
         queue.set(depth.try_into().unwrap_or(i64::MAX));
     }
 
-    /// Sets whether this replica leads and reconciles.
+    /// Sets the gauge that is 1 while this replica leads and reconciles.
     pub fn leading(&self, leads: bool) {
         self.leader.set(leads.into());
     }
 
-    /// Sets whether this replica is ready for traffic.
+    /// Sets the gauge that is 1 while this replica is ready for traffic.
     pub fn ready(&self, ready: bool) {
         self.ready.set(ready.into());
     }

@@ -30,6 +30,6 @@ pub use warnings::Warnings;
 /// Installs ring as the crypto provider of the process. Call it before any TLS client or server is
 /// created: both use the provider of the process, and panic if it is ambiguous.
 pub fn install_crypto() {
-    // An error means that a provider is installed already.
+    // An error means that a crypto provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -16,7 +16,7 @@ const BACKDATED: Duration = Duration::minutes(5);
 /// A CA: its certificate and its private key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
-    /// The certificate of the CA.
+    /// The certificate of the CA, as PEM.
     pub certificate: String,
     /// The private key of the CA, in PKCS#8 form.
     pub key: String,
@@ -106,7 +106,7 @@ fn parameters(
     lifetime: Duration,
 ) -> anyhow::Result<CertificateParams> {
     let mut parameters = CertificateParams::new(names)?;
-    // The default validity of rcgen is from 1975 to 4096.
+    // rcgen's default validity, from 1975 to 4096, is replaced.
     parameters.not_before = now - BACKDATED.min(lifetime / 10);
     parameters.not_after = now + lifetime;
     parameters.distinguished_name = DistinguishedName::new();

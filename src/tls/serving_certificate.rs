@@ -54,7 +54,7 @@ impl Judgement {
 /// A certificate whose expiry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Watched {
-    /// The serving certificate.
+    /// The certificate that the webhook server presents.
     Served,
     /// The CA by which the API server trusts the serving certificate.
     Authority,

@@ -62,7 +62,7 @@ fn vouched(
         return Trust::Unknown("a certificate of the caBundle cannot be read".to_owned());
     };
     // Go requires a root certificate to be valid at present, too; the verifier of this process does
-    // not.
+    // not, so its validity is checked here.
     if !validity.covers(now) {
         return Trust::Refused(
             "the CA in the caBundle has expired, or is not valid yet".to_owned(),
@@ -113,7 +113,8 @@ fn verdict(error: Error) -> Trust {
                 | E::InvalidPurposeContext { .. }
         )
     );
-    // The library's messages contain the current time, so they would differ at each check.
+    // The library's messages are not used, because they contain the current time and would differ
+    // at each check.
     let message = match error {
         Error::InvalidCertificate(E::ExpiredContext { .. }) => "the certificate has expired".into(),
         Error::InvalidCertificate(E::NotValidYetContext { .. }) => {

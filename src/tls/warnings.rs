@@ -71,7 +71,7 @@ impl Warnings {
         }
         self.lock().insert(certificate, (days, true));
         let warnings = self.clone();
-        #[expect(clippy::disallowed_methods, reason = "an Event delays no renewal")]
+        #[expect(clippy::disallowed_methods, reason = "no renewal waits for this Event")]
         tokio::spawn(async move {
             let announcement = Announcement {
                 reason: reasons::NOT_RENEWED,

@@ -1,4 +1,4 @@
-//! The example of `docs/commands/unused.md` is what the report prints.
+//! Tests that the report prints the example of `docs/commands/unused.md`.
 
 use super::{
     Output, rows, shown,

@@ -177,7 +177,7 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
     })
 }
 
-/// Whether the data can be restored.
+/// Returns whether a record for the present claim shows that the data can be restored.
 fn in_trash(volume: &VolumeWire) -> bool {
     let volume = Volume::from(volume.clone());
     let name = ObjectName::new("", "");

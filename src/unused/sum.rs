@@ -32,9 +32,10 @@ pub struct Sum {
     pub count: usize,
     /// The size of these claims and volumes in bytes.
     pub bytes: f64,
-    /// The cost in a month of those whose class has a price; none if no class has one.
+    /// The monthly cost of the claims and volumes whose class has a price; none if no class has
+    /// one.
     pub cost: Option<f64>,
-    /// The number of those whose class has a price.
+    /// The number of claims and volumes whose class has a price.
     pub priced: usize,
 }
 

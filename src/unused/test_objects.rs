@@ -4,7 +4,7 @@ use crate::objects::{Pod, pod::PodWire};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Reads an object.
+/// Parses an API object from JSON, and panics if that fails.
 pub(crate) fn read<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).expect("an object")
 }
@@ -22,7 +22,7 @@ pub(crate) fn claim(name: &str, changes: Value) -> Value {
     claim
 }
 
-/// A pod in this phase that names the claim, with its namespace.
+/// A pod that names the claim and has this phase, together with its namespace.
 pub(crate) fn pod(name: &str, claim: &str, phase: &str) -> (String, Pod) {
     let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
     let pod: PodWire = read(

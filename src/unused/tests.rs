@@ -137,7 +137,7 @@ fn what_still_refers_to_a_claim_is_named() {
     ] {
         assert_eq!(references_of(&listed, claim), expected, "{claim}");
     }
-    // An owner that was not listed may exist.
+    // An owner of a kind that was not listed may exist.
     listed.unlisted = vec!["VolumeSnapshots"];
     let deleted = "owner Job gone (deleted)";
     assert_eq!(references_of(&listed, "of-deleted"), [deleted]);

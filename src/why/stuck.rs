@@ -53,7 +53,7 @@ pub struct Item {
     pub resource: String,
     /// The namespace of the object; empty for a cluster-scoped object.
     pub namespace: String,
-    /// The name of the object.
+    /// The name of the object, without its kind.
     pub name: String,
     /// The state of the object, in words: `Terminating`.
     pub state: String,
@@ -170,14 +170,15 @@ fn is_abnormal(state: &str) -> bool {
     ["Terminating", "Pending", "Lost", "Failed", "Released"].contains(&state)
 }
 
-/// Whether a root says that nothing is wrong, or, of a pod, that no volume is.
+/// Returns whether the root cause is no problem, so that the object does not count as stuck. For a
+/// pod, a cause that concerns no volume does not count either.
 fn is_normal(root: &Cause, of_pods: bool) -> bool {
     let waits = matches!(root.next, Next::Nothing { .. });
     match root.code {
         Code::WaitsForPod | Code::KeptByPolicy | Code::DeletedByPolicy | Code::BothActive => true,
         Code::WebhookDown | Code::CertificateWrong => true,
         Code::NoVolumeProblem => of_pods,
-        // In its grace period.
+        // The pod is within its grace period.
         Code::PodTerminating => waits,
         code => !code.lasts(),
     }

@@ -80,7 +80,7 @@ pub struct World {
 /// How objects are read: each with a GET, or many with one LIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// One by one, because few matter.
+    /// Each object with its own GET, because the answer needs few.
     Single,
     /// All objects of a kind in a namespace at once.
     Namespace,
@@ -279,8 +279,8 @@ impl World {
         }
     }
 
-    /// Looks up all objects of the kind `K`, of which `T` is read, in the cluster or in the
-    /// namespace.
+    /// Looks up all objects of the kind `K`, each parsed as `T`, in the namespace; or in the
+    /// cluster if this world reads whole kinds.
     fn listed<K: Readable, T: Send + Sync + 'static>(
         &self,
         namespace: &str,

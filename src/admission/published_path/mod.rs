@@ -48,7 +48,8 @@ pub struct Settings {
     pub configurations: Vec<Configuration>,
     /// How often the secret path is replaced.
     pub rotation: Rotation,
-    /// The metrics of the process.
+    /// Receives the number of webhooks whose path another writer has set, or that have the
+    /// failurePolicy Fail.
     pub metrics: Arc<Metrics>,
     /// The clock for the times in the Secret.
     pub clock: Clock,
@@ -116,7 +117,8 @@ impl PathPublisher {
             if self.known != before {
                 pace.reset();
             }
-            // The round after a publication records it in the Secret.
+            // A publication is recorded in the Secret by the next round, which reads the
+            // configurations again.
             let recorded = self.known.as_ref().is_some_and(|state| state.published);
             let settled = done.is_ok_and(|has_webhooks| recorded || !has_webhooks);
             let pause = pace.after(settled).min(self.rotation.round());
@@ -174,7 +176,8 @@ impl PathPublisher {
                 stored in the Secret"
             );
         }
-        // Starts the time for which this replica has known a next path that it has just stored.
+        // From now on this replica knows the next path that it has just stored; the announced time
+        // begins.
         next_known_for(&mut self.next_seen, state.next.as_ref());
         self.known = Some(state.clone());
         Ok(state)

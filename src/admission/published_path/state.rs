@@ -10,7 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 /// Maximum time between storing a new path and publishing it. Each replica reads the Secret three
-/// times in it.
+/// times during this time.
 const ANNOUNCED: Duration = Duration::from_secs(150);
 /// Maximum time for which a replaced path is still accepted.
 const GRACE: Duration = Duration::from_secs(3600);

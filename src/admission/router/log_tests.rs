@@ -86,7 +86,7 @@ async fn refusals_in_one_namespace_do_not_fill_the_log() {
     assert_eq!((of("many"), of("few")), (10, 1), "{lines}");
 }
 
-/// A refusal may repeat what a user wrote.
+/// A reason that repeats a long text of a user is truncated.
 #[tokio::test]
 async fn a_long_reason_is_logged_in_part() {
     let long = |_: &Request| Ok(Answer::deny("é".repeat(100_000)));

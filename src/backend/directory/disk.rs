@@ -109,7 +109,7 @@ pub(super) fn removed(answer: IoResult<()>) -> Result<Deletion, Failure> {
     let not_empty = |why| Ok(Deletion::NotEmpty(Sentence::new(why)));
     match answer {
         Ok(()) => Ok(Deletion::Deleted),
-        // The directory is gone; something else may have its name now.
+        // The listed directory was removed; another file may have its name now.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(Deletion::NotFound),
         Err(Errno::NOTEMPTY | Errno::EXIST) => not_empty("the directory is not empty"),
         Err(Errno::BUSY) => not_empty("a file system is mounted on the directory"),

@@ -75,7 +75,7 @@ impl Directory {
                 let _hand = hand;
                 let in_time = || Instant::now() < until && !answer.is_closed();
                 let done = Root::open(&root).and_then(|root| work(&root, &in_time));
-                // The caller may have stopped waiting; then the result is dropped.
+                // If the caller has stopped waiting, the result is dropped.
                 let _ = answer.send(done);
             };
             let thread = thread::Builder::new().name("directory".to_owned());
@@ -107,8 +107,8 @@ impl Backend for Directory {
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>> {
         let (namespace, limit) = (namespace.clone(), self.limit);
         Box::pin(self.on_disk(move |root, in_time| {
-            // The call may have waited for a slow disk and the caller may have stopped waiting, so
-            // the deletion checks again.
+            // The deletion checks again whether the caller still waits, because a slow disk may
+            // have delayed it.
             root.remove(&namespace, in_time)
                 .unwrap_or_else(|| Err(late(limit)))
         }))

@@ -209,8 +209,8 @@ async fn a_call_to_a_disk_that_hangs_times_out_and_does_not_happen_later() {
     assert!(disk.has("one").await);
 }
 
-/// A caller can lose the Lease, or its process can stop, while the deletion waits: the deletion
-/// must not happen later.
+/// The deletion waits while the caller loses the Lease or its process stops. Then it must not
+/// happen any more.
 #[tokio::test]
 async fn an_abandoned_deletion_does_not_happen() {
     let disk = Disk::new().await;
@@ -249,8 +249,8 @@ async fn threads_that_hang_are_few() {
         hanging.await.expect_err("late");
     }
     drop((release, sender));
-    // The iteration ends when the last thread has ended: on a busy machine a thread may not have
-    // begun yet.
+    // The loop ends when no thread works any more: on a busy machine a thread may not have begun
+    // yet.
     let started = tokio::task::spawn_blocking(move || receiver.iter().count());
     assert_eq!(started.await.expect("ends"), super::HANDS);
 }

@@ -113,7 +113,8 @@ impl StorageOs {
 
     async fn delete_listed(&self, namespace: &Listed) -> Result<Deletion, Failure> {
         if namespace.version.is_empty() {
-            // Some versions of StorageOS treat an empty version as "any version".
+            // Some versions of StorageOS treat an empty version as "any version", so such a
+            // namespace is not deleted.
             return Err(Failure::server(
                 "StorageOS listed the namespace without a version",
             ));

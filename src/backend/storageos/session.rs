@@ -28,7 +28,7 @@ pub(super) struct Session {
 /// The last attempt to log in to StorageOS.
 struct Login {
     at: Instant,
-    /// The error for a caller that needs another login too soon.
+    /// The error for callers that need another login before `login_interval` has passed.
     then: Failure,
 }
 

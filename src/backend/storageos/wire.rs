@@ -153,7 +153,8 @@ impl Wire {
             .timeout(self.limit)
             .connect_timeout(self.limit)
             .https_only(!self.endpoint.is_plain())
-            // The token must not reach another server, and no request may be sent twice.
+            // No redirects, because the token must not reach another server; no retries, because no
+            // request may be sent twice.
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .referer(false)

@@ -1,4 +1,4 @@
-//! Exponential backoff.
+//! Exponential backoff: the delay before a failed call is tried again.
 
 use std::time::Duration;
 

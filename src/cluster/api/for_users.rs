@@ -16,7 +16,7 @@ const FAILED: &str = ": the call failed";
 /// another one. What follows an address is kept only if it contains no name.
 pub fn for_users(status: &Status) -> String {
     let mut parts: Vec<&str> = status.message.split('"').collect();
-    // What is quoted is at the odd places.
+    // The parts with an odd index are those between quotation marks.
     let mut quoted = (1..parts.len()).step_by(2);
     if let Some(place) = quoted.find(|place| is_address(parts[*place])) {
         let cause = match parts[place + 1..] {

@@ -83,8 +83,8 @@ impl Elector {
         (until.clone(), Leadership::until(until))
     }
 
-    /// Competes for the Leases until `stop`, then releases them, so that another replica does
-    /// not have to wait until it expires.
+    /// Competes for the Leases until `stop`, then releases them, so that another replica does not
+    /// have to wait until they expire.
     pub async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             self.step_down_if_late();

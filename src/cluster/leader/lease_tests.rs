@@ -43,7 +43,7 @@ impl Leases {
             .to_owned()
     }
 
-    /// The holder writes the Lease.
+    /// Writes the Lease as `holder`, another replica, would.
     fn put(&self, name: &str, holder: &str) {
         let mut leases = self.0.lock().expect("lock");
         let version = leases.values().map(version).max().unwrap_or(0) + 1;
@@ -99,7 +99,8 @@ fn version(lease: &Value) -> u64 {
     version.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// A replica of this version waits for one of version 0.1.0, and holds the names of both.
+/// A replica of this version waits until one of version 0.1.0 has released its Lease, and then
+/// holds the Leases of both versions.
 #[tokio::test(start_paused = true)]
 async fn two_versions_never_lead_at_once() {
     let leases = Leases::default();
@@ -126,7 +127,7 @@ async fn two_versions_never_lead_at_once() {
     tokio::time::sleep(seconds(2)).await;
     assert!(leadership.holds());
     assert_eq!(leases.holder("old"), "own");
-    // Another holder of one of the two ends the leadership.
+    // The leadership ends when another process holds one of the two Leases.
     leases.put("old", "replica-of-0.1.0");
     tokio::time::sleep(seconds(3)).await;
     assert!(!leadership.holds());

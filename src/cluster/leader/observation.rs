@@ -17,11 +17,12 @@ pub struct Observation(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the watches of this replica were complete.
+    /// When all watches of this replica were complete for the first time.
     began: Option<Timestamp>,
-    /// Whether the Lease of another holder was read since.
+    /// Whether this replica has read the Lease of another holder since `began`.
     read: bool,
-    /// Since when another holder had watched that renewed the Lease meanwhile.
+    /// Since when another holder has watched, as it wrote into a Lease that it renewed after
+    /// `began`.
     inherited: Option<Timestamp>,
 }
 
@@ -39,8 +40,9 @@ impl Observation {
         Some(state.inherited.map_or(began, |since| since.min(began)))
     }
 
-    /// Records that the Lease of another holder was read, and whether it was renewed since the last
-    /// read.
+    /// Records a read of another holder's Lease. If it was `renewed` since the read before, that
+    /// holder watched when the watches of this replica began, so its observation counts as that of
+    /// this replica.
     pub(super) fn follow(&self, lease: &Lease, renewed: bool) {
         let mut state = self.lock();
         if state.began.is_none() {

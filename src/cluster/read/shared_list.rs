@@ -43,7 +43,7 @@ struct Asking<T> {
     began: Option<Instant>,
     /// The callers that the present LIST serves.
     present: Vec<Caller<T>>,
-    /// The callers that know something that the present LIST may not show.
+    /// The callers that arrived after the present LIST began. It may not show what they know.
     next: Vec<Caller<T>>,
 }
 
@@ -167,7 +167,7 @@ impl<T: Tracked> SharedList<T> {
     fn keep(self: &Arc<Self>, namespace: &Arc<str>, listed: &Listed<T>) {
         self.kept().insert(namespace.clone(), listed.clone());
         let (lists, namespace, began) = (self.clone(), namespace.clone(), listed.began());
-        #[expect(clippy::disallowed_methods, reason = "it only removes an entry")]
+        #[expect(clippy::disallowed_methods, reason = "the task only removes an entry")]
         tokio::spawn(async move {
             tokio::time::sleep_until(began + KEPT).await;
             let mut kept = lists.kept();
@@ -232,7 +232,8 @@ impl<T: Tracked> Reader<T> {
             let Some(began) = self.begin() else { return };
             let answer = lists.read(&self.namespace, began).await;
             for asker in self.end() {
-                // A caller that no longer waits needs no result.
+                // If the caller no longer waits for the result, sending it fails, which does not
+                // matter.
                 let _ = asker.send(answer.clone());
             }
         }

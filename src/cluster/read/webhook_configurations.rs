@@ -175,10 +175,10 @@ fn is_forbidden<T>(read: &kube::Result<T>) -> bool {
 
 /// A webhook configuration as it was read.
 pub struct StoredConfiguration {
-    /// The kind and name of the configuration.
+    /// The kind and name of the configuration, for log lines.
     pub configuration: Configuration,
     pub(crate) service: ServiceName,
-    /// The whole object.
+    /// The whole object, from which the patches are computed.
     pub object: DynamicObject,
 }
 

@@ -8,10 +8,11 @@ use std::{
 use tokio::time::Instant;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long to wait while other actions that are not carried out yet may reach the limit.
+/// Time to wait if the limit is reached only together with actions that are reserved and not
+/// carried out yet: they may fail.
 const RESERVED: Duration = Duration::from_secs(10);
 
-/// The actions of the last hour, and those that are being prepared.
+/// Limits the actions of one hour. It counts those carried out and those that are being prepared.
 #[derive(Debug)]
 pub struct HourlyLimit {
     limit: u64,
@@ -24,7 +25,7 @@ struct Actions {
     reserved: u64,
 }
 
-/// The place of an action within the limit. It is given back when it is dropped.
+/// A place within the limit that is reserved for one action, until it is dropped.
 #[derive(Debug)]
 pub struct Slot<'a> {
     actions: &'a HourlyLimit,
@@ -52,10 +53,10 @@ impl HourlyLimit {
         }
     }
 
-    /// Reserves the place of an action, before the reads that the action requires.
+    /// Reserves a place for an action, before the reads that the action requires.
     ///
     /// # Errors
-    /// How long to wait, if the limit is reached.
+    /// The time to wait, if the limit is reached.
     pub fn reserve(&self) -> Result<Slot<'_>, Duration> {
         let now = Instant::now();
         let mut actions = self.lock();
@@ -80,7 +81,7 @@ impl HourlyLimit {
 }
 
 impl Slot<'_> {
-    /// Counts the action for the next hour.
+    /// Records that the action was carried out: it counts towards the limit for an hour.
     pub fn count(self) {
         if self.actions.limit != u64::MAX {
             self.actions.lock().last.push_back(Instant::now());

@@ -155,8 +155,8 @@ impl<R: Reconcile> Reconciler<R> {
                         let outcome = AssertUnwindSafe(reconcile.reconcile(&key)).catch_unwind().await;
                         (key, started, outcome.unwrap_or_else(|_| Err(ReconcileError::new("the reconcile panicked; this is a bug"))))
                     };
-                    // A task is aligned to 128 bytes. glibc before 2.38 does not reuse such memory
-                    // well, so the reconcile, which needs kilobytes, is in memory of its own.
+                    // The reconcile is boxed: a task is aligned to 128 bytes, and glibc before 2.38
+                    // does not reuse large blocks with this alignment well.
                     tasks.spawn(Box::pin(task.instrument(span)));
                 }
             }

@@ -41,7 +41,7 @@ struct State<K> {
     /// meanwhile.
     processing: HashMap<K, Option<Priority>>,
     later: BTreeSet<(Instant, K)>,
-    /// The one time in `later` at which each delayed key is due.
+    /// When each delayed key is due. Each of these keys is in `later` once, with this time.
     due: HashMap<K, Instant>,
     failures: HashMap<K, u32>,
     closed: bool,
@@ -121,7 +121,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// Returns a key that was processed successfully, and resets its backoff.
+    /// Ends the processing of a key that succeeded, and resets its backoff.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);

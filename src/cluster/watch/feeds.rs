@@ -19,17 +19,17 @@ use std::sync::Arc;
 pub struct Feeds {
     /// Pods that use a claim or request one by annotation.
     pub pods: Arc<Feed<Pod>>,
-    /// All claims.
+    /// All claims, of one namespace with `--namespace`.
     pub claims: Arc<Feed<Claim>>,
-    /// All volumes.
+    /// All volumes of the cluster.
     pub volumes: Arc<Feed<Volume>>,
     /// StatefulSets that have volumeClaimTemplates.
     pub sets: Arc<Feed<StatefulSet>>,
     /// StorageClasses whose annotations name an installation that releases their volumes.
     pub classes: Arc<Feed<StorageClass>>,
-    /// All VolumeAttachments.
+    /// All VolumeAttachments that name a PersistentVolume.
     pub attachments: Arc<Feed<VolumeAttachment>>,
-    /// All namespaces.
+    /// All namespaces, also those that are being deleted.
     pub namespaces: Arc<Feed<Namespace>>,
     /// The copies of volumes in Volume Warden's own namespace.
     pub saved: Arc<Feed<SavedVolume>>,

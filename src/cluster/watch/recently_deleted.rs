@@ -60,7 +60,7 @@ impl<K: Eq + Hash, V> Memory<K, V> {
     fn forget(&mut self, now: Instant, remembered: Duration) {
         let due = |(since, _): &mut (Instant, K)| now.duration_since(*since) >= remembered;
         while let Some((since, key)) = self.order.pop_front_if(due) {
-            // The object may have been recreated and deleted again since.
+            // If the object was recreated and deleted again since, its newer entry is kept.
             if self.last.get(&key).is_some_and(|(last, _)| *last == since) {
                 self.last.remove(&key);
             }

@@ -58,12 +58,12 @@ impl<T: Tracked> Store<T> {
         self.objects.get(name).map(|entry| entry.object.clone())
     }
 
-    /// Returns every object that refers to that name.
+    /// Returns every object that refers to `name`, such as the pods that use a claim.
     pub fn referrers(&self, name: &ObjectName) -> impl Iterator<Item = &Arc<T>> {
         self.named_referrers(name).map(|(_, object)| object)
     }
 
-    /// Returns every object that refers to that name, with its own name.
+    /// Returns every object that refers to `name`, together with its own name.
     pub fn named_referrers<'a>(
         &'a self,
         name: &ObjectName,
@@ -74,7 +74,7 @@ impl<T: Tracked> Store<T> {
         })
     }
 
-    /// Returns the name of every object that refers to that name.
+    /// Returns the names of the objects that refer to `name`, without reading the objects.
     pub fn names_referring_to<'a>(
         &'a self,
         name: &ObjectName,
@@ -82,7 +82,7 @@ impl<T: Tracked> Store<T> {
         self.referrers.of(name)
     }
 
-    /// Returns whether no object refers to that name.
+    /// Returns whether no object refers to `name`.
     pub fn is_unreferenced(&self, name: &ObjectName) -> bool {
         self.names_referring_to(name).next().is_none()
     }

@@ -52,7 +52,7 @@ pub enum Mutation {
 /// The Warning Event for an action that the API server refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnRefusal {
-    /// The reason of the Event.
+    /// The reason of the Event, in PascalCase. Reasons are never renamed.
     pub reason: &'static str,
     /// Whether the Event is also published when the API server failed (5xx), and not only when it
     /// refused the write (4xx).
@@ -73,7 +73,7 @@ impl OnRefusal {
 }
 
 impl Action {
-    /// Appends a finalizer to the list that the target has.
+    /// Creates an action that appends a finalizer to the list that the target has.
     pub const fn add_finalizer(finalizer: &'static str) -> Self {
         Self {
             name: "AddFinalizer",
@@ -84,7 +84,8 @@ impl Action {
         }
     }
 
-    /// Removes a finalizer from its object.
+    /// Creates an action that removes a finalizer, in the lane for bulk writes. The object may then
+    /// be deleted.
     pub const fn remove_finalizer(finalizer: &'static str, basis: Basis) -> Self {
         Self {
             name: "RemoveFinalizer",
@@ -95,7 +96,8 @@ impl Action {
         }
     }
 
-    /// Applies patch operations in this lane, for changes that no other constructor describes.
+    /// Creates an action that applies patch operations, for changes that no other constructor
+    /// describes.
     pub const fn patch(
         name: &'static str,
         lane: Lane,
@@ -134,8 +136,8 @@ impl Action {
         }
     }
 
-    /// Adds owner references or marks, by which the object may be deleted later, and removes others
-    /// in the same write.
+    /// Creates an action that adds owner references or marks, by which the object may be deleted
+    /// later, and removes others in the same write.
     pub const fn own(operations: Vec<PatchOperation>, basis: Basis) -> Self {
         Self {
             name: "UpdateOwnerReferences",
@@ -155,7 +157,7 @@ impl Action {
                 late,
             },
             Mutation::RemoveFinalizer(_) => self.mutation,
-            // An applied status without an entry removes the entries that were applied before.
+            // Applying an empty status removes the entries that Volume Warden applied before.
             Mutation::ApplyStatus(ref status) if *status == json!({}) => self.mutation,
             Mutation::AddFinalizer(_)
             | Mutation::Patch(_)
@@ -165,7 +167,7 @@ impl Action {
         Some(Self { mutation, ..self })
     }
 
-    /// Applies a status, which nothing waits for.
+    /// Creates an action that applies a status, in the lane for which no other write waits.
     pub const fn apply_status(status: Value, basis: Basis) -> Self {
         Self {
             name: "ApplyStatus",
@@ -176,7 +178,7 @@ impl Action {
         }
     }
 
-    /// Removes owner references or marks; see [`Mutation::Disown`].
+    /// Creates an action that removes owner references or marks; see [`Mutation::Disown`].
     pub const fn disown(
         fresh: Vec<PatchOperation>,
         late: Vec<PatchOperation>,
@@ -195,9 +197,9 @@ impl Action {
 /// The object that an action changes, as it was when the rule decided.
 #[derive(Clone, Debug)]
 pub struct Target<'a> {
-    /// The kind of the object.
+    /// The kind of the object, which selects the API endpoint.
     pub kind: Kind,
-    /// The namespace and name, by which the request finds it.
+    /// The namespace and name of the object, for the URL of the request.
     pub name: &'a ObjectName,
     /// The uid of the object. Every write tests it, because the same name may belong to another
     /// object by now.
@@ -295,7 +297,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Returns the reference to the object for Events.
+    /// Returns the reference by which Events name the object.
     pub fn reference(&self) -> ObjectReference {
         let resource = self.kind.api_resource();
         ObjectReference {

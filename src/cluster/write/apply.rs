@@ -78,8 +78,8 @@ impl Apply {
         }
     }
 
-    /// Makes the writer start nothing in these namespaces. It still removes finalizers, owner
-    /// references, marks and conditions there.
+    /// Makes the writer add nothing to objects of these namespaces. It still removes finalizers,
+    /// owner references, marks and conditions from them.
     #[must_use]
     pub fn excluding(self, excluded: Excluded) -> Self {
         Self { excluded, ..self }
@@ -108,7 +108,8 @@ impl Apply {
         applied
     }
 
-    /// Returns the part of the action that its namespace permits.
+    /// Returns the part of the action that may be written: in a namespace that has opted out, only
+    /// what removes something that Volume Warden has added.
     fn within_exclusion(&self, target: &Target<'_>, action: Action) -> Option<Action> {
         match self.excludes(target.kind, &target.name.namespace) {
             true => action.removal(),
@@ -116,8 +117,8 @@ impl Apply {
         }
     }
 
-    /// Returns whether nothing is started in the namespace. ConfigMaps are Volume Warden's own
-    /// objects, in its own namespace.
+    /// Returns whether the namespace has opted out, so that nothing is added to its objects.
+    /// ConfigMaps are never excluded: they are Volume Warden's own, in its own namespace.
     pub(super) fn excludes(&self, kind: Kind, namespace: &str) -> bool {
         kind != Kind::ConfigMap && self.excluded.contains(namespace)
     }
@@ -187,8 +188,8 @@ impl Apply {
     /// waits for a permit until the deadline at most: an older decision must be made again, and
     /// that does not have to wait for earlier writes.
     ///
-    /// A call to the API server needs several kilobytes, which the thousands of writes that wait
-    /// for their turn do not have.
+    /// `write` is called only then, because a call to the API server uses several kilobytes, and
+    /// thousands of writes may wait.
     pub(crate) async fn in_turn<F: Future<Output = Applied> + Send>(
         &self,
         turn: Turn<'_>,
@@ -284,7 +285,7 @@ impl Apply {
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let apply = self.clone();
-        #[expect(clippy::disallowed_methods, reason = "an Event delays no write")]
+        #[expect(clippy::disallowed_methods, reason = "no write waits for this Event")]
         tokio::spawn(async move {
             let Regarding { kind, name, uid } = &regarding;
             let regarded = Target::new(*kind, name, uid).reference();
@@ -314,7 +315,10 @@ impl Apply {
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let apply = self.clone();
-        #[expect(clippy::disallowed_methods, reason = "an Event delays no caller")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the caller does not wait for this Event"
+        )]
         tokio::spawn(async move {
             if !apply.dry_run
                 && !apply

@@ -12,7 +12,7 @@ use tokio::time::{advance, sleep};
 
 const CALL: Duration = Duration::from_millis(100);
 
-/// The requests to an API server.
+/// The writes that the API server received, in their order.
 type Sent = Arc<Mutex<Vec<String>>>;
 /// Until when the writer leads.
 type Lead = Arc<Awaited<Option<Instant>>>;
@@ -152,7 +152,7 @@ async fn bulk_delays_no_other_lane() {
     }
 }
 
-/// A decision to delete something is not carried out late, and the caller does not wait longer.
+/// A deletion whose decision is too old is not sent, and the caller does not wait any longer.
 #[tokio::test(start_paused = true)]
 async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
     let server = Server::new(1);
@@ -179,7 +179,7 @@ async fn an_old_decision_is_not_carried_out() {
     assert!(server.sent("old").is_none(), "nothing was sent");
 }
 
-/// A write that keeps data is sent even if it is late, but a late write only removes.
+/// A late write that keeps data is sent, but only the part of it that removes something.
 #[tokio::test(start_paused = true)]
 async fn an_old_decision_to_keep_something_is_carried_out() {
     let server = Server::new(1);
@@ -247,7 +247,7 @@ async fn a_refused_write_does_not_wait_for_its_event() {
     assert_eq!(events.lock().expect("lock").len(), 1, "the Event follows");
 }
 
-/// Every action, and what is sent of it for a claim of a namespace that has opted out.
+/// Returns every action, and what of it is sent for a claim in a namespace that has opted out.
 #[tokio::test(start_paused = true)]
 async fn an_excluded_namespace_loses_what_it_has_and_gets_nothing() {
     let mut server = Server::new(8);
@@ -290,7 +290,7 @@ async fn an_excluded_namespace_loses_what_it_has_and_gets_nothing() {
         let created = server.apply.create("test", creation, caller, "Test").await;
         assert_eq!(created.label(), "Withheld", "{caller:?}");
     }
-    // In any other namespace it acts.
+    // In a namespace that has not opted out, every action is sent.
     feeds.namespaces.list(Vec::new());
     assert_eq!(
         server.perform("added", Action::add_finalizer("f")).await,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// An object that the writer creates.
 #[derive(Clone, Copy, Debug)]
 pub struct Creation<'a> {
-    /// The kind of the object.
+    /// The kind of the object, which selects the API endpoint.
     pub kind: Kind,
     /// The name of the object, as in the manifest.
     pub name: &'a ObjectName,

@@ -65,14 +65,14 @@ impl Announcement {
     }
 }
 
-/// The object that an Event is about.
+/// The object to which an Event is attached, and with which `kubectl describe` shows it.
 #[derive(Clone, Debug)]
 pub struct Regarding {
-    /// The kind of the object.
+    /// The kind of the object, from which the Event gets its apiVersion.
     pub kind: Kind,
     /// The namespace and name. Events about cluster-scoped objects are stored in `default`.
     pub name: ObjectName,
-    /// The uid of the object.
+    /// The uid of the object, by which `kubectl describe` finds the Event.
     pub uid: Box<str>,
 }
 

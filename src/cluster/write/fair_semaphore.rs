@@ -61,7 +61,7 @@ impl FairSemaphore {
         };
         match waiter.await {
             Ok(permit) => permit,
-            // A waiter is removed from its queue only when it is served.
+            // This cannot happen: a caller that still waits leaves the queue only with a permit.
             Err(_) => std::future::pending().await,
         }
     }
@@ -85,7 +85,7 @@ impl FairSemaphore {
             };
             match waiter.send(self.permit()) {
                 Ok(()) => return,
-                // The caller stopped waiting between `next_or_free` and `send`.
+                // The caller has stopped waiting meanwhile, so the next one gets the permit.
                 Err(mut unused) => unused.semaphore = None,
             }
         }

@@ -27,7 +27,7 @@ pub enum Lane {
 /// one for each claim that is scaled, created or released.
 const SMALL: usize = 16;
 
-/// The permits of all lanes.
+/// The permits, separate for each lane, for which every write waits.
 pub(crate) struct Lanes {
     safety: Arc<FairSemaphore>,
     ownership: Arc<FairSemaphore>,

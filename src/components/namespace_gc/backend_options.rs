@@ -86,7 +86,7 @@ enum Kind {
 }
 
 impl BackendOptions {
-    /// Whether `--storage-backend` is set.
+    /// Returns whether a storage backend is selected, so that namespace-gc is active.
     pub fn is_named(&self) -> bool {
         self.storage_backend.is_some()
     }
@@ -126,7 +126,7 @@ impl BackendOptions {
             None => None,
             Some(Kind::StorageOs) => Some(Arc::new(StorageOs::new(self.storageos()?))),
             Some(Kind::Directory) => {
-                // clap requires the value for this backend.
+                // clap requires the value for this backend, so it is present.
                 let root = self.directory_root.clone().unwrap_or_default();
                 Some(Arc::new(Directory::open(root).await?))
             }

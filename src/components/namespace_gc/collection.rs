@@ -81,7 +81,7 @@ struct Snapshot {
 /// What one collection found and did.
 #[derive(Debug)]
 pub struct Collected {
-    /// What the collection found and did.
+    /// The verdict on each namespace of the backend, and the result of its removal.
     pub report: Report,
     /// Names of namespaces that this cluster once had, and that neither Kubernetes nor the backend
     /// has any more.
@@ -89,7 +89,7 @@ pub struct Collected {
 }
 
 impl Collection {
-    /// A collection that deletes with this remover and its options.
+    /// Creates a collection whose deletions `remover` carries out, by the options of `remover`.
     pub fn new(client: &Client, remover: Arc<Remover>, seen: Arc<Seen>) -> Self {
         let (options, metrics) = (remover.options.clone(), remover.metrics.clone());
         Self {

@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
-/// The metrics of namespace-gc.
+/// The metrics of the storage backend and of the collections.
 #[derive(Debug)]
 pub struct GcMetrics {
     calls: Count<Call>,
@@ -41,7 +41,7 @@ impl GcMetrics {
             ),
             waiting_oldest: own.add_seconds(
                 "namespaces_waiting_oldest_timestamp",
-                "When the removal of the namespace in volume_warden_namespaces_waiting that waits for longest first failed, in seconds since 1970; 0 if there is none",
+                "Unix time of the first failed removal of the namespace that waits for longest, by reason; 0 if none waits",
             ),
             runs: own.add("gc_runs", "Collections (searches for namespaces that only the storage \
                 backend still has) by outcome"),
@@ -66,7 +66,7 @@ impl GcMetrics {
         })
     }
 
-    /// Counts a request to the backend.
+    /// Counts a request to the storage backend by its outcome, and records how long it took.
     pub fn called(&self, operation: &'static str, outcome: &'static str, took: Duration) {
         self.calls.get_or_create(&Call { operation, outcome }).inc();
         self.durations
@@ -83,7 +83,7 @@ impl GcMetrics {
         self.waiting_oldest.get_or_create(&reason).set(oldest);
     }
 
-    /// Counts a collection by its outcome.
+    /// Counts a collection that ended, by its outcome.
     pub fn ran(&self, outcome: &'static str) {
         self.runs.get_or_create(&Outcome { outcome }).inc();
     }

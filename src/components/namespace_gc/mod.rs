@@ -73,7 +73,7 @@ pub use waiting::{Origin, Waiting, Waits};
 /// Name of the component namespace-gc in flags, logs and metrics.
 pub const NAME: &str = "namespace-gc";
 
-/// Reasons of Events.
+/// Reasons of the Events on Volume Warden's Lease.
 pub mod reasons {
     /// A namespace was deleted from the backend.
     pub const DELETED: &str = "NamespaceDeleted";

@@ -90,7 +90,7 @@ impl Notices {
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let (notices, action) = (self.clone(), ACTION);
-        #[expect(clippy::disallowed_methods, reason = "an Event delays no removal")]
+        #[expect(clippy::disallowed_methods, reason = "no removal waits for this Event")]
         tokio::spawn(async move {
             let announcement = Announcement {
                 reason,

@@ -32,7 +32,7 @@ pub struct Collector {
     pub reconcile: NamespaceGcReconciler,
     /// The reconciler's queue, for names to retry.
     pub queue: Arc<WorkQueue<ObjectName>>,
-    /// The leadership of this replica.
+    /// Whether this replica leads; only the leader runs collections.
     pub leadership: Leadership,
 }
 
@@ -126,7 +126,10 @@ impl Collector {
         let metrics = self.metrics();
         let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
         let verdicts = report.verdicts();
-        #[expect(clippy::iter_over_hash_type, reason = "each verdict has its own gauge")]
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "each verdict has its own gauge, in any order"
+        )]
         for (verdict, number) in &verdicts {
             metrics.verdict(verdict.name(), count(*number));
         }

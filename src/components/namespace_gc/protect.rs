@@ -7,10 +7,10 @@ use std::{fmt, str::FromStr};
 pub struct Glob(Box<str>);
 
 impl Glob {
-    /// Whether the pattern matches the name.
+    /// Whether the pattern matches the whole name.
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
-        // A split has at least one part.
+        // Splitting a text yields at least one part, so this cannot fail.
         let first = parts.next().unwrap_or_default();
         let Some(mut rest) = name.strip_prefix(first) else {
             return false;

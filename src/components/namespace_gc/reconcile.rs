@@ -17,7 +17,7 @@ use tokio::sync::watch;
 /// Removes namespaces from the storage backend after Kubernetes has deleted them.
 #[derive(Clone)]
 pub struct NamespaceGcReconciler {
-    /// The watch of namespaces.
+    /// The watch that reports deleted namespaces.
     pub namespaces: Arc<Feed<Namespace>>,
     /// Deletes namespaces in the backend.
     pub remover: Arc<Remover>,
@@ -61,7 +61,10 @@ impl NamespaceGcReconciler {
         let own = self.remover.gc_metrics.clone();
         metrics.before_scrape(move |_| {
             let leads = leadership.holds();
-            #[expect(clippy::iter_over_hash_type, reason = "each reason has its own gauge")]
+            #[expect(
+                clippy::iter_over_hash_type,
+                reason = "each reason has its own gauge, in any order"
+            )]
             for (reason, counted) in waiting.count() {
                 let (count, oldest) = if leads { counted } else { Default::default() };
                 own.waiting(reason.name(), count, oldest);

@@ -67,7 +67,7 @@ impl From<Failure> for Removal {
 
 /// Deletes namespaces in the backend after a live read of Kubernetes.
 pub struct Remover {
-    /// The storage backend.
+    /// The storage backend, whose calls are counted.
     pub backend: Metered,
     live: Arc<LiveGet<Namespace>>,
     pub(super) clock: Clock,
@@ -81,7 +81,7 @@ pub struct Remover {
 }
 
 impl Remover {
-    /// A remover for this backend with these options.
+    /// Creates a remover that, with `leadership`, deletes only while this replica leads.
     pub fn new(
         client: &Client,
         backend: &Arc<dyn Backend>,

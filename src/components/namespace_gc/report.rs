@@ -7,7 +7,7 @@ use strum::VariantArray as _;
 /// One namespace of the backend in the report of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The name of the namespace.
+    /// The name of the namespace in the backend and in Kubernetes.
     pub name: String,
     /// The verdict of the collection on the namespace.
     pub verdict: Verdict,
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-/// The report of a collection.
+/// What a collection decided about each namespace, and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// All namespaces of the backend, sorted by name.

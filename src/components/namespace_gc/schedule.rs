@@ -32,7 +32,7 @@ pub fn backoff(first: Duration, longest: Duration, failures: u32, chance: f64) -
 
 /// A random number from 0 to 1.
 pub fn chance() -> f64 {
-    // Each `RandomState` has different keys.
+    // A new `RandomState` has random keys, so its hash of any value is a random number.
     let random = std::collections::hash_map::RandomState::new().hash_one(0);
     f64::from((random >> 32) as u32) / f64::from(u32::MAX)
 }

@@ -160,7 +160,10 @@ impl Waiting {
             .iter()
             .map(|reason| (*reason, Default::default()))
             .collect();
-        #[expect(clippy::iter_over_hash_type, reason = "a sum and a minimum")]
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "a sum and a minimum do not depend on the order"
+        )]
         for wait in self.lock().values() {
             let (count, oldest): &mut (i64, Option<Timestamp>) =
                 counts.entry(wait.reason).or_default();

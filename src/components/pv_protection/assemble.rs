@@ -10,7 +10,7 @@ use crate::{
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 
-/// The pv-protection component.
+/// The component `pv-protection`: keeps a volume while it is bound to a claim.
 pub struct PvProtection;
 
 impl Component for PvProtection {
@@ -44,7 +44,8 @@ fn parts(shared: &Shared) -> Parts {
     parts
         .joined_reviews
         .push(("/pv-releaser/volumes", review.clone()));
-    // The same holds for volumes with the policy Delete and pvc-trash.
+    // If pvc-trash is enabled, the API server sends new volumes with the policy Delete only to its
+    // webhook.
     parts.joined_reviews.push(("/pvc-trash/volumes", review));
     let reconciler = PvProtectionReconciler {
         volumes: feeds.volumes,

@@ -34,10 +34,10 @@ pub const NAME: &str = "pv-protection";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// The volume is not being deleted and lacks its finalizer.
+    /// A volume that is not being deleted lacks the finalizer, which is added.
     pub const FINALIZER_MISSING: &str = "FinalizerMissing";
-    /// The volume is Bound.
+    /// A volume that is being deleted is Bound, so its finalizer is kept.
     pub const BOUND: &str = "Bound";
-    /// The volume is not Bound.
+    /// A volume that is being deleted is not Bound, so its finalizer is removed.
     pub const NOT_BOUND: &str = "NotBound";
 }

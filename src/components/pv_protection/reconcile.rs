@@ -33,7 +33,7 @@ impl PvProtectionReconciler {
         });
     }
 
-    /// Registers the metrics of pv-protection.
+    /// Registers the metrics of volumes that are being deleted but still exist.
     pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::register(metrics, self.volumes.clone());
     }

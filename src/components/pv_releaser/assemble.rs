@@ -13,7 +13,7 @@ use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-/// The pv-releaser component.
+/// The component `pv-releaser`: makes volumes of deleted claims available again.
 pub struct PvReleaser;
 
 impl Component for PvReleaser {
@@ -64,7 +64,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     ]);
     let caches = Caches::new(&shared.feeds, namespace, options);
     let handover = handover(shared, &caches);
-    // Admission and the reconciler do not wait for each other's reads.
+    // The webhooks and the reconciler have separate limits for live reads, so neither waits for the
+    // other.
     let identity = identity(shared);
     let volumes = VolumeWebhook {
         caches: caches.clone(),

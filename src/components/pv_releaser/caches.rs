@@ -28,7 +28,7 @@ pub struct Caches {
     pub claims: Arc<Feed<Claim>>,
     /// The watch of all StorageClasses with an annotation that some rule reads.
     pub classes: Arc<Feed<StorageClass>>,
-    /// The watch of all VolumeAttachments.
+    /// The watch of all VolumeAttachments. A cached one proves that a volume may be attached.
     pub attachments: Arc<Feed<VolumeAttachment>>,
     /// The watch of all namespaces. It does not run with `--namespace`.
     pub namespaces: Arc<Feed<Namespace>>,
@@ -117,15 +117,16 @@ impl Caches {
         self.watches_namespace(&claim.name.namespace)
     }
 
-    /// Returns whether the claims of the namespace are watched.
+    /// Returns whether the claims of the namespace are watched: with `--namespace`, only those of
+    /// one.
     pub fn watches_namespace(&self, namespace: &str) -> bool {
         self.namespace
             .as_deref()
             .is_none_or(|only| only == namespace)
     }
 
-    /// The recorded volumes without a claim that wait for claims of this namespace: parked, or
-    /// reserved for one of them. Volumes that Volume Warden has just written are left out.
+    /// Returns the volumes that wait for a claim of this namespace: those that are parked, or
+    /// reserved for a claim. Volumes that Volume Warden has just written are left out.
     pub fn waiting_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let names = volumes.names_referring_to(&waiting_in(namespace));
@@ -141,19 +142,21 @@ impl Caches {
         parked
     }
 
-    /// The volumes that are reserved for the claim of this name, and were of its namespace.
+    /// Returns the volumes that are reserved for a claim of this name, and whose earlier claim was
+    /// in its namespace.
     pub fn reserved_for(&self, claim: &ObjectName) -> Vec<(ObjectName, Arc<Volume>)> {
         let mut reserved = self.waiting_in(&claim.namespace);
         reserved.retain(|(_, volume)| volume.reserved_for().is_some_and(|it| it.name == *claim));
         reserved
     }
 
-    /// Returns whether the volume is parked by this installation.
+    /// Returns whether the `claimRef` of the volume names the placeholder claim of this
+    /// installation, which no client can create.
     pub fn is_parked(&self, volume: &Volume) -> bool {
         volume.is_parked(&self.options.system_namespace)
     }
 
-    /// The claims that wait for a volume, in namespaces for whose claims a volume is parked.
+    /// Returns the claims of the namespace that wait for a volume; a parked volume may fit them.
     pub fn claims_waiting_in(&self, namespace: &Arc<str>) -> Vec<ObjectName> {
         let claims = self.claims.read();
         let names = claims.names_referring_to(&waiting_in(namespace));

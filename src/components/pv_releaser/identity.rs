@@ -13,9 +13,9 @@ use std::{sync::Arc, time::Duration};
 /// Live reads of namespaces and claims.
 #[derive(Clone)]
 pub struct Identity {
-    /// Live reads of namespaces.
+    /// Reads the uid of a namespace live.
     pub namespaces: Arc<LiveGet<Namespace>>,
-    /// Live reads of claims.
+    /// Reads the uid and the requirements of a claim live.
     pub claims: Arc<LiveGet<Need>>,
 }
 

@@ -12,7 +12,9 @@
 //! deleted and no VolumeAttachment names it. A cached attachment can prove that a node still has
 //! the volume. Proof that no node has it requires a LIST that began after the volume was seen. A
 //! release is one patch: it removes `spec.claimRef` (or only the fields that bind it to the
-//! deleted claim), the label, and the binder's own annotation.
+//! deleted claim), the label, and the binder's own annotation. In the scope `namespace` the release
+//! *parks* the volume instead: its `claimRef` names a claim that no client can create, until Volume
+//! Warden reserves the volume for the next claim of that namespace which it fits.
 //!
 //! An orphan is a volume that stays Released because no label assigns it to an installation. An
 //! orphan is reported once, and counted.

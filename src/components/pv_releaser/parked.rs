@@ -1,5 +1,6 @@
-//! Hands parked volumes to the claims of their namespace, and parks reservations that no claim
-//! uses.
+//! Reserves parked volumes for claims of their namespace, and parks a volume again if no claim uses
+//! its reservation. A parked volume is Available, and its `claimRef` names a claim that no client
+//! can create: so it can be bound only once Volume Warden has reserved it for another claim.
 //!
 //! A reservation is a `claimRef` without uid. It is written before the claim is stored: a
 //! provisioner that sees the claim first creates a second volume.
@@ -25,18 +26,18 @@ use crate::{
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// How many parked volumes are tried for one claim. A volume is lost to another claim that was
-/// created at the same time.
+/// How many parked volumes are tried for one claim. A try fails if another claim that is created at
+/// the same time gets the volume.
 const TRIES: usize = 5;
 
-/// Hands parked volumes to claims.
+/// Reserves parked volumes for claims.
 #[derive(Clone)]
 pub struct Handover {
     /// The watches that pv-releaser reads.
     pub caches: Caches,
     /// Live reads of namespaces and claims.
     pub identity: Identity,
-    /// Writes to the API server.
+    /// Writes reservations to the API server.
     pub apply: Arc<Apply>,
     /// The clock for the times of reservations.
     pub clock: Clock,
@@ -135,7 +136,8 @@ impl Handover {
         Ok(Requeue::OnEvent)
     }
 
-    /// Parks a reserved volume if its reservation no longer serves a claim of its namespace.
+    /// Parks a reserved volume again, so that another claim can get it, if the claim or the
+    /// namespace that it is reserved for no longer exists.
     ///
     /// # Errors
     /// When an object could not be read, or the write failed.

@@ -53,8 +53,8 @@ pub fn release(volume: &Volume, scope: Scope, options: &Options) -> Vec<PatchOpe
     operations
 }
 
-/// The operations that make the volume Available to no claim. It waits for the next claim of the
-/// recorded namespace.
+/// The operations that park the volume: its `claimRef` names a claim that cannot exist, until it is
+/// reserved for the next claim of the recorded namespace.
 pub fn park(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
     let parked = parked_name(&options.system_namespace, &volume.uid);
     let parked = reference(&parked);
@@ -129,7 +129,7 @@ pub(super) fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
     }
 }
 
-/// An action whose failures are reported by Events even if they are outages, as plumber-cd's
+/// An action whose failures are reported by Events even if the API server is down, as plumber-cd's
 /// releaser does.
 pub(super) fn action(
     name: &'static str,

@@ -35,9 +35,9 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 pub struct PvReleaserReconciler {
     /// The watches that pv-releaser reads.
     pub caches: Caches,
-    /// Live LISTs of VolumeAttachments.
+    /// Lists VolumeAttachments live, to prove that a volume is detached.
     pub live_attachments: Arc<SharedList<VolumeAttachment>>,
-    /// Hands parked volumes to claims.
+    /// Reserves parked volumes for claims.
     pub handover: Handover,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
@@ -66,7 +66,7 @@ impl PvReleaserReconciler {
         });
     }
 
-    /// Registers the metrics of pv-releaser.
+    /// Registers the metrics of Released and orphaned volumes.
     pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::register(metrics, self.caches.clone());
     }
@@ -180,7 +180,10 @@ impl PvReleaserReconciler {
             (self.caches.clone(), self.apply.clone(), self.events.clone());
         let regarding = regarding(name, volume);
         let name = name.clone();
-        #[expect(clippy::disallowed_methods, reason = "an Event delays no reconcile")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "no reconcile waits for this Event"
+        )]
         tokio::spawn(async move {
             let announcement = match left {
                 Left::Orphaned => {

@@ -16,14 +16,14 @@ use strum::IntoStaticStr;
 /// The volume and everything else that the rule reads.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a, D> {
-    /// The volume.
+    /// The volume that is decided about, as the watch delivered it.
     pub volume: &'a Volume,
     /// Whether the namespace of the volume's claim is watched. If not, it is unknown whether the
     /// claim exists.
     pub watched: bool,
     /// Whether the namespace of the volume's claim has opted out.
     pub excluded: bool,
-    /// The claim with the name in `claimRef`, with any uid.
+    /// The claim with the name in `claimRef`, with any uid, if it is watched.
     pub claim: Option<&'a Claim>,
     /// The last labels of the claim with the uid in `claimRef`, if it was deleted recently.
     pub recently_deleted: Option<&'a ManagedBy>,
@@ -236,7 +236,7 @@ impl<D: Copy> View<'_, D> {
     }
 }
 
-/// How long a reservation waits for its claim to be stored.
+/// How long, in seconds, a reservation waits for its claim to be stored.
 const UNUSED: i64 = 60;
 
 /// A reservation, and the live state of the objects that it depends on.
@@ -252,7 +252,7 @@ pub struct Reservation<'a> {
     pub reserved_at: Option<Timestamp>,
     /// The claim that the volume is reserved for, if it exists.
     pub claim: Option<&'a Need>,
-    /// The current time.
+    /// The current time, by the clock of this process.
     pub now: Timestamp,
 }
 

@@ -24,7 +24,7 @@ pub struct VolumeWebhook {
     pub identity: Identity,
 }
 
-/// The webhook for new volumes, ready to be served.
+/// Creates the webhook for new volumes.
 pub fn volume_hook(webhook: VolumeWebhook) -> Hook {
     let webhook = Arc::new(webhook);
     Hook {
@@ -37,8 +37,8 @@ pub fn volume_hook(webhook: VolumeWebhook) -> Hook {
     }
 }
 
-/// The webhook for new claims, which a parked volume may fit. It is called last, when the claim is
-/// as it will be stored.
+/// Creates the webhook for new claims, which a parked volume may fit. It is called last, when the
+/// claim is as it will be stored.
 pub fn reservation_hook(handover: Handover) -> Hook {
     let handover = Arc::new(handover);
     Hook {
@@ -64,7 +64,7 @@ impl VolumeWebhook {
         let mut operations = association(&volume, &self.caches.options.id);
         if self.caches.scope(&volume) == Some(Scope::Namespace) {
             let limit = request.call_budget / 2;
-            // Without a record the volume is still labelled.
+            // If the namespace cannot be proven, the volume is labelled without a record.
             let found = self.identity.record(&volume, limit).await.ok().flatten();
             operations.extend(found.iter().flat_map(|found| record(&volume, found)));
         }

@@ -12,7 +12,7 @@ use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-/// The pvc-expiry component.
+/// The component `pvc-expiry`: deletes claims that no pod has used for a long time.
 pub struct PvcExpiry;
 
 /// The kinds that the component watches. The observation begins when all of them are listed.

@@ -15,13 +15,13 @@ pub struct Caches {
     pub claims: Arc<Feed<Claim>>,
     /// The watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
-    /// The watch of all volumes.
+    /// The watch of all volumes, for their StorageClass and the record of the trash.
     pub volumes: Arc<Feed<Volume>>,
     /// The watch of the StorageClasses with annotations of Volume Warden.
     pub classes: Arc<Feed<StorageClass>>,
     /// Since when the cluster has been watched.
     pub observation: Arc<Observation>,
-    /// The wall clock.
+    /// The wall clock, to which ages are relative before the live reads.
     pub clock: Clock,
     excluded: Excluded,
 }
@@ -63,7 +63,7 @@ impl Caches {
         })
     }
 
-    /// Returns the volume that the claim names.
+    /// Returns the volume that `spec.volumeName` names, if the watch has delivered it.
     pub fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
         self.volumes
             .read()
@@ -77,7 +77,8 @@ impl Caches {
             .get(&ObjectName::new("", &*volume.class))
     }
 
-    /// Returns the claims that may expire: those of which they or their StorageClass say so.
+    /// Returns the claims that may expire, because their own annotation or that of their
+    /// StorageClass requests it.
     pub fn candidates(&self) -> Vec<(ObjectName, Arc<Claim>)> {
         let mut names = self
             .claims
@@ -126,7 +127,7 @@ impl Caches {
                 .is_some_and(|class| class.expire_unused.is_some())
     }
 
-    /// Returns the claim of this name.
+    /// Returns the claim of this name, if the watch has delivered it.
     pub fn claim(&self, name: &ObjectName) -> Option<Arc<Claim>> {
         self.claims.read().get(name)
     }

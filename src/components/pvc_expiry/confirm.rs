@@ -33,13 +33,13 @@ pub struct Live {
 
 /// What was decided by live reads.
 pub struct Confirmed {
-    /// The decision of the rule.
+    /// What the rule decided from the live reads.
     pub decision: Decision,
     /// The claim as it was read live. A deletion tests its uid and `resourceVersion`.
     pub claim: Claim,
-    /// The record of its volume, if its data can be restored.
+    /// The record for the trash on the claim's volume, if the data can be restored.
     pub record: Option<TrashRecord>,
-    /// What names the claim although no pod uses it.
+    /// The objects other than pods that name the claim, in words.
     pub named_by: Vec<String>,
     /// The proof of the live reads, without which the claim cannot be deleted.
     pub proof: Proof,

@@ -30,14 +30,13 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Maximum delay until a claim is looked at again.
+/// Maximum delay until a claim is evaluated again.
 const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
-/// Time between the two live looks at a claim that expires.
+/// Time between the two live evaluations of a claim that expires.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
-/// Age at which the first live look at a claim no longer counts, so that a claim is looked at twice
-/// again.
+/// Age at which the first live evaluation no longer counts: the claim is evaluated twice again.
 const LOOK_EXPIRES: Duration = Duration::from_secs(600);
-/// Delay until a claim that another object names is looked at again: no event says that the object
+/// Delay until a claim that another object names is evaluated again: no event says that the object
 /// no longer names it.
 const NAMED_AGAIN: Duration = Duration::from_secs(3600);
 /// Maximum age of the list of objects that name claims when a claim is announced to expire.
@@ -51,9 +50,9 @@ pub struct PvcExpiryReconciler {
     pub live: Live,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// The limit of deletions in an hour.
+    /// Limits the deletions of any hour to `--expiry-max-deletions`.
     pub limit: HourlyLimit,
-    /// When a claim, by its uid, was found to be due by live reads for the first time.
+    /// When live reads first showed that a claim is due, by the uid of the claim.
     pub looks: Mutex<HashMap<Box<str>, Instant>>,
     /// The causes that Events have already reported, by claim.
     pub reported: Arc<EventDeduplicator<ObjectName, Left>>,
@@ -118,7 +117,8 @@ impl PvcExpiryReconciler {
         applied.settled()
     }
 
-    /// Deletes the claim after two live looks at everything that the rule reads.
+    /// Deletes the claim after two live evaluations, each of which reads everything that the rule
+    /// reads.
     async fn expire(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
         let first = self.first_look(&claim.uid);
         if let Some(rest) = first.and_then(|first| BETWEEN_LOOKS.checked_sub(first.elapsed()))
@@ -126,7 +126,8 @@ impl PvcExpiryReconciler {
         {
             return Ok(second_look(rest));
         }
-        // Only as many claims are read as can be deleted.
+        // A place within the hourly limit is reserved first, so that no more claims are read than
+        // can be deleted.
         let slot = match self.limit.reserve() {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
@@ -162,7 +163,8 @@ impl PvcExpiryReconciler {
         applied.settled()
     }
 
-    /// Returns when the claim was found to be due for the first time, if that still counts.
+    /// Returns when live reads first showed that the claim is due; none if that is too long ago to
+    /// count.
     fn first_look(&self, uid: &str) -> Option<Instant> {
         let mut looks = self.looks();
         looks.retain(|_, first| first.elapsed() < LOOK_EXPIRES);
@@ -250,7 +252,8 @@ pub(super) fn regarding(name: &ObjectName, claim: &Claim) -> Regarding {
 
 fn wait(now: Timestamp, until: Timestamp) -> Requeue {
     let wait = Duration::try_from(until.duration_since(now)).unwrap_or_default();
-    // At least a second, so that the clock has passed the time when the claim is looked at again.
+    // At least a second later, so that the clock has passed `until` when the claim is evaluated
+    // again.
     let wait = wait.clamp(Duration::from_secs(1), LONGEST_WAIT);
     Requeue::After(
         wait,

@@ -14,7 +14,7 @@ pub const NOTICE: Duration = Duration::from_secs(7 * 86_400);
 
 /// What the rule reads.
 pub struct View<'a> {
-    /// The claim.
+    /// The claim that is decided about.
     pub claim: &'a Claim,
     /// The volume that the claim names, if it exists.
     pub volume: Option<&'a Volume>,
@@ -25,7 +25,7 @@ pub struct View<'a> {
     pub used: bool,
     /// Since when Volume Warden has watched without a break; none if it does not yet.
     pub observed: Option<Timestamp>,
-    /// The present time.
+    /// The present time, by the earlier clock of the API server and this process before a deletion.
     pub now: Timestamp,
 }
 
@@ -47,7 +47,7 @@ pub enum Decision {
 /// Why a claim does not expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Left {
-    /// Neither the claim nor its StorageClass says that it expires.
+    /// The claim has no expiry annotation, and neither has its StorageClass.
     NotRequested,
     /// The annotation of the claim or, without one, of its StorageClass cannot be read.
     Unreadable,

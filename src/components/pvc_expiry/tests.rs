@@ -67,7 +67,7 @@ fn a_claim_is_announced_a_week_before_it_expires() {
     let fresh = claim(json!({}));
     assert_eq!(decided(&fresh, day(13)), Decision::Wait(day(14)));
     assert_eq!(decided(&fresh, day(14)), Decision::Announce(day(21)));
-    // It was not announced in time, so it expires later.
+    // The claim was not announced seven days before, so it expires later.
     assert_eq!(decided(&fresh, day(20)), Decision::Announce(day(27)));
     let announced = claim(annotated(EXPIRES_AT, &day(21).to_string()));
     assert_eq!(decided(&announced, day(20)), Decision::Wait(day(21)));
@@ -159,7 +159,8 @@ fn nothing_expires_that_is_used_or_was_not_watched() {
     assert_eq!(changed(|view| view.class = None), Decision::Cancel);
     let unwatched = Decision::Leave(Left::NotObserved);
     assert_eq!(changed(|view| view.observed = None), unwatched);
-    // Watched since the tenth only, so it is due on the thirtieth, and the announcement is void.
+    // The cluster was watched since the tenth only, so the claim is due on the thirtieth, and the
+    // announcement is void.
     let late = changed(|view| view.observed = Some(day(10)));
     assert_eq!(late, Decision::Cancel);
 }

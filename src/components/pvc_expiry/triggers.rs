@@ -23,7 +23,7 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
     let (line, of) = (queue.clone(), caches.clone());
     caches.pods.listen(move |change| {
-        // A pod names the same claims as long as it exists.
+        // Only creation and deletion matter: a pod names the same claims as long as it exists.
         if change
             .old
             .zip(change.new)

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// have LISTs of their own, which never wait for these.
 const CONDITION_LISTS: usize = 2;
 
-/// The pvc-protection component.
+/// The component `pvc-protection`: keeps a claim while a pod uses it.
 pub struct PvcProtection;
 
 impl Component for PvcProtection {

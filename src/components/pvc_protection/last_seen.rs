@@ -1,4 +1,4 @@
-//! When something was last seen that concerns the release of a claim.
+//! Records when the watch last showed something that bears on the release of a claim.
 
 use crate::objects::{Claim, ObjectName, finalizers::FinalizerState};
 use std::{

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 50;
 
 /// Publishes Events on claims that are held while being deleted. It reads only the watches.
 pub struct HeldClaimReporter {
-    /// Watch of all claims.
+    /// Watch of all claims. Those that are being deleted are evaluated.
     pub claims: Arc<Feed<Claim>>,
     /// Watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,

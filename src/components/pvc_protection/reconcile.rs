@@ -28,7 +28,7 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// Adds and removes the protection finalizer of claims.
 pub struct PvcProtectionReconciler {
-    /// Watch of all claims.
+    /// Watch of all claims, which enqueues them.
     pub claims: Arc<Feed<Claim>>,
     /// Watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
@@ -38,7 +38,7 @@ pub struct PvcProtectionReconciler {
     pub apply: Arc<Apply>,
     /// Whether finished pods hold claims.
     pub finished_pods: FinishedPods,
-    /// Which LISTs may decide about a claim.
+    /// The time after which a LIST of pods must have begun to decide about a claim.
     pub last_seen: Arc<LastSeen>,
 }
 
@@ -63,7 +63,7 @@ impl PvcProtectionReconciler {
         });
     }
 
-    /// Registers the metrics of pvc-protection.
+    /// Registers the metrics of claims that are being deleted but still exist.
     pub fn register_metrics(&self, metrics: &Metrics) {
         let (claims, pods) = (self.claims.clone(), self.pods.clone());
         metrics::register(metrics, claims, pods, self.finished_pods);

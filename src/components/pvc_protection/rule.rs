@@ -10,9 +10,9 @@ use crate::{
 /// The claim and everything else that the rule reads.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// Name of the claim.
+    /// Name of the claim, which the pods are searched for.
     pub name: &'a str,
-    /// The claim.
+    /// The claim that is decided about.
     pub claim: &'a Claim,
     /// Pods of the claim's namespace, at least all pods that name the claim.
     pub pods: &'a [&'a Pod],

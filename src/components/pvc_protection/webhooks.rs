@@ -119,7 +119,7 @@ impl Guard {
 
     async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod) -> Answer {
         let suspects = self.suspects(&request.namespace, pod);
-        // Concurrent reads, because the call budget is limited.
+        // The claims are read concurrently, because the call budget is limited.
         let looks = suspects.iter().map(async |claim| {
             // If the claim could not be read, the pod is not refused.
             let live = self

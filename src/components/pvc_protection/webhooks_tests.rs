@@ -300,7 +300,7 @@ fn known_pods() -> Arc<Feed<Pod>> {
     Feed::filled(pods.into_iter().map(read).collect())
 }
 
-/// The answer to a binding, which must be the same for both resources.
+/// The answer to a binding by `bindings` and by `pods/binding`, which must be the same.
 fn bound(namespace: &str, pod: &str) -> Answer {
     let binding = || {
         let metadata = json!({"namespace": namespace, "name": pod, "uid": format!("{pod}-uid")});

@@ -80,7 +80,8 @@ impl PvcProvisionerReconciler {
                 let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
                 applied.await.settled()
             }
-            // The rule decides these steps only for a claim that exists.
+            // Without a claim there is nothing to do: the rule decides these steps only for a claim
+            // that exists.
             (Step::Give(_) | Step::Keep | Step::Collect, None) => Ok(Requeue::OnEvent),
         }
     }

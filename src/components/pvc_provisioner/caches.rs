@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 /// The watches that pvc-provisioner reads.
 #[derive(Clone)]
 pub struct Caches {
-    /// The watch of all claims.
+    /// The watch of all claims, which shows whether a requested claim exists.
     pub claims: Arc<Feed<Claim>>,
     /// The watch of all pods that name or request a claim.
     pub pods: Arc<Feed<Pod>>,
@@ -42,13 +42,14 @@ impl Caches {
         }
     }
 
-    /// The cached pods that name the claim, sorted by rank.
+    /// Returns the cached pods that name the claim, sorted by [`User::rank`]: the first one gets
+    /// it.
     pub async fn users(&self, claim: &ObjectName) -> Vec<User> {
         let pods = naming(&self.pods.read(), claim);
         self.parse(&pods, claim).await
     }
 
-    /// The pods in `store` that name the claim, sorted by rank.
+    /// Returns the pods in `store` that name the claim, sorted by [`User::rank`].
     pub async fn users_in(&self, store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {
         self.parse(&naming(store, claim), claim).await
     }
@@ -58,8 +59,8 @@ impl Caches {
         Templates::new(&self.policy).asks(user(name, pod), pod, claim)
     }
 
-    /// Converts the pods to users of the claim, sorted by rank. Other tasks run between two
-    /// templates, because parsing one may take almost a millisecond.
+    /// Converts the pods to users of the claim, sorted by [`User::rank`]. Other tasks run between
+    /// two templates, because parsing one may take almost a millisecond.
     async fn parse(&self, pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
         let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
         let mut users: Vec<_> = users.collect();

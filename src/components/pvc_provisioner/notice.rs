@@ -144,8 +144,8 @@ impl Notice {
     /// the creator of the pod is then unknown.
     pub fn requester_unknown(claim: &str) -> Self {
         let sentence = format!(
-            "claim \"{claim}\" is created only together with the pod, by a user who may create claims; \
-             re-create the pod"
+            "claim \"{claim}\" is created only together with the pod, if the user who creates the pod may \
+             create claims; re-create the pod"
         );
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }

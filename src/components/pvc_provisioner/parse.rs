@@ -20,7 +20,7 @@ pub fn parse_claim_requests(
     separated(claim_requests, each_claim_request(claim_requests, policy))
 }
 
-/// Parses as [`parse_claim_requests`] does. Other tasks run between two templates.
+/// Parses as [`parse_claim_requests`] does, and lets other tasks run between two templates.
 pub async fn parse_with_yields(
     claim_requests: &ClaimRequests,
     policy: &TemplatePolicy,

@@ -250,7 +250,7 @@ fn askers(pods: Vec<PodWire>) -> Vec<String> {
     asking.map(|user| user.name.to_string()).collect()
 }
 
-/// Any tenant may write templates of which each takes almost a millisecond.
+/// Parsing one template may take almost a millisecond, and any tenant may write such templates.
 #[tokio::test]
 async fn other_tasks_run_between_two_templates() {
     let turns = Arc::new(AtomicUsize::new(0));

@@ -50,7 +50,7 @@ impl PvcProvisionerReconciler {
         triggers::listen(&self.caches, &self.options.controller_id, queue);
     }
 
-    /// Registers the metrics of pvc-provisioner.
+    /// Registers the metric of claims that await their pod as owner.
     pub fn register_metrics(&self, metrics: &Metrics) {
         let controller_id = self.options.controller_id.clone();
         metrics::register(metrics, self.caches.clone(), controller_id);

@@ -108,7 +108,7 @@ impl User {
 /// The options that the rule depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// The controller id of this installation.
+    /// The controller id of this installation. Claims with another id are left unchanged.
     pub controller_id: &'a ControllerId,
     /// Maximum time that a claim may await a pod that was never seen.
     pub grace: Duration,
@@ -138,7 +138,7 @@ pub enum Decision<'a, Act> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
-/// What the reconciler does once live reads justify it.
+/// A write to the API server that live reads have justified.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<'a> {
     /// Create the claim for this pod.

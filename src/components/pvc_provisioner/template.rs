@@ -58,7 +58,7 @@ pub struct Template {
 pub struct Birth<'a> {
     /// The pod's namespace.
     pub namespace: &'a str,
-    /// The name that the pod's volume gives the claim.
+    /// The name of the claim, as the pod's volume states it.
     pub name: &'a str,
     /// The controller id of the installation that creates the claim.
     pub controller_id: &'a str,

@@ -119,7 +119,7 @@ fn a_template_names_an_allowed_class() {
     }
 }
 
-/// An annotation key of a template may have any length.
+/// A refusal names the annotation key, which may have any length and characters.
 #[test]
 fn a_refusal_is_short_and_on_one_line() {
     let key = format!("pv.kubernetes.io/{}", "x\\n".repeat(300));

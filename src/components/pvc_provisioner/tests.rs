@@ -162,7 +162,7 @@ fn a_marked_claim_is_given_to_the_first_created_pod() {
     }
 }
 
-/// An Event on the pod states that the claim was created for it.
+/// The claim stays with the pod whose Event states that the claim was created for it.
 #[test]
 fn a_marked_claim_stays_with_the_pod_that_was_seen_first() {
     let marked = claim(json!({}));

@@ -93,7 +93,7 @@ fn asked_by(pod: &Arc<Pod>) -> (&str, Option<&ClaimRequests>) {
     (&pod.uid, pod.claim_requests.as_deref())
 }
 
-/// The fields of a claim that matter to the pods that request it.
+/// The fields of a claim whose change triggers a reconcile of the pods that request it.
 fn standing_of(claim: &Arc<Claim>) -> (&str, bool, &[OwnerReference]) {
     (&claim.uid, claim.deleting, &claim.owners)
 }
@@ -154,7 +154,8 @@ mod tests {
         let runs = compact(json!({"status": {"phase": "Running"}}));
         assert!(!triggered_by_pod(asks(), runs, false).is_empty());
         assert_eq!(triggered_by_pod(asks(), None, false), all);
-        // The pod only uses the claim, which may have been kept for it.
+        // The pod does not request the claim, but the claim may have been kept because the pod uses
+        // it.
         assert!(triggered_by_pod(None, plain(), true).is_empty());
         assert!(triggered_by_pod(plain(), None, false).is_empty());
         assert_eq!(triggered_by_pod(plain(), None, true), ["claim ns/c"]);

@@ -48,7 +48,7 @@ pub struct PodWebhook {
     pub exempt: Vec<String>,
 }
 
-/// The webhook for annotated pods, ready to be served.
+/// Creates the webhook for annotated pods.
 pub fn hook(webhook: PodWebhook) -> Hook {
     let webhook = Arc::new(webhook);
     Hook {
@@ -142,8 +142,8 @@ impl PodWebhook {
             findings.notices.push(notice);
             return;
         }
-        // Where requesters are checked, the reconciler creates no claims, so none may be left to
-        // it.
+        // If requesters are checked, the reconciler creates no claims, so admission must create all
+        // of them.
         let controller = controller.filter(|_| self.requesters.is_none());
         if let Some(OwnerReference {
             kind, name, uid, ..

@@ -9,7 +9,7 @@ use crate::{
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 
-/// The pvc-retention component.
+/// The component `pvc-retention`: applies the retention policy of StatefulSets to their claims.
 pub struct PvcRetention;
 
 impl Component for PvcRetention {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Caches {
     /// The watch of all StatefulSets with claim templates.
     pub sets: Arc<Feed<StatefulSet>>,
-    /// The watch of all claims.
+    /// The watch of all claims, indexed by their names without the ordinal.
     pub claims: Arc<Feed<Claim>>,
     /// The watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
@@ -40,7 +40,7 @@ impl From<&Feeds> for Caches {
 /// A claim that belongs to a StatefulSet by its name, and how certain that is.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Name of the claim.
+    /// Namespace and name of the claim.
     pub name: ObjectName,
     /// The claim, as the watch delivered it.
     pub claim: Arc<Claim>,
@@ -133,7 +133,8 @@ impl Caches {
     }
 }
 
-/// Every claim whose name is the name of a claim of this StatefulSet.
+/// Returns the claims named `<template>-<set>-<ordinal>` for one of the StatefulSet's templates.
+/// They may belong to another StatefulSet.
 pub(super) fn named_by<'a>(
     name: &'a ObjectName,
     set: &'a StatefulSet,
@@ -168,7 +169,7 @@ pub(super) fn owner(
     Some(in_namespace(found.reading.set))
 }
 
-/// Whether the pod belongs to the StatefulSet and mounts the claim.
+/// Returns whether the StatefulSet controls the pod, by its uid, and the pod mounts the claim.
 pub(super) fn mounts(pod: &Pod, set: &StatefulSet, claim: &str) -> bool {
     is_of(pod, set) && pod.names(claim)
 }

@@ -9,7 +9,7 @@ use crate::{
     objects::{ObjectName, Pod, StatefulSet, stateful_set::Retention},
 };
 
-/// A claim and the change to write.
+/// A claim, and the verdict whose step is to be written.
 pub type Work<'a> = (&'a Member, &'a Verdict);
 
 /// A StatefulSet as it was read, and the verdict on each of its claims.

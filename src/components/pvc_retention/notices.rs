@@ -22,8 +22,7 @@ pub fn announcement(set: &ObjectName, member: &Member, fate: Fate) -> Option<Ann
              the retention policy of this StatefulSet is not applied to the claim"
         ),
         Fate::PodBlockedByClaim => format!(
-            "pod \"{pod}\" cannot be created until claim \"{claim}\", which is being \
-             deleted, is gone"
+            "pod \"{pod}\" cannot be created before the deletion of claim \"{claim}\" is complete"
         ),
         Fate::ScaledDownUnmarked => format!(
             "claim \"{claim}\" is out of range after a scale-down and has no pod, but is kept: it \

@@ -53,7 +53,7 @@ impl<'a> Owner<'a> {
             && reference.name == self.name
     }
 
-    /// Returns whether the reference is to this object, by uid.
+    /// Returns whether the reference has the uid of this object, whatever its name is.
     pub fn matches_uid(self, reference: &OwnerReference) -> bool {
         !self.uid.is_empty() && reference.uid == self.uid
     }
@@ -88,7 +88,7 @@ impl<'a> Owner<'a> {
 /// The possible owners of a claim of a StatefulSet.
 #[derive(Clone, Copy, Debug)]
 pub struct Owners<'a> {
-    /// The StatefulSet.
+    /// The StatefulSet that creates claims of this name.
     pub set: Owner<'a>,
     /// The pod of the claim's ordinal.
     pub pod: Owner<'a>,

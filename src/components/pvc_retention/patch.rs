@@ -13,7 +13,8 @@ use crate::{
 use json_patch::PatchOperation;
 use serde_json::json;
 
-/// The action that writes the update of the claim.
+/// Returns the action that writes `update`: in the urgent lane if it keeps a claim that would be
+/// deleted otherwise.
 pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: Proof) -> Action {
     let basis = Basis::Proof(proof);
     let fresh = changes(claim, update);

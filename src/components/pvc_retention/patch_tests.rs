@@ -60,7 +60,7 @@ fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
 fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
     let (pod, set) = (&["Pod"][..], &["StatefulSet"][..]);
     for (before, after, mark, fate, expected) in [
-        // The StatefulSet was scaled up again.
+        // Rows in which the StatefulSet was scaled up again.
         (
             pod,
             &[][..],
@@ -75,7 +75,7 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
             Fate::DeletedWithSet,
             "disown: StatefulSet mark, late: mark",
         ),
-        // The policy became Retain.
+        // Rows in which the policy became Retain.
         (
             set,
             &[][..],
@@ -97,7 +97,7 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
             Fate::DeletedWithSet,
             "disown: StatefulSet, late: StatefulSet",
         ),
-        // The StatefulSet was scaled down, and the claim is new.
+        // Rows with a new owner: the pod after a scale-down, or the first owner of a new claim.
         (set, pod, Mark::Leave, Fate::DeletedWithPod, "own: Pod mark"),
         (
             &[][..],
@@ -113,7 +113,7 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
             Fate::DeletedWithSet,
             "own: StatefulSet mark",
         ),
-        // A new StatefulSet of the same name marks the claim again.
+        // A new StatefulSet of the same name replaces the marker by one with its own uid.
         (
             &[][..],
             &[][..],

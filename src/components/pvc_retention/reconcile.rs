@@ -49,7 +49,7 @@ impl PvcRetentionReconciler {
         triggers::listen(&self.caches, queue);
     }
 
-    /// Registers the metrics of pvc-retention.
+    /// Registers the metrics of StatefulSets by policy, and of their claims by fate.
     pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::register(metrics, self.caches.clone());
     }
@@ -228,7 +228,7 @@ impl Reconcile for PvcRetentionReconciler {
 
     fn candidates(&self) -> Vec<Subject> {
         let sets = self.caches.sets.read();
-        // Sets that were deleted while another replica led.
+        // Events are forgotten for StatefulSets that were deleted while another replica led.
         self.events.retain(|name| sets.get(name).is_some());
         let names = sets.names_where(|_| true);
         names.iter().flat_map(Subject::both).collect()

@@ -20,7 +20,7 @@ pub const READINGS: usize = 32;
 pub struct Candidate<'a, T> {
     /// The reading of the claim's name: template, StatefulSet and ordinal.
     pub reading: Reading<'a>,
-    /// The StatefulSet.
+    /// The StatefulSet with the name in this reading.
     pub set: T,
 }
 

@@ -71,7 +71,7 @@ fn an_ambiguous_name_needs_evidence() {
     let (expressions, both) = (("e", ""), ("b", "app=x tier=db"));
     for (sets, has, mounting, expected) in [
         (vec![], "app=x", vec![], None),
-        // The labels match the only StatefulSet.
+        // One StatefulSet exists: the claim belongs to it only if the labels match.
         (vec![x], "app=x", vec![], Some("x")),
         (vec![x], "", vec![], None),
         (vec![x], "app=other", vec![], None),
@@ -83,7 +83,7 @@ fn an_ambiguous_name_needs_evidence() {
         (vec![x], "app=other", vec!["x"], Some("x")),
         (vec![x, y], "app=y", vec!["x"], Some("x")),
         (vec![x, y], "app=y owner:y", vec!["x", "y"], None),
-        // The labels match two StatefulSets.
+        // Two StatefulSets exist: the claim belongs to the only one whose labels match.
         (vec![x, y], "", vec![], None),
         (vec![x, y], "app=y", vec![], Some("y")),
         (vec![x, y], "app=z", vec![], None),

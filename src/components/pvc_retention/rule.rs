@@ -11,7 +11,7 @@ use strum::{IntoStaticStr, VariantArray};
 /// The claim and everything else that the rule reads.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The claim.
+    /// The claim that is decided about.
     pub claim: &'a Claim,
     /// Name of the StatefulSet that creates claims of this name.
     pub set_name: &'a str,

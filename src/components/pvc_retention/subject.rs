@@ -31,7 +31,7 @@ impl WorkQueue<Subject> {
         self.add(Subject::Policy(set.clone()));
     }
 
-    /// Enqueues the parts of this StatefulSet that failed.
+    /// Enqueues those parts of this StatefulSet whose last reconcile failed, without their backoff.
     pub fn retry_set(&self, set: &ObjectName) {
         Subject::both(set).iter().for_each(|part| self.retry(part));
     }

@@ -211,7 +211,7 @@ fn an_object_is_named_by_kind_and_name() {
     assert!(!SET.is_named_by(&reference("set@")), "STS-60");
 }
 
-/// STS-61..66: of eight combinations exactly one is right.
+/// STS-61..66: of eight combinations of owner references, exactly one is up to date.
 #[test]
 fn exactly_one_combination_is_up_to_date() {
     for (letters, in_range, right, row) in [
@@ -254,7 +254,7 @@ fn unusual_references_are_recognized() {
     }
 }
 
-/// STS-72 and observation E4: a reference that Kubernetes' own controller writes forever is
+/// STS-72 and observation E4: a reference that Kubernetes' own controller writes again and again is
 /// repaired once.
 #[test]
 fn a_reference_with_another_api_version_is_repaired() {

@@ -96,7 +96,7 @@ impl ClaimWebhook {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);
         if claim.controller().is_some() {
-            // Created by another controller of kube-controller-manager, for example for an
+            // Another controller of kube-controller-manager creates the claim, for example for an
             // ephemeral volume.
             return Ok(Answer::Allow);
         }

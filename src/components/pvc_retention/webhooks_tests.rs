@@ -148,7 +148,8 @@ fn named(name: &str, template: &str, policy: (&str, &str)) -> Value {
     })
 }
 
-/// The uids in what is written on the claim `a-b-c-0`, which has the label `{label: yes}`.
+/// The uids in the patch with which the webhook answers for the new claim `a-b-c-0`, which has the
+/// label `{label: yes}`.
 async fn born(webhook: &ClaimWebhook, label: &str) -> String {
     let metadata = json!({"name": "a-b-c-0", "labels": {label: "yes"}});
     match review(webhook, CONTROLLER, metadata).await {
@@ -189,7 +190,8 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
             "allowed",
         ),
         (vec![("c", "a-b", delete)], set_c(), set_bc(), "c", c),
-        // Without the labels of `c` the claim does not belong to it, though no other set exists.
+        // Without the labels of `c`, the claim does not belong to `c`, though no other StatefulSet
+        // exists.
         (
             vec![("c", "a-b", delete)],
             set_c(),
@@ -198,7 +200,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
             "allowed",
         ),
         (vec![("c", "a-b", delete)], set_c(), gone(), "c", c),
-        // The other set has no such template.
+        // The other StatefulSet has no template that fits the name.
         (
             vec![("c", "a-b", delete)],
             set_c(),
@@ -206,7 +208,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
             "c",
             c,
         ),
-        // A set that cannot be read may be the set of the claim.
+        // A StatefulSet that cannot be read may be the one that the claim belongs to.
         (
             vec![("c", "a-b", delete)],
             set_c(),
@@ -224,7 +226,7 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
         (vec![], set_c(), broken(), "c", "allowed"),
         (vec![], broken(), broken(), "c", "allowed"),
         (vec![], set_c(), set_bc(), "b-c", b_c),
-        // Its set is gone.
+        // The StatefulSet of the claim is deleted.
         (vec![("c", "a-b", delete)], gone(), gone(), "c", "refused"),
         (vec![("c", "a-b", keep)], gone(), gone(), "b-c", "allowed"),
         (vec![], gone(), gone(), "c", "refused"),

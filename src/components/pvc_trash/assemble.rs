@@ -21,7 +21,7 @@ use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-/// The pvc-trash component.
+/// The component `pvc-trash`: keeps the data of deleted claims, so that it can be restored.
 pub struct PvcTrash;
 
 impl Component for PvcTrash {
@@ -57,7 +57,8 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
     ]);
     let reviews = Arc::new(Reviews {
         caches: caches.clone(),
-        // Neither the webhooks nor the reconciler wait for the reads of the other.
+        // The webhooks and the reconciler have separate limits for live reads, so neither waits for
+        // the other.
         live: Live::new(&shared.metrics, &shared.client),
     });
     parts.webhooks = hooks(&reviews);

@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 /// The watches that pvc-trash reads. No two of the feeds are ever locked at once.
 #[derive(Clone)]
 pub struct Caches {
-    /// The watch of all volumes.
+    /// The watch of all volumes, whose annotations say which are in the trash.
     pub volumes: Arc<Feed<Volume>>,
     /// The watch of all claims, or of the claims of one namespace.
     pub claims: Arc<Feed<Claim>>,
@@ -76,9 +76,9 @@ impl Caches {
             .unwrap_or(Decision::Leave(Left::NotEnabled))
     }
 
-    /// Returns a claim that requests the volume. A claim of another namespace cannot get it, and
-    /// one that could not be bound does not get it again: neither may stand in the way of the
-    /// others.
+    /// Returns a claim that requests the volume and may get it. A claim of another namespace, or
+    /// one that could not be bound to the volume before, is passed over, so that it does not block
+    /// other claims.
     fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
         let mut requesting = self
             .requesting(&name.name, Some(&record.claim.namespace))
@@ -169,7 +169,7 @@ impl Caches {
             .collect()
     }
 
-    /// Returns whether a claim requests the volume that has another name than `except`.
+    /// Returns whether a claim with another name than `except` requests the volume.
     pub fn is_requested(&self, volume: &ObjectName, except: &ObjectName) -> bool {
         let claims = self.restorers.of(&volume.name, Some(&except.namespace));
         claims.iter().any(|claim| claim != except)
@@ -193,7 +193,7 @@ impl Caches {
         };
         let found = volumes.objects().filter_map(|(name, volume)| {
             let record = record_in_trash(volume)?;
-            // Before its time is recorded, a deletion is the last one.
+            // A deletion whose time is not recorded yet counts as the latest one.
             let deleted = record.deleted_at.unwrap_or(Timestamp::MAX);
             fits(name, record).then_some((deleted, name, volume))
         });

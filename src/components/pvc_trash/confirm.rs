@@ -55,8 +55,9 @@ impl Live {
         now.map_err(|error| unread("the time of the API server", &error))
     }
 
-    /// Returns the time at which something begins that is seen now. If the clock of the API server
-    /// or that of this process, `local`, is wrong, the later one keeps the data for longer.
+    /// Returns the later of two times: that of the API server and that of this process, `local`. As
+    /// the beginning of an undelete window, the later one keeps the data for longer if one clock is
+    /// wrong.
     ///
     /// # Errors
     /// When the time of the API server could not be read.
@@ -136,8 +137,8 @@ impl Live {
         same.map_err(|error| unread("the namespace", &error))
     }
 
-    /// Adds the uid of the claim's namespace, and the labels and annotations of the claim, to the
-    /// record of the claim. Adds nothing if the claim has been deleted.
+    /// Adds to the record what only live reads show: the uid of the claim's namespace, and the
+    /// claim's labels and annotations. Adds nothing if the claim has been deleted.
     ///
     /// The claim's uid is known before the namespace is read, and the claim exists after that. So
     /// the namespace is the one in which the claim was created: a namespace is deleted only after
@@ -171,8 +172,8 @@ impl Live {
         completed.map_err(|error| unread("the namespace of the claim, or the claim,", &error))
     }
 
-    /// Checks that no claim requests the volume that can get it. The watch may not show a claim
-    /// that was created just now, and a purge is final.
+    /// Checks by a live LIST that no claim which may get the volume requests it. The watch may not
+    /// show a claim that was created just now, and a purge is final.
     ///
     /// # Errors
     /// When a claim requests it, or the claims could not be listed.
@@ -189,7 +190,7 @@ impl Live {
         let found = live.value.objects().find(|(_, claim)| {
             requested(claim) == Some(&*volume.name) && record.may_restore(&claim.uid)
         });
-        // A claim of a later namespace of this name does not get the volume.
+        // A claim of a namespace that was recreated with this name does not get the volume.
         match found {
             Some((claim, _)) if self.is_same_namespace(record).await? => Err(ReconcileError::new(
                 format!("the claim {claim} requests the volume"),

@@ -30,7 +30,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 /// Maximum age of the read on which the deletion of a copy rests.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// The copies of volumes.
+/// Creates, updates and deletes the copies of volumes.
 pub struct Copies {
     /// The watch of the copies.
     pub feed: Arc<Feed<SavedVolume>>,
@@ -43,7 +43,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Copies in this namespace.
+    /// Creates the writer of copies, which are ConfigMaps in the namespace `system_namespace`.
     pub fn new(
         feeds: &Feeds,
         client: &Client,
@@ -71,7 +71,7 @@ impl Copies {
             let copies = self.feed.read();
             (copies.get(&copy_name), copies.get_fresh(&copy_name))
         };
-        // The watch delivers the result of the last write, and then the volume is looked at again.
+        // The watch delivers the result of the last write, which enqueues the volume again.
         if known.is_some() && fresh.is_none() {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Copies {
         volumes.map(|name| ObjectName::new("", name)).collect()
     }
 
-    /// Forgets which volumes were reported that do not exist any more.
+    /// Forgets the reports about volumes for which `exists` returns false.
     pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
         self.large.retain(exists);
     }
@@ -119,7 +119,7 @@ impl Copies {
         let whole = whole.map_err(|error| unread(&format!("the volume {name}"), &error))?;
         let whole = whole.filter(|whole| whole.volume.uid == volume.uid && !whole.volume.deleting);
         let Some(manifest) = whole.and_then(|whole| whole.manifest()) else {
-            // It has changed since, and the watch delivers the change.
+            // The volume has changed since, and the watch delivers the change.
             return Ok(());
         };
         let manifest = manifest.to_string();
@@ -143,7 +143,7 @@ impl Copies {
             .apply
             .create(NAME, creation, Caller::Bulk, VOLUME_SAVED);
         match created.await {
-            // The watch has not delivered it yet.
+            // The copy exists, but the watch has not delivered it yet.
             Applied::Stale => Ok(()),
             created => created.settled().map(drop),
         }
@@ -203,7 +203,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Publishes an Event that the object is too large for a copy, once.
+    /// Publishes an Event, once, that the volume's object is too large for a copy.
     fn report_size(&self, name: &ObjectName, volume: &Volume) {
         let causes = HashSet::from([()]);
         if self.large.news(name, &volume.uid, causes).is_empty() {

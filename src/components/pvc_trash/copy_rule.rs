@@ -5,11 +5,11 @@ use crate::objects::{SavedVolume, Volume, saved_volume::fingerprint, trash::Orig
 /// What happens next to the copy of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Leave it as it is.
+    /// Leave the copy unchanged.
     Leave,
-    /// Create it, or write it again.
+    /// Create the copy, or replace its content.
     Save,
-    /// Delete it: the trash keeps the volume no longer.
+    /// Delete the copy: pvc-trash no longer keeps the volume.
     Forget,
 }
 

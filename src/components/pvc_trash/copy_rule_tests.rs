@@ -60,7 +60,7 @@ fn the_copy_of_a_volume_that_the_trash_keeps_no_longer_is_deleted() {
     }
 }
 
-/// It is the last one by which the volume can be created again.
+/// The copy is the last one from which the volume can be created again.
 #[test]
 fn the_copy_of_a_volume_whose_state_is_not_final_stays() {
     for changes in [

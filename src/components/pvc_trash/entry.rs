@@ -10,11 +10,11 @@ use k8s_openapi::jiff::Timestamp;
 /// A Released volume with a record that holds for its deleted claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry<'a> {
-    /// The name of the volume.
+    /// The name of the volume, by which users select it.
     pub name: &'a ObjectName,
-    /// The volume.
+    /// The volume, which is Released.
     pub volume: &'a Volume,
-    /// The record of the volume.
+    /// What pvc-trash has recorded on the volume: the deleted claim and its window.
     pub record: &'a TrashRecord,
     /// What happens next to the volume.
     pub next: Next,

@@ -50,8 +50,8 @@ pub fn register(metrics: &Metrics, caches: Caches, clock: Clock) {
         ),
         oldest: own.add(
             "trash_oldest_timestamp_seconds",
-            "When the claim was deleted whose volume is in the trash for longest, as a Unix \
-             timestamp; 0 if there is none",
+            "Unix time of the deletion of the claim whose volume has been in the trash for \
+             longest; 0 if the trash is empty",
         ),
     });
     metrics.before_scrape(move |_| count(&caches, &clock, &own));
@@ -93,7 +93,7 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
     for fate in FATES {
         let (number, bytes) = fates.get(fate).copied().unwrap_or_default();
         metrics.volumes.get_or_create(&Fate { fate }).set(number);
-        // No cluster has more bytes than fit.
+        // The sum fits into an `i64`: no cluster has that many bytes.
         metrics
             .bytes
             .get_or_create(&Fate { fate })

@@ -65,7 +65,8 @@ pub mod reasons {
     pub const MOVED_TO_TRASH: &str = "MovedToTrash";
     /// A new claim gets the volume of a deleted one.
     pub const RESTORED: &str = "Restored";
-    /// The claim that a volume is reserved for is not Bound yet, so it is changed for the binder.
+    /// The claim that a volume is reserved for is not Bound yet, so Volume Warden changes the
+    /// claim: the volume binder then retries.
     pub const BINDING_RETRIED: &str = "BindingRetried";
     /// A volume is reserved for a claim that was deleted or cannot be bound to it.
     pub const RETURNED_TO_TRASH: &str = "ReturnedToTrash";
@@ -73,7 +74,8 @@ pub mod reasons {
     pub const PURGED: &str = "Purged";
     /// The copy of a volume's object is created or changed.
     pub const VOLUME_SAVED: &str = "VolumeSaved";
-    /// The trash keeps a volume no longer, or it was created again, so its copy is deleted.
+    /// A copy is deleted, because pvc-trash no longer keeps its volume, or the volume was created
+    /// again.
     pub const VOLUME_FORGOTTEN: &str = "VolumeForgotten";
     /// A claim could not get the volume that it requests.
     pub const CANNOT_RESTORE: &str = "ErrRestore";

@@ -97,7 +97,8 @@ pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcem
     Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
 }
 
-/// The Event for a volume for which the trash is not enabled, and for its claim.
+/// The Event, on a volume and on its claim, that the trash of the namespace is full: the data of
+/// this claim will be deleted with it.
 pub fn full(claim: &ObjectName) -> Announcement {
     let note = format!(
         "the trash of namespace {} has reached the limit --trash-max-bytes, so the data of claim \

@@ -22,7 +22,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     match (text, quantity::of(text)) {
         ("unlimited", _) => Ok(u64::MAX),
         ("0", _) => Ok(0),
-        // What is more than fits is no limit.
+        // A quantity that exceeds a `u64` counts as `unlimited`.
         (_, bytes) if bytes >= 1.0 => Ok(bytes as u64),
         _ => Err("expected a quantity such as `500Gi`, or `unlimited`".to_owned()),
     }

@@ -24,7 +24,7 @@ pub fn record(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
         .collect()
 }
 
-/// Gives the volume its original policy back and removes the record.
+/// Restores the original policy of the volume and removes the record.
 pub fn disable(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
     let policy = match record.policy {
         OriginalPolicy::Delete => DELETE,
@@ -38,7 +38,7 @@ pub fn disable(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
     operations
 }
 
-/// Writes when the claim was deleted.
+/// Records when the claim was deleted.
 pub fn move_to_trash(volume: &Volume, record: &TrashRecord, now: Timestamp) -> Vec<PatchOperation> {
     let deleted = TrashRecord {
         deleted_at: Some(now),
@@ -77,7 +77,7 @@ pub fn give(volume: &Volume, claim: &ObjectName, uid: &str) -> Vec<PatchOperatio
     [given].into_iter().chain(purge).collect()
 }
 
-/// Returns a reserved volume to the trash: the deleted claim is its claim again.
+/// Returns a reserved volume to the trash: its `claimRef` names the deleted claim again.
 pub fn put_back(volume: &Volume, returned: &TrashRecord) -> Vec<PatchOperation> {
     let TrashRecord { claim, .. } = returned;
     vec![

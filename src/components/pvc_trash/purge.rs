@@ -33,7 +33,8 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(local, until) {
             return Ok(wait);
         }
-        // Only as many volumes are read as can be purged.
+        // A place within the hourly limit is reserved first, so that no more volumes are read than
+        // can be purged.
         let slot = match self.purges.reserve(name, requested) {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),

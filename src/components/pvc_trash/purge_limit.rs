@@ -29,8 +29,8 @@ impl PurgeLimit {
         }
     }
 
-    /// Reserves the place of a purge. One that no user requested waits for all requested ones that
-    /// found the limit reached.
+    /// Reserves a place within the limit. While requested purges wait for the limit, a purge that no
+    /// user requested gets no place.
     ///
     /// # Errors
     /// How long to wait.
@@ -72,7 +72,7 @@ mod tests {
         ObjectName::new("", name)
     }
 
-    /// The limit of one purge is reached, and a requested one waits for the next hour.
+    /// A limit of one purge, which is used up while a requested purge waits.
     fn reached() -> PurgeLimit {
         let limit = PurgeLimit::new(1);
         let first = limit.reserve(&named("first"), false);
@@ -95,7 +95,8 @@ mod tests {
         assert!(limit.reserve(&named("due"), false).is_ok());
     }
 
-    /// One that cannot be carried out, as its volume is attached, holds up no other.
+    /// A requested purge that fails, for example because its volume is attached, does not delay
+    /// other purges.
     #[tokio::test(start_paused = true)]
     async fn a_requested_purge_that_fails_or_ends_holds_up_no_other() {
         let limit = reached();

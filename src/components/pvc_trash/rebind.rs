@@ -21,12 +21,12 @@ use std::{fmt, sync::Arc};
 /// clocks of two API servers may differ.
 const MARGIN: SignedDuration = SignedDuration::from_mins(5);
 
-/// A volume and its name.
+/// The namespace and name of a volume, and its cached state.
 pub type Named = (ObjectName, Arc<Volume>);
 
 /// What the rule reads about a new claim.
 pub struct View<'a> {
-    /// The namespace and name of the claim.
+    /// The namespace and name of the claim, which a deleted claim had, too.
     pub name: &'a ObjectName,
     /// What the claim requires of its volume.
     pub need: &'a Need,
@@ -60,7 +60,7 @@ pub enum Kept {
     PurgeRequested,
     /// Its window ends soon, or has ended.
     Due(Timestamp),
-    /// Too many claims could not be bound to it.
+    /// [`MAX_UNBINDABLE`] claims could not be bound to it, so only an administrator restores it.
     Unbindable,
     /// Another claim requests it.
     Requested,
@@ -68,8 +68,8 @@ pub enum Kept {
     Misfit(String),
 }
 
-/// Returns whether the claim leaves open which volume it gets. One that was made for a single pod
-/// begins with an empty volume.
+/// Returns whether the claim may get any volume: it names none and requires no labels or data. A
+/// claim that was made for a single pod does not count, because it begins with an empty volume.
 pub fn is_open(claim: &Value) -> bool {
     let (metadata, spec) = (&claim["metadata"], &claim["spec"]);
     let unset = |field| spec[field].is_null();
@@ -89,7 +89,7 @@ pub fn is_open(claim: &Value) -> bool {
 pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
     let kept = view.volumes.iter().filter_map(|each| {
         let record = view.record(&each.1)?;
-        // Before its time is recorded, a deletion is the last one.
+        // A deletion whose time is not recorded yet counts as the latest one.
         Some((record.deleted_at.unwrap_or(Timestamp::MAX), each, record))
     });
     let mut kept: Vec<_> = kept.collect();

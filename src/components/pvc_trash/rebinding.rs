@@ -92,8 +92,8 @@ impl Reviews {
     }
 }
 
-/// The same that a user writes who restores the claim, except labels and annotations: the author of
-/// a claim that is created again has written those.
+/// Returns the same patch as for a claim that restores data by annotation, but without labels and
+/// annotations: the author of this claim has written those.
 fn operations(claim: &Value, name: &ObjectName, (volume, found): &Named) -> Vec<PatchOperation> {
     let mut operations = restore(claim, volume, found);
     operations.push(match claim["metadata"]["annotations"].is_object() {

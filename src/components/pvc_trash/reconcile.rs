@@ -23,24 +23,24 @@ use crate::{
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-/// Maximum delay until a volume in the trash is looked at again.
+/// Maximum delay until a volume in the trash is evaluated again.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// Keeps the volumes of deleted claims, restores them, and purges those whose window has ended.
 pub struct PvcTrashReconciler {
     /// The watches that pvc-trash reads.
     pub caches: Caches,
-    /// Live reads.
+    /// Reads objects and the time from the API server before each write.
     pub live: Arc<Live>,
-    /// The copies of the volumes.
+    /// Creates and deletes the copies of the volumes' objects.
     pub copies: Copies,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// The wall clock.
+    /// The wall clock, which is compared with that of the API server.
     pub clock: Clock,
-    /// The limit of purges.
+    /// Limits the purges of any hour to `--trash-max-purges`.
     pub purges: PurgeLimit,
-    /// Restores volumes.
+    /// Reserves volumes for claims that request the data of deleted ones.
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.
     pub events: Arc<EventDeduplicator<ObjectName, Left>>,
@@ -68,7 +68,8 @@ impl PvcTrashReconciler {
         let known = before.filter(|before| before.claim.uid == record.claim.uid);
         let known = known.filter(|before| before.claim.namespace_uid.is_some());
         // Without the uid of the namespace, only an administrator can restore the claim. Its data
-        // is kept all the same.
+        // Without the uid of the namespace, only an administrator can restore the claim, but its
+        // data is kept.
         let completed = match known {
             None => self.live.complete_record(&mut record.claim).await,
             Some(known) => {
@@ -98,8 +99,8 @@ impl PvcTrashReconciler {
             return Ok(Requeue::OnEvent);
         };
         let proof = self.live.claim_is_deleted(claim).await?;
-        // A namespace that existed under the earlier claim and exists now was never deleted, so it
-        // is also the one of the claim between the two.
+        // If the namespace of the earlier claim still exists with the same uid, it was not deleted
+        // meanwhile, so the later claim was in it, too.
         let void = recorded(volume).is_none_or(|before| before.claim.uid != record.claim.uid);
         if void && !self.live.is_same_namespace(&record).await? {
             record.claim.namespace_uid = None;
@@ -131,8 +132,8 @@ impl PvcTrashReconciler {
         applied.settled()
     }
 
-    /// Restores the volume for the claim. A claim that does not get it does not prolong its window
-    /// either.
+    /// Reserves the volume for the claim. If the claim may not have it, the volume is treated as if
+    /// no claim requested it: its undelete window is not prolonged.
     async fn restore(
         &self,
         name: &ObjectName,
@@ -215,7 +216,8 @@ impl Reconcile for PvcTrashReconciler {
         if decision != Decision::AwaitBinding {
             self.undelete.forget(name);
         }
-        // A copy is written before the decision is carried out: a purge deletes it.
+        // The copy is written first, because carrying out the decision may delete it before a
+        // purge.
         let saved = match decision {
             Decision::Leave(_) | Decision::Keep { .. } => self.copies.settle(name, &volume).await,
             _ => Ok(()),

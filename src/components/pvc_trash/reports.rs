@@ -12,7 +12,7 @@ use crate::{
 use std::collections::{BTreeSet, HashSet};
 
 impl PvcTrashReconciler {
-    /// Publishes an Event if an annotation of the StorageClass cannot be read, once.
+    /// Publishes an Event, once, if an annotation of the StorageClass cannot be read.
     pub(super) fn report_class(&self, name: &str) {
         let key = ObjectName::new("", name);
         let Some(class) = self.caches.classes.read().get(&key) else {
@@ -41,8 +41,8 @@ impl PvcTrashReconciler {
         }
     }
 
-    /// Publishes an Event if the record of the volume cannot be read, or if the trash of its
-    /// namespace is full, once.
+    /// Publishes an Event, once, if the record of the volume cannot be read, or if the trash of its
+    /// namespace is full.
     pub(super) fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {
         let reported = matches!(left, Left::Unreadable | Left::Full);
         let causes = HashSet::from_iter(reported.then_some(left));

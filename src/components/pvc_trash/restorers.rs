@@ -10,12 +10,13 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The Pending claims that request the data of a deleted claim, by the volume that they name.
+/// An index of the Pending claims that request the data of a deleted claim, by the volume that they
+/// name.
 #[derive(Default)]
 pub struct Restorers(Mutex<HashMap<Box<str>, BTreeSet<ObjectName>>>);
 
 impl Restorers {
-    /// Counts a change of a claim.
+    /// Updates the index after a change of a claim.
     pub fn update(&self, change: &Change<'_, Claim>) {
         let before = change.old.and_then(|claim| requested(claim));
         let now = change.new.and_then(|claim| requested(claim));
@@ -52,7 +53,7 @@ impl Restorers {
     }
 }
 
-/// Returns the volume whose data the claim requests, if it waits for it.
+/// Returns the volume whose data the claim requests; none if the claim is not Pending.
 pub fn requested(claim: &Claim) -> Option<&str> {
     let asks = claim
         .trash

@@ -10,14 +10,14 @@ use k8s_openapi::jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 use strum::IntoStaticStr;
 
-/// Finalizers that do not belong to the provisioner of a volume. All others are given back before
-/// the volume is deleted.
+/// Finalizers that do not belong to the provisioner of a volume. All other finalizers are recorded,
+/// and added again before the volume is purged.
 const OTHER_FINALIZERS: [&str; 2] = ["kubernetes.io/pv-protection", "external-attacher/"];
 
 /// The volume and everything else that the rule reads.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The volume.
+    /// The volume that is decided about.
     pub volume: &'a Volume,
     /// What the StorageClass of the volume requests; none without a readable annotation.
     pub class: Option<Window>,
@@ -40,8 +40,8 @@ pub struct View<'a> {
 pub enum Decision {
     /// Leave the volume unchanged, for this reason.
     Leave(Left),
-    /// Set the policy Retain and write this record. The uid of the namespace, and the labels and
-    /// annotations of the claim, are missing in it.
+    /// Set the policy Retain and write this record. Live reads add the uid of the namespace, and
+    /// the labels and annotations of the claim.
     Record(TrashRecord),
     /// Give the volume the policy Delete back and remove the record, if a live read shows that the
     /// claim is not being deleted.
@@ -130,8 +130,8 @@ impl View<'_> {
             }
             (Some(Window::For(window)), None) => match living {
                 Some(living) => self.window(window, Some(living)),
-                // It is not known what the claim requests. It is deleted, or a later event shows
-                // it.
+                // The watch does not have the claim, so its annotations are not known. Either it is
+                // deleted, or a later event delivers it.
                 None => return Decision::Leave(Left::NotEnabled),
             },
             (Some(Window::For(window)), Some(_))
@@ -139,14 +139,15 @@ impl View<'_> {
             {
                 self.window(window, living)
             }
-            // Without its annotation or with the window 0, a class changes nothing, nor does a
-            // namespace that could not be read.
+            // A recorded window stays if the class has no annotation or the window 0, or if the
+            // namespace has not been read.
             (_, Some(record)) => self.recorded_window(record, claim_ref),
         };
         let Some(desired) = self.record(claim_ref, window, record) else {
             return Decision::Leave(Left::NotEnabled);
         };
-        // What the trash was enabled for stays, and what had the policy Retain costs no more.
+        // A full trash still keeps volumes that are recorded already. Volumes that had the policy
+        // Retain do not count.
         if self.full && record.is_none() && desired.policy == OriginalPolicy::Delete {
             return Decision::Leave(Left::Full);
         }
@@ -178,7 +179,8 @@ impl View<'_> {
         }
     }
 
-    /// The claim of the volume, if the watch has it.
+    /// Returns the claim that the volume is bound to, if the watch has it; not another one of the
+    /// same name.
     fn living(&self, claim_ref: &ClaimRef) -> Option<&Claim> {
         self.claim.filter(|claim| claim.uid == claim_ref.uid)
     }
@@ -196,7 +198,8 @@ impl View<'_> {
     ) -> Option<TrashRecord> {
         let volume = self.volume;
         let (policy, finalizers) = match before {
-            // An administrator wants the data of this volume to be deleted with its claim.
+            // The administrator has set the policy Delete again, so the data is deleted with the
+            // claim.
             Some(before) if before.policy == OriginalPolicy::Retain && volume.delete => {
                 return None;
             }
@@ -277,8 +280,8 @@ pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
         .filter(|_| view.volume.delete && !view.excluded && !view.full)
 }
 
-/// Returns whether the record needs no change. The uid of the namespace is read once: a record that
-/// has none is written again.
+/// Returns whether the record on the volume needs no change. A record without the uid of the
+/// namespace is written again, so that a live read adds the uid.
 fn is_current(record: &TrashRecord, desired: &TrashRecord) -> bool {
     let same = TrashRecord {
         claim: record.claim.clone(),
@@ -287,8 +290,9 @@ fn is_current(record: &TrashRecord, desired: &TrashRecord) -> bool {
     record.claim.namespace_uid.is_some() && *record == same
 }
 
-/// The claim that was deleted. A void record holds for an earlier claim. If that one was in a
-/// namespace of the same name, its uid is to be compared with the namespace that exists now.
+/// Returns the record's entry for the deleted claim. A record of an earlier claim is void, but the
+/// uid of its namespace is kept if the namespace has the same name: the caller checks whether that
+/// namespace still exists.
 fn moved(record: &TrashRecord, claim: &ClaimRef) -> RecordedClaim {
     if *record.claim.uid == *claim.uid {
         return record.claim.clone();

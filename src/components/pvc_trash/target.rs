@@ -6,12 +6,12 @@ use crate::{
 };
 use json_patch::PatchOperation;
 
-/// The record of the volume.
+/// Returns the record on the volume; none without a record, or if it cannot be read.
 pub fn recorded(volume: &Volume) -> Option<&TrashRecord> {
     volume.trash.as_deref()?.record.as_ref()
 }
 
-/// The record of the volume if it is in the trash.
+/// Returns the record of a volume that is in the trash; none for any other volume.
 pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
     let (record, claim) = recorded(volume).zip(volume.claimed_by())?;
     let kept = volume.phase == Phase::Released && volume.retain && !volume.deleting;

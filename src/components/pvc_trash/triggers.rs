@@ -73,8 +73,8 @@ fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
 }
 
-/// Returns whether the rule may decide otherwise after the change. It does not read the annotation
-/// that Volume Warden changes until a claim is Bound.
+/// Returns whether the change of a claim may change the decision about a volume. The annotation
+/// that Volume Warden changes until a claim is Bound does not count.
 fn changes_the_decision(change: &Change<'_, Claim>) -> bool {
     change.old.map(read_by_rule) != change.new.map(read_by_rule)
 }

@@ -62,10 +62,10 @@ pub(super) struct Waiting {
 }
 
 impl Undelete {
-    /// Reserves the volume for the claim. The annotation and `volumeName` of the claim are text of
-    /// a tenant, so everything is read live: that the claim is the one that was seen, and that its
-    /// namespace is the one in which the deleted claim was. Returns none if it is not: the claim
-    /// does not get the volume.
+    /// Reserves the volume for the claim, or returns none if the claim may not have it. The
+    /// annotation and `volumeName` of the claim are text of a tenant. So live reads check that the
+    /// claim is the one that the watch showed, and that its namespace is the one in which the
+    /// deleted claim was.
     pub async fn restore(
         &self,
         name: &ObjectName,
@@ -137,7 +137,8 @@ impl Undelete {
             };
             let operations = patch::touch(&claim, self.clock.timestamp());
             let action = action("TouchClaim", Lane::Release, operations, Basis::Object);
-            // After a conflict, the binder retries, too: the claim has changed.
+            // After a conflict the binder retries, too, because another client has changed the
+            // claim.
             self.apply
                 .perform(NAME, &target, action, BINDING_RETRIED)
                 .await;
@@ -152,11 +153,13 @@ impl Undelete {
             return Ok(Requeue::OnEvent);
         };
         let (live, proof) = self.live.claim(&claim_ref.name).await?;
-        // Only kube-controller-manager writes the phase. The annotations and the volume of a claim
-        // are text of a tenant, who could keep the volume reserved by them.
+        // Only the phase shows that the claim is Bound, because only kube-controller-manager writes
+        // it. A tenant could keep the volume reserved by annotations or the volume name of the
+        // claim.
         let is_bound = |claim: &&Claim| claim.bound && *claim.volume_name == *name.name;
         if let Some(claim) = live.as_ref().filter(is_bound) {
-            // The binder writes the volume before the claim: the watch has not shown that yet.
+            // The binder writes the volume before the claim. The watch has not delivered the volume
+            // yet.
             let why = format!(
                 "the claim {} with the uid {} is Bound",
                 claim_ref.name, claim.uid
@@ -214,7 +217,7 @@ impl Undelete {
         }
     }
 
-    /// Forgets the reservation of the volume.
+    /// Forgets when the reservation of the volume ends, because no claim waits for it any more.
     pub fn forget(&self, volume: &ObjectName) {
         self.lock().remove(volume);
     }

@@ -23,7 +23,7 @@ impl Usage {
         }
     }
 
-    /// Counts a change of a volume.
+    /// Updates the sum of the namespace after a change of a volume.
     pub fn update(&self, change: &Change<'_, Volume>) {
         let before = change.old.and_then(|volume| counted(volume));
         let now = change.new.and_then(|volume| counted(volume));
@@ -62,7 +62,7 @@ fn counted(volume: &Volume) -> Option<(&str, u64)> {
     let record = record_in_trash(volume)?;
     let counts = record.policy == OriginalPolicy::Delete && record.deleted_at.is_some();
     let capacity = &volume.trash.as_deref()?.capacity;
-    // No volume has more bytes than fit.
+    // The capacity of any volume in bytes fits into a `u64`.
     counts.then_some((
         record.claim.namespace.as_str(),
         quantity::of(capacity) as u64,

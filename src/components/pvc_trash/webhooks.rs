@@ -24,7 +24,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 pub struct Reviews {
     /// The watches that the webhooks read.
     pub caches: Caches,
-    /// Live reads.
+    /// Reads namespaces and the time from the API server during a review.
     pub live: Arc<Live>,
 }
 
@@ -69,7 +69,7 @@ impl Reviews {
         };
         let completed = self.live.complete(&mut record.claim, request.call_budget);
         if let Err(error) = completed.await {
-            // The reconciler reads them again once the volume is Bound.
+            // The reconciler reads what is missing again, once the volume is Bound.
             tracing::debug!(component = NAME, %error, "the record of the new volume lacks what \
                 could not be read; the reconciler adds it later");
         }
@@ -123,7 +123,8 @@ impl Reviews {
                     .into_iter()
                     .chain(give_back(&object, &record.claim))
                     .collect(),
-                // A warning in a dry run. Users of the namespace do not learn the volume's name.
+                // In a dry run, users see this text in a warning. They must not learn the volume's
+                // name.
                 what: format!("restore the data of the deleted claim {requested:?}"),
                 warnings: Vec::new(),
             }),
@@ -168,7 +169,7 @@ pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOp
     operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));
     operations.push(add_at(&["spec", "storageClassName"], json!(&*volume.class)));
     let trash = volume.trash.as_deref();
-    // The API server has already written its default, so what the claim says is not known.
+    // The API server has already set the default mode, which looks like a requested one.
     if let Some(mode) = trash.and_then(|trash| trash.mode.as_deref()) {
         operations.push(add_at(&["spec", "volumeMode"], json!(mode)));
     }
@@ -191,8 +192,9 @@ pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOp
 }
 
 /// Adds the labels of the deleted claim to a claim without labels, and its annotations to a claim
-/// with no other annotation than the request: an author who writes any decides about all. A record
-/// of an earlier version may have some that are not kept any more.
+/// whose only annotation is the request: an author who writes labels or annotations gets only
+/// those. Keys that are no longer kept are left out, because an earlier version may have recorded
+/// them.
 pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOperation> {
     let metadata = &claim["metadata"];
     let number = |field: &str| metadata[field].as_object().map_or(0, serde_json::Map::len);

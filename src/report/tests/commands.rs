@@ -1,4 +1,4 @@
-//! The next command of each line.
+//! Tests of the next command that each line of the page shows.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Text from the cluster cannot change the page or a command.
+//! Tests that text from the cluster cannot change the page or a command.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn markup(page: &str) -> Vec<String> {
         .split('<')
         .skip(1)
         .map(|tag| tag.split('>').next().unwrap_or_default());
-    // The values of attributes are in quotation marks, so every second part is outside of them.
+    // The values of attributes are in quotation marks, so every second part is outside of a value.
     let outside = tags.map(|tag| tag.split('"').step_by(2).collect::<String>());
     let mut found: Vec<String> = outside.collect();
     found.sort();

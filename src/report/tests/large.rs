@@ -1,4 +1,4 @@
-//! A cluster with 10,000 claims.
+//! Tests of the page of a cluster with 10,000 claims.
 
 use super::*;
 use std::time::{Duration, Instant};

@@ -59,7 +59,7 @@ fn deleting(since: &str) -> Value {
     json!({"metadata": {"deletionTimestamp": since}})
 }
 
-/// The annotation of a volume in the trash, or of one whose claim could be restored.
+/// The annotation `TRASH` of a volume that is in the trash, or whose claim could be restored.
 fn record(claim: &str, policy: &str) -> Value {
     let record = json!({"policy": policy, "windowSeconds": 259_200, "deletedAt": "2026-01-30T00:00:00Z",
         "claim": {"namespace": "shop", "name": claim, "uid": "1"}});
@@ -147,7 +147,7 @@ fn each_claim_and_volume_is_counted_once() {
     let total = numbers(&page, "Total");
     assert_eq!(found.iter().map(|state| state.0).sum::<u64>(), total.0);
     assert_eq!(found.iter().map(|state| state.1).sum::<f64>(), total.1);
-    // `just` and `free` have the condition's time of the template.
+    // The claims `just` and `free` have the time of the template in their condition `Unused`.
     let ages = [
         ("UnderWeek", 1),
         ("UnderMonth", 1),

@@ -92,7 +92,7 @@ fn every_replica_is_trusted_before_and_after_each_step() {
     assert_eq!(authorities, 5, "one every 243 days");
 }
 
-/// The clock jumps when a machine was suspended or its clock was set.
+/// The clock jumps after its machine was suspended, or when it is set.
 #[test]
 fn after_a_jump_everything_is_valid_again_at_once() {
     for days in [100, 400, 4000, -5] {
@@ -111,7 +111,7 @@ fn after_a_jump_everything_is_valid_again_at_once() {
 
 #[test]
 fn the_next_step_is_known() {
-    // Expired certificates are dropped at any time.
+    // Expired certificates are dropped whether or not a renewal step is due.
     let parts = |of: &Material| {
         (
             of.authority.key.clone(),

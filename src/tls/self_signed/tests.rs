@@ -13,8 +13,7 @@ use time::OffsetDateTime;
 const MINUTES: u64 = 60;
 const DAY: i64 = 86_400;
 
-/// Starts a replica on this API server, and returns the number of seconds by which its clock is
-/// ahead.
+/// Starts a replica on this API server. The result sets by how many seconds its clock is ahead.
 fn begin(api: &Fake) -> Arc<AtomicI64> {
     crate::tls::install_crypto();
     let days = |days: u64| Duration::from_secs(days * 86_400);
@@ -52,8 +51,8 @@ async fn without_the_right_to_secrets_it_asks_less_and_less() {
     assert!((15..=25).contains(&asked), "{asked} times in ten minutes");
 }
 
-/// The next step of a rotation waits for a stable caBundle. The replica does not overwrite it
-/// repeatedly.
+/// A caBundle that another program reverts delays the next step of a rotation. The replica writes
+/// it at growing intervals.
 #[tokio::test(start_paused = true)]
 async fn a_cabundle_that_is_reverted_in_a_rotation_is_written_less_and_less() {
     let api = Fake::default();
@@ -72,7 +71,7 @@ async fn a_cabundle_that_is_reverted_in_a_rotation_is_written_less_and_less() {
     assert_eq!(api.calls("PUT", "/secrets"), 1, "no step is taken");
 }
 
-/// The requests of an idle replica to the API server, when nothing is to be renewed or repaired.
+/// An idle replica, with nothing to renew or repair, sends few requests to the API server.
 #[tokio::test(start_paused = true)]
 async fn a_round_is_no_more_often_than_a_minute_needs() {
     let api = Fake::default();

@@ -11,7 +11,7 @@ pub(super) fn all(world: &World) -> Option<Arc<Vec<VolumeAttachment>>> {
     all.found()
 }
 
-/// The VolumeAttachments that name this volume.
+/// Returns those of the `attachments` whose volume has this name.
 pub(super) fn of<'a>(
     attachments: &'a [VolumeAttachment],
     volume: &'a str,

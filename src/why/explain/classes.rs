@@ -10,7 +10,7 @@ const DEFAULT: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// All StorageClasses of the cluster.
+/// All StorageClasses, among which the default ones are found.
 pub(super) struct Classes<'a>(pub &'a [StorageClass]);
 
 impl Classes<'_> {

@@ -110,10 +110,8 @@ fn held_by(
     } else {
         ("claims", "keep")
     };
-    let sentence = format!(
-        "The {claims} {}{more} {keep} the namespace Terminating.",
-        named.join(", ")
-    );
+    let named = named.join(", ");
+    let sentence = format!("The {claims} {named}{more} {keep} the namespace Terminating.");
     let held = Object::claim(&object.name.name, &name);
     let since = first
         .metadata

@@ -38,7 +38,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let since = ready.last_transition_time.as_ref().map(|time| time.0);
             let reason = ready.reason.as_deref().unwrap_or("no reason is given");
             let wanted = if pod.rules.finished {
-                "no kubelet releases the pod, which has finished"
+                "no kubelet completes the deletion of the pod, which has finished"
             } else {
                 "it is unknown whether the pod still runs, and the claim is kept for it"
             };
@@ -72,7 +72,7 @@ fn not_ready(node: &Object, ready: &NodeCondition) -> Cause {
     )
 }
 
-/// Whether the node reports that it is ready.
+/// Returns whether the condition Ready of the node is True.
 pub(super) fn is_ready(node: &Node) -> bool {
     readiness(node).is_some_and(|ready| ready.status == "True")
 }

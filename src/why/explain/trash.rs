@@ -23,7 +23,7 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
             "only until Volume Warden deletes it, as a user requested".to_owned()
         }
         Some(Next::Kept) => "until an administrator deletes it".to_owned(),
-        // The record is of an earlier claim, or unreadable.
+        // The record is of an earlier claim, or cannot be read.
         Some(Next::Purging) | None => {
             format!("at least until Volume Warden writes its annotation {TRASH} again")
         }

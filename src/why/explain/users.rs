@@ -52,7 +52,8 @@ fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
 /// pod that is deleted. A finished pod is not recreated, except by its Job.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let mut owners = pod.owner_references().iter();
-    // Any text can be the name of an owner. One that names no object is in no command.
+    // The name in an owner reference can be any text. If it is not a valid object name, no command
+    // contains it.
     let owner = owners.find(|owner| owner.controller == Some(true));
     let Some(owner) = owner.filter(|owner| is_subdomain(&owner.name)) else {
         return used;

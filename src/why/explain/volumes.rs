@@ -86,7 +86,7 @@ pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
     }
     let deleted = volume.metadata.deletion_timestamp.as_ref();
     match (taken(has, claim), deleted) {
-        // A volume that is being deleted is never bound, so its deletion is the reason, and not its
+        // A volume that is being deleted is never bound, so its deletion is reported, and not its
         // earlier claim.
         (None | Some(Misfit::Former(_)), Some(deleted)) => Err(Misfit::Deleting(deleted.0)),
         (Some(taken), _) => Err(taken),

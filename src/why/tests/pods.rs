@@ -52,11 +52,11 @@ async fn a_user_that_is_being_deleted_on_a_lost_node() {
     );
     assert_eq!(
         sentence_in("Succeeded").await,
-        "The node node of the pod does not answer (NodeStatusUnknown), so no kubelet releases the pod, which has finished."
+        "The node node of the pod does not answer (NodeStatusUnknown), so no kubelet completes the deletion of the pod, which has finished."
     );
 }
 
-/// Its kubelet answers, so the pod may still run.
+/// The kubelet of the node answers, so the pod may still run.
 #[tokio::test]
 async fn a_user_whose_node_is_not_ready() {
     let condition = json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "container runtime is down"});

@@ -54,7 +54,7 @@ const RETAIN: &str = concat!(
 );
 const DESCRIBE: &str = "kubectl describe pv disk";
 
-/// The commands in the next steps for the claim: when it names the volume, and when it does not.
+/// The commands in the next steps for the claim: first if it names the volume, then if it does not.
 async fn next_of_claim(changes: &Value) -> [String; 2] {
     let next = async |volume_name| {
         let cluster = Cluster::default()
@@ -201,7 +201,8 @@ async fn a_volume_in_the_trash_is_not_freed() {
     }
 }
 
-/// A parked volume says for which namespace it waits, and no claim elsewhere hears of it.
+/// `why` for a parked volume says for which namespace it waits; `why` for a claim in another
+/// namespace does not name the volume.
 #[tokio::test]
 async fn a_parked_volume_waits_for_its_namespace() {
     let parked = json!({

@@ -27,7 +27,7 @@ async fn no_answer_takes_more_than_eight_calls() {
 
 /// Nothing is concluded from objects that could not be read. These objects are reported.
 #[tokio::test]
-async fn what_may_not_be_read_is_told() {
+async fn what_may_not_be_read_is_reported() {
     let claim = json!({"metadata": {
         "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z", "finalizers": ["kubernetes.io/pvc-protection"],
     }});
@@ -52,7 +52,8 @@ async fn what_may_not_be_read_is_told() {
     assert_eq!(cluster().explain(&other).await, Explanation::NotFound);
 }
 
-/// Every kind that `why` can explain.
+/// `why` for an object that may not be read does not say that it does not exist, whatever its kind
+/// is.
 #[tokio::test]
 async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
     for (object, resource) in [

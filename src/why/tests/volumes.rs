@@ -14,7 +14,7 @@ fn claim(uid: &str) -> Value {
 /// The claim with the name in `claimRef` is a new claim: deleting it would not release the volume,
 /// and would lose the data of the new claim.
 #[tokio::test]
-async fn a_volume_whose_claim_is_gone_and_was_made_anew() {
+async fn a_volume_whose_claim_was_recreated() {
     let bound = || Cluster::default().volume(disk("kubernetes.io/pv-protection", "old"));
     let object = Object::volume("disk");
     for cluster in [bound().claim(claim("new")), bound()] {

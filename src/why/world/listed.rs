@@ -28,7 +28,7 @@ impl<K: ResourceExt> Listed<K> {
         self.0.get(namespace).cloned().unwrap_or_default()
     }
 
-    /// The objects, by namespace.
+    /// Returns one list of objects for each namespace, sorted by the names of the namespaces.
     pub(super) fn namespaces(&self) -> Vec<Arc<Vec<K>>> {
         self.0.values().cloned().collect()
     }
@@ -46,7 +46,7 @@ impl<K: ResourceExt> Listed<K> {
 #[derive(Clone, Debug)]
 pub(super) struct PodOfClaims {
     claims: Box<[Arc<str>]>,
-    /// The whole pod; none if it names no claim.
+    /// The whole pod as unparsed JSON; none if the pod names no claim.
     text: Option<Box<RawValue>>,
 }
 

@@ -83,7 +83,7 @@ impl Question {
     }
 }
 
-/// Reads one object.
+/// Reads one object by a GET; none if the API server reports that it does not exist.
 pub(super) fn one<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
     Box::pin(async move {
         let request = question.request::<K>();
@@ -93,7 +93,7 @@ pub(super) fn one<K: Readable>(client: Client, question: Question) -> BoxFuture<
     })
 }
 
-/// Reads the metadata of one object.
+/// Reads the metadata of one object by a GET, without its content.
 pub(super) fn metadata<K: Readable>(
     client: Client,
     question: Question,
@@ -106,7 +106,7 @@ pub(super) fn metadata<K: Readable>(
     })
 }
 
-/// Lists objects as a vector.
+/// Lists objects within the short time limit of single reads.
 pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
     Box::pin(async move {
         let request = question.request::<K>().list(&question.selection());
@@ -115,7 +115,7 @@ pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<
     })
 }
 
-/// Lists the pods of a namespace as [`PodOfClaims`].
+/// Lists the pods of a namespace, and keeps those that name a claim, as [`PodOfClaims`].
 pub(super) fn pods_of_claims<K: Readable>(
     client: Client,
     question: Question,
@@ -128,7 +128,7 @@ pub(super) fn pods_of_claims<K: Readable>(
     })
 }
 
-/// Lists all objects of a kind as [`Listed`].
+/// Lists all objects of a kind, within [`SURVEY_LIMIT`], sorted into [`Listed`].
 pub(super) fn listed<K: Readable>(
     client: Client,
     question: Question,
@@ -140,7 +140,7 @@ pub(super) fn listed<K: Readable>(
     })
 }
 
-/// Lists the metadata of all objects of a kind as [`Listed`].
+/// Lists the metadata of all objects of a kind, within [`SURVEY_LIMIT`].
 pub(super) fn listed_metadata<K: Readable>(
     client: Client,
     question: Question,

@@ -1,4 +1,4 @@
-//! Changes between the first look at a namespace and its deletion.
+//! Tests of namespaces that change between the first read and the deletion.
 
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene, by_events},

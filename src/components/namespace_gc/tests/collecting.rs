@@ -170,7 +170,7 @@ async fn a_young_namespace_is_left_to_a_later_collection() {
     scene.shows(r#"gc_namespaces{verdict="TooYoung"} 1"#);
 }
 
-/// The grace period applies to a namespace that replaces an orphan.
+/// A namespace that replaces an orphan gets the grace period of a new one.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_recreated_in_the_backend_is_not_deleted_as_the_old_one() {
     let scene = Scene::new(Options::default()).await;

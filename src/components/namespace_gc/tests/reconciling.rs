@@ -87,7 +87,7 @@ async fn ns_05_an_hour_has_few_attempts() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     scene.storage.fill("shop");
-    // The wall clock is not paused.
+    // The test pauses the timers and not the wall clock.
     let start = Clock::system().timestamp().as_second();
     scene.delete("shop");
     sleep(HOUR).await;

@@ -49,7 +49,8 @@ async fn only_the_leader_records() {
 
 #[tokio::test(start_paused = true)]
 async fn names_written_by_others_meanwhile_are_kept() {
-    // A collection would remove names that neither Kubernetes nor the backend has.
+    // Collections are disabled, because one would remove names that neither Kubernetes nor the
+    // backend has.
     let options = Options {
         interval: Duration::ZERO,
         ..seen()

@@ -57,7 +57,7 @@ async fn ns_20_the_last_live_read_immediately_precedes_the_deletion() {
     assert_eq!(scene.storage.deletions(), 2);
 }
 
-/// A namespace that the collection has not found to be an orphan twice is left to the watch.
+/// A namespace that is an orphan in only one of the two LISTs is left to the watch.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_between_the_lists_is_not_collected() {
     let scene = Scene::new(Options::default()).await;
@@ -75,7 +75,7 @@ async fn a_namespace_deleted_between_the_lists_is_not_collected() {
 
 #[tokio::test(start_paused = true)]
 async fn ns_21_a_list_of_kubernetes_that_failed_deletes_nothing() {
-    // The first LIST, the second LIST, and both LISTs fail.
+    // Cases: the first LIST fails, the second LIST fails, and both fail.
     for fails in [&[500][..], &[0, 500], &[500, 0, 503]] {
         let scene = Scene::new(Options::default()).await;
         scene.storage.create("orphan");

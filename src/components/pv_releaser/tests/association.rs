@@ -76,7 +76,8 @@ fn volumes_labelled_for_other_installations_are_left_unchanged() {
     }
 }
 
-/// An existing claim takes precedence over a remembered one, and a recreated claim does not count.
+/// An existing claim takes precedence over a remembered deleted one; a recreated claim with another
+/// uid does not count.
 #[test]
 fn the_claim_that_the_volume_means_decides() {
     let after = |claim: Claim| Else {

@@ -1,4 +1,4 @@
-//! A thousand tenants who try to get a volume of another namespace: none does.
+//! Tests that no tenant gets a volume of another namespace, in a thousand random attempts.
 
 use super::{
     parking::{review, wanted},
@@ -105,7 +105,8 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
             wire["status"]["phase"] = json!("Available");
         }
     }
-    // In half of the cases an owner of the volume had begun to use it again.
+    // In half of the cases, a claim in the original namespace is reviewed first, for which the
+    // volume may be reserved.
     if attempt.pick(&[true, false]) && options_of(&scene) == Scope::Namespace {
         *scene.server.namespace.lock().expect("lock") = Some("n");
         scene.hear(&scene.releaser.caches.volumes, wire.clone());
@@ -143,13 +144,15 @@ async fn no_volume_crosses_tenants_in_a_thousand_combinations() {
             .entry(format!("{} {uid}", name.starts_with("parked-")))
             .or_default() += 1;
     }
-    // Parked, and still Released because nothing proved its namespace: both were tried often.
+    // Both outcomes occurred often: the volume was parked, or stayed Released because nothing
+    // proved its namespace.
     for end in ["true true", "false false"] {
         assert!(ends.get(end).is_some_and(|count| *count > 100), "{ends:?}");
     }
 }
 
-/// The same attempts succeed where volumes are released to any claim: the test can fail.
+/// The same attempts succeed if volumes are released to any claim, which shows that the test above
+/// can fail.
 #[tokio::test(start_paused = true)]
 async fn with_the_scope_cluster_most_attempts_succeed() {
     let mut crossed = 0;

@@ -137,7 +137,7 @@ fn a_released_volume_of_a_namespace_is_parked() {
     let annotations = json!({"other": "kept", CLAIM_NAMESPACE: "ns/n/1"});
     assert_eq!(after["metadata"]["annotations"], annotations);
     assert!(read(after).is_parked("volume-warden"));
-    // In scope `cluster` nothing of the record is left.
+    // A release in the scope `cluster` removes the record of the namespace.
     let operations = release(&read(before.clone()), Scope::Cluster, &Options::default());
     let mut after = before;
     json_patch::patch(&mut after, &operations).expect("applies");
@@ -380,7 +380,8 @@ async fn a_parked_volume_is_reserved_for_a_new_claim_of_its_namespace() {
             );
             assert_eq!(reference["uid"], json!(null));
         }
-        // The watch has not delivered the write yet: the volume is given away once.
+        // The watch has not delivered the first reservation yet: the volume is not reserved a
+        // second time.
         let again = scene.releaser.handover.review(&review(&own(), false)).await;
         assert!(patches(&scene).len() <= 1 || !expected, "{row}: {again:?}");
     }
@@ -470,7 +471,8 @@ async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
     assert!(read(after).is_parked("volume-warden"));
 }
 
-/// A claim that admission missed gets a parked volume, unless it is being served otherwise.
+/// A claim that admission missed gets a parked volume, unless a provisioner or the scheduler
+/// already serves it.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_claim_gets_a_parked_volume() {
     let selected =
@@ -495,7 +497,7 @@ async fn a_waiting_claim_gets_a_parked_volume() {
     }
 }
 
-/// A volume that was parked twice is changed once.
+/// A reserved volume that is parked no longer names a tenant's claim in its `claimRef`.
 #[test]
 fn a_parked_volume_names_no_claim_of_a_tenant() {
     let operations = park(&volume(reserved("n", None)), &Options::default());

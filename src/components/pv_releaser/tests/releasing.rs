@@ -88,8 +88,8 @@ fn a_class_assigns_its_volumes_where_enabled() {
     }
 }
 
-/// Its data is kept for a user who undoes the deletion of the claim, also if the record is
-/// unreadable: the next claim must not get it.
+/// pvc-trash keeps the data for a user who undoes the deletion of the claim, even if its record
+/// cannot be read. The next claim must not get the volume.
 #[test]
 fn volumes_that_pvc_trash_keeps_are_left_unchanged() {
     let may = Options {

@@ -77,7 +77,8 @@ async fn a_class_enqueues_its_released_volumes() {
     assert_eq!(scene.server.reasons(), ["Orphaned", "Released", "Orphaned"]);
 }
 
-/// Claims of a later namespace of the name must not get the volume.
+/// When a namespace is deleted, its reserved volumes are enqueued: claims of a recreated namespace
+/// must not get them.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_namespace_enqueues_the_volumes_that_are_reserved_in_it() {
     let scene = Scene::new(cluster());

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// For how long a transition may stay unwritten before Volume Warden writes the condition again.
 pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(60);
 
-/// Whether another writer, kube-controller-manager, writes the condition.
+/// Whether kube-controller-manager, the other writer, writes the condition.
 ///
 /// # Guarantees
 /// The last observed write of a condition decides. Before the first one, the newest condition of
@@ -22,14 +22,15 @@ pub struct InTreeWriter(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the other writer works; none before any evidence.
+    /// Whether kube-controller-manager writes the condition; none before any evidence.
     writes: Option<bool>,
-    /// Transitions that the other writer has not written, and since when they are known.
+    /// Claims whose condition kube-controller-manager should have changed and has not, and since
+    /// when.
     unwritten: HashMap<ObjectName, Instant>,
 }
 
 impl InTreeWriter {
-    /// Records a change of a claim that the watch has delivered.
+    /// Learns from a change of a claim's condition who writes conditions: the last writer counts.
     pub fn observe(&self, name: &ObjectName, old: &Claim, new: &Claim) {
         if let Some(condition) = new.unused.filter(|_| old.unused != new.unused) {
             let mut state = self.lock();
@@ -48,8 +49,8 @@ impl InTreeWriter {
         }
     }
 
-    /// Returns for how long to wait for the other writer to write the condition of this claim; none
-    /// if the other writer does not write.
+    /// Returns how much longer kube-controller-manager may take to write the condition of this
+    /// claim; none if it does not write conditions.
     pub fn wait(&self, name: &ObjectName) -> Option<Duration> {
         let mut state = self.lock();
         if state.writes != Some(true) {
@@ -57,20 +58,21 @@ impl InTreeWriter {
         }
         let since = state.unwritten.entry(name.clone());
         let since = since.or_insert_with(Instant::now);
-        // Its reconcile was dropped: it is of an earlier time as the leader.
+        // The entry is left from an earlier time as the leader, so the wait begins again.
         if since.elapsed() > 2 * TAKEOVER_DELAY {
             *since = Instant::now();
         }
         Some(TAKEOVER_DELAY.saturating_sub(since.elapsed()))
     }
 
-    /// Stops waiting for this claim: its condition is right, or it needs none.
+    /// Stops waiting for kube-controller-manager to write the condition of this claim: the
+    /// condition is correct, or the claim needs none.
     pub fn settle(&self, name: &ObjectName) {
         self.lock().unwritten.remove(name);
     }
 
-    /// Makes Volume Warden the writer: a transition stayed unwritten, so the other writer no longer
-    /// works.
+    /// Makes Volume Warden the writer of conditions, because kube-controller-manager has not
+    /// written one in time.
     pub fn take_over(&self) {
         *self.lock() = State {
             writes: Some(false),

@@ -22,15 +22,15 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 /// Time limit of the live read of a claim.
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
-/// The reconciler of the condition `Unused`.
+/// Writes the condition `Unused` of claims.
 pub struct UnusedReconciler {
-    /// Watch of all claims.
+    /// Watch of all claims, which enqueues them.
     pub claims: Arc<Feed<Claim>>,
     /// Watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
     /// LISTs that prove that no pod uses a claim, before the condition becomes True.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// Live reads of claims.
+    /// Reads a claim live, to find out whether its condition is written already.
     pub live_claims: Arc<LiveGet<Claim>>,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
@@ -68,8 +68,8 @@ impl UnusedReconciler {
         });
     }
 
-    /// Returns whether Volume Warden writes the condition in this namespace. Where it may write
-    /// nothing, its own condition is removed: it would become wrong.
+    /// Returns who writes the condition in this namespace. Off in a namespace that has opted out,
+    /// so that a condition of Volume Warden, which would become wrong, is removed.
     fn mode_in(&self, namespace: &str) -> UnusedCondition {
         match self.excluded.contains(namespace) {
             true => UnusedCondition::Off,
@@ -145,7 +145,8 @@ impl UnusedReconciler {
         let pods = pods
             .map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))?;
         match self.decide(name, claim, &pods.value) {
-            // The watch has delivered a newer pod, which has enqueued the claim again.
+            // The cache has a pod that the LIST lacks: the watch has delivered a newer pod, which
+            // has enqueued the claim again.
             Step::Unused if self.decide(name, claim, &self.pods.read()) != Step::Unused => {
                 Ok(Requeue::OnEvent)
             }
@@ -194,14 +195,15 @@ impl UnusedReconciler {
         action: Action,
         reason: &'static str,
     ) -> Reconciled {
-        // The binder and the resizer write the status, too, and a deletion may have begun.
+        // The write tests the resourceVersion: the binder and the resizer write the status, too,
+        // and a deletion may have begun.
         let target = Target {
             resource_version: Some(&claim.resource_version),
             ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
         };
-        // The claim is not marked as stale. Other reconcilers would not see it until the watch
-        // delivers the condition, a change that does not wake them. A second write before that is
-        // refused because of the version.
+        // The claim is not marked as stale, because that would hide it from other reconcilers, and
+        // the changed condition would not enqueue it for them. A second write before the watch
+        // delivers the first is refused because of its resourceVersion.
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         applied.settled()
     }
@@ -212,7 +214,7 @@ impl Reconcile for UnusedReconciler {
     type Key = ObjectName;
 
     fn candidates(&self) -> Vec<ObjectName> {
-        // Copied, so that the lock on the claims is released before the pods are locked.
+        // The claims are copied, so that their lock is released before the pods are locked.
         let claims: Vec<(ObjectName, Arc<Claim>)> = {
             let claims = self.claims.read();
             let bound = |claim: &Claim| claim.bound || claim.removable_unused();

@@ -20,7 +20,7 @@ fn copy(scene: &Scene) -> Option<Value> {
     scene.server.stored.lock().expect("lock").1.clone()
 }
 
-/// Delivers the copy of `volume`, as that of the volume with this uid.
+/// The watch delivers the manifest `volume` as the copy of the volume with this uid.
 fn deliver(scene: &Scene, volume_uid: &str, volume: Value) {
     let manifest = json!({"metadata": volume["metadata"], "spec": volume["spec"]});
     let mut map = config_map(&name_of("volume-warden", volume_uid), &manifest.to_string());
@@ -58,7 +58,8 @@ async fn a_copy_is_written_again_after_a_change() {
     assert_eq!(writes(&scene).len(), 1, "the watch has not delivered it");
 }
 
-/// A copy without a volume counts as one that was removed by force.
+/// The copy is deleted first, because a copy without a volume means that the volume was removed by
+/// force.
 #[tokio::test(start_paused = true)]
 async fn the_copy_is_deleted_before_the_purge() {
     let scene = Scene::new(server(), after(120), in_trash(source()), &[]);

@@ -1,4 +1,4 @@
-//! The limit of what the trash of a namespace holds.
+//! Tests of the limit `--trash-max-bytes`.
 
 use super::{
     claim, record, recorded,
@@ -57,7 +57,7 @@ fn without_a_limit_no_trash_is_full() {
     assert!(Usage::new(0).is_full("ns"));
 }
 
-/// What the trash was enabled for stays, and what had the policy Retain costs no more.
+/// A full trash keeps the volumes that it has. Volumes that had the policy Retain do not count.
 #[test]
 fn a_full_trash_is_not_enabled_for_new_volumes() {
     let own = claim(json!({}));

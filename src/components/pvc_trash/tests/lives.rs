@@ -1,4 +1,4 @@
-//! What the rule decides in the life of a volume.
+//! Tests of what the rule decides in each state of a volume.
 
 use super::{FINALIZER, claim, record, recorded, restorer, view, volume};
 use crate::{
@@ -48,7 +48,8 @@ fn a_bound_volume_of_the_class_is_enabled() {
     );
 }
 
-/// The data of a volume that is Released with the policy Delete may be gone already.
+/// The trash is not enabled for a Released volume: with the policy Delete, its data may be deleted
+/// already.
 #[test]
 fn only_a_bound_volume_is_enabled() {
     for phase in ["Available", "Pending", "Released", "Failed"] {
@@ -79,7 +80,7 @@ fn a_claim_shortens_the_window_or_opts_out() {
         [window("10m"), window("2h"), window("0")],
         [Some(600), Some(3600), None]
     );
-    // A record is not removed by the claim: its window becomes zero.
+    // The annotation of a claim does not remove the record: it sets the window to zero.
     let enabled = recorded("Bound", &record("1", json!({})));
     let own = claim(json!({"metadata": {"annotations": {UNDELETE_WINDOW: "0"}}}));
     let Decision::Record(record) = decide(&view(&enabled, Some(&own))) else {
@@ -88,7 +89,8 @@ fn a_claim_shortens_the_window_or_opts_out() {
     assert_eq!(record.window_seconds, 0);
 }
 
-/// The claim shortens what its namespace lengthens, and its `0` opts out.
+/// The claim can shorten the window that its namespace has lengthened, and opt out of the trash by
+/// `0`.
 #[test]
 fn a_namespace_lengthens_the_window_that_the_claim_shortens() {
     let bound = volume(json!({}));
@@ -133,8 +135,8 @@ fn an_unread_namespace_changes_no_recorded_window() {
     assert_eq!(seen(&lengthened, NamespaceWindow::Unset), Some(3600));
 }
 
-/// The claim is deleted a moment before its volume is Released. What it requested must not be
-/// replaced by the window of its class.
+/// The claim is deleted shortly before its volume becomes Released. The window that the claim
+/// requested must not be replaced by that of its class.
 #[test]
 fn without_its_claim_a_bound_volume_keeps_its_record() {
     let shorter = recorded("Bound", &record("1", json!({"windowSeconds": 60})));
@@ -142,7 +144,7 @@ fn without_its_claim_a_bound_volume_keeps_its_record() {
     let recreated = claim(json!({"metadata": {"uid": "2"}}));
     let decision = decide(&view(&shorter, Some(&recreated)));
     assert_eq!(decision, Decision::Leave(Left::Enabled));
-    // The claim may have opted out.
+    // The deleted claim may have opted out of the trash.
     assert_eq!(
         decided(&volume(json!({}))),
         Decision::Leave(Left::NotEnabled)
@@ -165,8 +167,8 @@ fn the_window_zero_of_a_class_changes_no_record() {
     assert_eq!(decide(&new), Decision::Leave(Left::NotEnabled));
 }
 
-/// Its webhooks are not called, so no user could restore the claim. What was enabled before is
-/// kept.
+/// The webhooks are not called in an excluded namespace, so no user could restore the claim. A
+/// volume that is recorded already is kept.
 #[test]
 fn an_excluded_namespace_gets_no_window() {
     let (bound, claim) = (volume(json!({})), claim(json!({})));
@@ -180,7 +182,7 @@ fn an_excluded_namespace_gets_no_window() {
     assert!(matches!(decide(&excluded(&enabled)), Decision::Record(_)));
 }
 
-/// An administrator decides so, and Volume Warden does not decide otherwise.
+/// An administrator who sets the policy Delete again wants the data to be deleted with the claim.
 #[test]
 fn the_policy_delete_of_a_volume_that_had_retain_stays() {
     let text = record("1", json!({"policy": "Retain"}));
@@ -241,8 +243,8 @@ fn a_restored_volume_gets_a_record_for_its_new_claim() {
     }
 }
 
-/// The earlier claim may have shortened its window, and the later one may not: the data is kept for
-/// the longer one, until the watch shows what the later claim requests.
+/// An earlier claim may have shortened its window, and the later one may not have. The longer
+/// window applies until the watch shows what the later claim requests.
 #[test]
 fn a_void_record_shortens_no_window() {
     let window = |recorded_window: u64, class, phase: &str, own: Option<&str>| {
@@ -317,7 +319,8 @@ fn the_window_begins_when_the_deletion_is_seen() {
     assert_eq!(decided(&in_trash(json!({}))), keep);
 }
 
-/// A volume that was restored, and whose new claim was deleted before its record was written.
+/// The volume was restored, and its new claim was deleted before Volume Warden wrote the record for
+/// that claim.
 #[test]
 fn the_record_of_an_earlier_claim_ends_no_window() {
     let void = json!({"deletedAt": DELETED, "claim": {"uid": "0"}, "reservedAt": DELETED,
@@ -327,7 +330,7 @@ fn the_record_of_an_earlier_claim_ends_no_window() {
     };
     assert_eq!(moved.window_seconds, 3600, "the window of the class");
     assert_eq!((moved.returned_at, moved.unbindable.len()), (None, 0));
-    // A live read compares it with the present namespace.
+    // A live read compares the uid of the namespace with the present namespace.
     let claim = (&*moved.claim.uid, moved.claim.namespace_uid.as_deref());
     assert_eq!(claim, ("1", Some("n")));
     assert_eq!((moved.deleted_at, moved.reserved_at), (None, None));
@@ -364,7 +367,7 @@ fn a_restore_comes_before_a_purge() {
         })
     };
     assert_eq!(asked(&trash), Decision::Restore(restorer.clone()));
-    // A purge is final: the provisioner may be deleting the data.
+    // A purged volume is left unchanged, because its provisioner may be deleting the data.
     let purged = volume(json!({
         "metadata": {"annotations": {
             TRASH: record("1", json!({"deletedAt": DELETED})).to_string(),
@@ -405,7 +408,7 @@ fn a_reserved_volume_waits_for_its_claim_only() {
     ] {
         assert_eq!(decide(&view(&reserved, claim)), expected);
     }
-    // An administrator reserved it.
+    // An administrator reserved the volume.
     let record = record("0", json!({"deletedAt": DELETED}));
     let mut manual = recorded("Available", &record);
     manual.claim_ref = reserved.claim_ref;

@@ -1,4 +1,4 @@
-//! The patches, applied to the object.
+//! Tests of what the patches of pvc-trash change on an object.
 
 use super::{FINALIZER, claim, record, recorded, volume};
 use crate::{
@@ -107,7 +107,7 @@ fn a_volume_is_reserved_and_put_back() {
     let operations = patch::reserve(&before, read(&before), (&claim, "2"), now());
     let annotations = json!({TRASH: text.to_string(), PURGE: "1"});
     let after = applied(object("Retain", annotations), &operations);
-    // A request to purge that was made before the restore does not outlive it.
+    // A request to purge that was made before the restore is removed by the restore.
     assert_eq!(after["metadata"]["annotations"][PURGE], Value::Null);
     let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "namespace": "ns", "name": "again"});
@@ -151,7 +151,7 @@ fn a_claim_that_restores_data_gets_what_the_volume_has() {
         "resources": {"requests": {"storage": "5Gi"}},
     });
     assert_eq!(restored(json!({"metadata": {}})), wanted);
-    // The API server writes the default mode before the webhook is called.
+    // The API server has set the default volume mode before it calls the webhook.
     let defaulted = json!({"spec": {"volumeMode": "Filesystem", "accessModes": ["ReadWriteMany"]}});
     assert_eq!(restored(defaulted), wanted);
     let own = json!({"spec": {"volumeAttributesClassName": "silver"}});
@@ -189,7 +189,7 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     };
     let both = json!({"labels": {"app": "a"}, "annotations": {UNDELETE: "data", "a.b/note": "n"}});
     assert_eq!(given(json!({"annotations": {UNDELETE: "data"}})), both);
-    // Of an earlier version, which kept these.
+    // Records of an earlier version have these keys.
     let tracked = json!({"claim": {
         "labels": json!({"app": "a", "app.kubernetes.io/instance": "a"}).to_string(),
         "annotations": json!({"a.b/note": "n", "meta.helm.sh/release-name": "r"}).to_string(),

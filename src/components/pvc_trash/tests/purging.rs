@@ -25,7 +25,7 @@ fn deleted() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
 }
 
-/// So many minutes after the deletion. The window is an hour.
+/// The time this number of minutes after the deletion. The window is an hour.
 pub(super) fn after(minutes: i64) -> Timestamp {
     deleted() + SignedDuration::from_mins(minutes)
 }
@@ -103,7 +103,7 @@ async fn a_volume_is_purged_only_by_live_reads() {
         assert_eq!(policy, None, "{expected}");
         assert!(error.contains(expected), "{error}");
     }
-    // Another claim has the name now.
+    // Another claim has the name of the deleted one now.
     let recreated = Server {
         claims: vec![claim("data", json!({}))],
         ..server()
@@ -111,7 +111,8 @@ async fn a_volume_is_purged_only_by_live_reads() {
     assert_eq!(policy(recreated, json!({})).await.0, Some(json!("Delete")));
 }
 
-/// One of the two clocks is wrong, and it is not known which. A request does not change that.
+/// One of the two clocks is wrong, and it is not known which. A user's request does not override
+/// that.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_purged_while_the_clocks_differ() {
     let requested = json!({"metadata": {"annotations": {PURGE: "1"}}});
@@ -130,7 +131,8 @@ async fn nothing_is_purged_while_the_clocks_differ() {
     }
 }
 
-/// The clock of this process alone ends no window.
+/// The window has ended only when it has by both clocks: that of the API server and that of this
+/// process.
 #[tokio::test(start_paused = true)]
 async fn the_window_ends_by_the_clock_of_the_api_server() {
     let purged = async |server_minutes: i64, own_minutes: i64| {
@@ -155,7 +157,8 @@ fn requesting(name: &str, volume: &str) -> Value {
     )
 }
 
-/// The claim as the watch knows it, and as it is; returns the claimRef that the volume gets.
+/// Returns the `claimRef` that the volume gets, if the watch has the claim as `watched` and the API
+/// server as `live`.
 async fn restored(watched: Value, live: Option<Value>, namespace: &'static str) -> Option<Value> {
     let server = Server {
         claims: live.into_iter().collect(),
@@ -164,7 +167,7 @@ async fn restored(watched: Value, live: Option<Value>, namespace: &'static str) 
         ..server()
     };
     let scene = Scene::new(server, after(10), in_trash(json!({})), &[watched]);
-    // What was done is in the patches.
+    // The test examines the patches, and not this result.
     let _ = scene.reconcile().await;
     assert_eq!(scene.patched(POLICY), None);
     scene.patched(CLAIM_REF)
@@ -195,8 +198,8 @@ async fn a_claim_gets_the_volume_only_by_live_reads() {
     );
 }
 
-/// The claim of a volume that was reserved so many minutes ago for a claim, if it is returned to
-/// the trash. The clock of the leader is fast by so many minutes.
+/// Returns the uid of the claim in `claimRef`, if the volume is returned to the trash. It was
+/// reserved this number of minutes ago, and the leader's clock is `fast` minutes ahead.
 async fn returned(minutes: i64, fast: i64, live: Option<Value>) -> Option<Value> {
     returning(minutes, fast, live).await.patched(CLAIM_REF)
 }
@@ -269,7 +272,8 @@ async fn another_claim_of_that_name_does_not_get_a_reserved_volume() {
     assert_eq!(written(&scene)["unbindable"], json!(null));
 }
 
-/// A tenant writes the annotation and the volume of a claim, and cannot keep a volume reserved.
+/// A tenant can write the annotations and the volume name of a claim, but must not keep a volume
+/// reserved by that.
 #[tokio::test(start_paused = true)]
 async fn only_the_phase_shows_that_a_claim_is_bound() {
     for phase in ["Pending", "Lost"] {
@@ -281,7 +285,7 @@ async fn only_the_phase_shows_that_a_claim_is_bound() {
     }
 }
 
-/// The window would end at the moment at which the restore fails.
+/// The undelete window would end when the restore fails, so it is prolonged to an hour.
 #[tokio::test(start_paused = true)]
 async fn a_restore_that_fails_leaves_an_hour() {
     let scene = returning(6, 0, None).await;
@@ -300,7 +304,8 @@ async fn a_restore_that_fails_leaves_an_hour() {
     assert_eq!([purged(119).await, purged(120).await], [false, true]);
 }
 
-/// It is no restore, and happens several times for each.
+/// A change of the claim for the binder is not counted as a restore: it happens several times for
+/// each restore.
 #[tokio::test(start_paused = true)]
 async fn a_change_for_the_binder_has_its_own_reason() {
     let scene = returning(4, 0, None).await;
@@ -361,7 +366,7 @@ async fn a_window_does_not_begin_in_the_past() {
     assert_eq!(began(3000).await, json!(after(3000)));
 }
 
-/// A claim that could not be bound does not get the volume again, and another one does.
+/// A claim that could not be bound does not get the volume again, but another claim does.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_cannot_be_bound_gets_one_try() {
     let pending = json!({"metadata": {"name": "again", "uid": "2"}, "spec": {"volumeName": "other"},
@@ -421,7 +426,7 @@ async fn claims_that_cannot_be_bound_get_one_try_each() {
     assert_eq!(reserved(ten).await, (None, true));
 }
 
-/// An earlier failure is not forgotten at the next one.
+/// The uid of a claim that failed earlier stays in the record when another claim fails.
 #[tokio::test(start_paused = true)]
 async fn every_claim_that_could_not_be_bound_is_recorded() {
     let pending = json!({"status": {"phase": "Pending"}});
@@ -449,7 +454,8 @@ async fn every_claim_that_could_not_be_bound_is_recorded() {
     }
 }
 
-/// Such a claim gets nothing, and the window ends all the same.
+/// A claim of a recreated namespace does not get the volume, and its request does not prolong the
+/// window.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_later_namespace_does_not_prolong_the_window() {
     let stranger = requesting("again", "pv");
@@ -464,7 +470,8 @@ async fn a_claim_of_a_later_namespace_does_not_prolong_the_window() {
     assert_eq!(scene.patched(POLICY), Some(json!("Delete")));
 }
 
-/// A record without the uid of the namespace. It is written again when both can be read.
+/// A record that lacks the uid of the namespace is written again once claim and namespace can be
+/// read.
 #[tokio::test(start_paused = true)]
 async fn a_record_without_its_namespace_is_soon_tried_again() {
     let bound = || {
@@ -547,7 +554,7 @@ async fn a_volume_is_read_only_if_it_may_be_purged() {
     assert!(slot.is_ok(), "a purge that fails does not count");
 }
 
-/// The watch has not shown the claim yet, and a purge is final.
+/// A live LIST finds a claim that the watch has not delivered yet, so the volume is not purged.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_created_just_now_prevents_the_purge() {
     let purged = async |claim: Value, unreadable, namespace| {
@@ -573,7 +580,7 @@ async fn a_claim_that_was_created_just_now_prevents_the_purge() {
     let claims = Some("/persistentvolumeclaims");
     let (done, error) = purged(again(), claims, "n").await;
     assert!(!done && error.contains("could not be read"), "{error}");
-    // These claims do not get the volume.
+    // None of these claims may get the volume.
     let mut unbindable = again();
     unbindable["metadata"]["uid"] = json!("5");
     for (claim, namespace) in [
@@ -585,7 +592,8 @@ async fn a_claim_that_was_created_just_now_prevents_the_purge() {
     }
 }
 
-/// The claim was admitted while the volume was in the trash, and the purge was written first.
+/// The claim was created while the volume was in the trash, but the purge was written before the
+/// reservation.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_volume_is_purged_gets_an_event() {
     let notes = async |volume: Value, claim: Value| {

@@ -1,4 +1,5 @@
-//! Which volume a claim gets that is created again with its name: the rule as tables.
+//! Tests of the rule for rebinding, as tables: which volume a claim gets that is created again with
+//! its name.
 
 use super::{
     super::rebind::{Kept, Named, Rebinding, View, decide, is_open},
@@ -79,10 +80,11 @@ fn found(name: &str) -> Outcome {
 fn a_claim_gets_the_volume_of_the_deleted_claim_of_its_name() {
     assert_eq!(simple(json!({}), json!({})), found("pv"));
     assert_eq!(outcome(&[], json!({}), false), Absent);
-    // The watch is late: a claim of this name is being created, so the earlier one is deleted.
+    // The watch is late: a claim of this name is being created, so the API server has deleted the
+    // earlier one.
     let late = json!({"status": {"phase": "Bound"}});
     assert_eq!(simple(late, json!({"deletedAt": null})), found("pv"));
-    // Its new claim was deleted before it was Bound.
+    // The claim that the volume was reserved for was deleted before it was Bound.
     let reserved = json!({"spec": {"claimRef": {"uid": ""}}, "status": {"phase": "Available"}});
     assert_eq!(
         simple(reserved, json!({"reservedAt": DELETED})),
@@ -146,7 +148,7 @@ fn the_claim_that_was_deleted_last_counts() {
     }
 }
 
-/// A claim that names a volume and cannot be bound to it would stay Pending.
+/// A claim gets no volume that it does not fit, because it would stay Pending.
 #[test]
 fn a_claim_that_does_not_fit_gets_a_new_volume() {
     let volumes = [kept("pv", json!({}), json!({}))];
@@ -178,7 +180,7 @@ fn a_claim_that_does_not_fit_gets_a_new_volume() {
     }
 }
 
-/// A purge that lists the claims of the namespace now does not see the new one.
+/// A claim that is created now would be missed by a purge that lists the claims at the same time.
 #[test]
 fn a_volume_that_is_purged_soon_is_not_given_to_a_claim() {
     let due = |seconds| simple(json!({}), json!({"windowSeconds": seconds}));
@@ -186,7 +188,7 @@ fn a_volume_that_is_purged_soon_is_not_given_to_a_claim() {
     assert_eq!(due(59 * 60), Keep(Kept::Due(ends)));
     assert_eq!(due(59 * 60 + 1), found("pv"));
     assert!(matches!(due(1), Keep(Kept::Due(_))));
-    // Its window begins when Volume Warden sees that the claim is deleted.
+    // The window has not begun: it begins when Volume Warden sees that the claim is deleted.
     let unseen = |seconds| {
         simple(
             json!({}),

@@ -1,4 +1,4 @@
-//! What the webhook answers about claims that are created again with their name.
+//! Tests of the webhook's answers about claims that are created again with their name.
 
 use super::{
     record,
@@ -24,7 +24,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// The namespace has the uid `namespace`, and the class has the annotation with this value.
+    /// Creates the cluster: its namespace has this uid, and its class this value of the annotation
+    /// for rebinding.
     fn new(namespace: &'static str, rebind: &str, unreadable: Option<&'static str>) -> Self {
         let time: Timestamp = DELETED.parse().expect("a time");
         let server = Server {

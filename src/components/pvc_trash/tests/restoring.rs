@@ -1,4 +1,4 @@
-//! Which claims the webhook lets restore data.
+//! Tests of which claims the webhook lets restore data.
 
 use super::{
     record,
@@ -70,7 +70,7 @@ async fn the_data_of_an_earlier_namespace_does_not_show() {
     assert_eq!(earlier.replace("data", "other"), other);
 }
 
-/// The time of a deletion is recorded a moment later.
+/// A deletion whose time is recorded only a moment later counts as the latest one.
 #[tokio::test]
 async fn a_deletion_whose_time_is_not_recorded_is_the_last_one() {
     let deleted = |name: &str, uid: &str, at: Value| {
@@ -101,7 +101,7 @@ async fn a_deletion_whose_time_is_not_recorded_is_the_last_one() {
     assert_eq!(&*name.name, "a");
 }
 
-/// A text of a tenant is not repeated in the answer and in the log.
+/// The answer and the log do not repeat a tenant's text that is no valid name.
 #[tokio::test]
 async fn a_text_that_is_no_name_is_refused_without_it() {
     let message = refusal(&"x".repeat(254), "n", json!({})).await;
@@ -111,7 +111,7 @@ async fn a_text_that_is_no_name_is_refused_without_it() {
     assert!(longest.contains("no deleted claim \"xx"), "{longest}");
 }
 
-/// The volume would never be reserved for the claim.
+/// pvc-trash would never reserve the volume for this claim, so the webhook refuses the claim.
 #[tokio::test]
 async fn no_claim_follows_too_many_that_could_not_be_bound() {
     let unbindable = |number: usize| {

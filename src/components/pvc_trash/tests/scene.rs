@@ -29,9 +29,9 @@ pub(super) struct Server {
     pub(super) namespace: Option<&'static str>,
     /// Names of volumes that are attached; none if VolumeAttachments cannot be listed.
     pub(super) attached: Option<Vec<&'static str>>,
-    /// What cannot be read, as a part of its path.
+    /// Requests whose path contains this text are answered with an error.
     pub(super) unreadable: Option<&'static str>,
-    /// The time by its clock.
+    /// The time that the API server reports.
     pub(super) time: Timestamp,
     /// The patches of volumes and claims, and the Events.
     pub(super) patches: Mutex<Vec<(String, Value)>>,
@@ -126,7 +126,7 @@ fn unavailable() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503})
 }
 
-/// A pvc-trash that leads.
+/// The reconciler and webhooks of pvc-trash on a replica that leads.
 pub(super) struct Scene {
     pub(super) server: Arc<Server>,
     pub(super) reconciler: PvcTrashReconciler,
@@ -135,7 +135,8 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Its clock shows `now`, and the watches have delivered this volume and these claims.
+    /// Creates a replica whose clock shows `now`, and whose watches have delivered this volume and
+    /// these claims.
     pub(super) fn new(server: Server, now: Timestamp, volume: Value, claims: &[Value]) -> Self {
         Self::limited(server, now, volume, claims, u64::MAX)
     }
@@ -207,7 +208,7 @@ impl Scene {
         }
     }
 
-    /// Reconciles the volume `pv`. Returns when it is looked at again, or why it failed.
+    /// Reconciles the volume `pv`. Returns when it is reconciled again, or why it failed.
     pub(super) async fn reconcile(&self) -> Result<Requeue, String> {
         let outcome = self.reconciler.reconcile(&ObjectName::new("", "pv")).await;
         outcome.map_err(|error| error.to_string())

@@ -44,8 +44,8 @@ pub(super) fn named(
             return in_the_way(world, &volume, &Misfit::Reserved(other));
         }
         (Some(reserved @ Misfit::Reserved(_)), _) => return in_the_way(world, &volume, &reserved),
-        // Checked first: a volume that does not match is not bound, even if an earlier claim of the
-        // same name gives it up.
+        // Misfits are checked first: Kubernetes never binds a volume that does not match, even if
+        // an earlier claim of the same name gives it up.
         (_, Err(Misfit::Unlike(how))) => how,
         (Some(misfit), _) => return in_the_way(world, &volume, &misfit),
         (None, _) => return binder(object, name),
@@ -82,7 +82,8 @@ pub(super) fn any(
     let volumes = world
         .list::<PersistentVolume>("", Selection::default())
         .found()?;
-    // Parked volumes wait for the claims of one namespace, whose name is not shown here.
+    // Parked volumes are left out: each waits for the claims of one namespace, whose name is not
+    // shown here.
     let judged: Vec<_> = volumes
         .iter()
         .filter(|volume| parked_for(volume).is_none())

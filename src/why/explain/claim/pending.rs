@@ -96,7 +96,7 @@ fn of_class(
     let Some(stuck) = provisioner(world, object, claim, class) else {
         return Vec::new();
     };
-    // A failure that the provisioner reports explains more than two default classes do.
+    // A failure that the provisioner reports is more likely the cause than a second default class.
     let silent = stuck.code == Code::ProvisionerSilent;
     let doubled = silent.then(|| Classes(&all).doubled(name)).flatten();
     std::iter::once(stuck).chain(doubled).collect()

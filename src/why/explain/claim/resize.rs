@@ -44,14 +44,14 @@ pub(super) fn cause(
         return on_the_node(world, object, claim, &sizes);
     }
     let resizing = condition(claim, "Resizing");
-    let by = match status {
+    let progress = match status {
         Some("NodeResizeInProgress") => "the kubelet resizes its file system",
         None if resizing.is_none() => {
             "neither a driver nor a kubelet has reported that it resizes the volume"
         }
         _ => "the driver of the volume resizes it",
     };
-    let sentence = format!("The claim {sizes}: {by}.");
+    let sentence = format!("The claim {sizes}: {progress}.");
     let evidence = Evidence::new(object.to_string(), "status.capacity.storage");
     let since = resizing.and_then(since);
     Some(pending(sentence, evidence.since(since), object))

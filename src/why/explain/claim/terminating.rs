@@ -42,7 +42,8 @@ pub(super) fn causes(
         _ => vec![cause(first)],
     });
     let also = holders.iter().skip(1).map(cause);
-    // A dead owner does not hold the claim. It explains why the claim is deleted at all.
+    // An owner that does not exist does not keep the claim, but explains why the claim is being
+    // deleted.
     let goes = retention::dead_owner(world, object, claim);
     (chain.unwrap_or_default(), also.chain(goes).collect())
 }

@@ -14,7 +14,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
         labels: "",
         fields: "involvedObject.kind=Lease",
     };
-    // The Lease of Volume Warden may be in any namespace.
+    // The Events are listed in all namespaces, because the Lease of Volume Warden may be in any.
     let events = match world.list::<Event>("", selection) {
         Look::Found(events) => events,
         Look::Absent => return Look::Absent,

@@ -74,7 +74,8 @@ impl<'a> Content<'a> {
         let Some(condition) = self.condition(REMAINING) else {
             return Vec::new();
         };
-        // `Some resources are remaining: pods. has 1 resource instances, foos.example.com has 2 resource instances`
+        // The message to parse: `Some resources are remaining: pods. has 1 resource instances,
+        // foos.example.com has 2 resource instances`
         let message = condition.message.as_deref().unwrap_or_default();
         let list = message.split_once(": ").map_or("", |(_, list)| list);
         let words = list.split(", ").filter_map(|each| each.split(' ').next());

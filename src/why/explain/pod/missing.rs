@@ -124,7 +124,8 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     let claim_requests = pod.rules.claim_requests.as_deref()?;
-    // The flags of the server are not known here: what it refuses by default names its flag.
+    // The server's --template-fields is not known here, so a template is checked against the
+    // default; the message names the flag.
     let (claims, notices) = parse_claim_requests(claim_requests, &TemplatePolicy::default());
     let requested = claims
         .into_iter()

@@ -28,7 +28,7 @@ fn annotated(pairs: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn who_would_make_the_claim_is_told() {
+fn who_would_make_the_claim_is_named() {
     let set = json!({"ownerReferences": [
         {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true},
     ]});

@@ -152,7 +152,7 @@ fn no_node(volumes: &[PersistentVolume], nodes: &[Node]) -> Option<Cause> {
     ))
 }
 
-/// The first of these, and how many more there are.
+/// Names the first [`NAMED`] of these texts and the number of the others, within a sentence.
 fn enumerate(all: &[String]) -> String {
     let first = all[..all.len().min(NAMED)].join(", ");
     match all.len().saturating_sub(NAMED) {

@@ -36,7 +36,7 @@ pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod)
     first(causes)
 }
 
-/// One cause for each finalizer of the object.
+/// Returns one cause for each finalizer, which says what controller removes it and when.
 pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectMeta) -> Vec<Cause> {
     let finalizers = metadata.finalizers.iter().flatten();
     finalizers

@@ -30,7 +30,8 @@ pub(super) fn causes(
     };
     if let Some(unscheduled) = users::unscheduled(pod) {
         let Some(chain) = placement::causes(world, pod, mounted) else {
-            // Not every user may read nodes. It is not known whether the volumes are the reason.
+            // Not every user may read nodes. Then it is not known whether the volumes keep the pod
+            // from a node.
             return Some(vec![unscheduled]);
         };
         if !chain.is_empty() {

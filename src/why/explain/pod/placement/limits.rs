@@ -88,9 +88,12 @@ impl Full {
 
 fn report(full: &[Full]) -> Option<Cause> {
     let first = full.first()?;
-    let each = full
-        .iter()
-        .map(|full| format!("{} has {} of {}", full.node, full.attached, full.limit));
+    let each = full.iter().map(|full| {
+        format!(
+            "{} has {} of {} attached",
+            full.node, full.attached, full.limit
+        )
+    });
     let each: Vec<_> = each.collect();
     let sentence = format!(
         "No node that can use the pod's volumes has room for another volume of the CSI driver {}: {}.",
