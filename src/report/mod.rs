@@ -28,7 +28,7 @@ use crate::inventory::Listed;
 use crate::unused::{Prices, Row, inventory};
 use k8s_openapi::jiff::Timestamp;
 
-/// What the page is about.
+/// What the page is made of: the objects of the cluster, prices, and a time.
 pub(crate) struct Subject<'a> {
     /// The objects of the cluster.
     pub(crate) listed: &'a Listed,

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Returns the delay after this number of consecutive failures: `first` after one, doubled after
 /// each further one, at most `longest`.
 pub fn doubling(first: Duration, longest: Duration, failures: u32) -> Duration {
-    // Twenty doublings exceed the ratio of every `longest` to its `first`.
+    // Twenty doublings reach every `longest`, and more could overflow.
     let doublings = failures.saturating_sub(1).min(20);
     first.saturating_mul(1 << doublings).min(longest)
 }

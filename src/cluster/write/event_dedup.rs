@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The causes that hold for the objects of one kind.
+/// The causes that hold for each object of one kind, to find those that are new.
 #[derive(Debug)]
 pub struct EventDeduplicator<K, C> {
     objects: Mutex<HashMap<K, Causes<C>>>,

@@ -21,7 +21,8 @@ pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
 
 fn deleted(request: &Request, pods: &Feed<Pod>, mode: FinishedPods) -> Reviewed {
     let claim = Claim::from(request.old_object::<ClaimWire>()?);
-    // The review succeeds without a warning: the API server would count and report a failed call.
+    // Before the pods are listed, the review succeeds without a warning: the API server would count
+    // and report a failed call.
     if !pods.is_synced() {
         return Ok(Answer::Allow);
     }

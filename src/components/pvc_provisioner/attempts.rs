@@ -62,7 +62,7 @@ impl Record {
 }
 
 impl Attempts {
-    /// Counts nothing yet, and learns of the pods that exist from the watch of pods.
+    /// Starts with empty counts, and learns from the watch of pods which pods exist.
     pub fn watching(caches: &Caches) -> Arc<Self> {
         let attempts = Arc::new(Self::default());
         let seen = attempts.clone();

@@ -292,7 +292,7 @@ fn only_a_pod_with_a_valid_template_requests_a_claim() {
         annotated("without", None, "Pending", 3),
         annotated("later", good, "Pending", 5),
         annotated("runs", good, "Running", 4),
-        // The template of a pod that has ended is not kept.
+        // A pod that has ended requests the claim, too, although its template is not kept.
         annotated("ended", good, "Succeeded", 0),
     ];
     assert_eq!(askers(pods), ["runs", "later", "ended"]);

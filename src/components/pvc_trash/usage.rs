@@ -15,7 +15,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Counts nothing yet. With the limit `u64::MAX`, no namespace reaches it.
+    /// Creates an empty sum for every namespace. With the limit `u64::MAX`, no namespace reaches
+    /// it.
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
