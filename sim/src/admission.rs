@@ -1,7 +1,13 @@
 //! Delivers admission reviews to a replica that is ready, as the Service of Volume Warden does.
 
 use crate::{
-    cluster::Cluster, conditions, connection::Connection, faults::Fate, manifests, random::digest,
+    cluster::Cluster,
+    conditions,
+    connection::Connection,
+    faults::Fate,
+    json::{at, text},
+    manifests,
+    random::digest,
 };
 use axum::Router;
 use bytes::Bytes;
@@ -86,7 +92,7 @@ impl Reviews {
             manifests::path(call.webhook),
             call.timeout.as_secs()
         );
-        let body = Bytes::from(call.review.to_string());
+        let body = Bytes::from(serde_json::to_vec(call.review).unwrap_or_default());
         let answer = ask(&endpoint.router, &uri, body).await?;
         cluster.schedule.turn(passage.answer, passage.order).await;
         if endpoint.connection.is_cut() {
@@ -136,20 +142,14 @@ impl Admission for Reviews {
             let delivered = tokio::time::timeout(call.timeout, self.deliver(&cluster, &call)).await;
             let answer = delivered.unwrap_or_else(|_| Err("context deadline exceeded".into()));
             let said = match &answer {
-                Ok(answer) => match answer.pointer("/response/allowed") {
-                    Some(Value::Bool(true)) if answer.pointer("/response/patch").is_some() => {
-                        "patched"
-                    }
+                Ok(answer) => match at(answer, "/response/allowed") {
+                    Some(Value::Bool(true)) if at(answer, "/response/patch").is_some() => "patched",
                     Some(Value::Bool(true)) => "allowed",
                     _ => "denied",
                 },
                 Err(_) => "failed",
             };
-            let name = call
-                .review
-                .pointer("/request/name")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
+            let name = text(call.review, "/request/name");
             cluster
                 .trace
                 .record(cluster.schedule.now(), (call.webhook, said), || {

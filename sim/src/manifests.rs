@@ -1,6 +1,7 @@
 //! The shipped webhook configurations, as they are installed in each simulated cluster.
 
-use crate::conditions;
+use crate::{conditions, json::text};
+use bytes::Bytes;
 use serde_json::Value;
 use std::sync::OnceLock;
 
@@ -14,12 +15,15 @@ const FILES: [&str; 7] = [
     include_str!("../../manifests/components/pvc-trash/webhooks.yaml"),
 ];
 
+/// A webhook configuration: the path of its collection, and its JSON.
+pub type Configuration = (String, Bytes);
+
 /// Returns the webhook configurations of all components.
 ///
 /// # Errors
 /// When a file cannot be parsed, or has a match condition that the simulation does not know.
-pub fn webhook_configurations() -> anyhow::Result<&'static [Value]> {
-    static ALL: OnceLock<Vec<Value>> = OnceLock::new();
+pub fn webhook_configurations() -> anyhow::Result<&'static [Configuration]> {
+    static ALL: OnceLock<Vec<Configuration>> = OnceLock::new();
     if let Some(all) = ALL.get() {
         return Ok(all);
     }
@@ -28,7 +32,7 @@ pub fn webhook_configurations() -> anyhow::Result<&'static [Value]> {
     Ok(ALL.get_or_init(|| all))
 }
 
-fn parse(document: &str) -> anyhow::Result<Value> {
+fn parse(document: &str) -> anyhow::Result<Configuration> {
     let mut configuration: Value = serde_saphyr::from_str(document)?;
     let webhooks = configuration["webhooks"].as_array_mut();
     for webhook in webhooks.into_iter().flatten() {
@@ -39,13 +43,15 @@ fn parse(document: &str) -> anyhow::Result<Value> {
             .map(|each| &mut each["expression"])
         {
             let words = expression.as_str().unwrap_or_default().split_whitespace();
-            let text = words.collect::<Vec<_>>().join(" ");
-            let known = conditions::holds(&text, &Value::Null).is_some();
-            anyhow::ensure!(known, "the simulation does not know the condition {text}");
-            *expression = text.into();
+            let words = words.collect::<Vec<_>>().join(" ");
+            let known = conditions::holds(&words, &Value::Null).is_some();
+            anyhow::ensure!(known, "the simulation does not know the condition {words}");
+            *expression = words.into();
         }
     }
-    Ok(configuration)
+    let kind = text(&configuration, "/kind").to_lowercase();
+    let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}s");
+    Ok((path, serde_json::to_vec(&configuration)?.into()))
 }
 
 /// Returns the path of the router to which the API server sends the reviews of a webhook: the

@@ -8,7 +8,7 @@ use volume_warden_apiserver_model::WebhookCall;
 /// Looks at the answer to a review: it has the uid of the request, and a refusal of a pod rests on a
 /// claim that is really being deleted, or was after the review began: never on a cache alone.
 pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value) -> Found {
-    let asked = text(&call.review, "/request/uid");
+    let asked = text(call.review, "/request/uid");
     if text(answer, "/response/uid") != asked {
         return Some(("S10", format!("{} answered another request", call.webhook)));
     }
@@ -18,8 +18,7 @@ pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value
     }
     let message = text(answer, "/response/status/message");
     let meant = |claim: &Value| {
-        namespace(claim) == text(&call.review, "/request/namespace")
-            && message.contains(name(claim))
+        namespace(claim) == text(call.review, "/request/namespace") && message.contains(name(claim))
     };
     let deleting = ledger
         .all("persistentvolumeclaims")

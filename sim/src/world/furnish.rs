@@ -6,6 +6,7 @@ use crate::{
     schedule::Schedule,
     view::Log,
 };
+use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use volume_warden::objects::{expiry::EXPIRE_UNUSED, undelete_window::UNDELETE_WINDOW};
@@ -48,30 +49,30 @@ pub(super) async fn furnish(
         });
         create(server, "/apis/storage.k8s.io/v1/storageclasses", &class).await?;
     }
-    for configuration in manifests::webhook_configurations()? {
-        let kind = configuration["kind"]
-            .as_str()
-            .unwrap_or_default()
-            .to_lowercase();
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}s");
-        create(server, &path, configuration).await?;
+    for (path, configuration) in manifests::webhook_configurations()? {
+        send(server, path, configuration.clone()).await?;
     }
     Ok(())
 }
 
 async fn create(server: &ApiServer, path: &str, object: &Value) -> anyhow::Result<()> {
+    send(server, path, serde_json::to_vec(object)?.into()).await
+}
+
+async fn send(server: &ApiServer, path: &str, object: Bytes) -> anyhow::Result<()> {
     let administrator = User {
         name: "admin".into(),
         groups: vec!["system:masters".into()],
     };
     let request = http::Request::post(path).header("content-type", "application/json");
     let response = server
-        .handle(&administrator, request.body(object.to_string().into())?)
+        .handle(&administrator, request.body(object.clone())?)
         .await;
     anyhow::ensure!(
         response.status().is_success(),
-        "{} for {object}",
-        response.status()
+        "{} for {}",
+        response.status(),
+        String::from_utf8_lossy(&object)
     );
     Ok(())
 }

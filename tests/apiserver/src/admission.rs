@@ -41,7 +41,7 @@ pub struct WebhookCall<'a> {
     /// The timeout of the call.
     pub timeout: Duration,
     /// The AdmissionReview.
-    pub review: Value,
+    pub review: &'a Value,
 }
 
 /// A webhook of a configuration.
@@ -54,7 +54,18 @@ pub(crate) struct Hook {
     conditions: Vec<String>,
     namespaces: Selectors,
     objects: Selectors,
-    spec: Value,
+    rules: Vec<Rule>,
+    client_config: Value,
+}
+
+/// A rule of a webhook: which operations on which resources it names. `*` is any.
+struct Rule {
+    operations: Vec<String>,
+    groups: Vec<String>,
+    versions: Vec<String>,
+    resources: Vec<String>,
+    /// Whether the resource has to be namespaced, or must not be.
+    namespaced: Option<bool>,
 }
 
 /// A write that is being admitted.
@@ -95,52 +106,82 @@ impl Hook {
                 .collect(),
             namespaces: Selectors::of_object(&webhook["namespaceSelector"]),
             objects: Selectors::of_object(&webhook["objectSelector"]),
-            spec: webhook.clone(),
+            rules: array(webhook, "/rules").iter().map(Rule::new).collect(),
+            client_config: webhook["clientConfig"].clone(),
         }
     }
 
     /// Whether a rule of the webhook names the operation and the resource.
     fn rules_match(&self, write: &Write<'_>) -> bool {
-        let resource = write.route.resource;
-        let has = |rule: &Value, field: &str, value: &str| {
-            let values = rule[field].as_array().into_iter().flatten();
-            values
-                .filter_map(Value::as_str)
-                .any(|each| each == "*" || each == value)
+        self.rules.iter().any(|rule| rule.matches(write))
+    }
+}
+
+impl Rule {
+    fn new(rule: &Value) -> Self {
+        let texts = |field: &str| {
+            let texts = rule[field].as_array().into_iter().flatten();
+            texts
+                .filter_map(|each| Some(each.as_str()?.to_owned()))
+                .collect()
         };
-        let full = match write.route.subresource.as_str() {
-            "" => resource.plural.to_owned(),
-            subresource => format!("{}/{subresource}", resource.plural),
+        Self {
+            operations: texts("operations"),
+            groups: texts("apiGroups"),
+            versions: texts("apiVersions"),
+            resources: texts("resources"),
+            namespaced: match rule["scope"].as_str() {
+                Some("Cluster") => Some(false),
+                Some("Namespaced") => Some(true),
+                _ => None,
+            },
+        }
+    }
+
+    fn matches(&self, write: &Write<'_>) -> bool {
+        let (resource, subresource) = (write.route.resource, &*write.route.subresource);
+        let has =
+            |values: &[String], value: &str| values.iter().any(|each| each == "*" || each == value);
+        let is_named = |each: &String| {
+            let (plural, below) = each.split_once('/').unwrap_or((each, ""));
+            each == "*" || (plural == resource.plural && below == subresource)
         };
-        array(&self.spec, "/rules").iter().any(|rule| {
-            has(rule, "operations", write.operation)
-                && has(rule, "apiGroups", resource.group)
-                && has(rule, "apiVersions", resource.version)
-                && has(rule, "resources", &full)
-                && match rule["scope"].as_str() {
-                    Some("Cluster") => !resource.namespaced,
-                    Some("Namespaced") => resource.namespaced,
-                    _ => true,
-                }
-        })
+        has(&self.operations, write.operation)
+            && has(&self.groups, resource.group)
+            && has(&self.versions, resource.version)
+            && self.resources.iter().any(is_named)
+            && self
+                .namespaced
+                .is_none_or(|only| only == resource.namespaced)
     }
 }
 
 impl ApiServer {
-    /// Calls the mutating webhooks, one after another, and returns the object that they leave.
+    /// The webhooks to call: none if nothing delivers their reviews.
+    fn hooks(&self) -> Arc<Vec<Hook>> {
+        match self.outside().admission {
+            Some(_) => self.store().hooks(),
+            None => Arc::default(),
+        }
+    }
+
+    /// Calls the mutating webhooks, one after another, and returns the object that they leave, and
+    /// whether one of them patched it.
     pub(crate) async fn mutated(
         &self,
         write: &Write<'_>,
         object: Value,
         warnings: &mut Vec<String>,
-    ) -> Answer<Value> {
-        let hooks = self.store().hooks.clone();
-        let mut object = object;
+    ) -> Answer<(Value, bool)> {
+        let hooks = self.hooks();
+        let (mut object, mut patched) = (object, false);
+        let mut review = None;
         for hook in hooks
             .iter()
             .filter(|hook| hook.mutating && hook.rules_match(write))
         {
-            let Some(answer) = self.call(hook, write, Some(&object), warnings).await? else {
+            let call = self.call(hook, write, Some(&object), &mut review, warnings);
+            let Some(answer) = call.await? else {
                 continue;
             };
             let Some(patch) = answer["response"]["patch"].as_str() else {
@@ -155,8 +196,9 @@ impl ApiServer {
             let patch: json_patch::Patch =
                 serde_json::from_slice(&patch).map_err(|error| wrong(error.to_string()))?;
             json_patch::patch(&mut object, &patch).map_err(|error| wrong(error.to_string()))?;
+            (review, patched) = (None, true);
         }
-        Ok(object)
+        Ok((object, patched))
     }
 
     /// Asks the policy and the validating webhooks. `new` is the object after the write.
@@ -166,7 +208,7 @@ impl ApiServer {
         new: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Answer<()> {
-        let (policy, hooks) = (self.outside().policy, self.store().hooks.clone());
+        let (policy, hooks) = (self.outside().policy, self.hooks());
         let route = write.route;
         if let Some(policy) = policy {
             let attempt = Attempt {
@@ -182,22 +224,25 @@ impl ApiServer {
                 false => Failure::invalid(route.resource, &route.name, "", &why),
             })?;
         }
+        let mut review = None;
         for hook in hooks
             .iter()
             .filter(|hook| !hook.mutating && hook.rules_match(write))
         {
-            self.call(hook, write, new, warnings).await?;
+            self.call(hook, write, new, &mut review, warnings).await?;
         }
         Ok(())
     }
 
     /// Calls one webhook if it concerns the write. Returns its answer, or nothing if it was not
-    /// called or failed open.
+    /// called or failed open. `review` is the AdmissionReview of an earlier webhook for the same
+    /// object: only its uid differs.
     async fn call(
         &self,
         hook: &Hook,
         write: &Write<'_>,
         new: Option<&Value>,
+        review: &mut Option<Value>,
         warnings: &mut Vec<String>,
     ) -> Answer<Option<Value>> {
         let Some(admission) = self.outside().admission else {
@@ -206,7 +251,8 @@ impl ApiServer {
         if !self.selected(hook, write, new) {
             return Ok(None);
         }
-        let request = self.request(write, new);
+        let review = review.get_or_insert_with(|| review_of(write, new));
+        review["request"]["uid"] = self.store().uid().into();
         let failed = |why: String| match hook.fails_open {
             true => Ok(None),
             false => Err(Failure::internal(format!(
@@ -215,17 +261,16 @@ impl ApiServer {
             ))),
         };
         for condition in &hook.conditions {
-            match admission.condition(condition, &request) {
+            match admission.condition(condition, &review["request"]) {
                 Some(true) => {}
                 Some(false) => return Ok(None),
                 None => return failed("its match conditions cannot be evaluated".into()),
             }
         }
-        let review = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request});
         let call = WebhookCall {
             configuration: &hook.configuration,
             webhook: &hook.name,
-            client_config: &hook.spec["clientConfig"],
+            client_config: &hook.client_config,
             timeout: hook.timeout,
             review,
         };
@@ -256,32 +301,38 @@ impl ApiServer {
         let labels = namespace.map(|namespace| namespace["metadata"]["labels"].clone());
         hook.namespaces.match_labels(&labels.unwrap_or_default())
     }
+}
 
-    fn request(&self, write: &Write<'_>, new: Option<&Value>) -> Value {
-        let (route, resource) = (write.route, write.route.resource);
-        let kind = match route.subresource.as_str() {
-            "binding" => "Binding",
-            _ => resource.kind,
-        };
-        let kind = json!({"group": resource.group, "version": resource.version, "kind": kind});
-        let plural = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
-        let name = new
-            .and_then(|object| object["metadata"]["name"].as_str())
-            .unwrap_or(&route.name);
-        let mut request = json!({
-            "uid": self.store().uid(), "kind": kind, "resource": plural,
-            "requestKind": kind, "requestResource": plural, "name": name, "operation": write.operation,
-            "userInfo": {"username": write.user.name, "groups": write.user.groups},
-            "object": new, "oldObject": write.old.map(|old| &**old),
-            "dryRun": route.parameter("dryRun") == "All", "options": null,
-        });
-        if !route.subresource.is_empty() {
-            request["subResource"] = route.subresource.as_str().into();
-            request["requestSubResource"] = route.subresource.as_str().into();
-        }
-        if resource.namespaced {
-            request["namespace"] = route.namespace.as_str().into();
-        }
-        request
+/// The AdmissionReview of a write, without its uid.
+fn review_of(write: &Write<'_>, new: Option<&Value>) -> Value {
+    let (route, resource) = (write.route, write.route.resource);
+    let kind = match route.subresource.as_str() {
+        "binding" => "Binding",
+        _ => resource.kind,
+    };
+    let kind = json!({"group": resource.group, "version": resource.version, "kind": kind});
+    let plural =
+        json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
+    let name = new
+        .and_then(|object| object["metadata"]["name"].as_str())
+        .unwrap_or(&route.name);
+    let mut request = json!({
+        "kind": kind, "resource": plural,
+        "requestKind": kind, "requestResource": plural, "name": name, "operation": write.operation,
+        "userInfo": {"username": write.user.name, "groups": write.user.groups},
+        "dryRun": route.parameter("dryRun") == "All", "options": null,
+    });
+    // The macro would serialize the objects to copy them.
+    request["object"] = new.cloned().unwrap_or_default();
+    request["oldObject"] = write.old.map(|old| (**old).clone()).unwrap_or_default();
+    if !route.subresource.is_empty() {
+        request["subResource"] = route.subresource.as_str().into();
+        request["requestSubResource"] = route.subresource.as_str().into();
     }
+    if resource.namespaced {
+        request["namespace"] = route.namespace.as_str().into();
+    }
+    let mut review = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"});
+    review["request"] = request;
+    review
 }

@@ -41,7 +41,7 @@ impl ApiServer {
             operation: "CREATE",
             old: None,
         };
-        let mut object = self.mutated(&write, object, warnings).await?;
+        let (mut object, _) = self.mutated(&write, object, warnings).await?;
         tidy(&mut object["metadata"]);
         validate(self.parts.settings.version, resource, &object)?;
         self.validated(&write, Some(&object), warnings).await?;
@@ -142,7 +142,7 @@ impl ApiServer {
             operation: "CREATE",
             old: None,
         };
-        let binding = self.mutated(&write, binding, warnings).await?;
+        let (binding, _) = self.mutated(&write, binding, warnings).await?;
         self.validated(&write, Some(&binding), warnings).await?;
         let mut store = self.store();
         let found = store.get(resource, &route.namespace, &route.name).cloned();

@@ -3,7 +3,7 @@
 use crate::{
     route::Route,
     selectors::Selectors,
-    server::{ApiServer, metadata_of, parse},
+    server::{ApiServer, json_of, metadata_of, parse},
     status::{Answer, Failure},
     store::Objects,
 };
@@ -74,10 +74,11 @@ impl ApiServer {
             .take(if limit == 0 { usize::MAX } else { limit })
             .collect();
         let left = matching.count();
-        let items: Vec<Value> = page
-            .iter()
-            .map(|(_, object)| item(object, metadata_only))
-            .collect();
+        let mut items = Vec::new();
+        for (_, object) in &page {
+            items.extend_from_slice(if items.is_empty() { b"" } else { b"," });
+            write_item(&mut items, object, metadata_only);
+        }
         let last = page.pop().map(|(name, _)| name.clone());
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if let Some(after) = last.filter(|_| left > 0) {
@@ -101,23 +102,26 @@ impl ApiServer {
                 route.resource.api_version(),
             ),
         };
-        let list =
-            json!({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items});
-        Ok(list.to_string().into())
+        let head = format!("{{\"apiVersion\":{version:?},\"items\":[");
+        let tail = format!("],\"kind\":{kind:?},\"metadata\":{metadata}}}");
+        Ok([head.as_bytes(), &items, tail.as_bytes()].concat().into())
     }
 }
 
-/// An object in a list has no kind of its own, except if only its metadata is listed.
-fn item(object: &Value, metadata_only: bool) -> Value {
+/// Writes an object of a list. It has no kind of its own, except if only its metadata is listed.
+fn write_item(list: &mut Vec<u8>, object: &Value, metadata_only: bool) {
     if metadata_only {
-        return metadata_of(object);
+        list.extend_from_slice(&json_of(&metadata_of(object)));
+        return;
     }
-    let mut item = object.clone();
-    if let Some(fields) = item.as_object_mut() {
-        fields.remove("kind");
-        fields.remove("apiVersion");
+    let fields = object.as_object().into_iter().flatten();
+    let fields = fields.filter(|(key, _)| *key != "kind" && *key != "apiVersion");
+    for (number, (key, value)) in fields.enumerate() {
+        list.push(if number == 0 { b'{' } else { b',' });
+        list.extend_from_slice(format!("{key:?}:").as_bytes());
+        list.extend_from_slice(&json_of(value));
     }
-    item
+    list.push(b'}');
 }
 
 impl Continue {

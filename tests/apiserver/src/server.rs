@@ -166,7 +166,7 @@ impl ApiServer {
         let answer = self.answer(user, &request).await;
         match answer {
             Ok(answer) => answer,
-            Err(failure) => respond(failure.code, failure.status().to_string().into()),
+            Err(failure) => respond(failure.code, json_of(&failure.status())),
         }
     }
 
@@ -245,10 +245,10 @@ impl ApiServer {
             _ => return Err(Failure::method_not_allowed()),
         };
         let body = match metadata_only && object["kind"] != "Status" {
-            true => metadata_of(&object).to_string(),
-            false => object.to_string(),
+            true => json_of(&metadata_of(&object)),
+            false => json_of(&object),
         };
-        let mut response = respond(code, body.into());
+        let mut response = respond(code, body);
         for warning in warnings {
             if let Ok(value) = HeaderValue::from_str(&format!("299 - {warning:?}")) {
                 response.headers_mut().append("warning", value);
@@ -298,6 +298,12 @@ impl ApiServer {
 /// The object without anything but its metadata.
 pub(crate) fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// The JSON of a value. `Value::to_string` takes longer.
+pub(crate) fn json_of(value: &Value) -> Bytes {
+    // A `Value` has only texts as keys, so this cannot fail.
+    serde_json::to_vec(value).unwrap_or_default().into()
 }
 
 pub(crate) fn parse(body: &[u8]) -> Answer<Value> {

@@ -4,6 +4,7 @@ use crate::{
     admission::{Hook, hooks},
     resources::{RESOURCES, Resource},
     route::Route,
+    server::json_of,
     watch::Watcher,
 };
 use bytes::Bytes;
@@ -51,7 +52,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// The object as JSON.
     pub(crate) fn json(&self) -> &Bytes {
-        self.json.get_or_init(|| self.object.to_string().into())
+        self.json.get_or_init(|| json_of(&self.object))
     }
 }
 
@@ -70,7 +71,8 @@ pub(crate) struct Store {
     /// The claims that were not written since their creation, by namespace and name.
     as_created: BTreeSet<(String, String)>,
     pub(crate) observers: Vec<Observer>,
-    pub(crate) hooks: Arc<Vec<Hook>>,
+    /// The webhooks of the present configurations, once a write needed them.
+    hooks: Option<Arc<Vec<Hook>>>,
     pub(crate) random: fastrand::Rng,
 }
 
@@ -86,7 +88,7 @@ impl Store {
             watchers: Vec::new(),
             as_created: BTreeSet::new(),
             observers: Vec::new(),
-            hooks: Arc::default(),
+            hooks: None,
             random: fastrand::Rng::with_seed(seed),
         }
     }
@@ -150,7 +152,7 @@ impl Store {
         // A watch whose client has ended is dropped.
         self.watchers.retain(|watcher| watcher.notify(&entry));
         if resource.plural.ends_with("webhookconfigurations") {
-            self.hooks = Arc::new(hooks(self));
+            self.hooks = None;
         }
         let change = Change {
             revision: self.revision,
@@ -165,6 +167,14 @@ impl Store {
             observer(&change);
         }
         object
+    }
+
+    /// The webhooks of all configurations.
+    pub(crate) fn hooks(&mut self) -> Arc<Vec<Hook>> {
+        if self.hooks.is_none() {
+            self.hooks = Some(Arc::new(hooks(self)));
+        }
+        self.hooks.clone().unwrap_or_default()
     }
 
     /// Whether the object is a claim that was not written since its creation. It is stored without

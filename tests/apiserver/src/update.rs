@@ -125,9 +125,8 @@ impl ApiServer {
             operation: "UPDATE",
             old: Some(old),
         };
-        let before_admission = new.clone();
-        let mut new = self.mutated(&write, new, warnings).await?;
-        if new != before_admission {
+        let (mut new, patched) = self.mutated(&write, new, warnings).await?;
+        if patched {
             update(version, resource, &route.subresource, old, &mut new, &now)?;
         }
         tidy(&mut new["metadata"]);
