@@ -6,6 +6,7 @@ mod claims;
 mod ledger;
 mod owners;
 mod quiet;
+mod rebinding;
 mod requests;
 mod reviews;
 mod trash;
@@ -76,7 +77,8 @@ impl Checks {
     /// Looks at the answer to a review that began at that virtual millisecond.
     pub fn reviewed(&self, began: u64, now: u64, call: &WebhookCall<'_>, answer: &Value) {
         let mut state = self.lock();
-        let found = reviews::check(&state.ledger, began, call, answer);
+        let found = reviews::check(&state.ledger, began, call, answer)
+            .or_else(|| rebinding::check(&state.ledger, began, call, answer));
         state.report(now, found);
     }
 

@@ -69,8 +69,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// How long the deletion of a claim can be undone, in one history of four. A short window ends
-    /// among the steps, a long one after them.
+    /// How long the deletion of a claim can be undone, in five histories of sixteen. A short window
+    /// ends among the steps, a long one after them, and one for rebinding after the history.
     pub fn undelete_window(&self) -> Option<&'static str> {
         undelete_window(self.seed)
     }
@@ -78,6 +78,12 @@ impl Plan {
     /// For how long no pod may use a claim before it expires.
     pub fn expire_unused(&self) -> Option<&'static str> {
         expires(self.seed).then_some("1s")
+    }
+
+    /// Whether a claim that is created again gets the volume of the deleted claim of its name, in one
+    /// history of sixteen.
+    pub fn rebinds(&self) -> bool {
+        rebinds(self.seed)
     }
 
     /// How many claims one process lets expire in an hour; none if there are always fewer.
@@ -92,11 +98,19 @@ impl Plan {
 }
 
 fn undelete_window(seed: u64) -> Option<&'static str> {
-    match seed % 8 {
-        0 => Some("4s"),
-        4 => Some("30s"),
+    match seed % 16 {
+        0 | 8 => Some("4s"),
+        4 | 12 => Some("30s"),
+        REBINDING => Some("1h"),
         _ => None,
     }
+}
+
+/// The remainder of the seeds of histories in which claims are rebound.
+const REBINDING: u64 = 2;
+
+fn rebinds(seed: u64) -> bool {
+    seed % 16 == REBINDING
 }
 
 /// Whether unused claims expire, in one history of sixteen.
@@ -111,6 +125,8 @@ pub(crate) const CLOCK_TOLERANCE: i64 = 290;
 const BUSY: u64 = 12_000;
 /// The end of the faults in a history in which claims expire.
 const EXPIRY_ENDS: u64 = 90_000;
+/// The end of the faults in a history in which claims are rebound.
+const REBINDING_ENDS: u64 = 36_000;
 /// The first seconds are for the first LISTs and the leader election.
 const SETTLING: u64 = 3_000;
 
@@ -206,11 +222,16 @@ impl Plan {
             },
             steps: match expires(seed) {
                 true => steps::expiring(&mut random, SETTLING),
+                false if rebinds(seed) => steps::rebinding(&mut random, SETTLING),
                 false => times.into_iter().zip(steps).collect(),
             },
             faults: Faults {
                 silent_for_ever: long,
-                end: if expires(seed) { EXPIRY_ENDS } else { BUSY },
+                end: match () {
+                    () if expires(seed) => EXPIRY_ENDS,
+                    () if rebinds(seed) => REBINDING_ENDS,
+                    () => BUSY,
+                },
                 ..faults(&mut random)
             },
             disruptions,

@@ -2,18 +2,20 @@
 
 mod choose;
 mod objects;
+mod rebinding;
 
 use crate::{
     actors::Call,
     cluster::{Cluster, wall_clock},
     json::{has_finalizer, name, text, uid},
 };
-use objects::{new_claim, new_pod, new_set, policy, requesting, restored, set_name};
+use objects::{created_again, new_claim, new_pod, new_set, policy, requesting, restored, set_name};
 use serde_json::{Value, json};
 use std::fmt;
 use volume_warden::objects::{expiry::EXPIRES_AT, finalizers::PVC_PROTECTION, trash::PURGE};
 
 pub use choose::{choose, expiring};
+pub use rebinding::rebinding;
 
 /// One step of a user. Names are `claim-1`, `pod-1`, `set-1`; each belongs to the namespace `ns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +77,17 @@ pub enum Step {
     },
     /// Deletes a StatefulSet with this propagation policy.
     DeleteSet { set: u8, cascade: &'static str },
+    /// Creates a claim that may get the volume of the deleted claim of its name: in the namespace
+    /// `other` if `elsewhere`; not if `off`.
+    CreateAgain {
+        claim: u8,
+        elsewhere: bool,
+        off: bool,
+    },
     /// Deletes the namespace.
     DeleteNamespace,
+    /// Creates the namespace again.
+    CreateNamespace,
 }
 
 /// The path of the objects in the namespace.
@@ -207,7 +218,23 @@ impl Step {
                     options,
                 )]
             }
+            Self::CreateAgain {
+                claim,
+                elsewhere,
+                off,
+            } => {
+                let namespace = if *elsewhere { "other" } else { "ns" };
+                vec![Call::create(
+                    format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"),
+                    created_again(*claim, namespace, *off),
+                )]
+            }
             Self::DeleteNamespace => vec![Call::delete_with(NAMESPACE, json!({}))],
+            Self::CreateNamespace => {
+                let new =
+                    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
+                vec![Call::create("/api/v1/namespaces", new)]
+            }
         }
     }
 }

@@ -74,8 +74,7 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
         checks,
         activity: Activity::default(),
     });
-    let (window, expiry) = (plan.undelete_window(), plan.expire_unused());
-    furnish(&cluster.server, window, expiry).await?;
+    furnish(&cluster.server, plan).await?;
     reviews.connect(&cluster);
     cluster.server.set_admission(reviews.clone());
     cluster.server.set_policy(policies::shipped());

@@ -23,6 +23,9 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     if !owner.is_empty() && owner != record.claim.namespace {
         return said("was given to another namespace");
     }
+    if is_given_to_a_later_namespace(ledger, before, after, &record) {
+        return said("was given to a later namespace of the same name");
+    }
     if !is_at_risk(after) || before.is_some_and(is_at_risk) {
         return None;
     }
@@ -47,6 +50,28 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     None
 }
 
+/// Whether the volume is bound to a new claim of a namespace that was created after that of the
+/// record was deleted.
+fn is_given_to_a_later_namespace(
+    ledger: &Ledger,
+    before: Option<&Value>,
+    after: &Value,
+    record: &TrashRecord,
+) -> bool {
+    let bound = text(after, "/spec/claimRef/uid");
+    let unchanged = before.is_some_and(|before| text(before, "/spec/claimRef/uid") == bound);
+    if bound.is_empty() || unchanged || record.claim.uid == bound {
+        return false;
+    }
+    let mut claims = ledger.all("persistentvolumeclaims");
+    let Some(claim) = claims.find(|each| uid(each) == bound) else {
+        return false;
+    };
+    let mut namespaces = ledger.all("namespaces");
+    let live = namespaces.find(|each| name(each) == namespace(claim));
+    live.is_some_and(|live| record.claim.namespace_uid.as_deref() != Some(uid(live)))
+}
+
 /// Returns what is wrong with a volume with a record in a cluster at rest.
 pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
     let record = record(volume)?;
@@ -66,9 +91,12 @@ pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
     let kept = record.policy == OriginalPolicy::Retain || attached || requested;
     // A leader whose clock is wrong purges nothing.
     let kept = kept || ledger.plan.clock_skew.abs() > CLOCK_TOLERANCE;
-    // Every window is shorter than the time until a cluster is at rest, except after a restore that
-    // failed.
+    // Every other window is shorter than the time until a cluster is at rest, except after a restore
+    // that failed.
     let kept = kept || record.returned_at.is_some();
+    // Where claims are rebound, the windows end later: only a request ends them.
+    let requested = annotation(volume, PURGE) == Some(text(volume, "/spec/claimRef/uid"));
+    let kept = kept || (ledger.plan.rebinds() && !requested);
     (phase == "Released" && !kept).then(|| format!("the volume {} was not purged", name(volume)))
 }
 
@@ -83,7 +111,8 @@ fn is_at_risk(volume: &Value) -> bool {
         && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete"
 }
 
-fn annotation<'a>(volume: &'a Value, key: &str) -> Option<&'a str> {
+/// The annotation with this key.
+pub fn annotation<'a>(volume: &'a Value, key: &str) -> Option<&'a str> {
     volume.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 

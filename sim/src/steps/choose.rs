@@ -116,7 +116,7 @@ fn one(random: &mut fastrand::Rng, subject: u32, last: bool) -> Step {
 }
 
 /// The number of a claim or pod: mostly the first, so that steps meet.
-fn number(random: &mut fastrand::Rng) -> u8 {
+pub(super) fn number(random: &mut fastrand::Rng) -> u8 {
     if random.u32(0..4) == 0 { 2 } else { 1 }
 }
 
@@ -179,7 +179,7 @@ fn of_trash(random: &mut fastrand::Rng) -> Step {
 }
 
 /// Creates a claim of the class with an undelete window.
-fn recoverable(random: &mut fastrand::Rng, claim: u8) -> Step {
+pub(super) fn recoverable(random: &mut fastrand::Rng, claim: u8) -> Step {
     Step::CreateClaim {
         claim,
         keeps: false,

@@ -1,7 +1,7 @@
 //! The objects that users create.
 
 use serde_json::{Value, json};
-use volume_warden::objects::trash::UNDELETE;
+use volume_warden::objects::{rebind::REBIND, trash::UNDELETE};
 
 /// The name of a StatefulSet, and of its template. The claims of the sets 3 and 4 have the same
 /// names: `a-b-c-0`.
@@ -30,6 +30,16 @@ pub(super) fn new_claim(claim: u8, keeps: bool, labelled: bool) -> Value {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": format!("claim-{claim}"), "namespace": "ns", "labels": labels}, "spec": claim_spec(keeps),
     })
+}
+
+/// A claim of a class in whose trash its volume may be; with `off`, it gets a new volume.
+pub(super) fn created_again(claim: u8, namespace: &str, off: bool) -> Value {
+    let mut created = new_claim(claim, false, false);
+    created["metadata"]["namespace"] = namespace.into();
+    if off {
+        created["metadata"]["annotations"] = json!({REBIND: "off"});
+    }
+    created
 }
 
 /// A claim that requests the data of a deleted one by its name or by that of its volume. A user who

@@ -2,15 +2,19 @@
 
 use crate::{
     cluster::{Cluster, wall_clock},
+    json::name,
     manifests,
+    plan::Plan,
     schedule::Schedule,
     view::Log,
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use volume_warden::objects::{expiry::EXPIRE_UNUSED, undelete_window::UNDELETE_WINDOW};
-use volume_warden_apiserver_model::{ApiServer, Settings, User, Version};
+use volume_warden::objects::{
+    expiry::EXPIRE_UNUSED, rebind::REBIND, undelete_window::UNDELETE_WINDOW,
+};
+use volume_warden_apiserver_model::{ApiServer, Change, Settings, User, Version};
 
 pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
     let clock = wall_clock(schedule, 0);
@@ -22,13 +26,8 @@ pub(super) fn server(seed: u64, schedule: &Arc<Schedule>) -> ApiServer {
     })
 }
 
-/// Creates what a cluster with Volume Warden has. The deletion of claims can be undone within
-/// `window`. Claims that no pod uses expire after `expiry`.
-pub(super) async fn furnish(
-    server: &ApiServer,
-    window: Option<&str>,
-    expiry: Option<&str>,
-) -> anyhow::Result<()> {
+/// Creates what a cluster with Volume Warden has.
+pub(super) async fn furnish(server: &ApiServer, plan: &Plan) -> anyhow::Result<()> {
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     for name in ["ns", "other", "volume-warden", "kube-system"] {
@@ -36,10 +35,12 @@ pub(super) async fn furnish(
     }
     for name in ["delete", "retain"] {
         let policy = if name == "retain" { "Retain" } else { "Delete" };
-        let annotations = match window {
-            Some(window) if name == "delete" => {
-                json!({UNDELETE_WINDOW: window, EXPIRE_UNUSED: expiry.unwrap_or("off")})
-            }
+        let annotations = match plan.undelete_window() {
+            Some(window) if name == "delete" => json!({
+                UNDELETE_WINDOW: window,
+                EXPIRE_UNUSED: plan.expire_unused().unwrap_or("off"),
+                REBIND: if plan.rebinds() { "same-name" } else { "off" },
+            }),
             _ => json!({}),
         };
         let class = json!({
@@ -84,9 +85,26 @@ pub(super) fn observe(cluster: &Arc<Cluster>, log: &Arc<Log>) {
         cluster.checks.clone(),
         log.clone(),
     );
+    // They were created before anything observes the server.
+    for namespace in cluster.server.list("namespaces", None) {
+        checks.changed(0, &created(namespace));
+    }
     cluster.server.observe(Box::new(move |change| {
         let now = schedule.now();
         log.add(now, change);
         checks.changed(now, change);
     }));
+}
+
+/// The creation of a namespace.
+fn created(namespace: Arc<Value>) -> Change {
+    Change {
+        revision: 0,
+        plural: "namespaces",
+        namespace: String::new(),
+        name: name(&namespace).to_owned(),
+        before: None,
+        after: Some(namespace),
+        user: "admin".into(),
+    }
 }

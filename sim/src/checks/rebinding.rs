@@ -1,0 +1,195 @@
+//! S12: which volume of the trash a review gives to a new claim.
+
+use super::{
+    Found,
+    ledger::Ledger,
+    trash::{annotation, record},
+};
+use crate::{
+    cluster::EPOCH,
+    json::{at, is_deleting, name, namespace, text, uid},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use std::sync::Arc;
+use volume_warden::objects::{
+    rebind::REBIND,
+    trash::{PURGE, TrashRecord, UNDELETE},
+};
+use volume_warden_apiserver_model::WebhookCall;
+
+const WEBHOOK: &str = "claims.pvc-trash.volume-warden.dev";
+/// The clock of the API server shows full seconds.
+const SECOND: u64 = 1_000;
+
+/// A review of a new claim.
+struct Review<'a> {
+    ledger: &'a Ledger,
+    /// The virtual millisecond in which it began.
+    began: u64,
+    namespace: &'a str,
+    name: &'a str,
+    claim: &'a Value,
+}
+
+/// Looks at the answer to a review of a new claim, which began at that virtual millisecond.
+pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value) -> Found {
+    if call.webhook != WEBHOOK {
+        return None;
+    }
+    let review = Review {
+        ledger,
+        began,
+        namespace: text(call.review, "/request/namespace"),
+        name: text(call.review, "/request/name"),
+        claim: at(call.review, "/request/object")?,
+    };
+    let message = match given(answer) {
+        Some(volume) => {
+            let why = review.wrong(&volume)?;
+            format!("the claim {} got the volume {volume} {why}", review.name)
+        }
+        None if at(answer, "/response/allowed") == Some(&Value::Bool(true)) => {
+            let volume = review.left()?;
+            format!("the claim {} did not get its volume {volume}", review.name)
+        }
+        None => return None,
+    };
+    Some(("S12", message))
+}
+
+/// The volume that the answer names in the claim.
+fn given(answer: &Value) -> Option<String> {
+    let patch = STANDARD.decode(text(answer, "/response/patch")).ok()?;
+    let patch: Vec<Value> = serde_json::from_slice(&patch).ok()?;
+    let named = patch
+        .iter()
+        .find(|each| each["path"] == "/spec/volumeName")?;
+    Some(named["value"].as_str()?.to_owned())
+}
+
+impl Review<'_> {
+    /// Why the claim must not get the volume.
+    fn wrong(&self, volume: &str) -> Option<&'static str> {
+        let gone = self.ledger.gone_since(self.began);
+        let mut volumes = self.ledger.all("persistentvolumes").chain(gone);
+        let volume = volumes.find(|each| name(each) == volume)?;
+        let record = record(volume)?;
+        if record.claim.namespace != self.namespace {
+            return Some("of another namespace");
+        }
+        let recorded = record.claim.namespace_uid.as_deref();
+        if recorded.is_some_and(|recorded| !self.is_namespace(recorded)) {
+            return Some("of an earlier namespace");
+        }
+        if annotation(self.claim, UNDELETE).is_some() {
+            return None;
+        }
+        if !self.ledger.plan.rebinds() {
+            return Some("that it did not request");
+        }
+        if !self.is_settled(&record) {
+            return None;
+        }
+        if record.claim.name != self.name {
+            return Some("of a claim of another name");
+        }
+        if self.later(&record) {
+            return Some("of a claim that was not deleted last");
+        }
+        let other = |claim: &&Arc<Value>| self.requests(claim, name(volume));
+        let requested = self.ledger.all("persistentvolumeclaims").any(|claim| {
+            let born = self.ledger.born(uid(claim)).unwrap_or(self.began);
+            other(&claim) && !is_deleting(claim) && born + self.late() < self.began
+        });
+        requested.then_some("that another claim requests")
+    }
+
+    /// Whether a namespace of this name had this uid during the review.
+    fn is_namespace(&self, recorded: &str) -> bool {
+        let gone = self.ledger.gone_since(self.began);
+        let mut namespaces = self.ledger.all("namespaces").chain(gone);
+        namespaces.any(|each| uid(each) == recorded && name(each) == self.namespace)
+    }
+
+    /// Whether a claim of this name was deleted after that of the record, long ago.
+    fn later(&self, given: &TrashRecord) -> bool {
+        let mut volumes = self.ledger.all("persistentvolumes");
+        volumes.any(|volume| {
+            record(volume).is_some_and(|record| {
+                self.is_kept(volume, &record)
+                    && self.is_settled(&record)
+                    && record.deleted_at > given.deleted_at
+            })
+        })
+    }
+
+    /// Whether the volume is in the trash, for a deleted claim of the name and the namespace.
+    fn is_kept(&self, volume: &Value, record: &TrashRecord) -> bool {
+        let recorded = record.claim.namespace_uid.as_deref();
+        text(volume, "/status/phase") == "Released"
+            && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain"
+            && !is_deleting(volume)
+            && record.claim.uid == text(volume, "/spec/claimRef/uid")
+            && record.claim.namespace == self.namespace
+            && record.claim.name == self.name
+            && recorded.is_some_and(|recorded| self.is_namespace(recorded))
+    }
+
+    /// A volume that the claim should have got: the only one of its name, which every replica has
+    /// known for long.
+    fn left(&self) -> Option<&str> {
+        let (ledger, start) = (self.ledger, &self.ledger.plan.start);
+        let handled = ledger.plan.rebinds() && !start.dry_run && start.namespace.is_none();
+        let open = text(self.claim, "/spec/storageClassName") == "delete"
+            && text(self.claim, "/spec/volumeName").is_empty()
+            && [UNDELETE, REBIND]
+                .into_iter()
+                .all(|key| annotation(self.claim, key).is_none());
+        if !handled || !open {
+            return None;
+        }
+        let refers = |each: &&Arc<Value>| {
+            text(each, "/spec/claimRef/name") == self.name
+                && text(each, "/spec/claimRef/namespace") == self.namespace
+        };
+        let earlier = self.began.saturating_sub(self.late() + SECOND);
+        let mut volumes = ledger.all("persistentvolumes").filter(refers);
+        let (volume, None) = (volumes.next()?, volumes.next()) else {
+            return None;
+        };
+        let record = record(volume)?;
+        let untouched = record.returned_at.is_none() && record.unbindable.is_empty();
+        let fits = self.is_kept(volume, &record)
+            && self.is_settled(&record)
+            && untouched
+            && annotation(volume, PURGE).is_none()
+            && !ledger.gone_since(earlier).any(|each| refers(&each));
+        let gone = ledger.gone_since(earlier);
+        let mut claims = ledger.all("persistentvolumeclaims").chain(gone);
+        let requested = claims.any(|claim| self.requests(claim, name(volume)));
+        (fits && !requested).then(|| name(volume))
+    }
+
+    /// Whether another claim of the namespace requests the volume.
+    fn requests(&self, claim: &Value, volume: &str) -> bool {
+        annotation(claim, UNDELETE).is_some()
+            && text(claim, "/spec/volumeName") == volume
+            && text(claim, "/status/phase") == "Pending"
+            && namespace(claim) == self.namespace
+            && name(claim) != self.name
+    }
+
+    /// Whether the deletion was recorded so long ago that every replica knows it.
+    fn is_settled(&self, record: &TrashRecord) -> bool {
+        let deleted = record
+            .deleted_at
+            .map(|at| at.as_second() - EPOCH.unix_timestamp());
+        let deleted = deleted.and_then(|seconds| u64::try_from(seconds).ok());
+        deleted.is_some_and(|seconds| (seconds + 1) * SECOND + self.late() < self.began)
+    }
+
+    fn late(&self) -> u64 {
+        self.ledger.plan.late()
+    }
+}
