@@ -11,7 +11,10 @@ use crate::{
         Apply, Configuration, Excluded, Feeds, Leadership, LeaseName, Observation, Reconcile,
         Reconciler, SharedList, WorkQueue,
     },
-    objects::{ControllerId, Kind, Pod},
+    objects::{
+        ControllerId, Kind, Pod,
+        keys::{self, OWN},
+    },
     telemetry::Metrics,
 };
 use clap::{ArgMatches, Args, Command};
@@ -72,14 +75,12 @@ impl fmt::Debug for dyn Component {
 }
 
 /// The label of every Lease of Volume Warden, and its value.
-pub const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "volume-warden");
-/// Prefix of the labels that name the components of a Lease.
-const LEADS: &str = "volume-warden.dev/";
+pub const PART_OF: (&str, &str) = (keys::PART_OF, "volume-warden");
 
 /// The labels of the Lease of a process that runs these components.
 pub fn lease_labels(components: &[ComponentRef]) -> BTreeMap<String, String> {
     let (part_of, volume_warden) = PART_OF;
-    let leads = components.iter().map(|each| format!("{LEADS}{each}"));
+    let leads = components.iter().map(|each| format!("{OWN}{each}"));
     let mut labels: BTreeMap<_, _> = leads.map(|key| (key, String::new())).collect();
     labels.insert(part_of.to_owned(), volume_warden.to_owned());
     labels
@@ -87,7 +88,7 @@ pub fn lease_labels(components: &[ComponentRef]) -> BTreeMap<String, String> {
 
 /// Whether a Lease with these labels elects the leader of the component.
 pub fn is_led_by(component: ComponentRef, labels: &BTreeMap<String, String>) -> bool {
-    labels.contains_key(&format!("{LEADS}{component}"))
+    labels.contains_key(&format!("{OWN}{component}"))
 }
 
 /// The clients, caches and options that all components of a process share.

@@ -37,6 +37,7 @@ pub mod inventory;
 pub mod listener;
 pub mod objects;
 mod plain;
+pub mod reason;
 mod report;
 pub mod telemetry;
 pub mod tls;

@@ -1,26 +1,42 @@
-//! The codes of all causes: the names that JSON output, Events, metrics and `docs/why.md` share.
+//! The codes of all causes: the names that JSON output, Events, metrics and
+//! `docs/reference/causes.md` share.
 
 use serde::Serialize;
 use std::fmt;
 
+/// Declares the codes by the headings of `docs/reference/causes.md`. The doc comment of a code is
+/// the meaning that the documentation prints; what to do follows the name.
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// Why an object is in its state. Codes are never renamed; `docs/why.md` describes each of
-        /// them.
+    ($($topic:literal {$($(#[doc = $meaning:literal])+ $name:ident: $remedy:literal,)+})+) => {
+        /// Why an object is in its state. Codes are never renamed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
         pub enum Code {
-            $($(#[doc = $doc])+ $name,)+
+            $($($(#[doc = $meaning])+ $name,)+)+
         }
 
         impl Code {
-            /// All codes, in the order of their declaration.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
+            /// All codes, by the state that they are causes of.
+            pub const TOPICS: &[(&str, &[Self])] = &[$(($topic, &[$(Self::$name),+]),)+];
 
             /// Returns the name of the code, which lives as long as the program: metric labels
             /// require that.
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$name => stringify!($name),)+
+                    $($(Self::$name => stringify!($name),)+)+
+                }
+            }
+
+            /// Returns what the code means, in sentences.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $($(Self::$name => concat!($($meaning),+),)+)+
+                }
+            }
+
+            /// Returns what a user can do about such a cause, in general.
+            pub const fn remedy(self) -> &'static str {
+                match self {
+                    $($(Self::$name => $remedy,)+)+
                 }
             }
         }
@@ -28,106 +44,154 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A pod uses the claim.
-    InUse,
-    /// Only pods that have finished use the claim.
-    FinishedPod,
-    /// The node of a pod that uses the claim does not answer or does not exist.
-    NodeLost,
-    /// The node of a pod reports that it is not ready.
-    NodeNotReady,
-    /// A pod that uses the claim is being deleted but still exists.
-    PodTerminating,
-    /// No pod uses the claim: Volume Warden is about to remove its protection finalizer.
-    NotInUse,
-    /// The controller that removes the protection finalizer is not running.
-    OwnerNotRunning,
-    /// A finalizer of another controller keeps the object.
-    ForeignFinalizer,
-    /// The volume is bound to a claim.
-    Bound,
-    /// The volume is bound to no claim: Volume Warden is about to remove its protection finalizer.
-    NotBound,
-    /// The storage behind the volume is not deleted yet.
-    StorageNotDeleted,
-    /// A node still has the volume attached.
-    Attached,
-    /// The volume is kept after the deletion of its claim, because its reclaim policy is `Retain`.
-    Retained,
-    /// The volume is kept after the deletion of its claim, so that the deletion can be undone.
-    InTrash,
-    /// The volume's claim was replaced by another claim of the same name.
-    ClaimReplaced,
-    /// The claim names no StorageClass, and there is no default StorageClass.
-    NoClass,
-    /// The claim's StorageClass does not exist.
-    ClassMissing,
-    /// There are two default StorageClasses, and the claim got the newer one.
-    TwoDefaultClasses,
-    /// No volume matches the claim, and no provisioner creates one.
-    NoMatchingVolume,
-    /// The volume that the claim names does not exist.
-    VolumeMissing,
-    /// The volume that the claim waits for or is bound to is being deleted.
-    VolumeDeleting,
-    /// The volume that the claim waits for is reserved for another claim.
-    VolumeReserved,
-    /// The claim's StorageClass delays binding until a pod uses the claim, and no pod does.
-    WaitsForPod,
-    /// The claim's StorageClass delays binding until the claim's pod has a node, and it has none.
-    PodUnscheduled,
-    /// A ResourceQuota rejects the claim, because its limit is reached.
-    QuotaExhausted,
-    /// The provisioner of the claim has reported nothing.
-    ProvisionerSilent,
-    /// The provisioner of the claim reported a failure.
-    ProvisionerFailed,
-    /// The volume does not have the size that the claim requests yet.
-    ResizePending,
-    /// The volume cannot be resized to the size that the claim requests.
-    ResizeFailed,
-    /// The pod's claim is being deleted.
-    ClaimDeleting,
-    /// The pod's claim does not exist.
-    ClaimMissing,
-    /// The pod's claim is not bound.
-    ClaimPending,
-    /// A volume of the pod cannot be attached to its node or mounted there.
-    NotMounted,
-    /// A ConfigMap or Secret that the pod mounts does not exist.
-    ConfigMissing,
-    /// Another pod uses a volume that one pod, or one node, at a time can use.
-    UsedByOtherPod,
-    /// No node that takes pods can use the pod's volumes.
-    NoNodeForVolume,
-    /// The nodes have as many volumes of a CSI driver attached as they can have.
-    TooManyVolumes,
-    /// The claim that the pod requests by annotation is invalid.
-    InvalidTemplate,
-    /// The pod waits for something other than a volume.
-    NoVolumeProblem,
-    /// A pod of the StatefulSet is pending.
-    PodPending,
-    /// A claim of an earlier pod prevents the StatefulSet from creating its next pod.
-    PodBlockedByClaim,
-    /// The retention policy of the claim's StatefulSet keeps the claim.
-    KeptByPolicy,
-    /// The retention policy of the claim's StatefulSet deletes the claim.
-    DeletedByPolicy,
-    /// The owner of the claim does not exist, so the garbage collector deletes the claim.
-    DeadOwner,
-    /// Claims prevent the deletion of the namespace.
-    ClaimsInNamespace,
-    /// Objects other than claims prevent the deletion of the namespace.
-    NamespaceContent,
-    /// The storage backend still has the namespace, and it is not empty.
-    BackendNotEmpty,
-    /// No replica of Volume Warden answers the webhooks.
-    WebhookDown,
-    /// The API server does not trust the certificate of the webhooks.
-    CertificateWrong,
-    /// The built-in controller of Kubernetes does the same work as Volume Warden's.
-    BothActive,
+    "A claim or a volume that stays Terminating" {
+        /// A pod uses the claim. Kubernetes keeps a claim until no pod does.
+        InUse: "Delete the pod, or scale down its controller, once it is not needed.",
+        /// Only pods that have Succeeded or Failed use the claim. With `--finished-pods=hold`, as
+        /// under Kubernetes' own controller, they count for as long as they exist.
+        FinishedPod: "Delete the pods or their job; or run with `--finished-pods=release`.",
+        /// The pod's node does not answer (`Ready` is Unknown), or is gone, so it is unknown
+        /// whether the pod still writes.
+        NodeLost: "Bring the node back. Only if its machine is certainly off, taint it \
+            `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`.",
+        /// The pod's node answers, and reports that it is not ready.
+        NodeNotReady: "Check what the node lacks: mostly its container runtime or network.",
+        /// The pod is being deleted, and its node reports containers that still run.
+        PodTerminating: "Wait for its grace period, then check its containers.",
+        /// No pod uses the claim. Its protection finalizer is removed within seconds.
+        NotInUse: "Nothing.",
+        /// The controller that removes the protection finalizer does not run: the Lease of Volume
+        /// Warden, or of kube-controller-manager if that does the work, is not renewed; or it runs
+        /// and has not removed the finalizer for a minute.
+        OwnerNotRunning: "Start the controller, or check its log.",
+        /// A finalizer of another controller keeps the object. The sentence names the owner of a
+        /// known finalizer, or the field manager that wrote an unknown one.
+        ForeignFinalizer: "Check that controller. Do not remove a finalizer manually while its \
+            owner may be running: what it protects would be left behind.",
+        /// A claim is bound to the volume; it can be deleted once the claim is deleted.
+        Bound: "Delete the claim, only if what is on the volume is not needed.",
+        /// No claim is bound to the volume. Its protection finalizer is removed within seconds.
+        NotBound: "Nothing.",
+        /// The storage of the volume is not deleted yet by its provisioner: an external
+        /// provisioner, or kube-controller-manager.
+        StorageNotDeleted: "Check the driver's messages, and whether it runs.",
+        /// The volume is attached to a node, or its detachment is not confirmed.
+        Attached: "Check the VolumeAttachment, and the pods of that node.",
+        /// The claim's owner is a StatefulSet or pod that does not exist any more, as after a
+        /// restore from a backup: the garbage collector deletes the claim.
+        DeadOwner: "Remove the reference immediately, if you need the claim.",
+    }
+    "A claim that is not resized" {
+        /// The volume does not have the requested size yet; the sentence says whose turn it is:
+        /// the driver, or the kubelet of a node where a pod uses the claim.
+        ResizePending: "Wait; or start a pod that uses it; or check the driver's \
+            external-resizer.",
+        /// The driver or the kubelet cannot resize the volume; the sentence quotes it.
+        ResizeFailed: "Fix what it reports, or request a smaller size that is larger than the \
+            present one.",
+    }
+    "A volume that no claim owns" {
+        /// The claim is gone and the policy is Retain: an administrator has to decide.
+        Retained: "Remove `spec.claimRef` if the next claim may see its data, or let \
+            `pv-releaser` do so for claims that carry its label.",
+        /// The claim is deleted, and `pvc-trash` keeps the volume so that the deletion can be
+        /// undone; the sentence says until when.
+        InTrash: "Run `volume-warden undelete` to restore the data.",
+        /// A claim of the same name was created since. A volume is never bound automatically to a
+        /// new claim of that name.
+        ClaimReplaced: "Remove the uid from `spec.claimRef` to let the new claim bind it.",
+    }
+    "A claim that is Pending" {
+        /// The claim has no StorageClass, and there is no default.
+        NoClass: "Make a class the default, or recreate the claim with a class.",
+        /// The claim's StorageClass does not exist.
+        ClassMissing: "Create the class, or recreate the claim.",
+        /// Two classes are default. The newer one was used, and does not work.
+        TwoDefaultClasses: "Keep one default.",
+        /// No volume fits, and no provisioner creates one; the sentence says how the nearest
+        /// differ. On a volume: it is reserved for a claim that it does not satisfy.
+        NoMatchingVolume: "Create one that fits, or remove the reservation.",
+        /// The volume that the claim names does not exist, or, for a Lost claim, no longer exists.
+        VolumeMissing: "Recreate the claim; or, if the storage still exists, create a volume of \
+            the same name, source and claimRef, with the policy Retain.",
+        /// A matching volume, or the one that the claim is bound to, is being deleted.
+        VolumeDeleting: "Run `why` for the volume. The data on a bound volume is lost with the \
+            claim unless the policy is Retain: set it, save the manifest of the volume, and \
+            create the volume again.",
+        /// The matching volume is reserved for another claim.
+        VolumeReserved: "Create another volume, or remove the reservation.",
+        /// The claim is bound when a pod uses it (`WaitForFirstConsumer`), and none does.
+        WaitsForPod: "Nothing.",
+        /// The claim is bound when its pod has a node, and the scheduler finds none; the sentence
+        /// quotes the scheduler.
+        PodUnscheduled: "Provide what no node offers.",
+        /// A ResourceQuota refuses the claim.
+        QuotaExhausted: "Check the quota.",
+        /// The provisioner of the claim's class, or the binder, does not react.
+        ProvisionerSilent: "Check whether the driver is installed and runs.",
+        /// The provisioner failed; the sentence quotes it.
+        ProvisionerFailed: "Fix what it reports; it retries.",
+    }
+    "A pod or a StatefulSet that waits" {
+        /// The pod's claim is being deleted, and no pod may begin to use it.
+        ClaimDeleting: "Wait for the claim to be deleted and recreated.",
+        /// The pod's claim does not exist.
+        ClaimMissing: "Create it, or check why its controller does not.",
+        /// The pod's claim is not bound; the chain continues with the cause.
+        ClaimPending: "See the root.",
+        /// The node affinity or the zone of the pod's volumes permits no node, or only nodes that
+        /// are cordoned or not ready.
+        NoNodeForVolume: "Bring the volume's node back, or restore the data into a volume that \
+            another node can use.",
+        /// Each node that the volumes permit has as many volumes of the CSI driver attached as its
+        /// CSINode allows.
+        TooManyVolumes: "End a pod with such a volume, or add a node.",
+        /// The pod has a node, but a volume is not attached or mounted; the sentence quotes the
+        /// node. The chain continues with the node that still has the volume, or with the
+        /// ConfigMap or Secret that does not exist.
+        NotMounted: "See the root, or check the driver on the node.",
+        /// Another pod uses the claim, and its access mode permits one pod (`ReadWriteOncePod`) or
+        /// one node (`ReadWriteOnce`).
+        UsedByOtherPod: "End that pod, if it is not needed.",
+        /// A ConfigMap or Secret that the pod mounts does not exist.
+        ConfigMissing: "Create it, or correct the name.",
+        /// The pod requests a claim by annotation, and the template cannot be used.
+        InvalidTemplate: "Fix the annotation.",
+        /// The pod waits for something other than a volume.
+        NoVolumeProblem: "Check the pod.",
+        /// A pod of the set waits; the chain continues with the cause.
+        PodPending: "See the root.",
+        /// A claim of an earlier pod, which is being deleted, blocks the set's next pod.
+        PodBlockedByClaim: "See the root.",
+    }
+    "A claim of a StatefulSet, kept or deleted by policy" {
+        /// The claim stays when the set is deleted, by `whenDeleted`; or it was scaled down and no
+        /// object that is being deleted owns it.
+        KeptByPolicy: "Nothing.",
+        /// The claim is deleted with the set, by `whenDeleted`, or because the set owns it.
+        DeletedByPolicy: "Nothing.",
+    }
+    "A namespace that stays Terminating" {
+        /// The namespace still contains claims; the chain continues with the first one that is
+        /// held.
+        ClaimsInNamespace: "See the root.",
+        /// Other objects are left in the namespace, or an API does not answer; the sentence quotes
+        /// the namespace controller.
+        NamespaceContent: "Check these.",
+        /// Kubernetes has deleted the namespace, and the storage backend keeps it because it is
+        /// not empty.
+        BackendNotEmpty: "Check what the backend reports in it.",
+    }
+    "The installation" {
+        /// The object was created while no replica of Volume Warden was ready, so its webhook
+        /// wrote nothing on it.
+        WebhookDown: "Start a replica: it repairs the object.",
+        /// The object was created while the API server could not trust the webhook, so it wrote
+        /// nothing on it.
+        CertificateWrong: "Check which certificate was not renewed.",
+        /// Kubernetes' own controller does the same work as `pvc-retention`. This is harmless.
+        BothActive: "Disable one of them.",
+    }
 }
 
 impl Code {

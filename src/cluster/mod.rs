@@ -27,5 +27,5 @@ pub use run::{
 pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, Store};
 pub use write::{
     Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, Mutation,
-    OnRefusal, Regarding, Target,
+    OnRefusal, Regarding, Target, reasons,
 };

@@ -47,6 +47,18 @@ use std::{
 /// Name of `drain` in log fields and metric labels.
 pub const NAME: &str = "drain";
 
+/// Reasons of the removals: Event reasons, log fields and metric labels.
+pub mod reasons {
+    use crate::reason::reasons;
+
+    reasons! {
+        /// The API server refused a cleanup by `volume-warden drain`.
+        FAILED_CLEANUP: Warning "claim, volume" = "FailedCleanup";
+        /// `volume-warden drain` removed what Volume Warden wrote on the object.
+        TAKEN_BACK = "TakenBack";
+    }
+}
+
 /// Maximum number of rounds of reads and writes, for objects that other clients write meanwhile.
 const ROUNDS: u32 = 20;
 /// Wait for requests that passed the webhooks before these were deleted, and for a write that a

@@ -1,6 +1,10 @@
 //! Writes the planned removals and reports progress.
 
-use super::{Condition, Drain, NAME, Piece, piece::object};
+use super::{
+    Condition, Drain, NAME, Piece,
+    piece::object,
+    reasons::{FAILED_CLEANUP, TAKEN_BACK},
+};
 use crate::{
     cluster::{
         Action, Applied, Basis, Lane, LiveGet, OnRefusal, Target, UNHURRIED, existing, within,
@@ -15,12 +19,10 @@ use serde_json::json;
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
 
-/// Reason of all removals in log fields and metric labels.
-const TAKEN_BACK: &str = "TakenBack";
 /// The Event about a refused removal. No reconciler remains that could retry it.
 const AGAIN: OnRefusal = OnRefusal {
     next: "so run volume-warden drain again",
-    ..OnRefusal::new("FailedCleanup")
+    ..OnRefusal::new(FAILED_CLEANUP)
 };
 /// Interval between progress lines.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);

@@ -1,5 +1,7 @@
 //! PersistentVolumeClaims, as the rules read them.
 
+use super::keys::BIND_COMPLETED;
+pub use super::keys::{AWAITING_POD, SCALED_WITH};
 use super::{
     Kind, ManagedBy, ObjectName, Tracked,
     expiry::ClaimExpiry,
@@ -15,17 +17,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::{collections::BTreeMap, sync::Arc};
-
-/// Annotation that the volume binder writes on a claim when the binding is complete on both sides.
-const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-
-/// Annotation of Volume Warden on a claim, with the uid of a StatefulSet: when the claim's ordinal
-/// was last in range, the StatefulSet had the policy to delete claims that are scaled away.
-pub const SCALED_WITH: &str = "volume-warden.dev/scaled-with";
-
-/// Annotation of Volume Warden on a claim, with the time of the claim's creation (RFC 3339): the
-/// claim was created for a pod that was not stored yet, and has no owner.
-pub const AWAITING_POD: &str = "volume-warden.dev/awaiting-pod";
 
 /// The fields of a claim that the rules read.
 #[derive(Clone, Debug, PartialEq)]

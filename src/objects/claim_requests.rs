@@ -3,12 +3,10 @@
 //! The annotation keys are those of plumber-cd's dynamic-pvc-provisioner, so that manifests written
 //! for it work unchanged.
 
+pub use super::keys::REQUEST_PREFIX as PREFIX;
 use super::pod_wire::{PodVolume, PodWire};
 use crate::hashing::HashSet;
 use std::sync::Arc;
-
-/// Prefix of the annotation keys: `<prefix><volume>.enabled`, `<prefix><volume>.pvc`.
-pub const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io/";
 
 /// Suffix of the keys whose value says whether a claim is requested.
 const ENABLED: &str = ".enabled";

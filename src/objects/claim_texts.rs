@@ -1,6 +1,7 @@
 //! The labels and annotations of a claim that a record of the trash keeps, so that a claim that
 //! restores the data gets them back.
 
+use super::keys::{MANAGER, OWN, TRACKED_INSTANCE};
 use super::{
     Kind, Tracked,
     managed_by::{LEGACY_LABEL, PROVISIONER_LABEL, RELEASER_LABEL},
@@ -14,8 +15,6 @@ use std::collections::BTreeMap;
 /// Maximum length of all kept keys and values together, as JSON. A record, in which they are at
 /// most three times as long, stays below the length up to which it is read.
 const LIMIT: usize = 4096;
-/// Prefix of the keys that control Volume Warden. They are not kept.
-const OWN: &str = "volume-warden.dev/";
 /// Labels that name the installation which manages a claim. They are not kept.
 const OWN_LABELS: [&str; 3] = [PROVISIONER_LABEL, RELEASER_LABEL, LEGACY_LABEL];
 /// Domains of Kubernetes. Its annotations of a claim hold for one volume and one binding, or repeat
@@ -36,7 +35,7 @@ const TOOLS: [&str; 8] = [
     "applyset.kubernetes.io",
 ];
 /// Labels by which such tools track the objects that they created. They are not kept.
-const TRACKING: [&str; 2] = ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by"];
+const TRACKING: [&str; 2] = [TRACKED_INSTANCE, MANAGER];
 
 /// The labels and annotations of one claim, without those that are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

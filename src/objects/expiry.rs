@@ -1,17 +1,10 @@
 //! Expiry: the deletion of claims that no pod has used for a long time.
 
+pub use super::keys::{EXPIRE_UNUSED, EXPIRES_AT};
 use super::metadata;
 use crate::go_duration;
 use k8s_openapi::jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
-
-/// Annotation of a StorageClass or claim: for how long no pod may use the claim before the claim is
-/// deleted, as a duration such as `30d` or `720h`, or `off`. That of the claim takes precedence.
-/// The deletion is announced first, and a claim whose data could not be restored is kept.
-pub const EXPIRE_UNUSED: &str = "volume-warden.dev/expire-unused";
-/// Annotation of Volume Warden on a claim that was announced to expire: when the claim is deleted
-/// unless a pod uses it before (RFC 3339).
-pub const EXPIRES_AT: &str = "volume-warden.dev/expires-at";
 
 /// The values of [`EXPIRE_UNUSED`] that keep a claim.
 const OFF: [&str; 2] = ["off", "0"];

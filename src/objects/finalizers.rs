@@ -4,17 +4,11 @@
 //! Source: `pkg/controller/volume/protectionutil` and
 //! `plugin/pkg/admission/storage/storageobjectinuseprotection` of Kubernetes.
 
+pub use super::keys::{PV_PROTECTION, PVC_PROTECTION};
 use super::patch;
 use json_patch::PatchOperation;
 use serde_json::json;
 use std::sync::{Arc, LazyLock};
-
-/// Finalizer that keeps a claim until no pod uses the claim. The name cannot be changed: the
-/// kubelet does not start a pod whose claim is being deleted and lacks this finalizer.
-pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
-
-/// Finalizer that keeps a volume until the volume is no longer Bound.
-pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 const FIELD: &str = "finalizers";
 

@@ -4,6 +4,8 @@
 //! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` of Kubernetes. A
 //! reservation overrides class and selector there, so they are compared here.
 
+pub use super::keys::STORAGE_CLASS;
+use super::keys::{SELECTED_NODE, STORAGE_PROVISIONER, STORAGE_PROVISIONER_BETA};
 use super::{Kind, Tracked, metadata, quantity};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec},
@@ -13,15 +15,8 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Annotation that named the StorageClass before `spec.storageClassName` existed. If it is set, it
-/// still takes precedence.
-pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// Annotations by which a provisioner or the scheduler has begun to find a volume for a claim.
-const TAKEN: [&str; 3] = [
-    "volume.kubernetes.io/storage-provisioner",
-    "volume.beta.kubernetes.io/storage-provisioner",
-    "volume.kubernetes.io/selected-node",
-];
+const TAKEN: [&str; 3] = [STORAGE_PROVISIONER, STORAGE_PROVISIONER_BETA, SELECTED_NODE];
 const DEFAULT_MODE: &str = "Filesystem";
 
 /// What a volume offers, except its StorageClass.

@@ -3,17 +3,8 @@
 //! The label keys are those of plumber-cd's two controllers, so that objects labelled for these
 //! controllers are recognized.
 
+pub use super::keys::{LEGACY_LABEL, PROVISIONER_LABEL, RELEASER_LABEL};
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
-
-/// Label of a claim that was created for a pod; its value names the installation that created the
-/// claim.
-pub const PROVISIONER_LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
-/// Label of a claim or volume, whose value names an installation: that installation makes the
-/// volume available again after its claim is deleted.
-pub const RELEASER_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
-/// Label that plumber-cd's reclaimable-pv-releaser actually wrote and read, instead of
-/// [`RELEASER_LABEL`], which it documents.
-pub const LEGACY_LABEL: &str = "reclaimable-pv-releaser/managed-by";
 
 /// Maximum length of a label value.
 const LIMIT: usize = 63;

@@ -11,6 +11,7 @@ pub mod expiry;
 mod field_owner;
 pub mod finalizers;
 pub mod fit;
+pub mod keys;
 mod kind;
 pub mod managed_by;
 mod metadata;

@@ -1,12 +1,12 @@
 //! Kubernetes namespaces, which are compared with the namespaces of a storage backend.
 
-use super::{Kind, Tracked, metadata, undelete_window::UNDELETE_WINDOW};
+use super::{Kind, Tracked, keys, metadata, undelete_window::UNDELETE_WINDOW};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
 /// The label by which a namespace opts out of Volume Warden, and its value.
-pub const EXCLUDE: (&str, &str) = ("volume-warden.dev/exclude", "true");
+pub const EXCLUDE: (&str, &str) = (keys::EXCLUDE, "true");
 
 /// The fields of a namespace that are kept. A namespace that is being deleted still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,14 +1,11 @@
 //! The fields of a pod that are parsed.
 
+pub use super::keys::MIRROR;
 use super::{metadata, owner_references};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};
 use std::sync::Arc;
-
-/// Annotation that the kubelet sets on mirror pods: static pods, which it created from files on its
-/// node.
-pub const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// A volume of a pod that is a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]

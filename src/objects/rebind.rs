@@ -1,8 +1,6 @@
 //! Rebinding: whether a claim that is created again gets its volume back from the trash.
 
-/// Annotation of a StorageClass: `same-name` gives a new claim the volume of the deleted claim of
-/// its name and namespace. On a claim: `off` gives it a new volume.
-pub const REBIND: &str = "volume-warden.dev/rebind";
+pub use super::keys::REBIND;
 
 /// The value of [`REBIND`] that gives a claim the volume of the deleted claim of its name.
 const SAME_NAME: &str = "same-name";

@@ -1,16 +1,9 @@
 //! What decides which namespace may get a volume after its claim is deleted.
 
+pub use super::keys::{CLAIM_NAMESPACE, RELEASE_SCOPE, RESERVED_AT};
 use super::{ObjectName, fit::Offer};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// Label of a volume, and annotation of a StorageClass, that chooses who may get the released
-/// volume: `namespace` or `cluster`.
-pub const RELEASE_SCOPE: &str = "volume-warden.dev/release-scope";
-/// Annotation of Volume Warden on a volume: the namespace of its claim by name and uid, and the uid
-/// of the claim, as `shop/<uid>/<uid>`.
-pub const CLAIM_NAMESPACE: &str = "volume-warden.dev/claim-namespace";
-/// Annotation of Volume Warden on a volume that it reserved for a claim: the time (RFC 3339).
-pub const RESERVED_AT: &str = "volume-warden.dev/reserved-at";
 /// Prefix of the claim name in the `claimRef` of a parked volume; the uid of the volume follows.
 const PARKED: &str = "parked-";
 

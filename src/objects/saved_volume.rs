@@ -1,6 +1,8 @@
 //! The copy of a volume's object: a ConfigMap in Volume Warden's own namespace. If the object is
 //! removed by force, nothing else says where its data is.
 
+pub use super::keys::SAVED_VOLUME;
+use super::keys::{LAST_APPLIED, MANAGER};
 use super::{
     Kind, ObjectName, Tracked, Volume, metadata,
     trash::{OriginalPolicy, PURGE, TRASH, TrashRecord},
@@ -14,8 +16,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, hash::BuildHasher};
 
-/// Label of every copy. Its value is `true`.
-pub const SAVED_VOLUME: &str = "volume-warden.dev/saved-volume";
 /// Prefix of the names of copies. The uid of the volume follows.
 pub const PREFIX: &str = "volume-warden-trash-";
 /// The key of a copy that holds the manifest of the volume, as JSON.
@@ -25,8 +25,6 @@ pub const MAX_MANIFEST: usize = 64 * 1024;
 
 /// Label selector of all copies.
 pub const SELECTOR: &str = "volume-warden.dev/saved-volume=true";
-/// Annotation that `kubectl apply` writes and that repeats the manifest. Copies leave it out.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What is kept of a copy in memory: everything but its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,7 +230,7 @@ pub fn config_map(name: &ObjectName, manifest: &str) -> Value {
         "metadata": {
             "namespace": &*name.namespace,
             "name": &*name.name,
-            "labels": {SAVED_VOLUME: "true", "app.kubernetes.io/managed-by": "volume-warden"},
+            "labels": {SAVED_VOLUME: "true", MANAGER: "volume-warden"},
         },
         "data": {KEY: manifest},
     })

@@ -1,5 +1,6 @@
 //! StorageClasses that configure what happens to their volumes.
 
+pub use super::keys::CONTROLLER_ID;
 use super::{
     Kind, Tracked,
     expiry::EXPIRE_UNUSED,
@@ -11,9 +12,6 @@ use super::{
 use k8s_openapi::api::storage::v1 as storage;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
-
-/// Annotation of a StorageClass that names the installation that releases its volumes.
-pub const CONTROLLER_ID: &str = "reclaimable-pv-releaser.kubernetes.io/controller-id";
 
 /// The annotations of a StorageClass that the rules read. StorageClasses without any of them are
 /// not kept.

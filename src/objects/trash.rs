@@ -1,21 +1,10 @@
 //! The trash: what Volume Warden records on a volume whose data is kept after the deletion of its
 //! claim, so that the deletion can be undone.
 
+pub use super::keys::{PURGE, TRASH, UNDELETE, UNDELETE_TOUCHED};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
-
-/// Annotation of a volume with a [`TrashRecord`] as JSON. Only Volume Warden writes it.
-pub const TRASH: &str = "volume-warden.dev/trash";
-/// Annotation of a claim: the name of a deleted claim of the same namespace, or of its volume,
-/// whose data the new claim gets.
-pub const UNDELETE: &str = "volume-warden.dev/undelete";
-/// Annotation of a volume in the trash: its data may be deleted now. The value is the uid of the
-/// deleted claim, so that it does not count for a later claim of the volume.
-pub const PURGE: &str = "volume-warden.dev/purge";
-/// Annotation of a claim that Volume Warden changes until the claim is Bound, because the volume
-/// binder retries a conflicting write only when the claim changes, or 15 s later.
-pub const UNDELETE_TOUCHED: &str = "volume-warden.dev/undelete-touched";
 
 /// How long the data of a deleted claim can be restored after a restore that failed, at least.
 pub const WINDOW_AFTER_RETURN: Duration = Duration::from_secs(3600);

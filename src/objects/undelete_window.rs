@@ -1,15 +1,8 @@
 //! Undelete windows: for how long the data of a deleted claim can be restored.
 
+pub use super::keys::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX};
 use crate::go_duration;
 use std::time::Duration;
-
-/// Annotation of a StorageClass: how long the data of a deleted claim can be restored, as a
-/// duration such as `72h`, or `off`. On a namespace: a longer duration, up to
-/// [`UNDELETE_WINDOW_MAX`] of the class. On a claim: a shorter duration, or `0` for none.
-pub const UNDELETE_WINDOW: &str = "volume-warden.dev/undelete-window";
-/// Annotation of a StorageClass: the longest window that a namespace may request. Without it, no
-/// namespace lengthens the window of the class.
-pub const UNDELETE_WINDOW_MAX: &str = "volume-warden.dev/undelete-window-max";
 
 /// The value of [`UNDELETE_WINDOW`] that disables the trash for a StorageClass.
 const OFF: &str = "off";

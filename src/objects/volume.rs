@@ -1,6 +1,7 @@
 //! PersistentVolumes, as the rules read them.
 
 pub use super::fit::STORAGE_CLASS;
+pub use super::keys::BOUND_BY_CONTROLLER;
 use super::{
     Kind, ManagedBy, ObjectName, Tracked, finalizers,
     fit::Offer,
@@ -13,9 +14,6 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Annotation that the volume binder writes on a volume that it chose itself, and not on one that a
-/// user reserved for the claim.
-pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The reclaim policy of a volume that is kept after its claim is deleted.
 pub const RETAIN: &str = "Retain";
 /// The reclaim policy of a volume that is deleted after its claim.

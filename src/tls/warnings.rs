@@ -16,8 +16,12 @@ const ACTION: &str = "RenewCertificate";
 
 /// Reasons of the Events about certificates.
 pub mod reasons {
-    /// A certificate is about to expire, and has not been renewed.
-    pub const NOT_RENEWED: &str = "CertificateNotRenewed";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// The served certificate or its CA expires within 30, 14 or 7 days, or has expired.
+        NOT_RENEWED: Warning "Lease" = "CertificateNotRenewed";
+    }
 }
 
 /// The last warning about each certificate: its threshold, and whether the Event was published.

@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
         "hashing",
         "listener",
         "plain",
+        "reason",
         "version",
     ],
     &["objects"],

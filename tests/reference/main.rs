@@ -1,14 +1,16 @@
 //! The reference in `docs/` agrees with the code, and every link of the documentation has a target.
 //!
-//! Exit codes, flags and metrics are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test
-//! reference` writes their pages. The other lists are written by hand and have one row for each name.
+//! Its pages are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test reference` writes them.
 
+mod causes;
 #[path = "../support/documentation.rs"]
 mod documentation;
+mod events;
 mod exit_codes;
 mod flags;
 mod images;
 mod krew;
+mod labels;
 mod links;
 mod metrics;
 mod names;
@@ -17,7 +19,7 @@ mod recording;
 mod roles;
 mod snippets;
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{fs, path::Path};
 
 /// The root of this repository.
 fn root() -> &'static Path {
@@ -41,14 +43,4 @@ fn generated(page: &str, content: &str) {
         "{page} is not what the code says: run VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test \
          reference. First difference: {differs:?}"
     );
-}
-
-/// The first cell of each row below a heading of a page.
-fn rows(page: &str, heading: &str) -> BTreeSet<String> {
-    let section = page
-        .split("\n## ")
-        .find(|section| section.starts_with(heading));
-    let lines = section.expect("a section").lines();
-    let cells = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    cells.map(str::to_owned).collect()
 }

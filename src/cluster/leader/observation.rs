@@ -3,13 +3,9 @@
 //! The leader writes it into its Lease. A replica takes it over if the leader renewed the Lease after
 //! the replica's own watches had begun: then every moment was watched by one of the two.
 
+pub use crate::objects::keys::OBSERVED_SINCE;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Annotation of the Lease of Volume Warden: since when its replicas have watched the cluster without
-/// a break (RFC 3339), and the holder that wrote this. Another holder, such as one of an older
-/// version, need not have watched.
-pub const OBSERVED_SINCE: &str = "volume-warden.dev/observed-since";
 
 /// What this replica knows about the unbroken observation.
 #[derive(Debug, Default)]

@@ -1,6 +1,10 @@
 //! A change to an object as data, and the guarded request that carries it out.
 
 use super::lanes::Lane;
+use super::reasons::{
+    FAILED_ADD_FINALIZER, FAILED_DELETE, FAILED_REMOVE_FINALIZER, FAILED_UPDATE_CONDITION,
+    FAILED_UPDATE_OWNER_REFERENCES,
+};
 use crate::cluster::read::Basis;
 use crate::cluster::read::Proof;
 use crate::objects::{Kind, ObjectName, finalizers, patch::test};
@@ -80,7 +84,7 @@ impl Action {
             mutation: Mutation::AddFinalizer(finalizer),
             lane: Lane::Safety,
             basis: Basis::Object,
-            on_refusal: OnRefusal::new("FailedAddFinalizer"),
+            on_refusal: OnRefusal::new(FAILED_ADD_FINALIZER),
         }
     }
 
@@ -92,7 +96,7 @@ impl Action {
             mutation: Mutation::RemoveFinalizer(finalizer),
             lane: Lane::Bulk,
             basis,
-            on_refusal: OnRefusal::new("FailedRemoveFinalizer"),
+            on_refusal: OnRefusal::new(FAILED_REMOVE_FINALIZER),
         }
     }
 
@@ -132,7 +136,7 @@ impl Action {
             mutation: Mutation::Delete,
             lane: Lane::Bulk,
             basis: Basis::Proof(proof),
-            on_refusal: OnRefusal::new("FailedDelete"),
+            on_refusal: OnRefusal::new(FAILED_DELETE),
         }
     }
 
@@ -144,7 +148,7 @@ impl Action {
             mutation: Mutation::Patch(operations),
             lane: Lane::Ownership,
             basis,
-            on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
+            on_refusal: OnRefusal::new(FAILED_UPDATE_OWNER_REFERENCES),
         }
     }
 
@@ -174,7 +178,7 @@ impl Action {
             mutation: Mutation::ApplyStatus(status),
             lane: Lane::Conditions,
             basis,
-            on_refusal: OnRefusal::new("FailedUpdateCondition"),
+            on_refusal: OnRefusal::new(FAILED_UPDATE_CONDITION),
         }
     }
 
@@ -189,7 +193,7 @@ impl Action {
             mutation: Mutation::Disown { fresh, late },
             lane: Lane::Safety,
             basis,
-            on_refusal: OnRefusal::new("FailedUpdateOwnerReferences"),
+            on_refusal: OnRefusal::new(FAILED_UPDATE_OWNER_REFERENCES),
         }
     }
 }

@@ -9,6 +9,7 @@ mod event_dedup;
 mod events;
 mod fair_semaphore;
 mod lanes;
+pub mod reasons;
 
 pub use action::{Action, Mutation, OnRefusal, Target};
 pub use applied::Applied;

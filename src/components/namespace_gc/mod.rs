@@ -75,12 +75,20 @@ pub const NAME: &str = "namespace-gc";
 
 /// Reasons of the Events on Volume Warden's Lease.
 pub mod reasons {
-    /// A namespace was deleted from the backend.
-    pub const DELETED: &str = "NamespaceDeleted";
-    /// A namespace is kept in the backend until it is empty.
-    pub const NOT_EMPTY: &str = "NamespaceNotEmpty";
-    /// A namespace could not be deleted from the backend; Volume Warden retries.
-    pub const DELETE_FAILED: &str = "NamespaceDeleteFailed";
-    /// More orphans exist than one collection may delete.
-    pub const CAPPED: &str = "TooManyOrphans";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// A namespace that Kubernetes has deleted was deleted from the storage backend.
+        DELETED: Normal "Lease" = "NamespaceDeleted";
+        /// The namespace is not empty in the storage backend, so its deletion waits.
+        NOT_EMPTY: Warning "Lease" = "NamespaceNotEmpty";
+        /// The namespace could not be deleted from the storage backend; Volume Warden retries.
+        DELETE_FAILED: Warning "Lease" = "NamespaceDeleteFailed";
+        /// A collection found more orphans than `--gc-max-deletions`.
+        CAPPED: Warning "Lease" = "TooManyOrphans";
+        /// The watch reported that Kubernetes has deleted the namespace.
+        RECENTLY_DELETED = "RecentlyDeleted";
+        /// A collection found a namespace that only the storage backend has.
+        ORPHAN = "Orphan";
+    }
 }

@@ -6,6 +6,7 @@
 
 use super::NAME;
 use crate::cluster::{UNHURRIED, existing, within};
+use crate::objects::keys::SEEN_IN_CLUSTER;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api, Client, ResourceExt,
@@ -18,9 +19,6 @@ use tokio::sync::{Mutex, OnceCell};
 pub const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
 /// The key of the ConfigMap that holds the namespace names.
 const KEY: &str = "names";
-/// The annotation with the cluster that the names belong to. A ConfigMap that was copied from
-/// another cluster is not valid for this one.
-const CLUSTER: &str = "volume-warden.dev/cluster";
 /// The namespace whose uid identifies the cluster. Every cluster has this namespace.
 const ANCHOR: &str = "kube-system";
 /// Maximum size in bytes of all namespace names in the ConfigMap. A ConfigMap holds 1 MiB; the
@@ -37,7 +35,7 @@ pub enum Unreadable {
     Kubernetes(#[from] kube::Error),
     /// The recorded names belong to another cluster.
     #[error(
-        "the ConfigMap {CONFIG_MAP} belongs to another cluster: its annotation {CLUSTER} is not the uid \
+        "the ConfigMap {CONFIG_MAP} belongs to another cluster: its annotation {SEEN_IN_CLUSTER} is not the uid \
          of the namespace {ANCHOR}. Delete the ConfigMap to start a new record"
     )]
     Foreign,
@@ -99,7 +97,9 @@ impl Seen {
 
     async fn map(&self) -> Result<Option<ConfigMap>, Unreadable> {
         let map = existing(within(UNHURRIED, self.api.get(CONFIG_MAP)).await)?;
-        let written_by = map.as_ref().and_then(|map| map.annotations().get(CLUSTER));
+        let written_by = map
+            .as_ref()
+            .and_then(|map| map.annotations().get(SEEN_IN_CLUSTER));
         match written_by {
             Some(cluster) if cluster != self.cluster().await? => Err(Unreadable::Foreign),
             _ => Ok(map),
@@ -167,7 +167,8 @@ impl Seen {
         // since it was read.
         let mut map = map.unwrap_or_else(empty);
         let cluster = self.cluster().await?.clone();
-        map.annotations_mut().insert(CLUSTER.to_owned(), cluster);
+        map.annotations_mut()
+            .insert(SEEN_IN_CLUSTER.to_owned(), cluster);
         let text: String = names.iter().flat_map(|name| [name, "\n"]).collect();
         map.data
             .get_or_insert_default()

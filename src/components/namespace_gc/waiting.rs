@@ -3,7 +3,7 @@
 //!
 //! The records are kept in memory only. After a restart, a collection finds these namespaces again.
 
-use super::{Verdict, reason::Reason, schedule};
+use super::{reason::Reason, reasons, schedule};
 use crate::objects::ObjectName;
 use k8s_openapi::jiff::Timestamp;
 use std::{
@@ -27,8 +27,8 @@ impl Origin {
     /// The reason of the deletion in metrics and logs.
     pub fn name(self) -> &'static str {
         match self {
-            Self::RecentlyDeleted => "RecentlyDeleted",
-            Self::Collected => Verdict::Orphan.name(),
+            Self::RecentlyDeleted => reasons::RECENTLY_DELETED,
+            Self::Collected => reasons::ORPHAN,
         }
     }
 }

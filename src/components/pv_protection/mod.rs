@@ -34,10 +34,14 @@ pub const NAME: &str = "pv-protection";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// A volume that is not being deleted lacks the finalizer, which is added.
-    pub const FINALIZER_MISSING: &str = "FinalizerMissing";
-    /// A volume that is being deleted is Bound, so its finalizer is kept.
-    pub const BOUND: &str = "Bound";
-    /// A volume that is being deleted is not Bound, so its finalizer is removed.
-    pub const NOT_BOUND: &str = "NotBound";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// The volume is not being deleted and lacked its finalizer.
+        FINALIZER_MISSING = "FinalizerMissing";
+        /// A claim is bound to the volume.
+        BOUND = "Bound";
+        /// No claim is bound to the volume.
+        NOT_BOUND = "NotBound";
+    }
 }

@@ -11,12 +11,9 @@
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
-    objects::{claim::ClaimWire, patch::remove},
+    objects::{claim::ClaimWire, keys::BINDER_PREFIX, patch::remove},
 };
 use std::{collections::BTreeMap, time::Duration};
-
-/// Prefix of the annotations by which the binder records that it bound a claim.
-const BINDER: &str = "pv.kubernetes.io/";
 
 /// The webhook for new claims with annotations of the binder.
 pub fn strip_binding_hook() -> Hook {
@@ -33,14 +30,14 @@ fn review(request: &Request) -> Reviewed {
     let annotations = claim.metadata.annotations.iter();
     let keys = annotations
         .flat_map(BTreeMap::keys)
-        .filter(|key| key.starts_with(BINDER));
+        .filter(|key| key.starts_with(BINDER_PREFIX));
     let operations: Vec<_> = keys.map(|key| remove(&["annotations", key])).collect();
     if operations.is_empty() {
         return Ok(Answer::Allow);
     }
-    let what = format!("remove the annotations under {BINDER}");
+    let what = format!("remove the annotations under {BINDER_PREFIX}");
     let warning = format!(
-        "the annotations under {BINDER} were removed from the claim: they state that it is bound, and \
+        "the annotations under {BINDER_PREFIX} were removed from the claim: they state that it is bound, and \
          only users who may patch persistentvolumes may create claims with them"
     );
     Ok(Answer::Patch {

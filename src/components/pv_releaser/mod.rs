@@ -61,18 +61,25 @@ pub const NAME: &str = "pv-releaser";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// A volume was labelled, because this installation manages its claim.
-    pub const ASSOCIATED: &str = "Associated";
-    /// A volume was released from its deleted claim.
-    pub const RELEASED: &str = "Released";
-    /// The namespace of a volume's claim was recorded on the volume.
-    pub const RECORDED: &str = "Recorded";
-    /// A parked volume was reserved for a claim of its namespace.
-    pub const RESERVED: &str = "Reserved";
-    /// A volume waits for the next claim of the namespace of its deleted claim.
-    pub const PARKED: &str = "Parked";
-    /// A volume is managed, but cannot be released.
-    pub const CANNOT_RELEASE: &str = "ErrReleasePV";
-    /// A volume is Released, and no label assigns it to an installation.
-    pub const ORPHANED: &str = "Orphaned";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// Volume Warden labelled the volume, because this installation manages its claim.
+        ASSOCIATED: Normal "volume" = "Associated";
+        /// The volume's claimRef was removed, or the volume was parked, because its claim is deleted.
+        RELEASED: Normal "volume" = "Released";
+        /// The volume was parked, and is reserved for a new claim of its namespace.
+        RESERVED: Normal "volume" = "Reserved";
+        /// The API server did not write the managed-by label.
+        CANNOT_ASSOCIATE: Warning "volume" = "ErrAssociatePV";
+        /// The volume is managed and Released, but cannot be made available, or the API server refused
+        /// the write.
+        CANNOT_RELEASE: Warning "volume" = "ErrReleasePV";
+        /// The volume is Released, and no label assigns it to an installation.
+        ORPHANED: Warning "volume" = "Orphaned";
+        /// The namespace of the volume's claim was recorded on the volume.
+        RECORDED = "Recorded";
+        /// A reservation ended, and the volume waits for another claim of its namespace.
+        PARKED = "Parked";
+    }
 }

@@ -10,7 +10,7 @@ use super::{
     caches::Caches,
     identity::Identity,
     patch::{action, park, reservation, written},
-    reasons::{PARKED, RESERVED},
+    reasons::{CANNOT_RELEASE, PARKED, RESERVED},
     rule::{Reservation, Verdict, decide_reservation},
 };
 use crate::{
@@ -196,7 +196,7 @@ impl Handover {
         (verb, operations, reason): (&'static str, Vec<json_patch::PatchOperation>, &'static str),
         caller: Caller,
     ) -> Applied {
-        let refusal = OnRefusal::new("ErrReleasePV");
+        let refusal = OnRefusal::new(CANNOT_RELEASE);
         let action = action(verb, refusal, operations, Basis::Object);
         let target = written(name, volume);
         let applied = match caller {

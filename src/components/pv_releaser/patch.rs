@@ -147,10 +147,11 @@ pub(super) fn action(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::components::pv_releaser::reasons::CANNOT_RELEASE;
 
     #[test]
     fn releases_use_their_own_lane_and_report_outages() {
-        let refusal = OnRefusal::new("ErrReleasePV");
+        let refusal = OnRefusal::new(CANNOT_RELEASE);
         let action = action("Release", refusal, Vec::new(), Basis::Object);
         let (_, lane, on_refusal) = action.parts();
         assert_eq!((lane, on_refusal.outages), (Lane::Release, true));

@@ -6,7 +6,7 @@ use super::{
     metrics, notices,
     parked::Handover,
     patch::{action, association, record, regarding, release, written},
-    reasons::{ASSOCIATED, RECORDED, RELEASED},
+    reasons::{ASSOCIATED, CANNOT_ASSOCIATE, CANNOT_RELEASE, RECORDED, RELEASED},
     rule::{Attachment, Decision, Left, Unconfirmed},
     triggers,
 };
@@ -107,7 +107,7 @@ impl PvReleaserReconciler {
             let found = self.identify(volume).await?;
             operations.extend(found.iter().flat_map(|found| record(volume, found)));
         }
-        let refusal = OnRefusal::new("ErrAssociatePV");
+        let refusal = OnRefusal::new(CANNOT_ASSOCIATE);
         let action = action("Associate", refusal, operations, Basis::Object);
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
@@ -129,7 +129,7 @@ impl PvReleaserReconciler {
             }
             return Ok(Requeue::OnEvent);
         };
-        let refusal = OnRefusal::new("ErrAssociatePV");
+        let refusal = OnRefusal::new(CANNOT_ASSOCIATE);
         let action = action("Record", refusal, record(volume, &found), Basis::Object);
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RECORDED).await;
@@ -150,7 +150,7 @@ impl PvReleaserReconciler {
         let options = &self.caches.options;
         let action = action(
             "Release",
-            OnRefusal::new("ErrReleasePV"),
+            OnRefusal::new(CANNOT_RELEASE),
             release(volume, scope, options),
             Basis::Proof(detached),
         );

@@ -36,12 +36,19 @@ pub const NAME: &str = "pvc-expiry";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// A claim expires in seven days unless a pod uses it.
-    pub const EXPIRING: &str = "ExpiringUnused";
-    /// An announced claim does not expire: a pod uses it, for example.
-    pub const EXPIRY_CANCELLED: &str = "ExpiryCancelled";
-    /// No pod has used the claim for the time that its annotation or StorageClass says.
-    pub const EXPIRED: &str = "ExpiredUnused";
-    /// A claim cannot expire, although its annotation or StorageClass says so.
-    pub const CANNOT_EXPIRE: &str = "ErrExpiry";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// No pod has used the claim for a long time; the message says when it is deleted, and how to
+        /// keep it.
+        EXPIRING: Warning "claim" = "ExpiringUnused";
+        /// An announced claim is not deleted.
+        EXPIRY_CANCELLED: Normal "claim" = "ExpiryCancelled";
+        /// The claim was deleted because no pod used it; the message says how to restore it.
+        EXPIRED: Normal "claim" = "ExpiredUnused";
+        /// Nothing expires: the annotation cannot be read, or the data could not be restored.
+        CANNOT_EXPIRE: Warning "claim, StorageClass" = "ErrExpiry";
+        /// The API server refused to write or remove the announcement of `pvc-expiry`.
+        FAILED_ANNOUNCE: Warning "claim" = "FailedAnnounceExpiry";
+    }
 }

@@ -5,7 +5,7 @@ use super::{
     caches::Caches,
     confirm::{Confirmed, Live},
     notices,
-    reasons::{EXPIRED, EXPIRING, EXPIRY_CANCELLED},
+    reasons::{EXPIRED, EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
     rule::{Decision, Left, recorded},
     triggers,
 };
@@ -99,7 +99,7 @@ impl PvcExpiryReconciler {
         operation: PatchOperation,
         event: Announcement,
     ) -> Reconciled {
-        let on_refusal = OnRefusal::new("FailedAnnounceExpiry");
+        let on_refusal = OnRefusal::new(FAILED_ANNOUNCE);
         let action = Action::patch(
             action,
             Lane::Bulk,

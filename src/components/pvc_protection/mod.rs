@@ -50,12 +50,17 @@ pub const NAME: &str = "pvc-protection";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// The claim is not being deleted and lacks its finalizer.
-    pub const FINALIZER_MISSING: &str = "FinalizerMissing";
-    /// The claim is being deleted, and something holds it.
-    pub const CLAIM_HELD: &str = "ClaimHeld";
-    /// A pod uses the claim.
-    pub const IN_USE: &str = "InUse";
-    /// No pod uses the claim. An action for this reason rests on a live read.
-    pub const NOT_IN_USE: &str = "NotInUse";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// The claim has been Terminating for ten seconds or more: what holds it, and the next step.
+        /// Each cause is a separate Event.
+        CLAIM_HELD: Normal "claim" = "ClaimHeld";
+        /// The claim is not being deleted and lacked its finalizer.
+        FINALIZER_MISSING = "FinalizerMissing";
+        /// A pod uses the claim.
+        IN_USE = "InUse";
+        /// No pod uses the claim. An action for this reason rests on a live read.
+        NOT_IN_USE = "NotInUse";
+    }
 }

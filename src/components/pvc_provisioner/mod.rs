@@ -83,39 +83,43 @@ pub const NAME: &str = "pvc-provisioner";
 
 /// Reasons for an action or for none, used as Event reason, log field and metric label.
 pub mod reasons {
-    /// A claim was created for the pod.
-    pub const PROVISIONED: &str = "PVCProvisioned";
-    /// A pod requests a claim, but its annotation with the template is missing.
-    pub const MISSING_TEMPLATE: &str = "ErrMissingPVC";
-    /// A pod requests a claim for a volume that the pod does not have.
-    pub const MISSING_VOLUME: &str = "ErrMissingVolume";
-    /// The template is invalid or has an unknown field, or the volume is not a
-    /// persistentVolumeClaim.
-    pub const INVALID: &str = "ErrInvalidPVC";
-    /// An annotation with the prefix of pvc-provisioner has an unknown key or an invalid value.
-    pub const INVALID_ANNOTATION: &str = "ErrInvalidAnnotation";
-    /// A pod requests more claims than a pod may.
-    pub const TOO_MANY: &str = "ErrTooManyClaims";
-    /// The API server refused to create the claim.
-    pub const FAILED: &str = "ErrPVCProvisionFailed";
-    /// The creator of the pod may not create claims, or this could not be checked.
-    pub const REQUESTER_UNKNOWN: &str = "ErrRequesterUnknown";
-    /// The pod uses an existing claim that it does not own, unchanged.
-    pub const SHARED: &str = "ClaimShared";
-    /// The claim that the pod requests is being deleted.
-    pub const CLAIM_TERMINATING: &str = "ClaimTerminating";
-    /// A pod requests a claim that does not exist.
-    pub const ASKED_FOR: &str = "AskedFor";
-    /// The pod that a claim was created for exists.
-    pub const POD_SEEN: &str = "PodSeen";
-    /// The pod that the claim was created for was never stored, or is deleted.
-    pub const ORPHANED: &str = "Orphaned";
-    /// The claim exists, and does not await a pod.
-    pub const EXISTS: &str = "Exists";
-    /// The pod that a claim was created for does not exist, but another pod uses the claim.
-    pub const NAMED: &str = "Named";
-    /// A pod uses the claim, which is not bound yet.
-    pub const CLAIM_PENDING: &str = "ClaimPending";
-    /// No pod requests the claim.
-    pub const NOT_WANTED: &str = "NotWanted";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// The claim that the pod requests was created.
+        PROVISIONED: Normal "pod" = "PVCProvisioned";
+        /// A claim of the requested name existed, is not owned by the pod, and is used unchanged.
+        SHARED: Normal "pod" = "ClaimShared";
+        /// The pod waits for an old claim of the requested name to be deleted.
+        CLAIM_TERMINATING: Warning "pod" = "ClaimTerminating";
+        /// A volume is enabled, but has no template.
+        MISSING_TEMPLATE: Warning "pod" = "ErrMissingPVC";
+        /// The annotations name a volume that the pod does not have.
+        MISSING_VOLUME: Warning "pod" = "ErrMissingVolume";
+        /// The template cannot be used, or the volume is not a persistentVolumeClaim.
+        INVALID: Warning "pod" = "ErrInvalidPVC";
+        /// A key or value under the prefix of pvc-provisioner is unknown.
+        INVALID_ANNOTATION: Warning "pod" = "ErrInvalidAnnotation";
+        /// The pod requests more than 32 claims, so none is created.
+        TOO_MANY: Warning "pod" = "ErrTooManyClaims";
+        /// The API server refused the claim.
+        FAILED: Warning "pod" = "ErrPVCProvisionFailed";
+        /// The creator of the pod may not create claims, or this could not be checked: claims are
+        /// created only at admission, for users who may create them.
+        REQUESTER_UNKNOWN: Warning "pod" = "ErrRequesterUnknown";
+        /// A pod requests a claim that does not exist.
+        ASKED_FOR = "AskedFor";
+        /// The pod that the claim was created for became its owner.
+        POD_SEEN = "PodSeen";
+        /// The pod that the claim was created for was never stored, or is deleted.
+        ORPHANED = "Orphaned";
+        /// The claim exists, and does not await a pod.
+        EXISTS = "Exists";
+        /// The pod that the claim was created for does not exist, but another pod names the claim.
+        NAMED = "Named";
+        /// A pod that does not request the claim uses it. The marker stays until the claim is Bound.
+        CLAIM_PENDING = "ClaimPending";
+        /// No pod requests the claim.
+        NOT_WANTED = "NotWanted";
+    }
 }

@@ -14,9 +14,7 @@ mod unknown;
 pub use error::{TemplateError, shown};
 pub use unknown::UnknownField;
 
-use crate::objects::{
-    claim::AWAITING_POD, finalizers::PVC_PROTECTION, managed_by::PROVISIONER_LABEL,
-};
+use crate::objects::keys::{AWAITING_POD, OWN, PROVISIONER_LABEL, PVC_PROTECTION};
 use error::Fault;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
@@ -29,9 +27,6 @@ pub const LIMIT: usize = 16 * 1024;
 const DEPTH: usize = 16;
 /// Maximum number of keys, values, maps and lists in a template. A typical claim has about thirty.
 const NODES: usize = 300;
-
-/// Prefix of the annotations that only Volume Warden may set.
-const RESERVED_PREFIX: &str = "volume-warden.dev/";
 
 /// Fields of `metadata` that the API server sets, or that another field makes meaningless.
 const DROPPED_METADATA: [&str; 9] = [
@@ -132,7 +127,7 @@ fn labels(mut labels: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Valu
 
 /// The template's annotations, except those that only Volume Warden may set.
 fn annotations(mut annotations: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Value> {
-    annotations.retain(|key, _| !key.starts_with(RESERVED_PREFIX));
+    annotations.retain(|key, _| !key.starts_with(OWN));
     if let Some(since) = birth.awaiting_since {
         annotations.insert(AWAITING_POD.to_owned(), json!(since));
     }

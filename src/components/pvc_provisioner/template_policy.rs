@@ -2,7 +2,9 @@
 //! and the claim is created with the rights of Volume Warden.
 
 use super::template::{Template, shown};
-use crate::objects::{finalizers::PVC_PROTECTION, volume::STORAGE_CLASS};
+use crate::objects::keys::{
+    BINDER_PREFIX, PVC_PROTECTION, STORAGE_CLASS, VOLUME_BETA_PREFIX, VOLUME_PREFIX,
+};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -138,11 +140,7 @@ impl TemplateField {
 }
 
 /// Prefixes of the annotations of Kubernetes' volume controllers.
-const CONTROLLERS: [&str; 3] = [
-    "pv.kubernetes.io/",
-    "volume.kubernetes.io/",
-    "volume.beta.kubernetes.io/",
-];
+const CONTROLLERS: [&str; 3] = [BINDER_PREFIX, VOLUME_PREFIX, VOLUME_BETA_PREFIX];
 
 fn is_of_controllers(key: &str) -> bool {
     key != STORAGE_CLASS && CONTROLLERS.iter().any(|prefix| key.starts_with(prefix))

@@ -2,7 +2,7 @@
 
 use super::{
     caches::{Caches, judge},
-    rule::Fate,
+    fate::Fate,
 };
 use crate::{
     objects::stateful_set::{Policy, Retention},

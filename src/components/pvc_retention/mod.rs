@@ -29,6 +29,7 @@
 mod assemble;
 mod caches;
 mod drain;
+mod fate;
 mod judged;
 mod marks;
 mod metrics;
@@ -49,6 +50,7 @@ mod tests;
 pub use assemble::PvcRetention;
 pub use caches::Caches;
 pub use drain::to_take_back;
+pub use fate::Fate;
 pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
 pub use notices::EventDeduplicator;
@@ -56,7 +58,7 @@ pub use ownership::{Owner, Owners};
 pub use patch::changes;
 pub use reconcile::PvcRetentionReconciler;
 pub use resolve_set::{Candidate, resolve_set};
-pub use rule::{Fate, Mark, PodSlot, Step, Update, Verdict, View, decide};
+pub use rule::{Mark, PodSlot, Step, Update, Verdict, View, decide};
 pub use subject::Subject;
 pub use webhooks::hook;
 
@@ -65,3 +67,30 @@ const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Name of the component pvc-retention in flags, logs and metrics.
 pub const NAME: &str = "pvc-retention";
+
+/// Reasons of actions and of no action: Event reasons, log fields and metric labels.
+pub mod reasons {
+    use crate::reason::reasons;
+
+    reasons! {
+        /// Another controller owns a claim of the StatefulSet, so the claim is left unchanged.
+        CONFLICTING_CONTROLLER: Warning "StatefulSet" = "ConflictingController";
+        /// The pod waits for an old claim of that name to be deleted.
+        POD_BLOCKED_BY_CLAIM: Warning "StatefulSet" = "PodBlockedByClaim";
+        /// A claim was scaled down and is kept although `whenScaled` is Delete: it has no marker.
+        SCALED_DOWN_UNMARKED: Normal "StatefulSet" = "ScaledDownUnmarked";
+        /// The claim is kept when the StatefulSet or the pod is deleted.
+        RETAINED = "Retained";
+        /// The garbage collector deletes the claim after the StatefulSet.
+        DELETED_WITH_SET = "DeletedWithSet";
+        /// The garbage collector deletes the claim after its condemned pod.
+        DELETED_WITH_POD = "DeletedWithPod";
+        /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to
+        /// the garbage collector.
+        STALE_OWNER = "StaleOwner";
+        /// The claim is being deleted, and no pod waits for it.
+        TERMINATING = "Terminating";
+        /// Volume Warden deleted the claim: its pod was scaled down and deleted.
+        SCALED_AWAY = "ScaledAway";
+    }
+}

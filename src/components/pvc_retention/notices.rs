@@ -2,7 +2,7 @@
 
 use super::{
     caches::{Member, pod_name},
-    rule::Fate,
+    fate::Fate,
 };
 use crate::{
     cluster::{self, Announcement},

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cluster::{Mutation, Proof};
-use crate::components::pvc_retention::rule::{Fate, Step};
+use crate::components::pvc_retention::{fate::Fate, rule::Step};
 use crate::objects::claim::ClaimWire;
 use serde_json::Value;
 

@@ -8,6 +8,7 @@ use super::{
     metrics,
     notices::{EventDeduplicator, announcement},
     patch::action,
+    reasons::SCALED_AWAY,
     rivals::Rivals,
     rule::{Step, Verdict},
     subject::Subject,
@@ -167,10 +168,6 @@ impl PvcRetentionReconciler {
         }
     }
 }
-
-/// The reason of a deletion by Volume Warden, as log field and metric label: the claim's pod was
-/// scaled down and deleted.
-const SCALED_AWAY: &str = "ScaledAway";
 
 impl PvcRetentionReconciler {
     /// The claims of the StatefulSet and the verdicts on them by the watches. `None` if the

@@ -1,12 +1,12 @@
 //! The rule of pvc-retention: decides the fate of one claim of a StatefulSet.
 
+use super::fate::Fate;
 use super::ownership::{Owner, Owners};
 use crate::objects::{
     Claim, StatefulSet,
     stateful_set::{Policy, Retention},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use strum::{IntoStaticStr, VariantArray};
 
 /// The claim and everything else that the rule reads.
 #[derive(Clone, Copy, Debug)]
@@ -36,36 +36,6 @@ pub enum PodSlot<'a> {
     NotOwned,
     /// The StatefulSet controls the pod, which has this uid.
     Owned(&'a str),
-}
-
-/// What happens to a claim, and why. The names are Event reasons, log fields and metric labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
-pub enum Fate {
-    /// The claim is kept when the StatefulSet or the pod is deleted.
-    Retained,
-    /// The garbage collector deletes the claim after the StatefulSet.
-    DeletedWithSet,
-    /// The garbage collector deletes the claim after its condemned pod.
-    DeletedWithPod,
-    /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to the
-    /// garbage collector.
-    StaleOwner,
-    /// Another controller controls the claim, so it is left unchanged.
-    ConflictingController,
-    /// The claim is out of range, without a pod and without the marker, so it is kept: it may have
-    /// been created for later use, or while the policy was Retain.
-    ScaledDownUnmarked,
-    /// The claim is being deleted, and its pod cannot be created before the claim is deleted.
-    PodBlockedByClaim,
-    /// The claim is being deleted, and no pod waits for it.
-    Terminating,
-}
-
-impl Fate {
-    /// The name of the fate in Events, logs and metrics.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// Decision about a claim.

@@ -8,8 +8,9 @@
 
 use super::{
     caches::mounts,
+    fate::Fate,
     ownership::{Owner, Owners},
-    rule::{Fate, Mark, PodSlot, Step, Update, View, decide},
+    rule::{Mark, PodSlot, Step, Update, View, decide},
 };
 use crate::objects::{
     Claim, StatefulSet,

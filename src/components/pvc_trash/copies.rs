@@ -8,7 +8,7 @@ use super::{
     NAME,
     copy_rule::{Step, decide},
     notices,
-    reasons::{VOLUME_FORGOTTEN, VOLUME_SAVED},
+    reasons::{CANNOT_READ, VOLUME_FORGOTTEN, VOLUME_SAVED},
     target::regarding,
 };
 use crate::{
@@ -156,7 +156,7 @@ impl Copies {
         manifest: &str,
     ) -> Result<(), ReconcileError> {
         let written = add_at(&["data"], json!({KEY: manifest}));
-        let refusal = OnRefusal::new("ErrTrash");
+        let refusal = OnRefusal::new(CANNOT_READ);
         let action = Action::patch(
             "SaveVolume",
             Lane::Bulk,

@@ -57,30 +57,37 @@ pub const NAME: &str = "pvc-trash";
 
 /// Reasons of actions and of no action: Event reasons, log fields and metric labels.
 pub mod reasons {
-    /// The class of a Bound volume has an undelete window.
-    pub const TRASH_ENABLED: &str = "TrashEnabled";
-    /// The class of a Bound volume disables the trash.
-    pub const TRASH_DISABLED: &str = "TrashDisabled";
-    /// The claim of a volume is deleted, and its data is kept.
-    pub const MOVED_TO_TRASH: &str = "MovedToTrash";
-    /// A new claim gets the volume of a deleted one.
-    pub const RESTORED: &str = "Restored";
-    /// The claim that a volume is reserved for is not Bound yet, so Volume Warden changes the
-    /// claim: the volume binder then retries.
-    pub const BINDING_RETRIED: &str = "BindingRetried";
-    /// A volume is reserved for a claim that was deleted or cannot be bound to it.
-    pub const RETURNED_TO_TRASH: &str = "ReturnedToTrash";
-    /// The window of a volume has ended, or a user requested its deletion.
-    pub const PURGED: &str = "Purged";
-    /// The copy of a volume's object is created or changed.
-    pub const VOLUME_SAVED: &str = "VolumeSaved";
-    /// A copy is deleted, because pvc-trash no longer keeps its volume, or the volume was created
-    /// again.
-    pub const VOLUME_FORGOTTEN: &str = "VolumeForgotten";
-    /// A claim could not get the volume that it requests.
-    pub const CANNOT_RESTORE: &str = "ErrRestore";
-    /// The trash of the namespace has reached its limit, so the trash is not enabled for a volume.
-    pub const TRASH_FULL: &str = "TrashFull";
-    /// The annotations of a volume or StorageClass cannot be read.
-    pub const CANNOT_READ: &str = "ErrTrash";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// The claim is deleted, and its data is kept until the end of its undelete window.
+        MOVED_TO_TRASH: Normal "volume, claim" = "MovedToTrash";
+        /// The volume of a deleted claim is reserved for the new claim that requests it.
+        RESTORED: Normal "volume, claim" = "Restored";
+        /// The claim that the volume was reserved for was deleted or could not be bound.
+        RETURNED_TO_TRASH: Warning "volume" = "ReturnedToTrash";
+        /// The provisioner deletes the volume with its data: the undelete window ended, or a user
+        /// requested it.
+        PURGED: Normal "volume" = "Purged";
+        /// The claim does not get the data that it requests.
+        CANNOT_RESTORE: Warning "claim" = "ErrRestore";
+        /// The trash of the namespace has reached `--trash-max-bytes`, so the data of the claim is
+        /// deleted with it.
+        TRASH_FULL: Warning "volume, claim" = "TrashFull";
+        /// The record of the trash or the undelete window cannot be read, the object of a volume is too
+        /// large for a copy, or the API server refused a write of `pvc-trash`.
+        CANNOT_READ: Warning "volume, claim, StorageClass, ConfigMap" = "ErrTrash";
+        /// The class of a Bound volume has an undelete window: its claim can be restored after its
+        /// deletion.
+        TRASH_ENABLED = "TrashEnabled";
+        /// The StorageClass disables the trash, and the volume got its original policy back.
+        TRASH_DISABLED = "TrashDisabled";
+        /// A claim that a volume is reserved for is not Bound yet, so it was changed for the binder.
+        BINDING_RETRIED = "BindingRetried";
+        /// The copy of the volume's object was created or changed.
+        VOLUME_SAVED = "VolumeSaved";
+        /// The copy was deleted, by `pvc-trash` or `drain`: the trash keeps the volume no longer, or
+        /// the volume was created again.
+        VOLUME_FORGOTTEN = "VolumeForgotten";
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::objects::{
     Claim, ObjectName, Volume,
+    finalizers::PV_PROTECTION,
     trash::{OriginalPolicy, RecordedClaim, TrashRecord},
     undelete_window::{NamespaceWindow, Window, window_of_claim},
     volume::{ClaimRef, Phase},
@@ -12,7 +13,7 @@ use strum::IntoStaticStr;
 
 /// Finalizers that do not belong to the provisioner of a volume. All other finalizers are recorded,
 /// and added again before the volume is purged.
-const OTHER_FINALIZERS: [&str; 2] = ["kubernetes.io/pv-protection", "external-attacher/"];
+const OTHER_FINALIZERS: [&str; 2] = [PV_PROTECTION, "external-attacher/"];
 
 /// The volume and everything else that the rule reads.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! A volume as the object of writes and Events of pvc-trash.
 
+use super::reasons::CANNOT_READ;
 use crate::{
     cluster::{Action, Basis, Lane, OnRefusal, Regarding, Target},
     objects::{Kind, ObjectName, Volume, trash::TrashRecord, volume::Phase},
@@ -42,5 +43,5 @@ pub fn action(
     operations: Vec<PatchOperation>,
     basis: Basis,
 ) -> Action {
-    Action::patch(name, lane, operations, basis, OnRefusal::new("ErrTrash"))
+    Action::patch(name, lane, operations, basis, OnRefusal::new(CANNOT_READ))
 }

@@ -32,10 +32,15 @@ pub const NAME: &str = "pvc-protection-unused";
 
 /// Reasons of actions: log fields and metric labels.
 pub mod reasons {
-    /// No pod uses the claim.
-    pub const NO_PODS_USING_PVC: &str = "NoPodsUsingPVC";
-    /// A pod uses the claim.
-    pub const POD_USING_PVC: &str = "PodUsingPVC";
-    /// The condition is turned off by `--unused-condition`, or the namespace has opted out.
-    pub const CONDITION_OFF: &str = "UnusedConditionOff";
+    use crate::reason::reasons;
+
+    reasons! {
+        /// No pod uses the claim: the condition `Unused` is True.
+        NO_PODS_USING_PVC = "NoPodsUsingPVC";
+        /// A pod uses the claim: the condition `Unused` is False.
+        POD_USING_PVC = "PodUsingPVC";
+        /// The condition is removed, because `--unused-condition` is `off` or the namespace has opted
+        /// out.
+        CONDITION_OFF = "UnusedConditionOff";
+    }
 }

@@ -1,0 +1,16 @@
+//! The reasons of Events about writes that the API server refused.
+
+use crate::reason::reasons;
+
+reasons! {
+    /// The API server refused to add the protection finalizer.
+    FAILED_ADD_FINALIZER: Warning "claim, volume" = "FailedAddFinalizer";
+    /// The API server refused to remove the protection finalizer.
+    FAILED_REMOVE_FINALIZER: Warning "claim, volume" = "FailedRemoveFinalizer";
+    /// The API server refused an owner reference or a marker of Volume Warden.
+    FAILED_UPDATE_OWNER_REFERENCES: Warning "claim" = "FailedUpdateOwnerReferences";
+    /// The API server refused the condition `Unused`.
+    FAILED_UPDATE_CONDITION: Warning "claim" = "FailedUpdateCondition";
+    /// The API server refused a deletion.
+    FAILED_DELETE: Warning "claim" = "FailedDelete";
+}

@@ -1,0 +1,43 @@
+//! The fates of the claims of a StatefulSet.
+
+use super::reasons;
+use strum::VariantArray;
+
+/// What happens to a claim, and why. The names are Event reasons, log fields and metric labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, VariantArray)]
+pub enum Fate {
+    /// The claim is kept when the StatefulSet or the pod is deleted.
+    Retained,
+    /// The garbage collector deletes the claim after the StatefulSet.
+    DeletedWithSet,
+    /// The garbage collector deletes the claim after its condemned pod.
+    DeletedWithPod,
+    /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to the
+    /// garbage collector.
+    StaleOwner,
+    /// Another controller controls the claim, so it is left unchanged.
+    ConflictingController,
+    /// The claim is out of range, without a pod and without the marker, so it is kept: it may have
+    /// been created for later use, or while the policy was Retain.
+    ScaledDownUnmarked,
+    /// The claim is being deleted, and its pod cannot be created before the claim is deleted.
+    PodBlockedByClaim,
+    /// The claim is being deleted, and no pod waits for it.
+    Terminating,
+}
+
+impl Fate {
+    /// The name of the fate in Events, logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Retained => reasons::RETAINED,
+            Self::DeletedWithSet => reasons::DELETED_WITH_SET,
+            Self::DeletedWithPod => reasons::DELETED_WITH_POD,
+            Self::StaleOwner => reasons::STALE_OWNER,
+            Self::ConflictingController => reasons::CONFLICTING_CONTROLLER,
+            Self::ScaledDownUnmarked => reasons::SCALED_DOWN_UNMARKED,
+            Self::PodBlockedByClaim => reasons::POD_BLOCKED_BY_CLAIM,
+            Self::Terminating => reasons::TERMINATING,
+        }
+    }
+}

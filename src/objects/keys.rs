@@ -1,0 +1,177 @@
+//! Every label, annotation and finalizer that Volume Warden writes or reads.
+//!
+//! `docs/reference/labels.md` is generated from these lists. Keys that `why` and the causes only
+//! name in a message are not part of them.
+
+/// A label, an annotation or a finalizer, as `docs/reference/labels.md` lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The key, or the prefix of keys.
+    pub name: &'static str,
+    /// Label, annotation, finalizer, or a prefix of such.
+    pub kind: &'static str,
+    /// The objects that have the key.
+    pub on: &'static str,
+    /// What the key means, in sentences.
+    pub meaning: &'static str,
+    /// The page of the documentation that says more.
+    pub page: Option<&'static str>,
+}
+
+/// Declares a constant for each key, and the lists that describe them. The doc comment of a
+/// constant is the meaning that the documentation prints.
+macro_rules! keys {
+    (@page) => { None };
+    (@page $page:literal) => { Some($page) };
+    ($(
+        $(#[doc = $about:literal])+
+        $list:ident {$(
+            $(#[doc = $meaning:literal])+
+            $name:ident: $kind:literal on $on:literal $(see $page:literal)? = $key:literal;
+        )+}
+    )+) => {
+        $($($(#[doc = $meaning])+ pub const $name: &str = $key;)+)+
+
+        $($(#[doc = $about])+
+        pub const $list: &[Key] = &[$(Key {
+            name: $key,
+            kind: $kind,
+            on: $on,
+            meaning: concat!($($meaning),+),
+            page: keys!(@page $($page)?),
+        }),+];)+
+    };
+}
+
+keys! {
+    /// The keys that Volume Warden writes.
+    WRITTEN {
+        /// Kubernetes' own: keeps the claim while a pod uses it. The kubelet does not start a pod
+        /// whose claim is being deleted and lacks it, so the name cannot be changed.
+        PVC_PROTECTION: "finalizer" on "claim" = "kubernetes.io/pvc-protection";
+        /// Kubernetes' own: keeps the volume while it is Bound.
+        PV_PROTECTION: "finalizer" on "volume" = "kubernetes.io/pv-protection";
+        /// The uid of the StatefulSet under whose `whenScaled: Delete` the claim is in range. If
+        /// it is scaled down later without an owner, it is deleted.
+        SCALED_WITH: "annotation" on "claim" = "volume-warden.dev/scaled-with";
+        /// The time (RFC 3339) at which `pvc-provisioner` created the claim at admission. It is
+        /// removed when the claim gets its owner.
+        AWAITING_POD: "annotation" on "claim" = "volume-warden.dev/awaiting-pod";
+        /// The namespace of the claim, its uid and the uid of the claim, as `shop/UID/UID`:
+        /// `pv-releaser` gives the volume only to claims of that namespace.
+        CLAIM_NAMESPACE: "annotation" on "volume" = "volume-warden.dev/claim-namespace";
+        /// The time (RFC 3339) at which `pv-releaser` reserved the volume for a claim. It is
+        /// removed when the claim is recorded or the volume is parked again.
+        RESERVED_AT: "annotation" on "volume" = "volume-warden.dev/reserved-at";
+        /// The time (RFC 3339) at which `pvc-expiry` deletes the claim unless a pod names it
+        /// before.
+        EXPIRES_AT: "annotation" on "claim" = "volume-warden.dev/expires-at";
+        /// Since when (RFC 3339) the replicas with `pvc-expiry` have watched the cluster without a
+        /// break, and the replica that wrote it. Another replica, such as one of an older version,
+        /// need not have watched.
+        OBSERVED_SINCE: "annotation" on "Lease" = "volume-warden.dev/observed-since";
+        /// The record of `pvc-trash`: the original policy, the undelete window and the claim that
+        /// can be restored, as JSON. The policy `volume-warden-trash` refuses changes by other
+        /// users.
+        TRASH: "annotation" on "volume" = "volume-warden.dev/trash";
+        /// The uid of the deleted claim: `volume-warden purge` requests the deletion of its data.
+        /// It does not count for a later claim of the volume, and is removed at a restore.
+        PURGE: "annotation" on "volume" = "volume-warden.dev/purge";
+        /// The time of the last change by which `pvc-trash` makes the binder look at a claim that
+        /// is being restored. The binder retries a conflicting write only when the claim changes,
+        /// or 15 s later.
+        UNDELETE_TOUCHED: "annotation" on "claim" = "volume-warden.dev/undelete-touched";
+        /// `true`: the ConfigMap is a copy of the object of a volume.
+        SAVED_VOLUME: "label" on "ConfigMap" see "components/pvc-trash.md#copies-of-volumes"
+            = "volume-warden.dev/saved-volume";
+        /// The uid of the cluster whose namespaces are listed. A copy in another cluster is
+        /// ignored.
+        SEEN_IN_CLUSTER: "annotation" on "ConfigMap `volume-warden-seen-namespaces`"
+            = "volume-warden.dev/cluster";
+        /// On a Lease, `volume-warden.dev/COMPONENT` for each component that its holder runs. Only
+        /// Volume Warden may set annotations with this prefix through a pod's claim template.
+        OWN: "prefix of labels" on "Lease" = "volume-warden.dev/";
+        /// `volume-warden`.
+        PART_OF: "label" on "Lease" = "app.kubernetes.io/part-of";
+        /// On the copy of a volume: `volume-warden`. A claim that has it is restored without it:
+        /// the tool that it names may delete the objects that are not in its source.
+        MANAGER: "label" on "ConfigMap, claim" = "app.kubernetes.io/managed-by";
+        /// The value of `--controller-id`: `pvc-provisioner` created the claim. `pv-releaser`
+        /// reads it, too.
+        PROVISIONER_LABEL: "label" on "claim"
+            = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
+        /// The value of `--controller-id`: `pv-releaser` releases the volume. On a claim, written
+        /// by users, it requests that.
+        RELEASER_LABEL: "label" on "volume" = "reclaimable-pv-releaser.kubernetes.io/managed-by";
+    }
+    /// The keys that Volume Warden only reads, removes or refuses.
+    READ {
+        /// A claim that has it is restored by `pvc-trash` without it: Argo CD deletes objects that
+        /// have it and are not in their source.
+        TRACKED_INSTANCE: "label" on "claim" = "app.kubernetes.io/instance";
+        /// `true`: the namespace has opted out of Volume Warden.
+        EXCLUDE: "label" on "namespace" see "concepts.md#namespaces-that-opt-out"
+            = "volume-warden.dev/exclude";
+        /// How long the claims of the class can be restored after their deletion, such as `72h`,
+        /// or `off`. On a namespace: a longer duration. On a claim: a shorter one, or `0`.
+        UNDELETE_WINDOW: "annotation" on "StorageClass, namespace, claim"
+            see "components/pvc-trash.md#enable-and-disable" = "volume-warden.dev/undelete-window";
+        /// For how long no pod may use a claim before `pvc-expiry` deletes it, such as `90d`, or
+        /// `off`. That of the claim takes precedence.
+        EXPIRE_UNUSED: "annotation" on "StorageClass, claim" see "components/pvc-expiry.md"
+            = "volume-warden.dev/expire-unused";
+        /// The longest undelete window that a namespace may request. Without it, none lengthens
+        /// the window of the class.
+        UNDELETE_WINDOW_MAX: "annotation" on "StorageClass"
+            = "volume-warden.dev/undelete-window-max";
+        /// The name of a deleted claim of the namespace, or of its volume: the new claim gets its
+        /// data. Volume Warden adds it to a claim that is restored by name.
+        UNDELETE: "annotation" on "claim" see "components/pvc-trash.md#restore-by-name"
+            = "volume-warden.dev/undelete";
+        /// `same-name`: a claim that is created again gets the volume of the deleted claim of its
+        /// name. On a claim, `off`: it gets a new volume.
+        REBIND: "annotation" on "StorageClass, claim" = "volume-warden.dev/rebind";
+        /// `VOLUME.enabled` and `VOLUME.pvc`: the claim that the pod requests.
+        REQUEST_PREFIX: "prefix of annotations" on "pod" see "components/pvc-provisioner.md"
+            = "dynamic-pvc-provisioner.kubernetes.io/";
+        /// `namespace` or `cluster`: who may get the volume once it is released.
+        RELEASE_SCOPE: "label, annotation" on "volume, StorageClass"
+            = "volume-warden.dev/release-scope";
+        /// plumber-cd's reclaimable-pv-releaser wrote and read this label instead of the one that
+        /// it documents. Volume Warden reads it with `--legacy-label`, and removes it at a
+        /// release.
+        LEGACY_LABEL: "label" on "volume" = "reclaimable-pv-releaser/managed-by";
+        /// The value of `--controller-id`: volumes of the class are released, with
+        /// `--associate-by-storage-class`.
+        CONTROLLER_ID: "annotation" on "StorageClass"
+            = "reclaimable-pv-releaser.kubernetes.io/controller-id";
+        /// The volume binder chose the volume itself; no user reserved it for the claim. The
+        /// annotation is removed at a release, together with `claimRef`.
+        BOUND_BY_CONTROLLER: "annotation" on "volume" = "pv.kubernetes.io/bound-by-controller";
+        /// The binding is complete on both sides, so the owner of the claim can be written.
+        BIND_COMPLETED: "annotation" on "claim" = "pv.kubernetes.io/bind-completed";
+        /// By these the binder records that it bound a claim. In a claim template they are refused
+        /// without `--template-fields=annotations`.
+        BINDER_PREFIX: "prefix of annotations" on "claim, claim template" = "pv.kubernetes.io/";
+        /// Kubernetes' volume controllers. Refused without `--template-fields=annotations`.
+        VOLUME_PREFIX: "prefix of annotations" on "claim template" = "volume.kubernetes.io/";
+        /// Kubernetes' volume controllers. Refused, except `storage-class`, without
+        /// `--template-fields=annotations`.
+        VOLUME_BETA_PREFIX: "prefix of annotations" on "claim template"
+            = "volume.beta.kubernetes.io/";
+        /// A provisioner creates a volume, so no parked volume is reserved in the background.
+        STORAGE_PROVISIONER: "annotation" on "claim" = "volume.kubernetes.io/storage-provisioner";
+        /// The same, as written before Kubernetes 1.23.
+        STORAGE_PROVISIONER_BETA: "annotation" on "claim"
+            = "volume.beta.kubernetes.io/storage-provisioner";
+        /// The scheduler has chosen a node, so no parked volume is reserved in the background.
+        SELECTED_NODE: "annotation" on "claim" = "volume.kubernetes.io/selected-node";
+        /// A large annotation that repeats the manifest. It is not part of the copy of a volume.
+        LAST_APPLIED: "annotation" on "volume"
+            = "kubectl.kubernetes.io/last-applied-configuration";
+        /// A mirror pod, which the kubelet created for a static pod.
+        MIRROR: "annotation" on "pod" = "kubernetes.io/config.mirror";
+        /// The class, as written before Kubernetes 1.6. It takes precedence over the field.
+        STORAGE_CLASS: "annotation" on "claim, volume" = "volume.beta.kubernetes.io/storage-class";
+    }
+}
