@@ -34,7 +34,7 @@ use std::{
     sync::Arc,
 };
 
-const QUESTION: &str = "Continue? [y/N] ";
+pub(super) const QUESTION: &str = "Continue? [y/N] ";
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
 ambiguous, never purged, not confirmed, or refused; 2 the command line is wrong, or --yes is \

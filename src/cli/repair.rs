@@ -5,14 +5,13 @@ use super::{
     connection::DEFAULT_NAMESPACE,
     print::{complain, print},
     purge::confirmed,
-    repair_plan::{Found, Removed, plan, table},
+    repair_plan::{Found, Removed, created_again, plan, table},
     trash_common::{block_on, cluster, unreadable},
     trash_copies::Copies,
 };
 use crate::{
     cluster::{UNHURRIED, read_all, within},
     objects::{Kind, WholeVolume},
-    plain::Plain,
 };
 use clap::{Args, error::ErrorKind};
 use kube::{
@@ -137,7 +136,7 @@ async fn create_all(
     for each in removed.iter().filter(|each| each.refused.is_none()) {
         let name = each.name();
         match create(client, each).await {
-            Ok(()) => print(&Plain(format!("Volume {name} is created again.")).to_string())?,
+            Ok(()) => print(&created_again(name))?,
             Err(kube::Error::Api(status)) => {
                 complain(format_args!(
                     "volume {name} is not created: {}",

@@ -113,6 +113,11 @@ pub(super) fn table(removed: &[Removed]) -> String {
     aligned(&[header].into_iter().chain(rows).collect::<Vec<_>>())
 }
 
+/// The message about a volume that was created.
+pub(super) fn created_again(name: &str) -> String {
+    Plain(format!("Volume {name} is created again.")).to_string()
+}
+
 fn row(removed: &Removed) -> Vec<String> {
     let whole = removed.whole.as_ref();
     let record = whole.and_then(WholeVolume::record);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::purge::QUESTION;
 use crate::objects::{
     Tracked as _,
     saved_volume::{KEY, SavedVolumeWire, WholeVolumeWire, config_map, name_of},
@@ -169,4 +170,25 @@ fn the_table_shows_which_storage_is_meant() {
         "{shown}"
     );
     assert!(table(&plan(&found(&saved, &[]))).contains("none: "));
+}
+
+#[test]
+fn the_page_of_the_command_shows_its_output() {
+    let record = json!({"policy": "Delete", "windowSeconds": 3600,
+        "claim": {"namespace": "shop", "name": "data", "uid": "1"}});
+    let lost = whole(json!({
+        "metadata": {"name": "pvc-7d2c", "annotations": {TRASH: record.to_string()}},
+        "spec": {"capacity": {"storage": "10Gi"},
+            "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-0a1b2c3d4"}},
+    }));
+    let output = [
+        table(&plan(&found(&[("v", lost)], &[])))
+            .trim_end()
+            .to_owned(),
+        format!("{QUESTION}y"),
+        created_again("pvc-7d2c"),
+    ];
+    let block = format!("```text\n{}\n```", output.join("\n"));
+    let page = include_str!("../../docs/commands/trash-repair.md");
+    assert!(page.contains(&block), "{block}");
 }

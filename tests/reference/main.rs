@@ -7,6 +7,7 @@ mod causes;
 mod documentation;
 mod events;
 mod exit_codes;
+mod figures;
 mod flags;
 mod images;
 mod krew;

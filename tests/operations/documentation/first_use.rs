@@ -3,6 +3,7 @@
 use super::executed;
 use crate::support::{BINARY, installed, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::fs;
 use tokio::process::Command;
 use volume_warden_controlplane::{Cluster, Component, Warden, eventually};
@@ -27,6 +28,12 @@ const STUCK: &str = r#"
     }
 ]}
 "#;
+const CLAIM: &str = r#"
+{
+    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "photos"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+}
+"#;
 const LOST: &str = r#"
 {"status": {"conditions": [{
     "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
@@ -46,6 +53,7 @@ async fn the_examples_do_what_the_readme_says() -> Result<()> {
             ensure!(cluster.kubectl(&apply).await?.contains("(server dry run)"));
         }
     }
+    the_pages_of_components_show_examples_or_parts_of_claims(&cluster).await?;
     claims_exist_when_the_pod_is_created(&cluster).await?;
     the_deletion_of_a_bound_volume_warns(&cluster).await?;
     a_deleted_claim_leaves_its_volume_available(&cluster).await?;
@@ -60,6 +68,35 @@ async fn apply(cluster: &Cluster, component: &str) -> Result<()> {
     let path = repository().join(format!("examples/{component}.yaml"));
     let path = path.display().to_string();
     cluster.kubectl(&["apply", "-f", &path]).await.map(drop)
+}
+
+/// A block with a kind of its own, and one that is merged over a claim, are accepted.
+async fn the_pages_of_components_show_examples_or_parts_of_claims(cluster: &Cluster) -> Result<()> {
+    let (mut included, mut applied) = (0, 0);
+    for page in fs::read_dir(repository().join("docs/components"))?.flatten() {
+        let text = fs::read_to_string(page.path())?;
+        for block in text.split("```yaml\n").skip(1) {
+            let block = block.split("```").next().unwrap_or_default().trim();
+            if let Some(path) = block.strip_prefix("{{#include ../../examples/") {
+                let path = repository()
+                    .join("examples")
+                    .join(path.trim_end_matches("}}"));
+                ensure!(path.exists(), "{block}");
+                included += 1;
+                continue;
+            }
+            let mut claim: Value = serde_json::from_str(CLAIM)?;
+            json_patch::merge(&mut claim, &serde_saphyr::from_str(block)?);
+            let apply = ["apply", "--dry-run=server", "-f", "-"];
+            let answer = cluster
+                .kubectl_with_stdin(&apply, &claim.to_string())
+                .await?;
+            ensure!(answer.contains("(server dry run)"), "{block}: {answer}");
+            applied += 1;
+        }
+    }
+    ensure!(included == 8 && applied == 2, "{included} and {applied}");
+    Ok(())
 }
 
 async fn claims_exist_when_the_pod_is_created(cluster: &Cluster) -> Result<()> {
