@@ -8,7 +8,7 @@ use crate::{
     root,
 };
 use clap::error::ErrorKind;
-use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path};
 use volume_warden::{cli, components};
 
 /// Where the commands of a program are checked, or why they are not.
@@ -167,6 +167,45 @@ fn every_target_of_cargo_exists() {
         }
     }
     assert!(count > 10, "{count} targets");
+}
+
+/// Cargo runs no test, and succeeds, if none has the name.
+#[test]
+fn every_filter_of_cargo_names_a_test() {
+    let mut count = 0;
+    for command in commands("cargo test ") {
+        let words: Vec<_> = command.split(' ').skip(2).collect();
+        let Some(at) = words.iter().position(|word| *word == "--test") else {
+            continue;
+        };
+        let source = sources(&root().join("tests").join(words[at + 1]));
+        // NAME stands for any test.
+        let filters = words[at + 2..]
+            .iter()
+            .filter(|word| word.starts_with(|first: char| first.is_ascii_lowercase()));
+        for part in filters.flat_map(|filter| filter.split("::")) {
+            let mut lines = source.lines();
+            let named = lines
+                .any(|line| (line.contains("fn ") || line.contains("mod ")) && line.contains(part));
+            assert!(named, "{command}: nothing is called {part}");
+            count += 1;
+        }
+    }
+    assert!(count >= 5, "{count} names");
+}
+
+/// All Rust files below a folder.
+fn sources(folder: &Path) -> String {
+    let mut found = String::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found += &fs::read_to_string(path).expect("a source");
+        }
+    }
+    found
 }
 
 /// Neither docker nor podman is needed for the tests: the file that the command names exists, and

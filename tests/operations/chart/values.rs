@@ -40,6 +40,44 @@ fn the_chart_is_of_the_programs_version() -> Result<()> {
     Ok(())
 }
 
+/// In the form that Artifact Hub documents: lists in YAML, in annotations.
+#[test]
+fn the_annotations_can_be_read_by_artifact_hub() -> Result<()> {
+    const KINDS: [&str; 6] = [
+        "added",
+        "changed",
+        "deprecated",
+        "fixed",
+        "removed",
+        "security",
+    ];
+    let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?)?;
+    let annotations = &chart["annotations"];
+    assert_eq!(annotations["artifacthub.io/category"], "storage");
+    assert_eq!(annotations["artifacthub.io/license"], "Apache-2.0");
+    let list = |name: &str| -> Result<Vec<Value>> {
+        let text = annotations[format!("artifacthub.io/{name}")].as_str();
+        Ok(serde_saphyr::from_str(text.context("no list")?)?)
+    };
+    let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    for change in list("changes")? {
+        let known = KINDS.iter().any(|kind| change["kind"] == *kind);
+        ensure!(known && text(&change["description"]), "{change}");
+    }
+    for link in list("links")? {
+        let url = link["url"].as_str().unwrap_or_default();
+        ensure!(text(&link["name"]) && url.starts_with("https://"), "{link}");
+    }
+    for image in list("images")? {
+        let platforms = image["platforms"].as_array();
+        ensure!(
+            text(&image["name"]) && platforms.is_some_and(|all| all.len() == 2),
+            "{image}"
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn alerts_and_dashboard_are_those_of_the_manifests() -> Result<()> {
     for name in ["rules.yaml", "dashboard.json"] {
