@@ -65,7 +65,7 @@ pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -
     let counts = pod.scheduled && !(pod.finished && finished_pods == FinishedPods::Release);
     let owns = claim
         .controller()
-        .is_some_and(|controller| controller == &*pod.uid);
+        .is_some_and(|controller| pod.uid == controller);
     let mut mounts = pod.mounts.iter();
     counts
         && mounts

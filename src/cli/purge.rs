@@ -239,7 +239,7 @@ async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode>
 fn operations(entry: &Entry<'_>) -> JsonPatch {
     let uid = &entry.record.claim.uid;
     JsonPatch(vec![
-        test(&["uid"], json!(&*entry.volume.uid)),
+        test(&["uid"], json!(entry.volume.uid)),
         test_at(&["spec", "claimRef", "uid"], json!(uid)),
         add(&["annotations", PURGE], json!(uid)),
     ])

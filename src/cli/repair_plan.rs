@@ -4,7 +4,7 @@ use super::trash_copies::{VolumeCopy, without_volumes};
 use crate::{
     cluster::Store,
     columns::aligned,
-    objects::{ObjectName, WholeVolume},
+    objects::{CompactText, ObjectName, WholeVolume},
     plain::Plain,
 };
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub(super) struct Removed {
     /// The namespace and name of the ConfigMap with the copy of the volume.
     pub(super) copy: ObjectName,
     /// The uid that the volume had before it was removed.
-    pub(super) uid: Box<str>,
+    pub(super) uid: CompactText,
     /// The volume as its copy describes it; none if the copy cannot be parsed.
     pub(super) whole: Option<WholeVolume>,
     /// Why the volume is not created again; none if it is created.
@@ -45,13 +45,13 @@ impl Removed {
 pub(super) fn plan(found: &Found) -> Vec<Removed> {
     let volumes = || found.volumes.objects();
     let uids: HashMap<_, _> = volumes()
-        .map(|(name, whole)| (&*whole.volume.uid, name))
+        .map(|(name, whole)| (&whole.volume.uid, name))
         .collect();
     let mut sources = HashMap::new();
     for (name, whole) in volumes() {
         sources.extend(whole.source().map(|source| (source, name.clone())));
     }
-    let exists = |uid: &str| uids.contains_key(uid);
+    let exists = |uid: &CompactText| uids.contains_key(uid);
     let copies = without_volumes(&found.before, &found.after, exists);
     let again = |copy: &VolumeCopy| {
         let source = copy.whole.as_ref().and_then(WholeVolume::source);

@@ -3,7 +3,7 @@
 use crate::{
     cluster::{Store, read_all},
     objects::{
-        Kind, ObjectName, Tracked, Volume, WholeVolume,
+        CompactText, Kind, ObjectName, Tracked, Volume, WholeVolume,
         saved_volume::{SELECTOR, SavedVolumeWire},
     },
 };
@@ -13,7 +13,7 @@ use kube::{Api, Client};
 #[derive(Clone, Debug)]
 pub(super) struct VolumeCopy {
     /// The uid of the volume when it was copied.
-    pub(super) volume_uid: Box<str>,
+    pub(super) volume_uid: CompactText,
     /// The volume with its complete `spec`; none if the manifest in the copy cannot be parsed.
     pub(super) whole: Option<WholeVolume>,
 }
@@ -65,7 +65,7 @@ impl Copies {
 pub(super) fn without_volumes(
     before: &Store<VolumeCopy>,
     after: &Store<VolumeCopy>,
-    exists: impl Fn(&str) -> bool,
+    exists: impl Fn(&CompactText) -> bool,
 ) -> Vec<(ObjectName, VolumeCopy)> {
     let stayed = before
         .objects()
@@ -84,7 +84,7 @@ pub(super) fn count_removed(
     volumes: &Store<Volume>,
     namespace: Option<&str>,
 ) -> usize {
-    let exists = |uid: &str| volumes.objects().any(|(_, volume)| &*volume.uid == uid);
+    let exists = |uid: &CompactText| volumes.objects().any(|(_, volume)| volume.uid == *uid);
     let removed = without_volumes(before, after, exists);
     let counts = |copy: &VolumeCopy| {
         let named = copy.name().is_some_and(|name| volumes.get(&name).is_none());

@@ -4,7 +4,7 @@ use crate::{
     cluster::Target,
     components::pvc_retention::{self, Mark, Update},
     objects::{
-        Claim, ControllerId, Kind, ObjectName,
+        Claim, CompactText, ControllerId, Kind, ObjectName,
         claim::{AWAITING_POD, SCALED_WITH},
         finalizers,
         managed_by::PROVISIONER_LABEL,
@@ -22,9 +22,9 @@ pub struct Piece {
     /// The namespace and name of the object, for the URL of the patch.
     pub name: ObjectName,
     /// The uid of the object, which every write tests.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// The version of the object for which the operations are valid.
-    pub resource_version: Box<str>,
+    pub resource_version: CompactText,
     /// The parts that are removed, in words.
     pub what: Vec<String>,
     /// The patch that removes these parts.
@@ -48,7 +48,12 @@ pub enum Condition {
 }
 
 impl Piece {
-    pub(super) fn new(kind: Kind, name: &ObjectName, uid: &str, resource_version: &str) -> Self {
+    pub(super) fn new(
+        kind: Kind,
+        name: &ObjectName,
+        uid: impl Into<CompactText>,
+        resource_version: impl Into<CompactText>,
+    ) -> Self {
         Self {
             kind,
             name: name.clone(),
@@ -70,7 +75,7 @@ impl Piece {
     /// Returns the object as the target of a write that tests uid and `resourceVersion`.
     pub fn target(&self) -> Target<'_> {
         Target {
-            resource_version: Some(&self.resource_version),
+            resource_version: Some(self.resource_version.clone()),
             ..Target::new(self.kind, &self.name, &self.uid)
         }
     }
@@ -104,13 +109,13 @@ impl Piece {
     /// Removes what pvc-provisioner wrote on the claim, unless the label names another
     /// installation.
     pub(super) fn made_for_a_pod(&mut self, claim: &Claim, id: &ControllerId) {
-        let labels = claim.managed_by.as_deref();
+        let labels = claim.rare.managed_by.as_deref();
         let label = labels.and_then(|labels| labels.provisioner.as_deref());
         let own = label == Some(id.as_str());
         if own {
             self.label(PROVISIONER_LABEL);
         }
-        if claim.awaiting_pod.is_some() && (own || label.is_none()) {
+        if claim.rare.awaiting_pod.is_some() && (own || label.is_none()) {
             let mark = remove(&["annotations", AWAITING_POD]);
             self.remove_parts(format!("annotation {AWAITING_POD}"), [mark]);
         }
@@ -118,6 +123,7 @@ impl Piece {
 
     pub(super) fn owners_and_mark(&mut self, claim: &Claim, update: &Update) {
         let goes = claim
+            .rare
             .owners
             .iter()
             .filter(|each| !update.owners.contains(each));

@@ -35,7 +35,12 @@ impl fmt::Display for Kept {
 
 /// Removes the annotation that pvc-trash changes until a claim is Bound.
 pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
-    if claim.trash.as_deref().is_some_and(|trash| trash.touched) {
+    if claim
+        .rare
+        .trash
+        .as_deref()
+        .is_some_and(|trash| trash.touched)
+    {
         let mark = remove(&["annotations", UNDELETE_TOUCHED]);
         piece.remove_parts(format!("annotation {UNDELETE_TOUCHED}"), [mark]);
     }
@@ -59,7 +64,7 @@ pub(super) fn purge(
     let attached = !objects.attachments.is_unreferenced(name);
     let requested = claims
         .objects()
-        .any(|(_, claim)| *claim.volume_name == *name.name);
+        .any(|(_, claim)| claim.volume_name == *name.name);
     if !may_end || attached || requested {
         return false;
     }

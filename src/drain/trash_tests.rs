@@ -191,7 +191,7 @@ fn a_volume_in_the_trash_is_purged_on_request() {
         let Some(Condition::Gone(claim)) = &piece.condition else {
             panic!("the claim is read live: {:?}", piece.condition);
         };
-        assert_eq!((&*claim.name.name, &*claim.uid), ("c", "1"));
+        assert_eq!((&*claim.name.name, claim.uid.clone()), ("c", "1".into()));
         volume["metadata"]["finalizers"] = json!([]);
         json_patch::patch(&mut volume, &piece.operations).expect("the patch applies");
         assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Delete");

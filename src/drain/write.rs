@@ -112,8 +112,9 @@ impl Drain {
 impl Condition {
     /// Returns whether what a live read found under the name of the claim meets the condition.
     pub(super) fn is_met_by(&self, found: Option<&ObjectMeta>) -> bool {
-        let same =
-            |claim: &ClaimRef| found.filter(|found| found.uid.as_deref() == Some(&*claim.uid));
+        let same = |claim: &ClaimRef| {
+            found.filter(|found| found.uid.as_ref().is_some_and(|uid| claim.uid == *uid))
+        };
         match self {
             Self::Living(claim) => same(claim).is_some_and(|it| it.deletion_timestamp.is_none()),
             Self::Gone(claim) => same(claim).is_none(),

@@ -4,7 +4,7 @@
 use super::Listed;
 use crate::{
     hashing::{HashMap, HashSet},
-    objects::stateful_set::ordinal,
+    objects::{CompactText, stateful_set::ordinal},
 };
 use k8s_openapi::{
     api::{
@@ -23,7 +23,7 @@ pub struct References<'a> {
     /// common.
     by_template: HashMap<(String, String), Vec<String>>,
     /// The uids of all objects of [`LISTED`].
-    owners: HashSet<&'a str>,
+    owners: HashSet<CompactText>,
     /// The kinds that could not be listed, in the plural.
     unlisted: &'a [&'static str],
 }
@@ -121,7 +121,7 @@ impl<'a> References<'a> {
         let listed = kinds.any(|(of, kind, plural)| {
             (*of, *kind) == (group, &*owner.kind) && !self.unlisted.contains(plural)
         });
-        match listed && !self.owners.contains(&*owner.uid) {
+        match listed && !self.owners.contains(&CompactText::from(&owner.uid)) {
             true => " (deleted)",
             false => "",
         }
@@ -161,15 +161,17 @@ impl<'a> References<'a> {
     }
 }
 
-fn uids(listed: &Listed) -> HashSet<&str> {
-    fn of<K: Resource>(all: &[K]) -> impl Iterator<Item = &str> {
-        all.iter().filter_map(|each| each.meta().uid.as_deref())
+fn uids(listed: &Listed) -> HashSet<CompactText> {
+    fn of<K: Resource>(all: &[K]) -> impl Iterator<Item = CompactText> {
+        all.iter()
+            .filter_map(|each| each.meta().uid.as_ref())
+            .map(CompactText::from)
     }
     of(&listed.stateful_sets)
         .chain(of(&listed.deployments))
         .chain(of(&listed.jobs))
         .chain(of(&listed.cron_jobs))
-        .chain(listed.pods.iter().map(|(_, pod)| &*pod.uid))
+        .chain(listed.pods.iter().map(|(_, pod)| pod.uid.clone()))
         .collect()
 }
 

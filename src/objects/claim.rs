@@ -3,55 +3,35 @@
 use super::keys::BIND_COMPLETED;
 pub use super::keys::{AWAITING_POD, SCALED_WITH};
 use super::{
-    Kind, ManagedBy, ObjectName, Tracked,
+    CompactText, Kind, ManagedBy, ObjectName, Tracked,
+    claim_trash::ClaimTrash,
     expiry::ClaimExpiry,
     finalizers, metadata, owner_references,
+    rare_fields::{AwaitingPod, Rare, RareFields},
     reuse::waiting_in,
-    stateful_set::{Label, ordinal, readings},
-    trash::{UNDELETE, UNDELETE_TOUCHED},
-    undelete_window::UNDELETE_WINDOW,
+    stateful_set::{ordinal, readings},
     unused::{self, Unused},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// The fields of a claim that the rules read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Distinguishes the claim from an earlier or later one of the same name.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// The `resourceVersion` at which the claim was read.
-    pub resource_version: Box<str>,
+    pub resource_version: CompactText,
     /// Whether `deletionTimestamp` is set. It is never unset again.
     pub deleting: bool,
-    /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
-    pub deleted: i64,
     /// The finalizers of the claim, in the order of the object.
     pub finalizers: Arc<[Box<str>]>,
-    /// The owner references of the claim, in the order of the object.
-    pub owners: Box<[OwnerReference]>,
-    /// The labels of the claim. They are kept only if the name does not determine the StatefulSet
-    /// that the claim belongs to.
-    pub labels: Box<[Label]>,
-    /// The labels that name the installation that manages the claim or its volume.
-    pub managed_by: Option<Box<ManagedBy>>,
-    /// The uid in the marker [`SCALED_WITH`] of pvc-retention, if the claim has the marker.
-    pub scaled_with: Option<Box<str>>,
-    /// When the claim was created, in seconds since 1970.
-    pub created: i64,
-    /// The time in the marker [`AWAITING_POD`] of pvc-provisioner, if the claim has the marker.
-    pub awaiting_pod: Option<Box<str>>,
     /// Whether the claim has any annotations. If not, a patch that adds one must add the map, too.
     pub annotated: bool,
-    /// The values of the annotations about the trash, if the claim has any.
-    pub trash: Option<Box<ClaimTrash>>,
-    /// The values of the annotations about expiry, if the claim has any.
-    pub expiry: Option<Box<ClaimExpiry>>,
     /// The volume that the claim names; empty if it names none.
-    pub volume_name: Box<str>,
+    pub volume_name: CompactText,
     /// Whether the volume binder has completed the binding.
     pub bind_completed: bool,
     /// Whether `status.phase` is Pending or not set yet. Bound is the last field that the volume
@@ -62,37 +42,14 @@ pub struct Claim {
     pub bound: bool,
     /// The condition `Unused`, if the claim has it.
     pub unused: Option<Unused>,
-}
-
-/// What a claim requests of the trash, which is text of the claim's creator. A text that is longer
-/// than [`MAX_TEXT`](super::MAX_TEXT) is kept as an empty one, which is no name and no duration either.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClaimTrash {
-    /// The name of the deleted claim whose volume the claim requests, from [`UNDELETE`].
-    pub undelete: Option<Box<str>>,
-    /// The time for which the data is kept after the deletion of the claim, from
-    /// [`UNDELETE_WINDOW`].
-    pub window: Option<Box<str>>,
-    /// Whether the claim has the annotation [`UNDELETE_TOUCHED`] of Volume Warden.
-    pub touched: bool,
-}
-
-impl ClaimTrash {
-    fn of(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
-        let value = |key| metadata::bounded(annotations, key);
-        let found = Self {
-            undelete: value(UNDELETE),
-            window: value(UNDELETE_WINDOW),
-            touched: annotations.contains_key(UNDELETE_TOUCHED),
-        };
-        (found != Self::default()).then(|| Box::new(found))
-    }
+    /// The fields that few claims have.
+    pub rare: Rare,
 }
 
 impl Claim {
     /// Returns the uid of the owner that is the claim's controller.
     pub fn controller(&self) -> Option<&str> {
-        owner_references::controller(&self.owners).map(|owner| owner.uid.as_str())
+        owner_references::controller(&self.rare.owners).map(|owner| owner.uid.as_str())
     }
 
     /// Returns whether the claim needs its protection finalizer or is a candidate for its removal.
@@ -114,7 +71,7 @@ impl Claim {
     /// Returns whether the claim is completely bound to the volume of this name, as far as the
     /// claim shows it.
     pub fn is_bound_to(&self, volume: &str) -> bool {
-        self.bind_completed && &*self.volume_name == volume
+        self.bind_completed && self.volume_name == *volume
     }
 }
 
@@ -165,31 +122,35 @@ impl From<ClaimWire> for Claim {
         let annotations = metadata.annotations.unwrap_or_default();
         let created = metadata.creation_timestamp.as_ref();
         let deleted = metadata.deletion_timestamp.as_ref();
-        Self {
-            uid: metadata.uid.unwrap_or_default().into(),
-            resource_version: metadata.resource_version.unwrap_or_default().into(),
-            deleting: deleted.is_some(),
+        let awaiting = annotations.get(AWAITING_POD);
+        let rare = RareFields {
             deleted: deleted.map_or(0, |time| time.0.as_second()),
-            finalizers: finalizers::shared(metadata.finalizers.unwrap_or_default()),
             owners: metadata.owner_references.unwrap_or_default().into(),
             labels: labels
                 .into_iter()
                 .map(|(key, value)| (key.into(), value.into()))
                 .collect(),
             managed_by,
-            scaled_with: annotations.get(SCALED_WITH).map(|uid| uid.as_str().into()),
-            created: created.map_or(0, |time| time.0.as_second()),
-            awaiting_pod: annotations
-                .get(AWAITING_POD)
-                .map(|time| time.as_str().into()),
-            annotated: !annotations.is_empty(),
+            scaled_with: annotations.get(SCALED_WITH).map(Into::into),
+            awaiting_pod: awaiting.map(|mark| AwaitingPod {
+                mark: mark.as_str().into(),
+                created: created.map_or(0, |time| time.0.as_second()),
+            }),
             trash: ClaimTrash::of(&annotations),
             expiry: ClaimExpiry::of(&annotations),
+        };
+        Self {
+            uid: metadata.uid.unwrap_or_default().into(),
+            resource_version: metadata.resource_version.unwrap_or_default().into(),
+            deleting: deleted.is_some(),
+            finalizers: finalizers::shared(metadata.finalizers.unwrap_or_default()),
+            annotated: !annotations.is_empty(),
             volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
             pending: !matches!(wire.status.phase.as_deref(), Some("Bound" | "Lost")),
             bound: wire.status.phase.as_deref() == Some("Bound"),
             unused: Unused::find(&conditions, &owners),
+            rare: rare.into(),
         }
     }
 }
@@ -215,18 +176,10 @@ impl Tracked for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metadata::MAX_TEXT;
 
+    /// A cluster has many claims, and each is in memory.
     #[test]
-    fn a_text_about_the_trash_is_bounded() {
-        let read = |length: usize| {
-            let text = "1".repeat(length);
-            let annotations = [UNDELETE, UNDELETE_WINDOW].map(|key| (key.to_owned(), text.clone()));
-            let found = ClaimTrash::of(&annotations.into()).expect("annotations");
-            let length = |text: Option<Box<str>>| text.map(|text| text.len());
-            (length(found.undelete), length(found.window))
-        };
-        assert_eq!(read(MAX_TEXT), (Some(MAX_TEXT), Some(MAX_TEXT)));
-        assert_eq!(read(MAX_TEXT + 1), (Some(0), Some(0)));
+    fn a_claim_stays_small() {
+        assert!(size_of::<Claim>() <= 120, "{}", size_of::<Claim>());
     }
 }

@@ -7,6 +7,8 @@
 pub mod claim;
 pub mod claim_requests;
 pub mod claim_texts;
+pub mod claim_trash;
+mod compact_text;
 pub mod expiry;
 mod field_owner;
 pub mod finalizers;
@@ -22,6 +24,7 @@ pub mod patch;
 pub mod pod;
 mod pod_wire;
 pub(crate) mod quantity;
+pub mod rare_fields;
 pub mod rebind;
 pub mod reuse;
 pub mod saved_volume;
@@ -37,6 +40,7 @@ mod volume_source;
 
 pub use claim::Claim;
 pub use claim_requests::ClaimRequests;
+pub use compact_text::CompactText;
 pub use kind::Kind;
 pub use managed_by::{ControllerId, ManagedBy};
 pub use metadata::MAX_TEXT;

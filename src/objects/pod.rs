@@ -3,16 +3,16 @@
 //! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`,
 //! `podIsShutDown`) and `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
 
-use super::{Kind, ObjectName, Tracked, claim_requests::ClaimRequests};
+use super::{CompactText, Kind, ObjectName, Tracked, claim_requests::ClaimRequests};
 use std::sync::Arc;
 
-pub use super::pod_wire::{ClaimSource, MIRROR, Mount, PodSpec, PodVolume, PodWire};
+pub use super::pod_wire::{ClaimSource, MIRROR, Mount, Mounts, PodSpec, PodVolume, PodWire};
 
 /// The fields of a pod that the rules read. Pods that neither use nor request a claim are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Distinguishes the pod from an earlier or later one of the same name.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// Whether `spec.nodeName` is set.
     pub scheduled: bool,
     /// Whether the phase is Succeeded or Failed.
@@ -24,9 +24,9 @@ pub struct Pod {
     /// only finalizers keep the pod object.
     pub shut_down: bool,
     /// The claims that the pod uses, in the order of `spec.volumes`.
-    pub mounts: Box<[Mount]>,
+    pub mounts: Mounts,
     /// The uid of the StatefulSet that controls the pod.
-    pub stateful_set: Option<Box<str>>,
+    pub stateful_set: Option<CompactText>,
     /// The claims that the pod requests by annotation.
     pub claim_requests: Option<Box<ClaimRequests>>,
 }
@@ -76,5 +76,30 @@ impl Tracked for Pod {
         self.claims()
             .map(|claim| ObjectName::new(name.namespace.clone(), claim.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A cluster has many pods, and each that uses a claim is in memory.
+    #[test]
+    fn a_pod_stays_small() {
+        assert!(size_of::<Pod>() <= 88, "{}", size_of::<Pod>());
+    }
+
+    #[test]
+    fn a_pod_has_its_mounts_in_their_order() {
+        for claims in [vec![], vec!["a"], vec!["b", "a"]] {
+            let volume = |claim| json!({"persistentVolumeClaim": {"claimName": claim}});
+            let volumes: Vec<_> = claims.iter().map(volume).collect();
+            let wire = json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}});
+            let wire: PodWire = serde_json::from_value(wire).expect("a pod");
+            let (mounts, same) = (wire.mounts(), wire.mounts());
+            let found: Vec<_> = mounts.iter().map(|mount| &*mount.claim).collect();
+            assert_eq!((found, &mounts), (claims, &same));
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! The fields of a pod that are parsed.
 
 pub use super::keys::MIRROR;
-use super::{metadata, owner_references};
+use super::{CompactText, metadata, owner_references};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};
-use std::sync::Arc;
+use std::{ops::Deref, slice, sync::Arc};
 
 /// A volume of a pod that is a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,38 @@ pub struct Mount {
     /// Whether the claim is created for an ephemeral volume of the pod (`volumes[].ephemeral`). The
     /// pod uses such a claim only if it owns the claim.
     pub ephemeral: bool,
+}
+
+/// The claims that a pod uses, in the order of its volumes. Most pods use one, which needs no memory
+/// beside that of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounts(Form);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    One(Mount),
+    Any(Box<[Mount]>),
+}
+
+impl Deref for Mounts {
+    type Target = [Mount];
+
+    fn deref(&self) -> &[Mount] {
+        match &self.0 {
+            Form::One(mount) => slice::from_ref(mount),
+            Form::Any(mounts) => mounts,
+        }
+    }
+}
+
+impl FromIterator<Mount> for Mounts {
+    fn from_iter<I: IntoIterator<Item = Mount>>(mounts: I) -> Self {
+        let mounts: Vec<Mount> = mounts.into_iter().collect();
+        Self(match <[Mount; 1]>::try_from(mounts) {
+            Ok([one]) => Form::One(one),
+            Err(mounts) => Form::Any(mounts.into()),
+        })
+    }
 }
 
 /// The fields of a pod that are parsed.
@@ -108,7 +140,7 @@ pub struct ContainerState {
 impl PodWire {
     /// Returns every claim that the pod names or that is created for its ephemeral volumes, in the
     /// order of its volumes.
-    pub fn mounts(&self) -> Box<[Mount]> {
+    pub fn mounts(&self) -> Mounts {
         let pod = self.metadata.name.as_deref().unwrap_or_default();
         let mounts = self.spec.volumes.iter().filter_map(|volume| {
             match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -126,12 +158,12 @@ impl PodWire {
         mounts.collect()
     }
 
-    pub(super) fn stateful_set(&self) -> Option<Box<str>> {
+    pub(super) fn stateful_set(&self) -> Option<CompactText> {
         let owners = self.metadata.owner_references.as_deref()?;
         let controller = owner_references::controller(owners)?;
         let is_set =
             controller.kind == "StatefulSet" && controller.api_version.starts_with("apps/");
-        is_set.then(|| controller.uid.as_str().into())
+        is_set.then(|| CompactText::from(&controller.uid))
     }
 
     /// Returns whether `spec.nodeName` is set.

@@ -1,7 +1,7 @@
 //! What decides which namespace may get a volume after its claim is deleted.
 
 pub use super::keys::{CLAIM_NAMESPACE, RELEASE_SCOPE, RESERVED_AT};
-use super::{ObjectName, fit::Offer};
+use super::{CompactText, ObjectName, fit::Offer};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Prefix of the claim name in the `claimRef` of a parked volume; the uid of the volume follows.
@@ -30,7 +30,7 @@ pub struct Record {
     /// The uid of the namespace, which no later namespace has.
     pub namespace_uid: Box<str>,
     /// The uid of the claim that the volume was bound to.
-    pub claim_uid: Box<str>,
+    pub claim_uid: CompactText,
 }
 
 impl Reuse {
@@ -82,7 +82,7 @@ impl fmt::Display for Record {
 
 /// The claim that a parked volume names: no client can create it, because a policy refuses such
 /// names in the namespace of Volume Warden.
-pub fn parked_name(system_namespace: &str, volume_uid: &str) -> ObjectName {
+pub fn parked_name(system_namespace: &str, volume_uid: &CompactText) -> ObjectName {
     ObjectName::new(system_namespace, format!("{PARKED}{volume_uid}"))
 }
 
@@ -112,7 +112,10 @@ mod tests {
     #[test]
     fn a_record_has_three_parts() {
         let record = Record::parse("shop/n-1/c-1").expect("a record");
-        assert_eq!((&*record.namespace, &*record.claim_uid), ("shop", "c-1"));
+        assert_eq!(
+            (&*record.namespace, record.claim_uid.clone()),
+            ("shop", "c-1".into())
+        );
         assert_eq!(record.to_string(), "shop/n-1/c-1");
         for invalid in [
             "",

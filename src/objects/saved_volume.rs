@@ -4,7 +4,7 @@
 pub use super::keys::SAVED_VOLUME;
 use super::keys::{LAST_APPLIED, MANAGER};
 use super::{
-    Kind, ObjectName, Tracked, Volume, metadata,
+    CompactText, Kind, ObjectName, Tracked, Volume, metadata,
     trash::{OriginalPolicy, PURGE, TRASH, TrashRecord},
     volume::{ClaimRef, VolumeStatus, VolumeWire},
     volume_source::source,
@@ -30,11 +30,11 @@ pub const SELECTOR: &str = "volume-warden.dev/saved-volume=true";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedVolume {
     /// The uid of the ConfigMap, which every write tests.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// The `resourceVersion` of the ConfigMap, which every write tests.
-    pub resource_version: Box<str>,
+    pub resource_version: CompactText,
     /// The uid of the volume when it was copied.
-    pub volume_uid: Box<str>,
+    pub volume_uid: CompactText,
     /// The name of the volume; empty if the manifest cannot be read.
     pub volume: Box<str>,
     /// What [`fingerprint`] returns for the manifest.
@@ -163,7 +163,7 @@ impl WholeVolume {
         annotations.insert(TRASH.to_owned(), unstarted(record).json());
         let mut spec = self.spec.clone();
         let reference = json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": &*claim.uid,
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": claim.uid,
             "namespace": &*claim.name.namespace, "name": &*claim.name.name,
         });
         spec.insert("claimRef".to_owned(), reference);
@@ -182,7 +182,7 @@ impl WholeVolume {
 }
 
 /// Returns the namespace and name of the ConfigMap that is the copy of the volume with this uid.
-pub fn name_of(system_namespace: &str, volume_uid: &str) -> ObjectName {
+pub fn name_of(system_namespace: &str, volume_uid: impl std::fmt::Display) -> ObjectName {
     ObjectName::new(system_namespace, format!("{PREFIX}{volume_uid}"))
 }
 
@@ -206,7 +206,7 @@ pub fn fingerprint(volume: &Volume) -> Option<u64> {
 fn saved_record(volume: &Volume) -> Option<(&TrashRecord, &ClaimRef)> {
     let record = volume.trash.as_deref()?.record.as_ref()?;
     let claim = volume.claimed_by()?;
-    let holds = *record.claim.uid == *claim.uid && record.policy == OriginalPolicy::Delete;
+    let holds = claim.uid == record.claim.uid && record.policy == OriginalPolicy::Delete;
     (holds && volume.retain).then_some((record, claim))
 }
 

@@ -91,7 +91,10 @@ fn a_copy_is_read_as_it_was_written() {
     let read = wire.volume().expect("a volume");
     assert_eq!(read.manifest(), volume.manifest());
     let saved = SavedVolume::track(wire).expect("a copy");
-    assert_eq!((&*saved.volume_uid, &*saved.volume), ("v", "pv"));
+    assert_eq!(
+        (saved.volume_uid.clone(), &*saved.volume),
+        ("v".into(), "pv")
+    );
     assert_eq!(saved.fingerprint, fingerprint(&volume.volume));
     assert_eq!(saved.source.as_deref(), Some("csi.example.com h"));
     let refers = saved.references(&ObjectName::new("", "x"));

@@ -3,7 +3,7 @@
 //! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes
 //! (`getPersistentVolumeClaimName`, `getParentNameAndOrdinal`, `podInOrdinalRange`).
 
-use super::{Kind, Tracked, metadata};
+use super::{CompactText, Kind, Tracked, metadata};
 use k8s_openapi::api::apps::v1 as apps;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ const ORPHAN: &str = "orphan";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatefulSet {
     /// Distinguishes the StatefulSet from an earlier or later one of the same name.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// Whether `deletionTimestamp` is set.
     pub deleting: bool,
     /// Whether the StatefulSet is being deleted with `--cascade=orphan`, which keeps its

@@ -2,7 +2,7 @@
 
 pub use super::keys::CONTROLLER_ID;
 use super::{
-    Kind, Tracked,
+    CompactText, Kind, Tracked,
     expiry::EXPIRE_UNUSED,
     metadata,
     rebind::REBIND,
@@ -18,7 +18,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClass {
     /// The uid, by which Events name the StorageClass.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// The installation that releases volumes of the class, from [`CONTROLLER_ID`].
     pub controller_id: Option<Box<str>>,
     /// For how long the data of deleted claims can be restored, from [`UNDELETE_WINDOW`], unparsed.

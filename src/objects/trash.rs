@@ -1,6 +1,7 @@
 //! The trash: what Volume Warden records on a volume whose data is kept after the deletion of its
 //! claim, so that the deletion can be undone.
 
+use super::CompactText;
 pub use super::keys::{PURGE, TRASH, UNDELETE, UNDELETE_TOUCHED};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -118,8 +119,8 @@ impl TrashRecord {
     }
 
     /// Returns whether the volume may be reserved for the claim with this uid.
-    pub fn may_restore(&self, uid: &str) -> bool {
-        self.is_restorable() && self.unbindable.iter().all(|each| each != uid)
+    pub fn may_restore(&self, uid: &CompactText) -> bool {
+        self.is_restorable() && self.unbindable.iter().all(|each| uid != each)
     }
 
     /// Returns the value of the annotation [`TRASH`].
@@ -296,8 +297,8 @@ mod tests {
             unbindable: (0..number).map(|each| each.to_string()).collect(),
             ..record()
         };
-        assert!(full(1).may_restore("1") && !full(1).may_restore("0"));
-        assert!(full(MAX_UNBINDABLE - 1).may_restore("new"));
-        assert!(!full(MAX_UNBINDABLE).may_restore("new"));
+        assert!(full(1).may_restore(&"1".into()) && !full(1).may_restore(&"0".into()));
+        assert!(full(MAX_UNBINDABLE - 1).may_restore(&"new".into()));
+        assert!(!full(MAX_UNBINDABLE).may_restore(&"new".into()));
     }
 }

@@ -3,7 +3,7 @@
 pub use super::fit::STORAGE_CLASS;
 pub use super::keys::BOUND_BY_CONTROLLER;
 use super::{
-    Kind, ManagedBy, ObjectName, Tracked, finalizers,
+    CompactText, Kind, ManagedBy, ObjectName, Tracked, finalizers,
     fit::Offer,
     metadata, quantity,
     reuse::{Record, Reuse, parked_name, waiting_in},
@@ -23,9 +23,9 @@ pub const DELETE: &str = "Delete";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
     /// Distinguishes the volume from an earlier or later one of the same name.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// The `resourceVersion` at which the volume was read.
-    pub resource_version: Box<str>,
+    pub resource_version: CompactText,
     /// Whether `deletionTimestamp` is set.
     pub deleting: bool,
     /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
@@ -76,7 +76,7 @@ pub struct ClaimRef {
     /// The namespace and name of the claim.
     pub name: ObjectName,
     /// The uid of the claim; empty for a reservation by name.
-    pub uid: Box<str>,
+    pub uid: CompactText,
     /// Whether `resourceVersion` is set. Kubernetes does not use its value.
     pub versioned: bool,
 }
@@ -331,8 +331,8 @@ mod tests {
         }));
         let claim = read.claimed_by().expect("a claim");
         assert_eq!(
-            (claim.name.to_string(), &*claim.uid, claim.versioned),
-            ("ns/data".into(), "1", true)
+            (claim.name.to_string(), claim.uid.clone(), claim.versioned),
+            ("ns/data".into(), "1".into(), true)
         );
         assert_eq!(
             (read.phase, read.retain, &*read.class),

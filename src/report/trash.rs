@@ -39,9 +39,9 @@ impl<'a> Records<'a> {
 fn read(volume: &VolumeWire) -> Option<Record> {
     let volume = Volume::from(volume.clone());
     let (trash, claim) = (volume.trash?, volume.claim_ref?);
-    let record = trash.record?;
-    (volume.retain && record.claim.uid == *claim.uid).then(|| Record {
-        is_purge_requested: trash.purge.as_ref() == Some(&claim.uid),
+    let (record, purge) = (trash.record?, trash.purge);
+    (volume.retain && claim.uid == record.claim.uid).then(|| Record {
+        is_purge_requested: purge.is_some_and(|uid| claim.uid == uid),
         record,
     })
 }

@@ -17,6 +17,8 @@ use tokio::{sync::Notify, time::Instant};
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
+/// For how many keys an empty queue keeps memory. The first list may add every object of a cluster.
+const SPARE: usize = 1024;
 
 /// A work queue of keys: each key is queued once and processed by one worker at a time.
 pub struct WorkQueue<K> {
@@ -244,6 +246,7 @@ impl<K: Clone + Eq + Hash + Ord> State<K> {
             while let Some(key) = self.lane(priority).pop_front() {
                 if self.queued.get(&key) == Some(&priority) {
                     self.queued.remove(&key);
+                    self.free_unused();
                     self.forget_due(&key);
                     self.processing.insert(key.clone(), None);
                     return Some(key);
@@ -251,6 +254,18 @@ impl<K: Clone + Eq + Hash + Ord> State<K> {
             }
         }
         None
+    }
+
+    /// Frees the memory of many queued keys once the last of them was taken.
+    fn free_unused(&mut self) {
+        if !self.queued.is_empty() {
+            return;
+        }
+        self.queued.shrink_to(SPARE);
+        for lane in [&mut self.urgent, &mut self.ready] {
+            lane.clear();
+            lane.shrink_to(SPARE);
+        }
     }
 }
 
@@ -374,6 +389,28 @@ mod tests {
         let key = queue.take().await;
         queue.done(&key);
         assert!(queue.is_empty() && nothing_to_take(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_empty_queue_keeps_no_memory_of_many_keys() {
+        let queue = WorkQueue::default();
+        let places = || {
+            let state = queue.lock();
+            let lanes = [state.urgent.capacity(), state.ready.capacity()];
+            lanes.into_iter().chain([state.queued.capacity()]).max()
+        };
+        for key in 0..10 * SPARE {
+            queue.add(key);
+            queue.add_urgent(key);
+        }
+        assert!(places() >= Some(10 * SPARE));
+        for _ in 0..10 * SPARE {
+            let key = queue.take().await;
+            queue.done(&key);
+        }
+        assert!(queue.is_empty() && places() < Some(2 * SPARE));
+        queue.add(0);
+        assert_eq!(queue.take().await, 0);
     }
 
     #[tokio::test(start_paused = true)]

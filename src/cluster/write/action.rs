@@ -7,7 +7,7 @@ use super::reasons::{
 };
 use crate::cluster::read::Basis;
 use crate::cluster::read::Proof;
-use crate::objects::{Kind, ObjectName, finalizers, patch::test};
+use crate::objects::{CompactText, Kind, ObjectName, finalizers, patch::test};
 use json_patch::PatchOperation;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Preconditions};
@@ -207,21 +207,21 @@ pub struct Target<'a> {
     pub name: &'a ObjectName,
     /// The uid of the object. Every write tests it, because the same name may belong to another
     /// object by now.
-    pub uid: &'a str,
+    pub uid: CompactText,
     /// The version of the object, if the write tests it. Then the write fails after any change of
     /// the object, and the rule decides again.
-    pub resource_version: Option<&'a str>,
+    pub resource_version: Option<CompactText>,
     /// The finalizers of the object, to which one is added or from which one is removed.
     pub finalizers: &'a [Box<str>],
 }
 
 impl<'a> Target<'a> {
     /// Creates a target of which only the kind, name and uid are known.
-    pub fn new(kind: Kind, name: &'a ObjectName, uid: &'a str) -> Self {
+    pub fn new(kind: Kind, name: &'a ObjectName, uid: impl Into<CompactText>) -> Self {
         Self {
             kind,
             name,
-            uid,
+            uid: uid.into(),
             resource_version: None,
             finalizers: &[],
         }
@@ -256,6 +256,7 @@ impl<'a> Target<'a> {
         let mut operations = vec![test(&["uid"], json!(self.uid))];
         operations.extend(
             self.resource_version
+                .as_ref()
                 .map(|version| test(&["resourceVersion"], json!(version))),
         );
         match &action.mutation {
@@ -281,7 +282,7 @@ impl<'a> Target<'a> {
     pub(crate) fn with_status(&self, status: &Value) -> Value {
         let resource = self.kind.api_resource();
         let mut metadata = json!({"name": &*self.name.name, "uid": self.uid});
-        if let Some(version) = self.resource_version {
+        if let Some(version) = &self.resource_version {
             metadata["resourceVersion"] = json!(version);
         }
         json!({
@@ -296,8 +297,8 @@ impl<'a> Target<'a> {
     /// replaced or changed since it was read.
     pub(crate) fn preconditions(&self) -> DeleteParams {
         DeleteParams::background().preconditions(Preconditions {
-            uid: Some(self.uid.to_owned()),
-            resource_version: self.resource_version.map(str::to_owned),
+            uid: Some(self.uid.to_string()),
+            resource_version: self.resource_version.as_ref().map(ToString::to_string),
         })
     }
 
@@ -310,7 +311,7 @@ impl<'a> Target<'a> {
             name: Some(self.name.name.to_string()),
             namespace: Some(self.name.namespace.to_string())
                 .filter(|namespace| !namespace.is_empty()),
-            uid: Some(self.uid.to_owned()),
+            uid: Some(self.uid.to_string()),
             ..ObjectReference::default()
         }
     }
@@ -345,11 +346,11 @@ mod tests {
         let keeps = Action::disown(Vec::new(), Vec::new(), proof());
         let destroys = Action::remove_finalizer("f", proof());
         let due = Some(now + AGE);
-        assert_eq!(deadline(Some("1"), &keeps), None);
+        assert_eq!(deadline(Some("1".into()), &keeps), None);
         assert_eq!(deadline(None, &keeps), due, "nothing guards it");
-        assert_eq!(deadline(Some("1"), &destroys), due);
+        assert_eq!(deadline(Some("1".into()), &destroys), due);
         let by_itself = Action::remove_finalizer("f", Basis::Object);
-        assert_eq!(deadline(Some("1"), &by_itself), None);
+        assert_eq!(deadline(Some("1".into()), &by_itself), None);
     }
 
     #[test]
@@ -375,7 +376,7 @@ mod tests {
         let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
         let action = Action::remove_finalizer("f", Basis::Object);
         assert!(!target.guards(&action));
-        let resource_version = Some("1");
+        let resource_version = Some("1".into());
         let target = Target {
             resource_version,
             ..target

@@ -57,7 +57,7 @@ impl Server {
     async fn perform(&self, claim: &str, action: Action) -> &'static str {
         let name = ObjectName::new("ns", claim);
         let target = Target {
-            resource_version: Some("1"),
+            resource_version: Some("1".into()),
             ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
         };
         let applied = self.apply.perform("test", &target, action, "Test").await;
@@ -232,7 +232,7 @@ async fn a_refused_write_does_not_wait_for_its_event() {
     let (apply, events, _lead) = refused();
     let name = ObjectName::new("ns", "claim");
     let target = Target {
-        resource_version: Some("1"),
+        resource_version: Some("1".into()),
         ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
     };
     let began = Instant::now();

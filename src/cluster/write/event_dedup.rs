@@ -1,6 +1,7 @@
 //! Remembers which causes were reported in Events, so that each cause is reported once and not at
 //! each evaluation.
 
+use crate::objects::CompactText;
 use std::{
     collections::{HashMap, HashSet},
     hash::Hash,
@@ -14,7 +15,7 @@ pub struct EventDeduplicator<K, C> {
 }
 
 /// The uid of one object, and the causes that hold for it.
-type Causes<C> = (Box<str>, HashSet<C>);
+type Causes<C> = (CompactText, HashSet<C>);
 
 impl<K, C> Default for EventDeduplicator<K, C> {
     fn default() -> Self {
@@ -25,13 +26,13 @@ impl<K, C> Default for EventDeduplicator<K, C> {
 
 impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
     /// Records the causes that now hold for an object, and returns those that did not hold before.
-    pub fn news(&self, name: &K, uid: &str, causes: HashSet<C>) -> HashSet<C> {
-        let mut objects = self.lock();
-        let before = objects.remove(name).filter(|(known, _)| **known == *uid);
+    pub fn news(&self, name: &K, uid: impl Into<CompactText>, causes: HashSet<C>) -> HashSet<C> {
+        let (uid, mut objects) = (uid.into(), self.lock());
+        let before = objects.remove(name).filter(|(known, _)| *known == uid);
         let before = before.map(|(_, causes)| causes).unwrap_or_default();
         let news = causes.difference(&before).cloned().collect();
         if !causes.is_empty() {
-            objects.insert(name.clone(), (uid.into(), causes));
+            objects.insert(name.clone(), (uid, causes));
         }
         news
     }

@@ -3,7 +3,7 @@
 use super::fair_semaphore::FairSemaphore;
 use crate::clock::Clock;
 use crate::cluster::api::within;
-use crate::objects::{Kind, ObjectName};
+use crate::objects::{CompactText, Kind, ObjectName};
 use crate::plain::Plain;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1 as api},
@@ -73,7 +73,7 @@ pub struct Regarding {
     /// The namespace and name. Events about cluster-scoped objects are stored in `default`.
     pub name: ObjectName,
     /// The uid of the object, by which `kubectl describe` finds the Event.
-    pub uid: Box<str>,
+    pub uid: CompactText,
 }
 
 /// Publishes Events with Volume Warden as the reporting controller.

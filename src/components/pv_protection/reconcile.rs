@@ -62,8 +62,8 @@ impl Reconcile for PvProtectionReconciler {
         let target = Target {
             kind: Kind::PersistentVolume,
             name,
-            uid: &volume.uid,
-            resource_version: Some(&volume.resource_version),
+            uid: volume.uid.clone(),
+            resource_version: Some(volume.resource_version.clone()),
             finalizers: &volume.finalizers,
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;

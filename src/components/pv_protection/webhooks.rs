@@ -122,7 +122,7 @@ impl Guard {
             ));
         }
         let name = ObjectName::new(claim_ref.namespace.as_str(), claim_ref.name.as_str());
-        let was_bound = |claim: &Claim| *claim.uid == *claim_ref.uid && claim.is_bound_to(volume);
+        let was_bound = |claim: &Claim| claim.uid == claim_ref.uid && claim.is_bound_to(volume);
         let cached = self.claims.read().get(&name);
         if cached.is_some_and(|claim| was_bound(&claim)) {
             return Ok(Answer::Allow);

@@ -7,7 +7,8 @@ use super::{
 use crate::{
     cluster::{Change, Excluded, Feed, Feeds, RecentlyDeleted},
     objects::{
-        Claim, ManagedBy, Namespace, ObjectName, StorageClass, Volume, VolumeAttachment,
+        Claim, CompactText, ManagedBy, Namespace, ObjectName, StorageClass, Volume,
+        VolumeAttachment,
         managed_by::Ownership,
         reuse::waiting_in,
         volume::{ClaimRef, Phase},
@@ -34,7 +35,7 @@ pub struct Caches {
     pub namespaces: Arc<Feed<Namespace>>,
     /// Options of pv-releaser.
     pub options: Arc<Options>,
-    recently_deleted: Arc<RecentlyDeleted<Box<str>, Arc<ManagedBy>>>,
+    recently_deleted: Arc<RecentlyDeleted<CompactText, Arc<ManagedBy>>>,
     namespace: Option<Arc<str>>,
     excluded: Excluded,
 }
@@ -66,7 +67,7 @@ impl Caches {
             let replaced = |old: &Claim| change.new.is_none_or(|new| new.uid != old.uid);
             let gone = change.old.filter(|old| replaced(old));
             if let Some((claim, labels)) =
-                gone.and_then(|old| Some((old, old.managed_by.as_ref()?)))
+                gone.and_then(|old| Some((old, old.rare.managed_by.as_ref()?)))
             {
                 recently_deleted.remember(claim.uid.clone(), Arc::new((**labels).clone()));
             }

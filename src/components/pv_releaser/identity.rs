@@ -6,7 +6,7 @@
 
 use crate::{
     cluster::LiveGet,
-    objects::{Namespace, ObjectName, Volume, fit::Need, reuse::Record},
+    objects::{CompactText, Namespace, ObjectName, Volume, fit::Need, reuse::Record},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -61,8 +61,13 @@ impl Identity {
         }))
     }
 
-    async fn is_there(&self, name: &ObjectName, uid: &str, limit: Duration) -> kube::Result<bool> {
+    async fn is_there(
+        &self,
+        name: &ObjectName,
+        uid: &CompactText,
+        limit: Duration,
+    ) -> kube::Result<bool> {
         let live = self.claims.get(name, limit).await?;
-        Ok(live.is_some_and(|claim| &*claim.uid == uid))
+        Ok(live.is_some_and(|claim| *uid == claim.uid))
     }
 }

@@ -129,7 +129,7 @@ impl Handover {
         let namespace = self.identity.namespace(&name.namespace, UNHURRIED).await;
         let need = self.identity.claims.get(name, UNHURRIED).await;
         let need = need.map_err(unread)?;
-        let need = need.filter(|need| need.uid == claim.uid && need.open);
+        let need = need.filter(|need| claim.uid == need.uid && need.open);
         if let (Some(uid), Some(need)) = (namespace.map_err(unread)?, need) {
             self.reserve(name, &need, &uid, Caller::Reconciler).await;
         }

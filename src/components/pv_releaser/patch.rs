@@ -115,7 +115,7 @@ fn unlabelled(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
 /// The volume as the target of a write that tests its version.
 pub(super) fn written<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
     Target {
-        resource_version: Some(&volume.resource_version),
+        resource_version: Some(volume.resource_version.clone()),
         ..Target::new(Kind::PersistentVolume, name, &volume.uid)
     }
 }

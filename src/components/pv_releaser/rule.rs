@@ -230,7 +230,7 @@ impl<D: Copy> View<'_, D> {
 
     fn labels(&self, claim_ref: &ClaimRef) -> Option<&ManagedBy> {
         match self.living(claim_ref) {
-            Some(claim) => claim.managed_by.as_deref(),
+            Some(claim) => claim.rare.managed_by.as_deref(),
             None => self.recently_deleted,
         }
     }

@@ -70,7 +70,7 @@ fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
 
 /// Returns whether the claim was created, deleted, recreated or labelled.
 fn concerns_us(change: &Change<'_, Claim>) -> bool {
-    let looked_at = |claim: &Arc<Claim>| (claim.uid.clone(), claim.managed_by.clone());
+    let looked_at = |claim: &Arc<Claim>| (claim.uid.clone(), claim.rare.managed_by.clone());
     change.old.map(looked_at) != change.new.map(looked_at)
 }
 

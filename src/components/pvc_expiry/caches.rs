@@ -67,7 +67,7 @@ impl Caches {
     pub fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
         self.volumes
             .read()
-            .get(&ObjectName::new("", &*claim.volume_name))
+            .get(&ObjectName::new("", claim.volume_name.to_string()))
     }
 
     /// Returns the StorageClass of the volume, if it has annotations of Volume Warden.
@@ -83,7 +83,7 @@ impl Caches {
         let mut names = self
             .claims
             .read()
-            .names_where(|claim| claim.expiry.is_some());
+            .names_where(|claim| claim.rare.expiry.is_some());
         for (class, _) in self.expiring_classes() {
             names.extend(self.claims_of_class(&class.name));
         }
@@ -120,7 +120,7 @@ impl Caches {
 
     /// Returns whether the claim, its StorageClass or an announcement says that the claim expires.
     pub fn may_expire(&self, claim: &Claim) -> bool {
-        claim.expiry.is_some()
+        claim.rare.expiry.is_some()
             || self
                 .volume_of(claim)
                 .and_then(|volume| self.class_of(&volume))

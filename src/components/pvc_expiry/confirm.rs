@@ -7,7 +7,7 @@ use super::{
 use crate::{
     cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
     inventory::ReferencePath,
-    objects::{Claim, ObjectName, Pod, StorageClass, Volume, trash::TrashRecord},
+    objects::{Claim, CompactText, ObjectName, Pod, StorageClass, Volume, trash::TrashRecord},
     telemetry::Metrics,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -66,7 +66,7 @@ impl Live {
     pub async fn confirm(
         &self,
         name: &ObjectName,
-        uid: &str,
+        uid: &CompactText,
         observed: Option<Timestamp>,
         local: Timestamp,
     ) -> Result<Confirmed, ReconcileError> {
@@ -74,12 +74,12 @@ impl Live {
         let pods = pods.map_err(|error| unread("the pods", &*error))?;
         let claim = self.claims.get(name, UNHURRIED).await;
         let claim = claim.map_err(|error| unread("the claim", &error))?;
-        let Some(claim) = claim.filter(|claim| *claim.uid == *uid) else {
+        let Some(claim) = claim.filter(|claim| claim.uid == *uid) else {
             return Err(ReconcileError::new("the claim was deleted"));
         };
         let volume = self
             .volumes
-            .get(&cluster_scoped(&claim.volume_name), UNHURRIED)
+            .get(&cluster_scoped(&claim.volume_name.to_string()), UNHURRIED)
             .await;
         let volume = volume.map_err(|error| unread("the volume", &error))?;
         let class = match &volume {

@@ -33,6 +33,7 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         let mut fates: HashMap<&str, i64> = HashMap::new();
         for (name, claim) in caches.candidates() {
             let announced = claim
+                .rare
                 .expiry
                 .as_ref()
                 .is_some_and(|expiry| expiry.at.is_some());

@@ -16,7 +16,7 @@ use crate::{
     },
     hashing::HashMap,
     objects::{
-        Claim, Kind, ObjectName,
+        Claim, CompactText, Kind, ObjectName,
         expiry::EXPIRES_AT,
         patch::{add, remove},
     },
@@ -53,7 +53,7 @@ pub struct PvcExpiryReconciler {
     /// Limits the deletions of any hour to `--expiry-max-deletions`.
     pub limit: HourlyLimit,
     /// When live reads first showed that a claim is due, by the uid of the claim.
-    pub looks: Mutex<HashMap<Box<str>, Instant>>,
+    pub looks: Mutex<HashMap<CompactText, Instant>>,
     /// The causes that Events have already reported, by claim.
     pub reported: Arc<EventDeduplicator<ObjectName, Left>>,
     /// The errors that Events have already reported, by StorageClass.
@@ -165,17 +165,17 @@ impl PvcExpiryReconciler {
 
     /// Returns when live reads first showed that the claim is due; none if that is too long ago to
     /// count.
-    fn first_look(&self, uid: &str) -> Option<Instant> {
+    fn first_look(&self, uid: &CompactText) -> Option<Instant> {
         let mut looks = self.looks();
         looks.retain(|_, first| first.elapsed() < LOOK_EXPIRES);
         looks.get(uid).copied()
     }
 
-    fn forget(&self, uid: &str) {
+    fn forget(&self, uid: &CompactText) {
         self.looks().remove(uid);
     }
 
-    fn looks(&self) -> MutexGuard<'_, HashMap<Box<str>, Instant>> {
+    fn looks(&self) -> MutexGuard<'_, HashMap<CompactText, Instant>> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -236,7 +236,7 @@ impl Reconcile for PvcExpiryReconciler {
 /// The claim as the target of a write that tests its `resourceVersion`.
 fn target<'a>(name: &'a ObjectName, claim: &'a Claim) -> Target<'a> {
     Target {
-        resource_version: Some(&claim.resource_version),
+        resource_version: Some(claim.resource_version.clone()),
         ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
     }
 }

@@ -51,7 +51,7 @@ fn of_claim(name: &ObjectName, claim: &Claim, left: Left) -> Option<Announcement
         return Some(notices::no_window(name));
     }
     // An unreadable annotation of the StorageClass is reported on the StorageClass.
-    let text = claim.expiry.as_ref()?.age.as_deref()?;
+    let text = claim.rare.expiry.as_ref()?.age.as_deref()?;
     let error = expiry::parse(text).err()?;
     Some(notices::unreadable_of_claim(name, &error))
 }

@@ -66,7 +66,7 @@ pub enum Left {
 
 /// Decides what happens next to the claim.
 pub fn decide(view: &View<'_>) -> Decision {
-    let announced = view.claim.expiry.as_deref();
+    let announced = view.claim.rare.expiry.as_deref();
     let is_announced = announced.is_some_and(|expiry| expiry.at.is_some());
     let due = match due(view) {
         Ok(due) => due,
@@ -102,7 +102,7 @@ pub fn decide(view: &View<'_>) -> Decision {
 /// Returns when the claim has been unused for long enough.
 fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     let claim = view.claim;
-    let own = claim.expiry.as_deref();
+    let own = claim.rare.expiry.as_deref();
     let requested = own.and_then(|expiry| expiry.age.as_deref()).or(view.class);
     let age = expiry::parse(requested.ok_or(Left::NotRequested)?);
     let age = age
@@ -111,7 +111,7 @@ fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     if claim.deleting || !claim.bound {
         return Err(Left::NotBound);
     }
-    if !claim.owners.is_empty() {
+    if !claim.rare.owners.is_empty() {
         return Err(Left::Owned);
     }
     let unused = claim
@@ -130,8 +130,7 @@ pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord
         .claimed_by()
         .is_some_and(|bound| bound.uid == claim.uid);
     let kept = volume.retain && volume.phase == Phase::Bound && !volume.deleting;
-    (bound && kept && *record.claim.uid == *claim.uid && record.window_seconds > 0)
-        .then_some(record)
+    (bound && kept && claim.uid == record.claim.uid && record.window_seconds > 0).then_some(record)
 }
 
 /// Adds the duration to the time. Returns the latest possible time if the sum is later.

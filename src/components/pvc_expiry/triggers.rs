@@ -13,8 +13,8 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, of) = (queue.clone(), caches.clone());
     caches.claims.listen(move |change| {
         let read = |claim: &Arc<Claim>| {
-            let owned = !claim.owners.is_empty();
-            (claim.unused, claim.expiry.clone(), claim.bound, owned)
+            let owned = !claim.rare.owners.is_empty();
+            (claim.unused, claim.rare.expiry.clone(), claim.bound, owned)
         };
         let Some(new) = change.new else { return };
         if change.old.map(read) != Some(read(new)) && of.may_expire(new) {

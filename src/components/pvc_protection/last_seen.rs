@@ -1,6 +1,6 @@
 //! Records when the watch last showed something that bears on the release of a claim.
 
-use crate::objects::{Claim, ObjectName, finalizers::FinalizerState};
+use crate::objects::{Claim, CompactText, ObjectName, finalizers::FinalizerState};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// What was seen, and when, of each claim that is being deleted.
 #[derive(Default)]
-pub struct LastSeen(Mutex<HashMap<ObjectName, (Box<str>, Seen)>>);
+pub struct LastSeen(Mutex<HashMap<ObjectName, (CompactText, Seen)>>);
 
 /// When something was seen that concerns a claim that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl LastSeen {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (Box<str>, Seen)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (CompactText, Seen)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,7 +35,7 @@ fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics: &H
     for (name, claim) in &deleted {
         let users = pods.referrers(name).map(|pod| &**pod);
         if let Some(cause) = claim_code(&name.name, claim, users, mode) {
-            held.entry(cause).or_default().push(claim.deleted);
+            held.entry(cause).or_default().push(claim.rare.deleted);
         }
     }
     drop(pods);

@@ -60,7 +60,8 @@ impl HeldClaimReporter {
         let deleted = deleted(&self.claims);
         let there: HashSet<&ObjectName> = deleted.iter().map(|(name, _)| name).collect();
         self.events.retain(|name| there.contains(name));
-        let old = |(_, claim): &&(ObjectName, Arc<Claim>)| now - claim.deleted >= PATIENCE_SECONDS;
+        let old =
+            |(_, claim): &&(ObjectName, Arc<Claim>)| now - claim.rare.deleted >= PATIENCE_SECONDS;
         let news = deleted.iter().filter(old).filter_map(|(name, claim)| {
             let code = self.news(name, claim)?;
             Some((name, claim, code))

@@ -89,7 +89,7 @@ impl PvcProtectionReconciler {
     async fn protect(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let target = Target {
             // The finalizer is added to the list that was read, so the list must be unchanged.
-            resource_version: Some(&claim.resource_version),
+            resource_version: Some(claim.resource_version.clone()),
             ..target(name, claim)
         };
         let action = Action::add_finalizer(PVC_PROTECTION);

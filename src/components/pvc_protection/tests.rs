@@ -5,7 +5,12 @@ use super::{reasons::IN_USE, reconcile::woken_by, *};
 use crate::{
     causes::FinishedPods,
     cluster::Change,
-    objects::{Claim, ObjectName, Pod, finalizers::PVC_PROTECTION, pod::PodWire},
+    objects::{
+        Claim, ObjectName, Pod,
+        finalizers::PVC_PROTECTION,
+        pod::PodWire,
+        rare_fields::{Rare, RareFields},
+    },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
@@ -21,25 +26,17 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         uid: "claim-uid".into(),
         resource_version: "1".into(),
         deleting,
-        deleted: 0,
         finalizers: finalizers
             .iter()
             .map(|&finalizer| finalizer.into())
             .collect(),
-        owners: Box::default(),
-        labels: Box::default(),
-        managed_by: None,
-        created: 0,
-        awaiting_pod: None,
-        scaled_with: None,
         annotated: false,
-        trash: None,
-        expiry: None,
         volume_name: "".into(),
         bind_completed: false,
         pending: true,
         bound: false,
         unused: None,
+        rare: Rare::default(),
     }
 }
 
@@ -56,13 +53,17 @@ fn deleted() -> Claim {
 }
 
 fn owned_by(uid: &str, claim: Claim) -> Claim {
+    let owner = OwnerReference {
+        uid: uid.into(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    };
+    let rare = RareFields {
+        owners: [owner].into(),
+        ..RareFields::default()
+    };
     Claim {
-        owners: [OwnerReference {
-            uid: uid.into(),
-            controller: Some(true),
-            ..OwnerReference::default()
-        }]
-        .into(),
+        rare: rare.into(),
         ..claim
     }
 }

@@ -152,7 +152,7 @@ impl PvcProvisionerReconciler {
     /// Makes the pod the owner of the claim. The owner reference contains the pod's uid: if the pod
     /// is already deleted, the garbage collector deletes the claim.
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Reconciled {
-        let mut operations = owner_references::rewrite(&claim.owners, &[self.owner(user)]);
+        let mut operations = owner_references::rewrite(&claim.rare.owners, &[self.owner(user)]);
         operations.push(without_mark());
         let action = Action::own(operations, Basis::Object);
         let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
@@ -170,7 +170,7 @@ impl PvcProvisionerReconciler {
         reason: &'static str,
     ) -> Applied {
         let target = Target {
-            resource_version: Some(&claim.resource_version),
+            resource_version: Some(claim.resource_version.clone()),
             finalizers: &claim.finalizers,
             ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
         };

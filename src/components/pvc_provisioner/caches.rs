@@ -105,7 +105,7 @@ fn user(name: &ObjectName, pod: &Pod) -> User {
         started: claim_requests.is_some_and(|claim_requests| !claim_requests.pending),
         created: claim_requests.map_or(0, |claim_requests| claim_requests.created),
         name: (&*name.name).into(),
-        uid: pod.uid.clone(),
+        uid: pod.uid.to_string().into(),
         asks: None,
         template: None,
     }

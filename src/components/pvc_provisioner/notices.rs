@@ -3,7 +3,7 @@
 use super::{Caches, Notice, parse::parse_with_yields, rule::User};
 use crate::{
     cluster::{Announcement, Apply, EventDeduplicator, Regarding, Target},
-    objects::{Kind, ObjectName, Pod},
+    objects::{CompactText, Kind, ObjectName, Pod},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{collections::BTreeSet, sync::Arc};
@@ -47,7 +47,7 @@ impl Notices {
     }
 
     /// Publishes that the claim was created for the pod. `uid` is the uid of the claim, if known.
-    pub fn provisioned(&self, claim: &ObjectName, user: &User, uid: Option<&str>) {
+    pub fn provisioned(&self, claim: &ObjectName, user: &User, uid: Option<&CompactText>) {
         self.no_obstacle(claim);
         let volume = user.asks.as_deref().unwrap_or_default();
         let notice = Notice::provisioned(&claim.name, volume);
@@ -117,9 +117,9 @@ impl Notices {
 /// deleted.
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;
-    let own = claim.owners.iter().any(|owner| *owner.uid == *pod.uid);
-    let shared = !own && claim.awaiting_pod.is_none() && !claim.deleting;
-    shared.then(|| Notice::shared(&name.name, &claim.owners))
+    let own = claim.rare.owners.iter().any(|owner| pod.uid == owner.uid);
+    let shared = !own && claim.rare.awaiting_pod.is_none() && !claim.deleting;
+    shared.then(|| Notice::shared(&name.name, &claim.rare.owners))
 }
 
 fn pod_of(claim: &ObjectName, user: &User) -> Regarding {
@@ -127,7 +127,7 @@ fn pod_of(claim: &ObjectName, user: &User) -> Regarding {
     regarding(name, &user.uid)
 }
 
-fn regarding(name: ObjectName, uid: &str) -> Regarding {
+fn regarding(name: ObjectName, uid: impl Into<CompactText>) -> Regarding {
     Regarding {
         kind: Kind::Pod,
         name,
@@ -135,7 +135,7 @@ fn regarding(name: ObjectName, uid: &str) -> Regarding {
     }
 }
 
-fn reference(claim: &ObjectName, uid: Option<&str>) -> ObjectReference {
-    let uid = uid.unwrap_or_default();
+fn reference(claim: &ObjectName, uid: Option<&CompactText>) -> ObjectReference {
+    let uid = uid.cloned().unwrap_or_default();
     Target::new(Kind::PersistentVolumeClaim, claim, uid).reference()
 }

@@ -2,7 +2,7 @@
 //! given an owner, kept or deleted.
 
 use super::{reasons, template::Template};
-use crate::objects::{Claim, ControllerId};
+use crate::objects::{Claim, ControllerId, rare_fields::AwaitingPod};
 use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
@@ -190,12 +190,15 @@ pub fn depends_on_users(claim: Option<&Claim>, controller_id: &ControllerId) -> 
 /// Whether Volume Warden created the claim at admission and it has no owner yet. A claim with an
 /// owner is deleted with that owner. A marker that belongs to another claim does not count.
 pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
-    let labels = claim.managed_by.as_ref();
+    let labels = claim.rare.managed_by.as_ref();
     let label = labels.and_then(|labels| labels.provisioner.as_deref());
-    let mark = claim.awaiting_pod.as_deref();
-    let marked: Option<Timestamp> = mark.and_then(|mark| mark.parse().ok());
-    let own = |marked: Timestamp| marked.as_second().abs_diff(claim.created) <= CLOCKS_APART;
-    label == Some(controller_id.as_str()) && claim.owners.is_empty() && marked.is_some_and(own)
+    let own = |awaiting: &AwaitingPod| {
+        let marked: Result<Timestamp, _> = awaiting.mark.parse();
+        marked.is_ok_and(|at| at.as_second().abs_diff(awaiting.created) <= CLOCKS_APART)
+    };
+    label == Some(controller_id.as_str())
+        && claim.rare.owners.is_empty()
+        && claim.rare.awaiting_pod.as_ref().is_some_and(own)
 }
 
 fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {

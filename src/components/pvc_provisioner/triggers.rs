@@ -3,7 +3,7 @@
 use super::{caches::Caches, rule::awaits_pod, subject::Subject};
 use crate::{
     cluster::{Change, WorkQueue},
-    objects::{Claim, ClaimRequests, ControllerId, ObjectName, Pod},
+    objects::{Claim, ClaimRequests, CompactText, ControllerId, ObjectName, Pod},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
@@ -89,13 +89,13 @@ fn claim_changed(
 }
 
 /// The fields of a pod whose change triggers a reconcile.
-fn asked_by(pod: &Arc<Pod>) -> (&str, Option<&ClaimRequests>) {
+fn asked_by(pod: &Arc<Pod>) -> (&CompactText, Option<&ClaimRequests>) {
     (&pod.uid, pod.claim_requests.as_deref())
 }
 
 /// The fields of a claim whose change triggers a reconcile of the pods that request it.
-fn standing_of(claim: &Arc<Claim>) -> (&str, bool, &[OwnerReference]) {
-    (&claim.uid, claim.deleting, &claim.owners)
+fn standing_of(claim: &Arc<Claim>) -> (&CompactText, bool, &[OwnerReference]) {
+    (&claim.uid, claim.deleting, &claim.rare.owners)
 }
 
 fn of_pod(name: &ObjectName, pod: &Pod) -> Vec<Subject> {

@@ -8,7 +8,7 @@
 
 use super::rule::Wait;
 use crate::hashing::HashMap;
-use crate::objects::{Claim, ObjectName};
+use crate::objects::{Claim, CompactText, ObjectName};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -22,9 +22,9 @@ pub struct Waiting {
 
 #[derive(Debug)]
 struct Memory {
-    uid: Box<str>,
+    uid: CompactText,
     since: Instant,
-    version: Box<str>,
+    version: CompactText,
     unchanged_since: Instant,
     /// The uid of the last pod that was seen to request the claim.
     pod: Option<Box<str>>,

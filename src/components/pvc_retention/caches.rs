@@ -60,8 +60,8 @@ impl Member {
         Target {
             kind: Kind::PersistentVolumeClaim,
             name: &self.name,
-            uid: &self.claim.uid,
-            resource_version: Some(&self.claim.resource_version),
+            uid: self.claim.uid.clone(),
+            resource_version: Some(self.claim.resource_version.clone()),
             finalizers: &self.claim.finalizers,
         }
     }
@@ -70,8 +70,8 @@ impl Member {
     /// reference to the StatefulSet or its pod, or the marker with the uid of the StatefulSet.
     pub fn concerns(&self, name: &ObjectName, set: &StatefulSet) -> bool {
         let pod = pod_name(&name.name, self.ordinal);
-        let is_pod = |owner: &OwnerReference| Owner::pod(&pod, "").is_named_by(owner);
-        self.own || owns(set, &self.claim) || self.claim.owners.iter().any(is_pod)
+        let is_pod = |owner: &OwnerReference| Owner::pod(&pod, None).is_named_by(owner);
+        self.own || owns(set, &self.claim) || self.claim.rare.owners.iter().any(is_pod)
     }
 }
 
@@ -98,7 +98,7 @@ impl Caches {
         let claims = self.claims.read();
         let marked = claims
             .objects()
-            .filter(|(_, claim)| claim.scaled_with.is_some());
+            .filter(|(_, claim)| claim.rare.scaled_with.is_some());
         let member = |(name, claim): (&ObjectName, &Arc<Claim>)| Member {
             name: name.clone(),
             claim: claim.clone(),
@@ -175,7 +175,7 @@ pub(super) fn mounts(pod: &Pod, set: &StatefulSet, claim: &str) -> bool {
 }
 
 fn is_of(pod: &Pod, set: &StatefulSet) -> bool {
-    pod.stateful_set.as_deref() == Some(&*set.uid)
+    pod.stateful_set.as_ref() == Some(&set.uid)
 }
 
 /// The name of a StatefulSet's pod with this ordinal.

@@ -21,7 +21,7 @@ pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Updat
         // These are the claims of StatefulSets that are deleted or being deleted, and claims
         // without a StatefulSet.
         updates.entry(member.name).or_insert_with(|| Update {
-            owners: member.claim.owners.to_vec(),
+            owners: member.claim.rare.owners.to_vec(),
             mark: Mark::Remove,
         });
     }
@@ -49,8 +49,8 @@ fn needed(
     mut update: Update,
 ) -> Option<(ObjectName, Update)> {
     if in_tree && caches.has_pod(&member) {
-        update.owners = member.claim.owners.to_vec();
+        update.owners = member.claim.rare.owners.to_vec();
     }
-    let changes = update.mark != Mark::Leave || update.owners != *member.claim.owners;
+    let changes = update.mark != Mark::Leave || update.owners != *member.claim.rare.owners;
     changes.then_some((member.name, update))
 }

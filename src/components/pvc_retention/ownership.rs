@@ -8,7 +8,10 @@
 //! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), and a pod need
 //! not exist.
 
-use crate::objects::stateful_set::{Policy, Retention};
+use crate::objects::{
+    CompactText,
+    stateful_set::{Policy, Retention},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// An object that may own a claim.
@@ -20,24 +23,23 @@ pub struct Owner<'a> {
     pub kind: &'static str,
     /// The name of the owner, whether it exists or not.
     pub name: &'a str,
-    /// The uid of the owner. It is empty if the object does not exist, so that no reference
-    /// matches.
-    pub uid: &'a str,
+    /// The uid of the owner. None if the object does not exist, so that no reference matches.
+    pub uid: Option<&'a CompactText>,
 }
 
 impl<'a> Owner<'a> {
     /// A StatefulSet as a possible owner.
-    pub fn set(name: &'a str, uid: &'a str) -> Self {
+    pub fn set(name: &'a str, uid: &'a CompactText) -> Self {
         Self {
             api_version: "apps/v1",
             kind: "StatefulSet",
             name,
-            uid,
+            uid: Some(uid),
         }
     }
 
     /// A pod as a possible owner.
-    pub fn pod(name: &'a str, uid: &'a str) -> Self {
+    pub fn pod(name: &'a str, uid: Option<&'a CompactText>) -> Self {
         Self {
             api_version: "v1",
             kind: "Pod",
@@ -55,7 +57,8 @@ impl<'a> Owner<'a> {
 
     /// Returns whether the reference has the uid of this object, whatever its name is.
     pub fn matches_uid(self, reference: &OwnerReference) -> bool {
-        !self.uid.is_empty() && reference.uid == self.uid
+        self.uid
+            .is_some_and(|uid| !uid.is_empty() && *uid == reference.uid)
     }
 
     /// Returns whether the first reference with this object's name has another uid. Then the
@@ -78,7 +81,7 @@ impl<'a> Owner<'a> {
             api_version: self.api_version.to_owned(),
             kind: self.kind.to_owned(),
             name: self.name.to_owned(),
-            uid: self.uid.to_owned(),
+            uid: self.uid.map(ToString::to_string).unwrap_or_default(),
             controller: Some(true),
             block_owner_deletion: Some(true),
         }
@@ -136,7 +139,7 @@ impl<'a> Owners<'a> {
     /// by the StatefulSet if `whenDeleted` is Delete.
     fn wanted(self, retention: Retention, in_range: bool) -> Option<Owner<'a>> {
         let condemned = retention.when_scaled == Policy::Delete && !in_range;
-        if condemned && !self.pod.uid.is_empty() {
+        if condemned && self.pod.uid.is_some_and(|uid| !uid.is_empty()) {
             return Some(self.pod);
         }
         (retention.when_deleted == Policy::Delete).then_some(self.set)

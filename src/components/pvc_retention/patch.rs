@@ -30,7 +30,7 @@ pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: P
 
 /// The JSON patch operations that update the claim as it was read.
 pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
-    let mut operations = owner_references::rewrite(&claim.owners, &update.owners);
+    let mut operations = owner_references::rewrite(&claim.rare.owners, &update.owners);
     operations.extend(match &update.mark {
         Mark::Leave => None,
         Mark::Put(uid) if claim.annotated => Some(add(&["annotations", SCALED_WITH], json!(uid))),

@@ -36,7 +36,7 @@ fn applied(before: &[&str], operations: Vec<PatchOperation>) -> String {
 /// `disown` with the resulting claim if the action is in time, and if it is late.
 fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
     let update = Update {
-        owners: claim(after).owners.to_vec(),
+        owners: claim(after).rare.owners.to_vec(),
         mark,
     };
     let verdict = Verdict {

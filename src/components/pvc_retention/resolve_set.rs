@@ -59,7 +59,7 @@ pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
     }
     let (labelled, others): (Vec<_>, Vec<_>) = others
         .into_iter()
-        .partition(|each| has_labels(&claim.labels, &each.set.as_ref().match_labels));
+        .partition(|each| has_labels(&claim.rare.labels, &each.set.as_ref().match_labels));
     let owns = |each: &Candidate<'a, T>| owns(each.set.as_ref(), claim);
     match labelled.len() {
         0 => only(others.into_iter().filter(owns)),
@@ -74,8 +74,8 @@ fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
 
 /// Returns whether Volume Warden or Kubernetes assigned the claim to the StatefulSet before.
 pub(super) fn owns(set: &StatefulSet, claim: &Claim) -> bool {
-    let refers = claim.owners.iter().any(|owner| *owner.uid == *set.uid);
-    refers || claim.scaled_with.as_ref() == Some(&set.uid)
+    let refers = claim.rare.owners.iter().any(|owner| set.uid == owner.uid);
+    refers || claim.rare.scaled_with.as_ref() == Some(&set.uid)
 }
 
 fn only<T>(several: impl IntoIterator<Item = T>) -> Option<T> {

@@ -44,7 +44,8 @@ fn chosen(name: &str, sets: &[(&str, &str)], has: &str, mounting: &[&str]) -> Op
         reading: readings(name).next().expect("a reading"),
         set: set(uid, labels),
     });
-    let mounts = |each: &Candidate<'_, Arc<StatefulSet>>| mounting.contains(&&*each.set.uid);
+    let mounts =
+        |each: &Candidate<'_, Arc<StatefulSet>>| mounting.iter().any(|uid| each.set.uid == uid);
     let found = resolve_set(name, &claim(name, has), candidates.collect(), mounts);
     found.map(|each| each.set.uid.to_string())
 }

@@ -3,7 +3,7 @@
 use super::fate::Fate;
 use super::ownership::{Owner, Owners};
 use crate::objects::{
-    Claim, StatefulSet,
+    Claim, CompactText, StatefulSet,
     stateful_set::{Policy, Retention},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -35,7 +35,7 @@ pub enum PodSlot<'a> {
     /// The pod exists, but the StatefulSet does not control it, or does not control it yet.
     NotOwned,
     /// The StatefulSet controls the pod, which has this uid.
-    Owned(&'a str),
+    Owned(&'a CompactText),
 }
 
 /// Decision about a claim.
@@ -73,7 +73,7 @@ pub enum Mark {
     /// The marker stays unchanged.
     Leave,
     /// The marker is added, with this uid of the StatefulSet.
-    Put(Box<str>),
+    Put(CompactText),
     /// The marker is removed.
     Remove,
 }
@@ -90,7 +90,7 @@ pub fn decide(view: &View<'_>) -> Verdict {
             Fate::Terminating
         });
     }
-    if owners.are_stale_in(&claim.owners) {
+    if owners.are_stale_in(&claim.rare.owners) {
         return leave(Fate::StaleOwner);
     }
     if view.is_left_behind() && view.may_be_deleted() {
@@ -100,11 +100,11 @@ pub fn decide(view: &View<'_>) -> Verdict {
         };
     }
     let update = Update {
-        owners: owners.desired_references(view.retention, view.in_range(), &claim.owners),
+        owners: owners.desired_references(view.retention, view.in_range(), &claim.rare.owners),
         mark: view.mark(),
     };
     let fate = view.fate(&update.owners);
-    let as_wanted = update.owners == *claim.owners && update.mark == Mark::Leave;
+    let as_wanted = update.owners == *claim.rare.owners && update.mark == Mark::Leave;
     Verdict {
         fate,
         step: if as_wanted {
@@ -128,7 +128,7 @@ impl Update {
     pub fn removals(&self, claim: &Claim) -> Self {
         let stays = |owner: &&OwnerReference| self.owners.contains(owner);
         Self {
-            owners: claim.owners.iter().filter(stays).cloned().collect(),
+            owners: claim.rare.owners.iter().filter(stays).cloned().collect(),
             mark: match self.mark {
                 Mark::Remove => Mark::Remove,
                 Mark::Leave | Mark::Put(_) => Mark::Leave,
@@ -146,7 +146,7 @@ impl Verdict {
             return None;
         };
         let removals = update.removals(claim);
-        let removes = removals.mark == Mark::Remove || removals.owners != *claim.owners;
+        let removes = removals.mark == Mark::Remove || removals.owners != *claim.rare.owners;
         (removes && self.fate != Fate::DeletedWithPod).then_some(update)
     }
 
@@ -160,8 +160,8 @@ impl Verdict {
 impl<'a> View<'a> {
     fn owners(&self) -> Owners<'a> {
         let pod = match self.place {
-            PodSlot::Owned(uid) => uid,
-            PodSlot::Vacant | PodSlot::NotOwned => "",
+            PodSlot::Owned(uid) => Some(uid),
+            PodSlot::Vacant | PodSlot::NotOwned => None,
         };
         Owners {
             set: Owner::set(self.set_name, &self.set.uid),
@@ -175,7 +175,7 @@ impl<'a> View<'a> {
 
     fn is_contested(&self) -> bool {
         self.owners()
-            .face_another_controller(self.retention, &self.claim.owners)
+            .face_another_controller(self.retention, &self.claim.rare.owners)
     }
 
     /// Whether the claim's pod was scaled down with `whenScaled: Delete` and is already deleted.
@@ -193,18 +193,19 @@ impl<'a> View<'a> {
         self.is_marked()
             && self
                 .claim
+                .rare
                 .owners
                 .iter()
                 .all(|each| owners.set.matches_uid(each))
     }
 
     fn is_marked(&self) -> bool {
-        self.claim.scaled_with.as_deref() == Some(&*self.set.uid)
+        self.claim.rare.scaled_with.as_ref() == Some(&self.set.uid)
     }
 
     fn mark(&self) -> Mark {
         let wanted = self.retention.when_scaled == Policy::Delete && !self.is_contested();
-        match &self.claim.scaled_with {
+        match &self.claim.rare.scaled_with {
             Some(_) if !wanted => Mark::Remove,
             _ if wanted && self.in_range() && !self.is_marked() => Mark::Put(self.set.uid.clone()),
             _ => Mark::Leave,

@@ -13,27 +13,25 @@ use super::{
     rule::{Mark, PodSlot, Step, Update, View, decide},
 };
 use crate::objects::{
-    Claim, StatefulSet,
+    Claim, CompactText, StatefulSet,
     claim::ClaimWire,
     pod::PodWire,
+    rare_fields::RareFields,
     stateful_set::{Policy, Retention, StatefulSetWire},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
-const SET: Owner<'_> = Owner {
-    api_version: "apps/v1",
-    kind: "StatefulSet",
-    name: "web",
-    uid: "set-uid",
-};
-const POD: Owner<'_> = Owner {
-    api_version: "v1",
-    kind: "Pod",
-    name: "web-3",
-    uid: "pod-uid",
-};
-const OWNERS: Owners<'_> = Owners { set: SET, pod: POD };
+static SET_UID: LazyLock<CompactText> = LazyLock::new(|| "set-uid".into());
+static POD_UID: LazyLock<CompactText> = LazyLock::new(|| "pod-uid".into());
+static OWNERS: LazyLock<Owners<'_>> = LazyLock::new(|| Owners {
+    set: *SET,
+    pod: *POD,
+});
+static SET: LazyLock<Owner<'_>> = LazyLock::new(|| Owner::set("web", &SET_UID));
+static POD: LazyLock<Owner<'_>> = LazyLock::new(|| Owner::pod("web-3", Some(&POD_UID)));
+static MEMBER: LazyLock<PodSlot<'_>> = LazyLock::new(|| PodSlot::Owned(&POD_UID));
 
 /// A retention policy from two letters, as the table rows have them: first `whenScaled`, then
 /// `whenDeleted`; `r` is Retain, `d` is Delete.
@@ -137,8 +135,6 @@ impl Case {
     }
 }
 
-const MEMBER: PodSlot<'static> = PodSlot::Owned("pod-uid");
-
 /// The update of a claim with these owners and without the marker while its pod exists; none if the
 /// claim is up to date.
 fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<OwnerReference>> {
@@ -156,7 +152,7 @@ fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<Ow
     match (Case {
         letters,
         in_range,
-        pod: MEMBER,
+        pod: *MEMBER,
         claim,
     })
     .decided()
@@ -189,12 +185,12 @@ fn a_claim_is_updated_to_its_policy() {
 /// collector. A missing claim is not stale.
 #[test]
 fn claims_of_another_pod_are_stale() {
-    let unborn = Owner { uid: "", ..POD };
+    let unborn = Owner { uid: None, ..*POD };
     for (pod, owners, stale, row) in [
-        (POD, "", false, "STS-20, 21, 22"),
-        (POD, "pod", false, "STS-23"),
-        (POD, "pod?", true, "STS-24, 25"),
-        (POD, "cm pod?", true, "STS-26"),
+        (*POD, "", false, "STS-20, 21, 22"),
+        (*POD, "pod", false, "STS-23"),
+        (*POD, "pod?", true, "STS-24, 25"),
+        (*POD, "cm pod?", true, "STS-26"),
         (unborn, "pod", true, "STS-27"),
     ] {
         assert_eq!(pod.is_stale_in(&references(owners)), stale, "{row}");
@@ -319,7 +315,7 @@ fn a_uid_identifies_an_object() {
     ] {
         assert_eq!(SET.matches_uid(&reference(owner)), meant, "{owner}");
     }
-    let absent = Owner { uid: "", ..SET };
+    let absent = Owner { uid: None, ..*SET };
     assert!(!absent.matches_uid(&reference("set!")));
 }
 
@@ -434,9 +430,15 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
         for pod in [PodSlot::Vacant, PodSlot::NotOwned] {
             let claim = claim(owners, marked("set-uid"));
             let claim = Claim {
-                scaled_with: claim
-                    .scaled_with
-                    .filter(|_| letters.starts_with('d') && in_range),
+                rare: RareFields {
+                    scaled_with: claim
+                        .rare
+                        .scaled_with
+                        .clone()
+                        .filter(|_| letters.starts_with('d') && in_range),
+                    ..(*claim.rare).clone()
+                }
+                .into(),
                 ..claim
             };
             let (found, step) = Case {
@@ -498,7 +500,7 @@ fn the_marker_is_set_in_range_under_a_policy_that_deletes() {
         let (_, step) = Case {
             letters,
             in_range,
-            pod: MEMBER,
+            pod: *MEMBER,
             claim,
         }
         .decided();
@@ -552,7 +554,7 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
         ),
         (
             "its pod is there",
-            ("dd", false, MEMBER, "set", marked("set-uid")),
+            ("dd", false, *MEMBER, "set", marked("set-uid")),
         ),
         (
             "a pod without the set exists",
@@ -589,7 +591,7 @@ fn a_claim_that_is_being_deleted_is_left_alone() {
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     for (in_range, pod, fate) in [
         (true, PodSlot::Vacant, Fate::PodBlockedByClaim),
-        (true, MEMBER, Fate::Terminating),
+        (true, *MEMBER, Fate::Terminating),
         (false, PodSlot::Vacant, Fate::Terminating),
     ] {
         let claim = claim("set pod cm", deleting.clone());

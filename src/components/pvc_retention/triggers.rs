@@ -95,9 +95,9 @@ fn concerns_us(change: &Change<'_, Claim>) -> bool {
             claim.uid.clone(),
             claim.deleting,
             claim.finalizers.clone(),
-            claim.owners.clone(),
-            claim.scaled_with.clone(),
-            claim.labels.clone(),
+            claim.rare.owners.clone(),
+            claim.rare.scaled_with.clone(),
+            claim.rare.labels.clone(),
         )
     };
     looked_at(old) != looked_at(new)

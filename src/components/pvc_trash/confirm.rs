@@ -188,7 +188,8 @@ impl Live {
             .await;
         let live = live.map_err(|error| unread("the claims of the namespace", &*error))?;
         let found = live.value.objects().find(|(_, claim)| {
-            requested(claim) == Some(&*volume.name) && record.may_restore(&claim.uid)
+            requested(claim).is_some_and(|requested| *requested == *volume.name)
+                && record.may_restore(&claim.uid)
         });
         // A claim of a namespace that was recreated with this name does not get the volume.
         match found {

@@ -165,7 +165,7 @@ impl Copies {
             refusal,
         );
         let target = Target {
-            resource_version: Some(&copy.resource_version),
+            resource_version: Some(copy.resource_version.clone()),
             ..Target::new(Kind::ConfigMap, name, &copy.uid)
         };
         let applied = self
@@ -193,7 +193,7 @@ impl Copies {
             let copies = self.feed.read();
             let named = copies.named_referrers(name);
             let same = named.filter(|(_, other)| {
-                other.volume_uid != volume.uid && other.source.as_ref() == Some(source)
+                volume.uid != other.volume_uid && other.source.as_ref() == Some(source)
             });
             same.map(|(name, _)| name.clone()).collect()
         };
@@ -233,7 +233,7 @@ pub async fn forget(
         return Ok(Applied::Done);
     };
     let target = Target {
-        resource_version: Some(&copy.resource_version),
+        resource_version: Some(copy.resource_version.clone()),
         ..Target::new(Kind::ConfigMap, name, &copy.uid)
     };
     let delete = Action::delete(proof);

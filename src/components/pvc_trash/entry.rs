@@ -39,7 +39,7 @@ impl<'a> Entry<'a> {
     pub fn of(name: &'a ObjectName, volume: &'a Volume) -> Option<Self> {
         let trash = volume.trash.as_deref()?;
         let (record, claim) = trash.record.as_ref().zip(volume.claimed_by())?;
-        let requested = trash.purge.as_deref() == Some(&*claim.uid);
+        let requested = trash.purge.as_deref().is_some_and(|uid| claim.uid == uid);
         let next = match record.policy {
             _ if volume.deleting || !volume.retain => Next::Purging,
             OriginalPolicy::Retain => Next::Kept,
@@ -51,7 +51,7 @@ impl<'a> Entry<'a> {
             Phase::Failed => next == Next::Purging,
             Phase::Bound | Phase::Other => false,
         };
-        let valid = deleted && *record.claim.uid == *claim.uid;
+        let valid = deleted && claim.uid == record.claim.uid;
         valid.then_some(Self {
             name,
             volume,

@@ -2,7 +2,7 @@
 //! uid and the `resourceVersion` of the object, see `cluster`.
 
 use crate::objects::{
-    Claim, ObjectName, Volume,
+    Claim, CompactText, ObjectName, Volume,
     patch::{add, add_at, remove},
     trash::{OriginalPolicy, PURGE, TRASH, TrashRecord, UNDELETE_TOUCHED},
     volume::{DELETE, RETAIN},
@@ -52,12 +52,12 @@ pub fn move_to_trash(volume: &Volume, record: &TrashRecord, now: Timestamp) -> V
 pub fn reserve(
     volume: &Volume,
     record: &TrashRecord,
-    (claim, uid): (&ObjectName, &str),
+    (claim, uid): (&ObjectName, &CompactText),
     now: Timestamp,
 ) -> Vec<PatchOperation> {
     let reserved = TrashRecord {
         reserved_at: Some(now),
-        reserved_for: Some(uid.to_owned()),
+        reserved_for: Some(uid.to_string()),
         ..record.clone()
     };
     let mut operations = vec![

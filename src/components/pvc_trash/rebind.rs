@@ -115,7 +115,7 @@ impl View<'_> {
         let (claim, phase) = (&record.claim, volume.phase);
         let holds = match volume.claimed_by() {
             Some(bound) => {
-                *bound.uid == *claim.uid && matches!(phase, Phase::Bound | Phase::Released)
+                bound.uid == claim.uid && matches!(phase, Phase::Bound | Phase::Released)
             }
             None => record.reserved_at.is_some() && phase == Phase::Other,
         };

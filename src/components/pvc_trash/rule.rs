@@ -163,7 +163,7 @@ impl View<'_> {
     /// The window in a class with the window `class`: the namespace can lengthen it, and then the
     /// claim can shorten it.
     fn window(&self, class: Duration, claim: Option<&Claim>) -> Duration {
-        let own = claim.and_then(|claim| claim.trash.as_deref());
+        let own = claim.and_then(|claim| claim.rare.trash.as_deref());
         let others = self.namespace.lengthen(class, self.longest);
         window_of_claim(others, own.and_then(|own| own.window.as_deref()))
     }
@@ -173,7 +173,7 @@ impl View<'_> {
     fn recorded_window(&self, record: &TrashRecord, claim_ref: &ClaimRef) -> Duration {
         let recorded = Duration::from_secs(record.window_seconds);
         match self.class {
-            Some(Window::For(class)) if record.claim.uid != *claim_ref.uid => {
+            Some(Window::For(class)) if claim_ref.uid != record.claim.uid => {
                 recorded.max(self.window(class, self.living(claim_ref)))
             }
             _ => recorded,
@@ -227,7 +227,7 @@ impl View<'_> {
         if !self.volume.retain {
             return Decision::Leave(Left::Purging);
         }
-        let valid = *record.claim.uid == *claim_ref.uid;
+        let valid = claim_ref.uid == record.claim.uid;
         let Some(until) = record.ends().filter(|_| valid) else {
             return Decision::MoveToTrash(TrashRecord {
                 window_seconds: self.recorded_window(record, claim_ref).as_secs(),
@@ -253,13 +253,18 @@ impl View<'_> {
             .and_then(|trash| trash.purge.as_deref());
         Decision::Keep {
             until,
-            requested: purge == Some(&*claim_ref.uid),
+            requested: purge.is_some_and(|uid| claim_ref.uid == uid),
         }
     }
 
     /// Decides about a volume that is reserved by name for a claim that restores its data.
     fn reserved(&self, record: &TrashRecord) -> Decision {
-        let restoring = |claim: &&Claim| record.reserved_for.as_deref() == Some(&*claim.uid);
+        let restoring = |claim: &&Claim| {
+            record
+                .reserved_for
+                .as_deref()
+                .is_some_and(|uid| claim.uid == uid)
+        };
         let claim = self.claim.filter(restoring);
         if claim.is_some_and(|claim| claim.pending && !claim.deleting) {
             Decision::AwaitBinding
@@ -295,7 +300,7 @@ fn is_current(record: &TrashRecord, desired: &TrashRecord) -> bool {
 /// uid of its namespace is kept if the namespace has the same name: the caller checks whether that
 /// namespace still exists.
 fn moved(record: &TrashRecord, claim: &ClaimRef) -> RecordedClaim {
-    if *record.claim.uid == *claim.uid {
+    if claim.uid == record.claim.uid {
         return record.claim.clone();
     }
     let same = *record.claim.namespace == *claim.name.namespace;

@@ -16,13 +16,13 @@ pub fn recorded(volume: &Volume) -> Option<&TrashRecord> {
 pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
     let (record, claim) = recorded(volume).zip(volume.claimed_by())?;
     let kept = volume.phase == Phase::Released && volume.retain && !volume.deleting;
-    (kept && *record.claim.uid == *claim.uid).then_some(record)
+    (kept && claim.uid == record.claim.uid).then_some(record)
 }
 
 /// The volume as the target of a write that tests its `resourceVersion`.
 pub fn target<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
     Target {
-        resource_version: Some(&volume.resource_version),
+        resource_version: Some(volume.resource_version.clone()),
         ..Target::new(Kind::PersistentVolume, name, &volume.uid)
     }
 }

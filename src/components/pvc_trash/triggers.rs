@@ -30,7 +30,7 @@ pub fn listen(caches: &Caches, copies: &Copies, queue: &Arc<WorkQueue<ObjectName
             let claimed: Vec<_> = volumes.names_referring_to(change.name).cloned().collect();
             (claimed, change.new.and_then(|claim| requested(claim)))
         };
-        let named = named.map(|volume| ObjectName::new("", volume));
+        let named = named.map(|volume| ObjectName::new("", volume.to_string()));
         claimed
             .into_iter()
             .chain(named)
@@ -85,8 +85,8 @@ fn read_by_rule(claim: &Arc<Claim>) -> impl PartialEq + use<'_> {
         deleting,
         pending,
         volume_name,
-        trash,
+        rare,
         ..
     } = &**claim;
-    (uid, *deleting, *pending, volume_name, trash)
+    (uid, *deleting, *pending, volume_name, &rare.trash)
 }

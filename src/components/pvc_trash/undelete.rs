@@ -17,7 +17,7 @@ use crate::{
         Requeue, Target,
     },
     hashing::HashMap,
-    objects::{Claim, Kind, ObjectName, Volume, trash::TrashRecord},
+    objects::{Claim, CompactText, Kind, ObjectName, Volume, trash::TrashRecord},
 };
 use k8s_openapi::jiff::Timestamp;
 use std::{
@@ -46,7 +46,7 @@ pub struct Undelete {
     /// The reserved volumes whose claims are not Bound.
     pub(super) waiting: Mutex<HashMap<ObjectName, Waiting>>,
     /// The uids of the claims that Events have already refused, by volume.
-    pub(super) refused: EventDeduplicator<ObjectName, Box<str>>,
+    pub(super) refused: EventDeduplicator<ObjectName, CompactText>,
 }
 
 /// A volume that is reserved for a claim that is not Bound.
@@ -76,7 +76,9 @@ impl Undelete {
             return Ok(Some(Requeue::OnEvent));
         };
         let (live, proof) = self.live.claim(claim).await?;
-        let Some(live) = live.filter(|live| requested(live) == Some(&*name.name)) else {
+        let Some(live) =
+            live.filter(|live| requested(live).is_some_and(|volume| *volume == *name.name))
+        else {
             return Err(ReconcileError::new(
                 "the claim no longer requests the volume",
             ));
@@ -132,7 +134,7 @@ impl Undelete {
         let claim = self.caches.claims.read().get_fresh(&claim_ref.name);
         if let Some(claim) = claim {
             let target = Target {
-                resource_version: Some(&claim.resource_version),
+                resource_version: Some(claim.resource_version.clone()),
                 ..Target::new(Kind::PersistentVolumeClaim, &claim_ref.name, &claim.uid)
             };
             let operations = patch::touch(&claim, self.clock.timestamp());
@@ -156,7 +158,7 @@ impl Undelete {
         // Only the phase shows that the claim is Bound, because only kube-controller-manager writes
         // it. A tenant could keep the volume reserved by annotations or the volume name of the
         // claim.
-        let is_bound = |claim: &&Claim| claim.bound && *claim.volume_name == *name.name;
+        let is_bound = |claim: &&Claim| claim.bound && claim.volume_name == *name.name;
         if let Some(claim) = live.as_ref().filter(is_bound) {
             // The binder writes the volume before the claim. The watch has not delivered the volume
             // yet.
@@ -166,7 +168,12 @@ impl Undelete {
             );
             return Ok(Requeue::After(NEXT_TOUCH, why));
         }
-        let restoring = |claim: &Claim| record.reserved_for.as_deref() == Some(&*claim.uid);
+        let restoring = |claim: &Claim| {
+            record
+                .reserved_for
+                .as_deref()
+                .is_some_and(|uid| claim.uid == uid)
+        };
         let unbindable = live.filter(|claim| !claim.deleting && restoring(claim));
         let mut returned = TrashRecord {
             reserved_at: None,
@@ -207,7 +214,7 @@ impl Undelete {
         let namespace = record.map(|record| record.claim.namespace.as_str());
         let claims = self.caches.requesting(&name.name, namespace);
         let uids = claims.iter().map(|(_, claim)| claim.uid.clone()).collect();
-        let uid = volume.map_or("", |volume| &*volume.uid);
+        let uid = volume.map(|volume| volume.uid.clone()).unwrap_or_default();
         let news = self.refused.news(name, uid, uids);
         for (claim, found) in claims {
             if news.contains(&found.uid) {

@@ -51,8 +51,8 @@ impl Reconcile for GreeterReconciler {
         let target = Target {
             kind: Kind::PersistentVolumeClaim,
             name,
-            uid: &claim.uid,
-            resource_version: Some(&claim.resource_version),
+            uid: claim.uid.clone(),
+            resource_version: Some(claim.resource_version.clone()),
             finalizers: &claim.finalizers,
         };
         let operations = vec![append(&claim.finalizers, &self.greeting)];

@@ -114,7 +114,7 @@ fn known(uid: &str, labels: Value) -> Else {
 
 /// The deleted claim of the volume had these labels.
 fn gone(labels: Value) -> Else {
-    let labels = claim("1", labels).managed_by;
+    let labels = claim("1", labels).rare.managed_by.clone();
     Else {
         recently_deleted: labels.map(|labels| *labels),
         ..NOTHING

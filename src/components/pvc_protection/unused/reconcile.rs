@@ -198,7 +198,7 @@ impl UnusedReconciler {
         // The write tests the resourceVersion: the binder and the resizer write the status, too,
         // and a deletion may have begun.
         let target = Target {
-            resource_version: Some(&claim.resource_version),
+            resource_version: Some(claim.resource_version.clone()),
             ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
         };
         // The claim is not marked as stale, because that would hide it from other reconcilers, and

@@ -33,7 +33,7 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
 ///
 /// `controller` is the uid of the claim's controller, if it has one.
 pub fn uses(pod: &Pod, name: &str, controller: Option<&str>) -> bool {
-    let owns = controller == Some(&*pod.uid);
+    let owns = controller.is_some_and(|uid| pod.uid == uid);
     let mut mounts = pod.mounts.iter();
     !pod.terminated() && mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || owns))
 }

@@ -104,7 +104,7 @@ fn a_volume_is_reserved_and_put_back() {
     let mut before = recorded("Released", &text);
     before.trash.as_mut().expect("a record").purge = Some("1".into());
     let claim = ObjectName::new("ns", "again");
-    let operations = patch::reserve(&before, read(&before), (&claim, "2"), now());
+    let operations = patch::reserve(&before, read(&before), (&claim, &"2".into()), now());
     let annotations = json!({TRASH: text.to_string(), PURGE: "1"});
     let after = applied(object("Retain", annotations), &operations);
     // A request to purge that was made before the restore is removed by the restore.

@@ -1,0 +1,53 @@
+//! What a claim requests of the trash.
+
+use super::{
+    metadata,
+    trash::{UNDELETE, UNDELETE_TOUCHED},
+    undelete_window::UNDELETE_WINDOW,
+};
+use std::collections::BTreeMap;
+
+/// What a claim requests of the trash, which is text of the claim's creator. A text that is longer
+/// than [`MAX_TEXT`](super::MAX_TEXT) is kept as an empty one, which is no name and no duration either.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimTrash {
+    /// The name of the deleted claim whose volume the claim requests, from [`UNDELETE`].
+    pub undelete: Option<Box<str>>,
+    /// The time for which the data is kept after the deletion of the claim, from
+    /// [`UNDELETE_WINDOW`].
+    pub window: Option<Box<str>>,
+    /// Whether the claim has the annotation [`UNDELETE_TOUCHED`] of Volume Warden.
+    pub touched: bool,
+}
+
+impl ClaimTrash {
+    /// Reads the annotations of a claim; none if it has none of these.
+    pub(super) fn of(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
+        let value = |key| metadata::bounded(annotations, key);
+        let found = Self {
+            undelete: value(UNDELETE),
+            window: value(UNDELETE_WINDOW),
+            touched: annotations.contains_key(UNDELETE_TOUCHED),
+        };
+        (found != Self::default()).then(|| Box::new(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metadata::MAX_TEXT;
+
+    #[test]
+    fn a_text_about_the_trash_is_bounded() {
+        let read = |length: usize| {
+            let text = "1".repeat(length);
+            let annotations = [UNDELETE, UNDELETE_WINDOW].map(|key| (key.to_owned(), text.clone()));
+            let found = ClaimTrash::of(&annotations.into()).expect("annotations");
+            let length = |text: Option<Box<str>>| text.map(|text| text.len());
+            (length(found.undelete), length(found.window))
+        };
+        assert_eq!(read(MAX_TEXT), (Some(MAX_TEXT), Some(MAX_TEXT)));
+        assert_eq!(read(MAX_TEXT + 1), (Some(0), Some(0)));
+    }
+}

@@ -1,0 +1,73 @@
+//! The fields of a claim that few claims have.
+
+use super::{
+    CompactText, ManagedBy, claim_trash::ClaimTrash, expiry::ClaimExpiry, stateful_set::Label,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::{ops::Deref, sync::LazyLock};
+
+/// The fields of a claim that few claims have. A claim without any of them has 8 bytes for all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rare(Option<Box<RareFields>>);
+
+/// The fields of a claim that few claims have, or their defaults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RareFields {
+    /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
+    pub deleted: i64,
+    /// The owner references of the claim, in the order of the object.
+    pub owners: Box<[OwnerReference]>,
+    /// The labels of the claim. They are kept only if the name does not determine the StatefulSet
+    /// that the claim belongs to.
+    pub labels: Box<[Label]>,
+    /// The labels that name the installation that manages the claim or its volume.
+    pub managed_by: Option<Box<ManagedBy>>,
+    /// The value of [`SCALED_WITH`](super::claim::SCALED_WITH).
+    pub scaled_with: Option<CompactText>,
+    /// The mark of a claim that was created for a pod.
+    pub awaiting_pod: Option<AwaitingPod>,
+    /// The values of the annotations about the trash, if the claim has any.
+    pub trash: Option<Box<ClaimTrash>>,
+    /// The values of the annotations about expiry, if the claim has any.
+    pub expiry: Option<Box<ClaimExpiry>>,
+}
+
+/// The mark of a claim that was created for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwaitingPod {
+    /// The value of [`AWAITING_POD`](super::claim::AWAITING_POD).
+    pub mark: Box<str>,
+    /// When the claim was created, in seconds since 1970.
+    pub created: i64,
+}
+
+impl From<RareFields> for Rare {
+    fn from(fields: RareFields) -> Self {
+        Self((fields != RareFields::default()).then(|| Box::new(fields)))
+    }
+}
+
+impl Deref for Rare {
+    type Target = RareFields;
+
+    fn deref(&self) -> &RareFields {
+        static NONE: LazyLock<RareFields> = LazyLock::new(RareFields::default);
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_claim_with_such_a_field_keeps_them() {
+        let none = Rare::from(RareFields::default());
+        assert_eq!((none.0.is_none(), &*none), (true, &RareFields::default()));
+        let deleted = RareFields {
+            deleted: 7,
+            ..RareFields::default()
+        };
+        assert_eq!(*Rare::from(deleted.clone()), deleted);
+    }
+}
