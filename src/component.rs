@@ -43,6 +43,12 @@ pub trait Component: Sync {
         false
     }
 
+    /// Whether the component runs if the command line names no components. One that requires rights
+    /// of its own does not: an installation without them would never be ready.
+    fn runs_by_default(&self) -> bool {
+        true
+    }
+
     /// Adds the flags of the component to `volume-warden run`. The flags of all components share
     /// one command line, so their names must differ.
     fn flags(&self, run: Command) -> Command {

@@ -32,6 +32,7 @@ mod tls;
 mod trash;
 mod trash_common;
 mod trash_copies;
+mod trash_listed;
 mod trash_report;
 mod undelete;
 mod unused;
@@ -118,13 +119,22 @@ enum Command {
 /// Returns the parser of the command line. Each of these components adds its flags to `run`.
 pub fn command(components: &[ComponentRef]) -> clap::Command {
     let names: Vec<_> = components.iter().map(|each| each.name()).collect();
-    let named = |help: &'static str| {
+    let named = |help: String| {
         let parser = builder::PossibleValuesParser::new(names.clone());
         move |argument: Arg| argument.value_parser(parser).help(help)
     };
+    let optional = components.iter().filter(|each| !each.runs_by_default());
+    let optional: Vec<_> = optional.map(|each| each.name()).collect();
+    let default = match optional.is_empty() {
+        true => "all".to_owned(),
+        false => format!("all except {}", optional.join(", ")),
+    };
     Cli::command()
         .mut_subcommand("run", |run| {
-            let run = run.mut_arg("components", named("Components to run; all by default"));
+            let run = run.mut_arg(
+                "components",
+                named(format!("Components to run; {default} by default")),
+            );
             // clap uses the doc comment of each flag group as the description of the command.
             let about = run.get_about().cloned().unwrap_or_default();
             let run = components.iter().fold(run, |run, each| each.flags(run));
@@ -132,7 +142,7 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
         })
         .mut_subcommand("drain", |drain| {
             let help = "Components to drain; all by default. None of them may be running";
-            drain.mut_arg("components", named(help))
+            drain.mut_arg("components", named(help.to_owned()))
         })
         .mut_subcommands(|command| {
             let with_environment = WITH_ENVIRONMENT.contains(&command.get_name());

@@ -46,6 +46,13 @@ pub(super) struct ComponentsOption {
 }
 
 impl ComponentsOption {
+    /// Returns the components to run: the selected ones, or those that run by default.
+    pub(super) fn to_run(&self, all: &[ComponentRef]) -> Vec<ComponentRef> {
+        let mut found = self.of(all);
+        found.retain(|each| !self.components.is_empty() || each.runs_by_default());
+        found
+    }
+
     /// Returns the selected components, each once, in the order of `all`.
     pub(super) fn of(&self, all: &[ComponentRef]) -> Vec<ComponentRef> {
         let named = &self.components;

@@ -10,12 +10,13 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::{UNHURRIED, within},
-    components::pvc_trash::{Entry, Next, give, restore},
+    components::pvc_trash::{give, restore},
     objects::{
         ObjectName,
         claim_texts::{is_kept_annotation, is_kept_label},
         patch::{add, test},
         trash::UNDELETE_TOUCHED,
+        trash_entry::{Entry, Next},
         volume::VolumeWire,
     },
 };

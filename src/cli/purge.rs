@@ -11,11 +11,11 @@ use crate::{
     clock::Clock,
     cluster::{Store, UNHURRIED, existing, within},
     columns::age,
-    components::pvc_trash::{Entry, Next},
     objects::{
         ObjectName, Tracked as _, Volume,
         patch::{add, test, test_at},
         trash::PURGE,
+        trash_entry::{Entry, Next},
         volume::VolumeWire,
     },
     plain::Plain,

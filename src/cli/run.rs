@@ -67,7 +67,7 @@ struct Sockets {
 
 impl Process {
     fn start(options: RunOptions, all: &[ComponentRef]) -> anyhow::Result<Self> {
-        let components = options.components.of(all);
+        let components = options.components.to_run(all);
         let system_namespace = options.cluster.system_namespace();
         let id = &options.controller.controller_id;
         let names = (&*system_namespace, &*options.tls.service_name);

@@ -5,9 +5,12 @@ use super::{
     connection::DEFAULT_NAMESPACE,
     print::{complain, print},
     repair, target,
-    trash_common::{block_on, cluster, in_trash, volumes},
+    trash_common::{
+        block_on, cluster, in_trash, is_forbidden, not_listed, read_volumes, unreadable,
+    },
     trash_copies::{Copies, count_removed, notice},
-    trash_report::{Output, shown, sort},
+    trash_listed,
+    trash_report::{Output, shown},
 };
 use crate::clock::Clock;
 use clap::{Args, Subcommand};
@@ -73,21 +76,23 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     };
     let copies = Copies::of(&client, &options.system_namespace);
     let before = copies.list().await;
-    let volumes = match volumes(&client).await {
-        Ok(volumes) => volumes,
-        Err(code) => return Ok(code),
+    let volumes = match (read_volumes(&client).await, namespace) {
+        (Ok(volumes), _) => volumes,
+        (Err(error), Some(only)) if is_forbidden(&error) => {
+            return trash_listed::show(&client, only, options.output, &error).await;
+        }
+        (Err(error), _) => return Ok(unreadable(not_listed(&error))),
     };
-    let mut entries = in_trash(&volumes, |entry| {
+    let entries = in_trash(&volumes, |entry| {
         namespace.is_none_or(|only| entry.record.claim.namespace == only)
     });
-    sort(&mut entries);
     if entries.is_empty() {
         let place = namespace.map_or_else(String::new, |only| format!(" of the namespace {only}"));
         complain(format_args!("no deleted claim{place} is in the trash"));
     }
     if !entries.is_empty() || options.output == Output::Json {
         print(&shown(
-            &entries,
+            entries.iter().map(Into::into).collect(),
             options.output,
             Clock::system().timestamp(),
         ))?;

@@ -6,8 +6,7 @@ use super::{
 };
 use crate::{
     cluster::{Store, read_all},
-    components::pvc_trash::Entry,
-    objects::Volume,
+    objects::{Volume, trash_entry::Entry},
     plain::Plain,
     tls::install_crypto,
 };
@@ -43,9 +42,21 @@ pub(super) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), 
 /// # Errors
 /// The exit code, after the error is printed.
 pub(super) async fn volumes(client: &Client) -> Result<Store<Volume>, ExitCode> {
-    read_all::<Volume>(&Api::all(client.clone()))
-        .await
-        .map_err(|error| unreadable(not_listed(&error)))
+    let read = read_volumes(client).await;
+    read.map_err(|error| unreadable(not_listed(&error)))
+}
+
+/// Lists all volumes as [`volumes`] does, and prints nothing.
+///
+/// # Errors
+/// When they could not be listed.
+pub(super) async fn read_volumes(client: &Client) -> kube::Result<Store<Volume>> {
+    read_all::<Volume>(&Api::all(client.clone())).await
+}
+
+/// Whether the API server says that the user may not do this.
+pub(super) fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 /// Returns the volumes in the trash for which `fits` is true.
@@ -72,7 +83,8 @@ pub(super) fn unreadable(error: String) -> ExitCode {
     ExitCode::from(UNREADABLE)
 }
 
-fn not_listed(error: &kube::Error) -> String {
+/// Says why volumes could not be listed, and what a user can do without it.
+pub(super) fn not_listed(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => format!(
             "the trash cannot be listed, because this user may not list PersistentVolumes, as \

@@ -2,14 +2,16 @@
 
 use crate::{
     columns::{age, aligned, span},
-    components::pvc_trash::{Entry, Next},
-    objects::trash::OriginalPolicy,
+    objects::{
+        trash::OriginalPolicy,
+        trash_entry::{Entry, Next},
+        trash_list::{ListedVolume, State},
+    },
     plain::Plain,
 };
 use clap::ValueEnum;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// The format of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -35,18 +37,73 @@ const WIDE_HEADER: [&str; 3] = ["STORAGECLASS", "WINDOW", "NAMESPACE UID"];
 /// Text of a column whose value is unknown.
 const UNKNOWN: &str = "unknown";
 
-/// Formats the volumes in the trash.
-pub(super) fn shown(entries: &[Entry<'_>], output: Output, now: Timestamp) -> String {
+/// What is known about a volume in the trash. A list of deleted claims says less than the volume.
+pub(super) struct Row<'a> {
+    namespace: &'a str,
+    namespace_uid: Option<&'a str>,
+    claim: &'a str,
+    claim_uid: Option<&'a str>,
+    volume: &'a str,
+    class: &'a str,
+    capacity: &'a str,
+    policy: Option<OriginalPolicy>,
+    window_seconds: u64,
+    deleted_at: Option<Timestamp>,
+    next: Next,
+}
+
+impl<'a> From<&Entry<'a>> for Row<'a> {
+    fn from(entry: &Entry<'a>) -> Self {
+        let (record, claim) = (entry.record, &entry.record.claim);
+        Self {
+            namespace: &claim.namespace,
+            namespace_uid: claim.namespace_uid.as_deref(),
+            claim: &claim.name,
+            claim_uid: Some(&claim.uid),
+            volume: &entry.name.name,
+            class: &entry.volume.class,
+            capacity: entry.capacity(),
+            policy: Some(record.policy),
+            window_seconds: record.window_seconds,
+            deleted_at: record.deleted_at,
+            next: entry.next,
+        }
+    }
+}
+
+impl<'a> Row<'a> {
+    /// What the list of this namespace says.
+    pub(super) fn listed(namespace: &'a str, volume: &'a ListedVolume) -> Self {
+        Self {
+            namespace,
+            namespace_uid: None,
+            claim: &volume.claim,
+            claim_uid: None,
+            volume: &volume.volume,
+            class: &volume.storage_class,
+            capacity: &volume.capacity,
+            policy: None,
+            window_seconds: volume.window_seconds,
+            deleted_at: volume.deleted_at,
+            next: volume.next(),
+        }
+    }
+}
+
+/// Formats the volumes in the trash, sorted by namespace and claim; the claim that was deleted last
+/// is the last one of its name.
+pub(super) fn shown(mut rows: Vec<Row<'_>>, output: Output, now: Timestamp) -> String {
+    rows.sort_by_key(|row| (row.namespace, row.claim, row.deleted_at, row.volume));
     match output {
         Output::Json => format!(
             "{:#}",
-            json!({"volumes": entries.iter().map(value).collect::<Vec<_>>()})
+            json!({"volumes": rows.iter().map(value).collect::<Vec<_>>()})
         ),
         Output::Table | Output::Wide => {
             let wide = output == Output::Wide;
             let extra = if wide { &WIDE_HEADER[..] } else { &[] };
             let header = HEADER.iter().chain(extra).map(|each| (*each).to_owned());
-            let rows = entries.iter().map(|entry| row(entry, wide, now));
+            let rows = rows.iter().map(|row| cells(row, wide, now));
             aligned(
                 &[header.collect()]
                     .into_iter()
@@ -73,28 +130,20 @@ fn key<'a>(entry: &Entry<'a>) -> (&'a str, &'a str, Option<Timestamp>, &'a str) 
     )
 }
 
-fn row(entry: &Entry<'_>, wide: bool, now: Timestamp) -> Vec<String> {
-    let (record, claim) = (entry.record, &entry.record.claim);
+fn cells(row: &Row<'_>, wide: bool, now: Timestamp) -> Vec<String> {
+    let deleted = row.deleted_at.map(|deleted| age(deleted, now));
     let mut cells = vec![
-        claim.namespace.clone(),
-        claim.name.clone(),
-        entry.capacity().to_owned(),
-        record
-            .deleted_at
-            .map_or_else(|| UNKNOWN.to_owned(), |deleted| age(deleted, now)),
-        purged_at(entry.next),
-        entry.name.name.to_string(),
+        row.namespace.to_owned(),
+        row.claim.to_owned(),
+        row.capacity.to_owned(),
+        deleted.unwrap_or_else(|| UNKNOWN.to_owned()),
+        purged_at(row.next),
+        row.volume.to_owned(),
     ];
     if wide {
-        let window = Duration::from_secs(record.window_seconds);
-        cells.push(entry.volume.class.to_string());
-        cells.push(span(window.as_secs()));
-        cells.push(
-            claim
-                .namespace_uid
-                .clone()
-                .unwrap_or_else(|| UNKNOWN.into()),
-        );
+        cells.push(row.class.to_owned());
+        cells.push(span(row.window_seconds));
+        cells.push(row.namespace_uid.unwrap_or(UNKNOWN).to_owned());
     }
     let cells = cells.into_iter().map(|cell| Plain(cell).to_string());
     cells.collect()
@@ -111,32 +160,23 @@ pub(super) fn purged_at(next: Next) -> String {
     }
 }
 
-fn value(entry: &Entry<'_>) -> Value {
-    let (record, claim) = (entry.record, &entry.record.claim);
+fn value(row: &Row<'_>) -> Value {
     json!({
-        "namespace": claim.namespace,
-        "namespaceUid": claim.namespace_uid,
-        "claim": claim.name,
-        "claimUid": claim.uid,
-        "volume": &*entry.name.name,
-        "storageClass": &*entry.volume.class,
-        "capacity": entry.capacity(),
-        "reclaimPolicy": match record.policy {
-            OriginalPolicy::Delete => "Delete",
-            OriginalPolicy::Retain => "Retain",
-        },
-        "windowSeconds": record.window_seconds,
-        "deletedAt": record.deleted_at.map(|time| time.to_string()),
-        "purgedAt": match entry.next {
+        "namespace": row.namespace,
+        "namespaceUid": row.namespace_uid,
+        "claim": row.claim,
+        "claimUid": row.claim_uid,
+        "volume": row.volume,
+        "storageClass": row.class,
+        "capacity": row.capacity,
+        "reclaimPolicy": row.policy,
+        "windowSeconds": row.window_seconds,
+        "deletedAt": row.deleted_at.map(|time| time.to_string()),
+        "purgedAt": match row.next {
             Next::Until(Some(end)) => Some(end.to_string()),
             _ => None,
         },
-        "state": match entry.next {
-            Next::Until(_) => "InTrash",
-            Next::Requested => "PurgeRequested",
-            Next::Kept => "Kept",
-            Next::Purging => "Purging",
-        },
+        "state": State::from(row.next),
     })
 }
 

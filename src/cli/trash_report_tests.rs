@@ -31,10 +31,9 @@ fn printed(volumes: &[(&str, Volume)], output: Output) -> String {
     let names: Vec<_> = names.collect();
     let volumes = names.iter().zip(volumes);
     let entries = volumes.filter_map(|(name, (_, volume))| Entry::of(name, volume));
-    let mut entries: Vec<_> = entries.collect();
-    sort(&mut entries);
+    let entries: Vec<_> = entries.collect();
     let now = "2026-01-01T15:30:00Z".parse().expect("a time");
-    shown(&entries, output, now)
+    shown(entries.iter().map(Row::from).collect(), output, now)
 }
 
 fn next(record: Value, changes: Value) -> Option<Next> {
@@ -117,6 +116,47 @@ fn json_has_every_field() {
         "storageClass": "fast", "capacity": "10Gi", "reclaimPolicy": "Delete", "windowSeconds": 259_200,
         "deletedAt": "2026-01-01T12:00:00Z", "purgedAt": "2026-01-04T12:00:00Z", "state": "InTrash",
     }]});
+    assert_eq!(read, expected);
+}
+
+/// A user who may not list volumes reads the list of the namespace.
+#[test]
+fn a_list_of_the_namespace_is_shown_as_its_volumes_are() {
+    let unknown = || json!({"claim": {"namespaceUid": null}});
+    let of = |changes: Value| {
+        let mut record = unknown();
+        json_patch::merge(&mut record, &changes);
+        volume(record, json!({}))
+    };
+    let volumes = [
+        ("pv-3", of(json!({}))),
+        ("pv-2", of(json!({"deletedAt": "2026-01-01T11:00:00Z"}))),
+        (
+            "pv-1",
+            of(json!({"policy": "Retain", "claim": {"name": "archive"}})),
+        ),
+    ];
+    let listed = volumes.iter().map(|(name, volume)| {
+        let name = ObjectName::new("", *name);
+        let entry = Entry::of(&name, volume).expect("in the trash");
+        ListedVolume::of(&entry)
+    });
+    let listed: Vec<_> = listed.collect();
+    let now = "2026-01-01T15:30:00Z".parse().expect("a time");
+    let shown = |output| {
+        let rows = listed.iter().map(|each| Row::listed("shop", each));
+        shown(rows.collect(), output, now)
+    };
+    for output in [Output::Table, Output::Wide] {
+        assert_eq!(shown(output), printed(&volumes, output));
+    }
+    let text = printed(&volumes, Output::Json);
+    let mut expected: Value = serde_json::from_str(&text).expect("JSON");
+    for volume in expected["volumes"].as_array_mut().expect("volumes") {
+        volume["claimUid"] = Value::Null;
+        volume["reclaimPolicy"] = Value::Null;
+    }
+    let read: Value = serde_json::from_str(&shown(Output::Json)).expect("JSON");
     assert_eq!(read, expected);
 }
 

@@ -8,6 +8,7 @@ pub mod pvc_protection;
 pub mod pvc_provisioner;
 pub mod pvc_retention;
 pub mod pvc_trash;
+pub mod trash_list;
 
 use crate::component::ComponentRef;
 
@@ -20,5 +21,6 @@ pub static ALL: &[ComponentRef] = &[
     &pv_releaser::PvReleaser,
     &pvc_trash::PvcTrash,
     &pvc_expiry::PvcExpiry,
+    &trash_list::TrashListing,
     &namespace_gc::NamespaceGc,
 ];

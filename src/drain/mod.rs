@@ -18,6 +18,8 @@
 
 pub mod configurations;
 pub mod leases;
+#[cfg(test)]
+mod list_tests;
 mod outcome;
 mod piece;
 mod plan;
@@ -35,7 +37,10 @@ pub use plan::{InUse, Plan, Terms, plan};
 pub use read::ClusterObjects;
 pub use trash::Kept;
 
-use crate::cluster::{Applied, Apply};
+use crate::{
+    cluster::{Applied, Apply},
+    components::trash_list::TrashListing,
+};
 use anyhow::bail;
 use kube::Client;
 use std::{
@@ -109,7 +114,9 @@ impl Drain {
 
     async fn read(&self) -> anyhow::Result<ClusterObjects> {
         let namespace = self.namespace.as_deref();
-        ClusterObjects::read(&self.client, namespace, self.terms.purge_trash).await
+        let lists = self.terms.drains(&TrashListing);
+        let wanted = (self.terms.purge_trash, lists);
+        ClusterObjects::read(&self.client, namespace, wanted).await
     }
 
     async fn remove_parts(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {

@@ -141,6 +141,7 @@ impl Piece {
 pub fn object(kind: Kind, name: &ObjectName) -> String {
     let kind = match kind {
         Kind::PersistentVolume => "volume",
+        Kind::TrashList => "ConfigMap",
         _ => "claim",
     };
     format!("{kind} {name}")

@@ -16,9 +16,10 @@ use crate::{
         pvc_provisioner::PvcProvisioner,
         pvc_retention::{self, PvcRetention, Update},
         pvc_trash::PvcTrash,
+        trash_list::TrashListing,
     },
     objects::{
-        Claim, ControllerId, Kind, ObjectName, Pod, Volume,
+        Claim, ControllerId, Kind, ObjectName, Pod, TrashList, Volume,
         finalizers::{self, PV_PROTECTION, PVC_PROTECTION},
         managed_by::RELEASER_LABEL,
         volume::Phase,
@@ -42,7 +43,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    fn drains(&self, component: ComponentRef) -> bool {
+    pub(super) fn drains(&self, component: ComponentRef) -> bool {
         self.components.contains(&component)
     }
 }
@@ -93,6 +94,9 @@ pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
     }
     for (name, volume) in objects.volumes.objects() {
         plan.volume((name, volume), (objects, &claims), terms);
+    }
+    if terms.drains(&TrashListing) {
+        plan.lists(&objects.lists);
     }
     plan.pieces
         .sort_by_key(|piece| (piece.kind == Kind::PersistentVolume, piece.name.clone()));
@@ -183,6 +187,18 @@ impl Plan {
             }
         }
         self.put(piece);
+    }
+
+    /// Deletes the lists of deleted claims, which nothing keeps up to date any more.
+    fn lists(&mut self, lists: &Store<TrashList>) {
+        for (name, list) in lists.objects() {
+            if list.owned && !list.deleting {
+                let mut piece =
+                    Piece::new(Kind::TrashList, name, &list.uid, &list.resource_version);
+                piece.what.push("list of deleted claims".to_owned());
+                self.put(piece);
+            }
+        }
     }
 
     fn hold(&mut self, kind: Kind, name: &ObjectName, by: String) {

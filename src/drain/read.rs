@@ -3,7 +3,9 @@
 use crate::{
     cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
     components::pvc_retention::Caches,
-    objects::{Claim, Pod, StatefulSet, Tracked, Volume, VolumeAttachment, volume::Phase},
+    objects::{
+        Claim, Pod, StatefulSet, Tracked, TrashList, Volume, VolumeAttachment, volume::Phase,
+    },
     telemetry::Metrics,
 };
 use anyhow::{Context as _, bail};
@@ -20,25 +22,32 @@ pub struct ClusterObjects {
     pub volumes: Store<Volume>,
     /// The VolumeAttachments, if volumes are to be purged.
     pub attachments: Store<VolumeAttachment>,
+    /// The lists of deleted claims, if these are to be deleted.
+    pub lists: Store<TrashList>,
 }
 
 impl ClusterObjects {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
     /// user, so all of its users are found. VolumeAttachments are read only to `purge` volumes, and
     /// after these: a volume without a claim is attached to no further node.
+    /// Lists of deleted claims are read only to delete them.
     ///
     /// # Errors
     /// When a list could not be read, or contradicts another one.
     pub async fn read(
         client: &Client,
         namespace: Option<&str>,
-        purge: bool,
+        (purge, lists): (bool, bool),
     ) -> anyhow::Result<Self> {
         let claims = read::<Claim>(&scoped(client, namespace)).await?;
         let volumes = read::<Volume>(&Api::all(client.clone())).await?;
         believable(&claims, &volumes, namespace)?;
         let attachments = match purge {
             true => read::<VolumeAttachment>(&Api::all(client.clone())).await?,
+            false => Store::default(),
+        };
+        let lists = match lists {
+            true => read::<TrashList>(&scoped(client, namespace)).await?,
             false => Store::default(),
         };
         let pods = read::<Pod>(&scoped(client, namespace)).await?;
@@ -53,6 +62,7 @@ impl ClusterObjects {
             caches,
             volumes,
             attachments,
+            lists,
         })
     }
 

@@ -81,6 +81,7 @@ pub(super) fn objects(claim: &Value, volume: &Value, pods: &[Value]) -> ClusterO
             pods: filled::<Pod>(pods.collect()),
         },
         volumes,
+        lists: Default::default(),
         attachments: Default::default(),
     }
 }

@@ -6,11 +6,12 @@ use super::{
 };
 use crate::{
     cluster::Store,
-    components::pvc_trash::{self, Entry, Next},
+    components::pvc_trash,
     objects::{
         Claim, Kind, ObjectName, Volume,
         patch::remove,
         trash::{OriginalPolicy, TRASH, Trash, UNDELETE_TOUCHED},
+        trash_entry::{Entry, Next},
         volume::{ClaimRef, Phase},
     },
 };

@@ -9,8 +9,8 @@ use crate::{
     cluster::{
         Action, Applied, Basis, Lane, LiveGet, OnRefusal, Target, UNHURRIED, existing, within,
     },
-    components::pvc_trash,
-    objects::{ObjectName, claim::ClaimWire, saved_volume::name_of, volume::ClaimRef},
+    components::{pvc_trash, trash_list},
+    objects::{Kind, ObjectName, claim::ClaimWire, saved_volume::name_of, volume::ClaimRef},
 };
 use futures::{StreamExt as _, stream};
 use json_patch::PatchOperation;
@@ -63,6 +63,11 @@ impl Drain {
                 Ok(false) => return (piece, Applied::Stale),
                 Err(error) => return (piece, Applied::Failed(error)),
             }
+        }
+        if piece.kind == Kind::TrashList {
+            let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
+            let deleted = trash_list::delete(&live, &self.apply, NAME, &piece.target()).await;
+            return (piece, deleted.unwrap_or_else(Applied::Failed));
         }
         let mut applied = match piece.forgets {
             true => self.forget(&piece).await,

@@ -84,6 +84,10 @@ keys! {
         /// `true`: the ConfigMap is a copy of the object of a volume.
         SAVED_VOLUME: "label" on "ConfigMap" see "components/pvc-trash.md#copies-of-volumes"
             = "volume-warden.dev/saved-volume";
+        /// `true`: the ConfigMap is the list of the deleted claims of its namespace. A ConfigMap of
+        /// that name without the label belongs to a user.
+        TRASH_LIST: "label" on "ConfigMap `volume-warden-trash`" see "components/trash-list.md"
+            = "volume-warden.dev/trash-list";
         /// The uid of the cluster whose namespaces are listed. A copy in another cluster is
         /// ignored.
         SEEN_IN_CLUSTER: "annotation" on "ConfigMap `volume-warden-seen-namespaces`"

@@ -26,6 +26,8 @@ pub enum Kind {
     Namespace,
     /// `v1` ConfigMap
     ConfigMap,
+    /// `v1` ConfigMap with the list of a namespace's trash, which has a watch of its own.
+    TrashList,
 }
 
 impl Kind {
@@ -39,11 +41,11 @@ impl Kind {
             Self::StorageClass => ApiResource::erase::<StorageClass>(&()),
             Self::VolumeAttachment => ApiResource::erase::<VolumeAttachment>(&()),
             Self::Namespace => ApiResource::erase::<Namespace>(&()),
-            Self::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
+            Self::ConfigMap | Self::TrashList => ApiResource::erase::<ConfigMap>(&()),
         }
     }
 
-    /// Returns the plural, as used in URLs, RBAC rules and metric labels.
+    /// Returns the plural, as used in log lines and metric labels.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Pod => "pods",
@@ -54,6 +56,7 @@ impl Kind {
             Self::VolumeAttachment => "volumeattachments",
             Self::Namespace => "namespaces",
             Self::ConfigMap => "configmaps",
+            Self::TrashList => "trash-lists",
         }
     }
 }

@@ -13,6 +13,8 @@ pub const EXCLUDE: (&str, &str) = (keys::EXCLUDE, "true");
 pub struct Namespace {
     /// The `metadata.uid`, which a recreated namespace does not share.
     pub uid: Box<str>,
+    /// Whether `deletionTimestamp` is set.
+    pub deleting: bool,
     /// Whether the namespace has opted out by [`EXCLUDE`].
     pub excluded: bool,
     /// The undelete window that the namespace requests, from [`UNDELETE_WINDOW`], unparsed.
@@ -42,6 +44,7 @@ impl Tracked for Namespace {
         let window = annotations.and_then(|all| all.get(UNDELETE_WINDOW));
         Some(Self {
             undelete_window: window.map(|window| window.as_str().into()),
+            deleting: wire.metadata.deletion_timestamp.is_some(),
             excluded: found.is_some_and(|found| found == value),
             uid: wire.metadata.uid.unwrap_or_default().into(),
         })
@@ -58,7 +61,8 @@ mod tests {
         let wire = json!({"metadata": {"name": "shop", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Terminating"}});
         let namespace = Namespace::track(serde_json::from_value(wire).expect("a namespace"));
-        assert_eq!(namespace.expect("kept").uid, "1".into());
+        let namespace = namespace.expect("kept");
+        assert_eq!((&*namespace.uid, namespace.deleting), ("1", true));
         let bare = Namespace::track(NamespaceWire::default());
         assert!(bare.is_some());
     }

@@ -20,6 +20,9 @@ pub trait Tracked: Debug + Sized + Send + Sync + 'static {
     /// The label selector of the objects that are watched and listed; all objects if none.
     const LABELS: Option<&'static str> = None;
 
+    /// The field selector of the objects that are watched and listed; all objects if none.
+    const FIELDS: Option<&'static str> = None;
+
     /// Returns the compact form, or none if no rule needs this object.
     fn track(wire: Self::Wire) -> Option<Self>;
 

@@ -1,13 +1,15 @@
 //! Decides which claims and volumes are in the report.
 
 use crate::{
-    components::{
-        pvc_protection::unused::uses,
-        pvc_trash::{Entry, Next},
-    },
+    components::pvc_protection::unused::uses,
     hashing::{HashMap, HashSet},
     inventory::{Listed, References},
-    objects::{ObjectName, Pod, Volume, unused::UNUSED, volume::VolumeWire},
+    objects::{
+        ObjectName, Pod, Volume,
+        trash_entry::{Entry, Next},
+        unused::UNUSED,
+        volume::VolumeWire,
+    },
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,

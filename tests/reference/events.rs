@@ -10,7 +10,7 @@ use volume_warden::{
     cluster,
     components::{
         namespace_gc, pv_protection, pv_releaser, pvc_expiry, pvc_protection, pvc_provisioner,
-        pvc_retention, pvc_trash,
+        pvc_retention, pvc_trash, trash_list,
     },
     drain,
     reason::Reason,
@@ -41,7 +41,7 @@ const OTHERS: &str = "
 
 /// All lists of reasons, by the component that has them. The reasons of refused writes, which every
 /// component shares, are Events, and so have no component on the page.
-const LISTS: [(&str, &[Reason]); 12] = [
+const LISTS: [(&str, &[Reason]); 13] = [
     ("", cluster::reasons::LISTED),
     (pvc_protection::NAME, pvc_protection::reasons::LISTED),
     (
@@ -54,6 +54,7 @@ const LISTS: [(&str, &[Reason]); 12] = [
     (pv_releaser::NAME, pv_releaser::reasons::LISTED),
     (pvc_trash::NAME, pvc_trash::reasons::LISTED),
     (pvc_expiry::NAME, pvc_expiry::reasons::LISTED),
+    (trash_list::NAME, trash_list::reasons::LISTED),
     (namespace_gc::NAME, namespace_gc::reasons::LISTED),
     (drain::NAME, drain::reasons::LISTED),
     ("", tls::reasons::LISTED),

@@ -9,7 +9,7 @@ use std::{
 
 const LIVES: &str = "scenarios/rights/lives.rs";
 /// A test, its file in `tests/`, and the directories in `manifests/` whose roles it uses.
-const TESTS: [(&str, &str, &[&str]); 11] = [
+const TESTS: [(&str, &str, &[&str]); 12] = [
     (
         "pvc_protection_uses_its_rights",
         LIVES,
@@ -56,6 +56,11 @@ const TESTS: [(&str, &str, &[&str]); 11] = [
         "pvc_expiry_uses_its_rights",
         LIVES,
         &["components/pvc-expiry"],
+    ),
+    (
+        "trash_list_uses_its_rights",
+        LIVES,
+        &["components/trash-list"],
     ),
     (
         "namespace_gc_uses_its_rights",

@@ -16,5 +16,6 @@ mod pvc_trash;
 mod rights;
 #[path = "../support/mod.rs"]
 mod support;
+mod trash_list;
 mod unused;
 mod why;

@@ -199,6 +199,7 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
     // from one snapshot.
     let mut page = ListParams::default().limit(PAGE_SIZE);
     page.label_selector = T::LABELS.map(str::to_owned);
+    page.field_selector = T::FIELDS.map(str::to_owned);
     let mut store = Store::default();
     loop {
         let list = within(PAGE_LIMIT, api.list(&page)).await?;

@@ -130,6 +130,7 @@ impl<T: Tracked> Feed<T> {
             .timeout(WATCH_SECONDS)
             .page_size(500);
         config.label_selector = T::LABELS.map(str::to_owned);
+        config.field_selector = T::FIELDS.map(str::to_owned);
         let mut events = pin!(watcher(api.clone(), config));
         let relist = Instant::now() + RELIST;
         while let Ok(Some(event)) = tokio::time::timeout_at(relist, events.next()).await {

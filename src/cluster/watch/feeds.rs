@@ -5,7 +5,7 @@ use super::feed::Feed;
 use crate::cluster::api::scoped;
 use crate::{
     objects::{
-        Claim, Kind, Namespace, Pod, SavedVolume, StatefulSet, StorageClass, Volume,
+        Claim, Kind, Namespace, Pod, SavedVolume, StatefulSet, StorageClass, TrashList, Volume,
         VolumeAttachment,
     },
     telemetry::Metrics,
@@ -33,6 +33,8 @@ pub struct Feeds {
     pub namespaces: Arc<Feed<Namespace>>,
     /// The copies of volumes in Volume Warden's own namespace.
     pub saved: Arc<Feed<SavedVolume>>,
+    /// The ConfigMaps that list the trash of a namespace, and those of users with their name.
+    pub trash_lists: Arc<Feed<TrashList>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
@@ -49,6 +51,7 @@ impl Feeds {
             attachments: Feed::new(metrics.clone()),
             namespaces: Feed::new(metrics.clone()),
             saved: Feed::new(metrics.clone()),
+            trash_lists: Feed::new(metrics.clone()),
             metrics: metrics.clone(),
         }
     }
@@ -80,6 +83,7 @@ impl Feeds {
                 let own = Api::namespaced(client.clone(), system_namespace);
                 Box::pin(self.saved.clone().run(own))
             }
+            Kind::TrashList => Box::pin(self.trash_lists.clone().run(scoped(client, namespace))),
         }
     }
 
@@ -94,6 +98,7 @@ impl Feeds {
             Kind::VolumeAttachment => self.attachments.is_synced(),
             Kind::Namespace => self.namespaces.is_synced(),
             Kind::ConfigMap => self.saved.is_synced(),
+            Kind::TrashList => self.trash_lists.is_synced(),
         }
     }
 
@@ -108,6 +113,7 @@ impl Feeds {
             Kind::VolumeAttachment => self.attachments.synced().await,
             Kind::Namespace => self.namespaces.synced().await,
             Kind::ConfigMap => self.saved.synced().await,
+            Kind::TrashList => self.trash_lists.synced().await,
         }
     }
 }

@@ -117,8 +117,8 @@ impl Apply {
         }
     }
 
-    /// Returns whether the namespace has opted out, so that nothing is added to its objects.
-    /// ConfigMaps are never excluded: they are Volume Warden's own, in its own namespace.
+    /// Returns whether nothing is started in the namespace. ConfigMaps are Volume Warden's own
+    /// objects: those outside its own namespace are removed where a namespace has opted out.
     pub(super) fn excludes(&self, kind: Kind, namespace: &str) -> bool {
         kind != Kind::ConfigMap && self.excluded.contains(namespace)
     }

@@ -1,8 +1,12 @@
 //! Volumes that pvc-trash keeps, so that the deletion of their claim can be undone.
 
 use crate::{
-    components::pvc_trash::{Entry, Next},
-    objects::{ObjectName, trash::TRASH, volume::Phase},
+    objects::{
+        ObjectName,
+        trash::TRASH,
+        trash_entry::{Entry, Next},
+        volume::Phase,
+    },
     why::read::PersistentVolume,
 };
 use kube::ResourceExt;

@@ -36,6 +36,7 @@ const CHANGES: &str = r#"
         },
         "pvcTrash": {"enabled": false, "trashMaxPurges": 10, "trashMaxBytes": "1Ti"},
         "pvcExpiry": {"enabled": true},
+        "trashList": {"enabled": true},
         "onlyProtection": true,
         "dryRun": true,
         "webhooks": {

@@ -59,6 +59,7 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         "pvcExpiry": {
             "enabled": true, "expiryMaxDeletions": "unlimited", "expiryReferences": ["db.io/Database:.spec['a','b']"],
         },
+        "trashList": {"enabled": true},
         "namespaceGc": {
             "gcScope": "all", "gcProtect": ["default", "precious-*"], "gcGrace": "1h30m", "gcMaxDeletions": 0, "gcConfirmAfter": "0",
             "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms", "namespaceDeleteGcInterval": "2h",

@@ -18,7 +18,7 @@ use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 use volume_warden_controlplane::Helm;
 
-const COMPONENTS: [&str; 8] = [
+const COMPONENTS: [&str; 9] = [
     "pvc-protection",
     "pv-protection",
     "pvc-retention",
@@ -26,16 +26,17 @@ const COMPONENTS: [&str; 8] = [
     "pv-releaser",
     "pvc-trash",
     "pvc-expiry",
+    "trash-list",
     "namespace-gc",
 ];
 
-/// The component that no overlay contains. It does nothing without pvc-trash.
-const OFF_BY_DEFAULT: &str = "pvc-expiry";
+/// The components that no overlay contains. They do nothing without pvc-trash.
+const OFF_BY_DEFAULT: [&str; 2] = ["pvc-expiry", "trash-list"];
 
 /// The components that are installed by default.
 fn installed() -> Vec<&'static str> {
     let all = COMPONENTS.into_iter();
-    all.filter(|name| *name != OFF_BY_DEFAULT).collect()
+    all.filter(|name| !OFF_BY_DEFAULT.contains(name)).collect()
 }
 
 fn chart() -> PathBuf {

@@ -163,6 +163,7 @@ async fn each_component_alone_is_the_same() -> Result<()> {
 async fn each_option_is_the_same() -> Result<()> {
     let options = [
         ("pvc-expiry", json!({"pvcExpiry": {"enabled": true}})),
+        ("trash-list", json!({"trashList": {"enabled": true}})),
         (
             "pvc-protection-binding-guard",
             json!({"pvcProtection": {"bindingGuard": true}}),

@@ -20,6 +20,9 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::Rule;
 
+/// The name of the lists of deleted claims.
+const LIST: &str = "volume-warden-trash";
+
 /// The annotation with a record of the trash, which begins with the policy.
 fn recorded(stage: &Stage, claim: &str, uid: &str) -> Value {
     let claim = json!({"namespace": stage.space.name, "name": claim, "uid": uid});
@@ -58,6 +61,10 @@ async fn volumes(stage: &Stage) -> Result<()> {
     let copy = json!({"metadata": {"name": format!("volume-warden-trash-{uid}")}});
     let copies: Api<ConfigMap> = Api::namespaced(space.cluster.client(), "volume-warden");
     copies.create(&post, &serde_json::from_value(copy)?).await?;
+    let list =
+        json!({"metadata": {"name": LIST, "labels": {"volume-warden.dev/trash-list": "true"}}});
+    let lists: Api<ConfigMap> = Api::namespaced(space.cluster.client(), &space.name);
+    lists.create(&post, &serde_json::from_value(list)?).await?;
     let applied = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"conditions": [
         {"type": "Unused", "status": "True"}]}});
     let (apply, applied) = (PatchParams::apply("volume-warden"), Patch::Apply(applied));
@@ -99,6 +106,9 @@ async fn the_drain_uses_its_rights() -> Result<()> {
     let prefix = "volume-warden-trash-";
     let mut left = left.iter().filter_map(|copy| copy.metadata.name.as_deref());
     ensure!(!left.any(|name| name.starts_with(prefix)), "a copy is left");
+    let lists: Api<ConfigMap> = Api::namespaced(cluster.client(), &stage.space.name);
+    let list = lists.get_opt(LIST).await?;
+    ensure!(list.is_none(), "{list:?}");
 
     let calls = stage.calls()?;
     let granted = granted(cluster, "volume-warden", "volume-warden-drain").await?;

@@ -11,14 +11,15 @@ use crate::{
         support::{PURGE, Shelf, TOUCHED, TRASH, WINDOW, uid_of_claim},
     },
     support::{Space, claim, is_refused, volume},
+    trash_list::lists,
 };
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use volume_warden_controlplane::{eventually, eventually_within};
 use volume_warden_storageos::{Endpoint, Fault, PASSWORD, StorageOs, USER};
@@ -307,6 +308,47 @@ async fn pvc_expiry_uses_its_rights() -> Result<()> {
     hasten(&shelf, "data").await?;
     eventually_within(EXPIRES_WITHIN, "the claim expires", async || {
         ensure!(claims.get_opt("data").await?.is_none());
+        Ok(())
+    })
+    .await?;
+    tenant.used_all(warden).await
+}
+
+#[tokio::test]
+async fn trash_list_uses_its_rights() -> Result<()> {
+    let tenant = Tenant::new(&["trash-list"]).await?;
+    let shelf = Shelf::new(tenant.cluster.clone(), "rights-list", "1h").await?;
+    let space = &shelf.space;
+    let namespaces: Api<Namespace> = Api::all(tenant.cluster.client());
+    let namespace = namespaces.get(&space.name).await?;
+    // Nothing else runs that would write the records of the volumes.
+    let volumes = ["first", "second"].map(|claim| {
+        let reference = json!({"namespace": space.name, "name": claim, "uid": "gone"});
+        let record = json!({
+            "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:00:00Z",
+            "claim": {"namespace": space.name, "name": claim, "uid": "gone",
+                "namespaceUid": namespace.metadata.uid},
+        });
+        let changes = json!({"metadata": {"annotations": {TRASH: record.to_string()}},
+            "spec": {"claimRef": reference, "storageClassName": space.name}});
+        (format!("{}-{claim}", space.name), changes)
+    });
+    let warden = tenant.builder().start().await?;
+    let post = PostParams::default();
+    for (number, (name, changes)) in volumes.iter().enumerate() {
+        let _refused = (number == 1).then(|| tenant.refuse_twice("configmaps/volume-warden-trash"));
+        let volume = volume(name, changes.clone())?;
+        space.volumes.create(&post, &volume).await?;
+        let says = |list: &Value| list["volumes"].as_array().map(Vec::len) == Some(number + 1);
+        lists(space, "each claim", says).await?;
+    }
+    for (name, _) in &volumes {
+        let delete = DeleteParams::default();
+        space.volumes.delete(name, &delete).await?;
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(tenant.cluster.client(), &space.name);
+    eventually("the list is deleted", async || {
+        ensure!(maps.get_opt("volume-warden-trash").await?.is_none());
         Ok(())
     })
     .await?;

@@ -43,7 +43,7 @@
 {{- /* The enabled components, as a JSON array of the names that --components accepts. */}}
 {{- define "volume-warden.components" -}}
 {{- $enabled := list }}
-{{- range $key := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "pvcTrash" "namespaceGc" "pvcExpiry" }}
+{{- range $key := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "pvcTrash" "namespaceGc" "pvcExpiry" "trashList" }}
 {{- if include "volume-warden.enabled" (list $ $key) }}{{ $enabled = append $enabled (kebabcase $key) }}{{ end }}
 {{- end }}
 {{- toJson $enabled }}

@@ -4,7 +4,7 @@
       "orphanGraceSeconds" "orphanGrace, a duration"
       "apiRefreshInterval" "storageosRefreshInterval"
       "apiRetryInterval" "storageosRetryInterval" }}
-{{- $sections := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "pvcTrash" "pvcExpiry" "namespaceGc" }}
+{{- $sections := list "pvcProtection" "pvProtection" "pvcRetention" "pvcProvisioner" "pvReleaser" "pvcTrash" "pvcExpiry" "trashList" "namespaceGc" }}
 {{- $refused := list }}
 {{- range $name, $section := .Values.components }}
 {{- $new := camelcase $name | untitle }}

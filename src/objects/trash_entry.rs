@@ -1,6 +1,6 @@
-//! The volumes in the trash, as the commands show them: a pure function of one volume.
+//! The volumes in the trash, as users see them: a pure function of one volume.
 
-use crate::objects::{
+use super::{
     ObjectName, Volume,
     trash::{OriginalPolicy, TrashRecord},
     volume::Phase,

@@ -1,0 +1,155 @@
+//! The watches that trash-list reads.
+
+use crate::{
+    cluster::{Change, Feed, Feeds, WorkQueue},
+    hashing::HashMap,
+    objects::{Namespace, ObjectName, TrashList, Volume, trash_entry::Entry, trash_list::name_in},
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The watches that trash-list reads. No two of the feeds are ever locked at once.
+#[derive(Clone)]
+pub struct Caches {
+    /// The watch of all volumes.
+    pub volumes: Arc<Feed<Volume>>,
+    /// The watch of the lists, and of the ConfigMaps of users with their name.
+    pub lists: Arc<Feed<TrashList>>,
+    namespaces: Arc<Feed<Namespace>>,
+    recorded: Arc<Recorded>,
+}
+
+impl Caches {
+    /// The caches of trash-list, which read these feeds. With `namespace`, only deleted claims of
+    /// that namespace are known.
+    pub fn new(feeds: &Feeds, namespace: Option<&str>) -> Self {
+        let recorded = Arc::new(Recorded {
+            only: namespace.map(Into::into),
+            volumes: Mutex::default(),
+        });
+        let index = recorded.clone();
+        feeds.volumes.listen(move |change| index.update(change));
+        Self {
+            volumes: feeds.volumes.clone(),
+            lists: feeds.trash_lists.clone(),
+            namespaces: feeds.namespaces.clone(),
+            recorded,
+        }
+    }
+
+    /// Enqueues the list of a namespace when it changes, when what it says about a volume changes,
+    /// and when the namespace opts out or in.
+    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
+        let (line, recorded) = (queue.clone(), self.recorded.clone());
+        self.volumes.listen(move |change| {
+            let old = change.old.and_then(|volume| shown(change.name, volume));
+            let new = change.new.and_then(|volume| shown(change.name, volume));
+            if old != new {
+                let namespaces = [change.old, change.new].into_iter().flatten();
+                let namespaces = namespaces.filter_map(|volume| recorded.namespace(volume));
+                namespaces.for_each(|namespace| line.add(name_in(namespace)));
+            }
+        });
+        let line = queue.clone();
+        self.lists.listen(move |change| {
+            if change.old != change.new {
+                line.add(change.name.clone());
+            }
+        });
+        let (line, recorded) = (queue.clone(), self.recorded.clone());
+        self.namespaces.listen(move |change| {
+            let excluded = |namespace: &Arc<Namespace>| namespace.excluded;
+            let namespace = &change.name.name;
+            if change.old.map(excluded) != change.new.map(excluded) && recorded.has(namespace) {
+                line.add(name_in(namespace));
+            }
+        });
+    }
+
+    /// Returns the lists that exist or may be needed.
+    pub fn candidates(&self) -> Vec<ObjectName> {
+        let mut names = self.lists.read().names_where(|list| list.owned);
+        names.extend(self.recorded.namespaces());
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Returns the volumes with records of claims of a namespace of this name.
+    pub fn volumes_of(&self, namespace: &str) -> Vec<(ObjectName, Arc<Volume>)> {
+        let names = self.recorded.of(namespace);
+        let volumes = self.volumes.read();
+        let found = names.into_iter().map(|name| (volumes.get(&name), name));
+        found
+            .filter_map(|(volume, name)| Some((name, volume?)))
+            .collect()
+    }
+}
+
+/// What a list may say about the volume, and whose claim it was.
+fn shown<'a>(name: &'a ObjectName, volume: &'a Volume) -> Option<impl PartialEq + use<'a>> {
+    let entry = Entry::of(name, volume)?;
+    Some((
+        entry.record,
+        entry.next,
+        entry.capacity(),
+        &entry.volume.class,
+    ))
+}
+
+/// The volumes with a record that holds for their claim, by the namespace of the claim.
+struct Recorded {
+    only: Option<Box<str>>,
+    volumes: Mutex<HashMap<Box<str>, BTreeSet<ObjectName>>>,
+}
+
+impl Recorded {
+    fn update(&self, change: &Change<'_, Volume>) {
+        let before = change.old.and_then(|volume| self.namespace(volume));
+        let now = change.new.and_then(|volume| self.namespace(volume));
+        if before == now {
+            return;
+        }
+        let mut index = self.lock();
+        if let Some(namespace) = before
+            && let Some(volumes) = index.get_mut(namespace)
+        {
+            volumes.remove(change.name);
+            if volumes.is_empty() {
+                index.remove(namespace);
+            }
+        }
+        if let Some(namespace) = now {
+            let volumes = index.entry(namespace.into()).or_default();
+            volumes.insert(change.name.clone());
+        }
+    }
+
+    /// Returns the namespace of the claim in the volume's record.
+    fn namespace<'a>(&self, volume: &'a Volume) -> Option<&'a str> {
+        let record = volume.trash.as_deref()?.record.as_ref()?;
+        let namespace = record.claim.namespace.as_str();
+        let handled = self.only.as_deref().is_none_or(|only| only == namespace);
+        handled.then_some(namespace)
+    }
+
+    fn has(&self, namespace: &str) -> bool {
+        self.lock().contains_key(namespace)
+    }
+
+    fn namespaces(&self) -> Vec<ObjectName> {
+        self.lock().keys().map(|each| name_in(each)).collect()
+    }
+
+    fn of(&self, namespace: &str) -> Vec<ObjectName> {
+        let index = self.lock();
+        let volumes = index.get(namespace).into_iter().flatten();
+        volumes.cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeSet<ObjectName>>> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

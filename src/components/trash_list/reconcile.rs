@@ -1,0 +1,217 @@
+//! The reconciler of trash-list. Its keys are the names of the lists.
+
+use super::{
+    NAME,
+    caches::Caches,
+    notices,
+    reasons::{FAILED_LIST_TRASH, TRASH_LISTED, TRASH_UNLISTED},
+    rule::{Step, View, decide},
+};
+use crate::{
+    cluster::{
+        Action, Applied, Apply, Basis, Caller, Creation, EventDeduplicator, Lane, LiveGet,
+        OnRefusal, Reconcile, ReconcileError, Reconciled, Regarding, Requeue, Target, UNHURRIED,
+    },
+    hashing::HashMap,
+    objects::{
+        Kind, Namespace, ObjectName, TrashList,
+        patch::add_at,
+        trash_list::{KEY, config_map},
+    },
+};
+use serde_json::json;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Maximum age of the read on which the deletion of a list rests.
+const MAX_AGE: Duration = Duration::from_secs(10);
+/// Minimum time between two writes of one list: a namespace may delete thousands of claims at once.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Keeps the lists of deleted claims.
+pub struct TrashListReconciler {
+    /// The watches that trash-list reads.
+    pub caches: Caches,
+    /// Whether namespaces can opt out.
+    pub opt_out: bool,
+    /// Live reads of namespaces: in one that was recreated, nothing of the earlier one is listed.
+    pub namespaces: Arc<LiveGet<Namespace>>,
+    /// Live reads of lists before they are deleted.
+    pub live: Arc<LiveGet<TrashList>>,
+    /// Writes to the API server.
+    pub apply: Arc<Apply>,
+    /// When lists were written last.
+    pub written: Mutex<HashMap<ObjectName, Instant>>,
+    /// The ConfigMaps of users that Events have already reported.
+    pub reported: Arc<EventDeduplicator<ObjectName, ()>>,
+}
+
+impl TrashListReconciler {
+    async fn act(
+        &self,
+        name: &ObjectName,
+        list: Option<&Arc<TrashList>>,
+        step: Step,
+    ) -> Reconciled {
+        let applied = match (step, list) {
+            (Step::Create(text), _) => self.create(name, &text).await,
+            (Step::Write(text), Some(list)) => self.write(name, list, &text).await,
+            (Step::Delete, Some(list)) => {
+                let target = target(name, list);
+                let deleted = delete(&self.live, &self.apply, NAME, &target).await;
+                deleted.map_err(|error| unread(&format!("the ConfigMap {name}"), &error))?
+            }
+            _ => return Ok(Requeue::OnEvent),
+        };
+        if applied.written() {
+            self.times().insert(name.clone(), Instant::now());
+            if let Some(list) = list {
+                self.caches.lists.mark_stale(name, list);
+            }
+        }
+        applied.settled()
+    }
+
+    async fn create(&self, name: &ObjectName, text: &str) -> Applied {
+        let creation = Creation {
+            kind: Kind::ConfigMap,
+            name,
+            manifest: &config_map(name, text),
+        };
+        let created = self
+            .apply
+            .create(NAME, creation, Caller::Bulk, TRASH_LISTED)
+            .await;
+        match created {
+            // The watch has not delivered it yet.
+            Applied::Stale => Applied::Done,
+            created => created,
+        }
+    }
+
+    async fn write(&self, name: &ObjectName, list: &TrashList, text: &str) -> Applied {
+        let action = Action::patch(
+            "ListTrash",
+            Lane::Bulk,
+            vec![add_at(&["data"], json!({KEY: text}))],
+            Basis::Object,
+            OnRefusal::new(FAILED_LIST_TRASH),
+        );
+        let target = target(name, list);
+        self.apply
+            .perform(NAME, &target, action, TRASH_LISTED)
+            .await
+    }
+
+    /// Publishes an Event once on a user's ConfigMap that has the name of the list.
+    fn report(&self, name: &ObjectName, list: &TrashList, taken: bool) {
+        let causes: HashSet<_> = taken.then_some(()).into_iter().collect();
+        if self.reported.news(name, &list.uid, causes).is_empty() {
+            return;
+        }
+        let regarding = Regarding {
+            kind: Kind::ConfigMap,
+            name: name.clone(),
+            uid: list.uid.clone(),
+        };
+        let (reported, key) = (self.reported.clone(), name.clone());
+        self.apply
+            .announce(regarding, notices::taken(name), move || {
+                reported.forget(&key);
+            });
+    }
+
+    /// Returns how long the list has to wait for its next write, if it was written just now.
+    fn rest(&self, name: &ObjectName) -> Option<Duration> {
+        let mut times = self.times();
+        times.retain(|_, written| written.elapsed() < PAUSE);
+        let written = times.get(name)?;
+        Some(PAUSE.saturating_sub(written.elapsed()))
+    }
+
+    fn times(&self) -> MutexGuard<'_, HashMap<ObjectName, Instant>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reconcile for TrashListReconciler {
+    const COMPONENT: &'static str = NAME;
+    type Key = ObjectName;
+
+    fn candidates(&self) -> Vec<ObjectName> {
+        self.reported
+            .retain(|name| self.caches.lists.read().get(name).is_some());
+        self.caches.candidates()
+    }
+
+    async fn reconcile(&self, name: &ObjectName) -> Reconciled {
+        if let Some(rest) = self.rest(name) {
+            let why = "the list was written less than a second ago".to_owned();
+            return Ok(Requeue::After(rest, why));
+        }
+        let (known, list) = {
+            let lists = self.caches.lists.read();
+            (lists.get(name), lists.get_fresh(name))
+        };
+        let volumes = self.caches.volumes_of(&name.namespace);
+        // After a write, the watch delivers the result, and then the list is looked at again.
+        if known.is_some() && list.is_none() || volumes.is_empty() && list.is_none() {
+            return Ok(Requeue::OnEvent);
+        }
+        let of = ObjectName::new("", name.namespace.clone());
+        let namespace = self.namespaces.get(&of, UNHURRIED).await;
+        let namespace = namespace.map_err(|error| unread("the namespace", &error))?;
+        let excluded = namespace.as_ref().is_some_and(|found| found.excluded);
+        let step = decide(&View {
+            namespace: namespace.as_ref(),
+            excluded: self.opt_out && excluded,
+            volumes: &volumes,
+            list: list.as_deref(),
+        });
+        if let Some(list) = &list {
+            self.report(name, list, step == Step::Report);
+        }
+        self.act(name, list.as_ref(), step).await
+    }
+}
+
+fn target<'a>(name: &'a ObjectName, list: &'a TrashList) -> Target<'a> {
+    Target {
+        resource_version: Some(list.resource_version.clone()),
+        ..Target::new(Kind::ConfigMap, name, &list.uid)
+    }
+}
+
+/// Deletes a list, if a live read shows that it has not changed.
+///
+/// # Errors
+/// When it could not be read.
+pub async fn delete(
+    live: &LiveGet<TrashList>,
+    apply: &Apply,
+    component: &'static str,
+    target: &Target<'_>,
+) -> kube::Result<Applied> {
+    let read = live.read(target.name, UNHURRIED).await?;
+    let proof = read.proof(MAX_AGE);
+    let Some(list) = read.value else {
+        return Ok(Applied::Done);
+    };
+    let version = target.resource_version.as_ref();
+    let same = list.uid == target.uid && Some(&list.resource_version) == version;
+    if !same || !list.owned {
+        return Ok(Applied::Stale);
+    }
+    let action = Action::delete(proof);
+    Ok(apply
+        .perform(component, target, action, TRASH_UNLISTED)
+        .await)
+}
+
+fn unread(what: &str, error: &kube::Error) -> ReconcileError {
+    ReconcileError::new(format!("{what} could not be read: {error}"))
+}
