@@ -1,4 +1,4 @@
-//! The composition root: builds the enabled components and joins their parts.
+//! Builds the enabled components, and collects their watches, webhooks and tasks into one process.
 
 use crate::{
     admission::Hook,

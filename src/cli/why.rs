@@ -79,9 +79,9 @@ enum Output {
     Tree,
     /// A table that also has the sentences of the root causes.
     Wide,
-    /// One JSON object per answer.
+    /// One JSON object; with --watch, one for each change.
     Json,
-    /// One YAML document per answer.
+    /// One YAML document; with --watch, one for each change.
     Yaml,
     /// Kind and name of each object, as kubectl prints them.
     Name,

@@ -1,4 +1,5 @@
-//! Decides what to remove from each object: a pure function of the objects that were read.
+//! Decides what `drain` removes of Volume Warden from each object: a pure function of the objects that
+//! were read. It has nothing to do with the drain of a node.
 
 use super::{
     ClusterObjects,
@@ -63,7 +64,7 @@ pub struct Plan {
 /// An object that is being deleted and in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InUse {
-    /// The kind and name of the object, in words.
+    /// Kind and name of the object, which is left unchanged, in words.
     pub object: String,
     /// What uses the object, in words.
     pub by: String,

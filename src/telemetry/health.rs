@@ -112,8 +112,8 @@ fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
     let check = move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
         let judge = judge.clone();
         async move {
-            // Connections from an authorized address are evicted last, so that a flood of other
-            // connections does not keep Prometheus out.
+            // When all places are taken, connections from an address that has read the metrics
+            // before are closed last, so that a flood from others does not keep Prometheus out.
             match refusal(judge, request.headers()).await {
                 None => {
                     place.recognize();

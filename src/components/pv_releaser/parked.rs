@@ -37,7 +37,7 @@ pub struct Handover {
     pub caches: Caches,
     /// Live reads of namespaces and claims.
     pub identity: Identity,
-    /// Writes reservations to the API server.
+    /// Writes that reserve a volume for a claim, or park it again.
     pub apply: Arc<Apply>,
     /// The clock for the times of reservations.
     pub clock: Clock,

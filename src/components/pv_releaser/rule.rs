@@ -58,7 +58,8 @@ pub enum Decision<D> {
     /// Record the namespace of the volume's claim on the volume, if a live read proves it. Without
     /// a record, a Released volume stays Released: [`Left::Unrecorded`].
     Record,
-    /// Release the volume from its claim to this scope, by this evidence that it is detached.
+    /// Release the volume from its deleted claim, so that claims in this scope may get it. `D` says
+    /// how it is known that the volume is detached.
     Release(Scope, D),
 }
 

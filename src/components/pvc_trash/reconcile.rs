@@ -67,7 +67,6 @@ impl PvcTrashReconciler {
             .and_then(|trash| trash.record.as_ref());
         let known = before.filter(|before| before.claim.uid == record.claim.uid);
         let known = known.filter(|before| before.claim.namespace_uid.is_some());
-        // Without the uid of the namespace, only an administrator can restore the claim. Its data
         // Without the uid of the namespace, only an administrator can restore the claim, but its
         // data is kept.
         let completed = match known {

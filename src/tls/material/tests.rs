@@ -92,7 +92,7 @@ fn every_replica_is_trusted_before_and_after_each_step() {
     assert_eq!(authorities, 5, "one every 243 days");
 }
 
-/// The clock jumps after its machine was suspended, or when it is set.
+/// The clock jumps ahead after its machine was suspended, and ahead or back when it is set.
 #[test]
 fn after_a_jump_everything_is_valid_again_at_once() {
     for days in [100, 400, 4000, -5] {

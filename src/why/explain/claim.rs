@@ -79,8 +79,8 @@ pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
     phase.unwrap_or("Pending")
 }
 
-/// The cause that the claim was bound to a volume that does not exist any more, or that belongs to
-/// another claim now.
+/// Returns the cause for a Lost or Bound claim whose volume does not exist any more, has no
+/// `claimRef`, or belongs to another claim now. Empty if the volume could not be read.
 fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let volume = claim
         .spec
