@@ -63,6 +63,14 @@ fn is_given_to_a_later_namespace(
     if bound.is_empty() || unchanged || record.claim.uid == bound {
         return false;
     }
+    // kube-controller-manager compares only the name of the claim that a volume is reserved for, so
+    // another claim of that name may get it before Volume Warden ends the reservation. The page of
+    // pvc-trash says so.
+    let reserved = before.is_some_and(|before| text(before, "/spec/claimRef/uid").is_empty());
+    let for_another = record.reserved_for.as_deref() != Some(bound);
+    if reserved && record.reserved_at.is_some() && for_another {
+        return false;
+    }
     let mut claims = ledger.all("persistentvolumeclaims");
     let Some(claim) = claims.find(|each| uid(each) == bound) else {
         return false;
