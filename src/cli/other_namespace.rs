@@ -13,7 +13,6 @@ use crate::{
     components::pvc_trash::{give, restore},
     objects::{
         ObjectName,
-        claim_texts::{is_kept_annotation, is_kept_label},
         patch::{add, test},
         trash::UNDELETE_TOUCHED,
         trash_entry::{Entry, Next},
@@ -21,11 +20,11 @@ use crate::{
     },
 };
 use anyhow::Context as _;
-use json_patch::{Patch as JsonPatch, PatchOperation};
+use json_patch::Patch as JsonPatch;
 use k8s_openapi::{api::core::v1::PersistentVolumeClaim, jiff::Timestamp};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
     core::Status,
 };
 use serde_json::{Value, json};
@@ -57,13 +56,8 @@ pub(super) async fn restore_in(
     };
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), restoration.namespace);
     let claim = serde_json::from_value(claim(entry, restoration)?).context("building the claim")?;
-    let created = within(UNHURRIED, claims.create(&PostParams::default(), &claim)).await;
-    let created = match created {
-        Ok(created) => created,
-        Err(error) => {
-            complain(restoration.refusal(&error));
-            return Ok(ExitCode::FAILURE);
-        }
+    let Some(created) = restoration.create(&claims, &claim).await else {
+        return Ok(ExitCode::FAILURE);
     };
     let volume = &*entry.name.name;
     say(restoration.created(volume))?;
@@ -110,16 +104,9 @@ fn claim(entry: &Entry<'_>, restoration: &Restoration<'_>) -> anyhow::Result<Val
         "metadata": {"name": restoration.name, "namespace": restoration.namespace},
     });
     let deleted = &entry.record.claim;
-    let kept = |texts: &std::collections::BTreeMap<String, String>, keeps: fn(&str) -> bool| {
-        let texts = texts.iter().filter(|(key, _)| keeps(key));
-        texts
-            .map(|(key, value)| (key.clone(), json!(value)))
-            .collect::<Value>()
-    };
-    let mut operations: Vec<PatchOperation> = restore(&claim, entry.name, entry.volume);
-    operations.push(add(&["labels"], kept(&deleted.labels, is_kept_label)));
-    let annotations = kept(&deleted.annotations, is_kept_annotation);
-    operations.push(add(&["annotations"], annotations));
+    let mut operations = restore(&claim, entry.name, entry.volume);
+    operations.push(add(&["labels"], json!(deleted.kept_labels())));
+    operations.push(add(&["annotations"], json!(deleted.kept_annotations())));
     json_patch::patch(&mut claim, &operations).context("building the claim")?;
     Ok(claim)
 }

@@ -12,7 +12,7 @@ use crate::{
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, ObjectMeta},
+    api::{ListParams, ObjectMeta, PostParams},
     core::Status,
 };
 use std::{fmt, process::ExitCode, time::Duration};
@@ -72,6 +72,16 @@ impl Restoration<'_> {
             spec: Some(PersistentVolumeClaimSpec::default()),
             status: None,
         }
+    }
+
+    /// Creates the claim. If that fails, prints why and what to do, and returns none.
+    pub(super) async fn create(
+        &self,
+        claims: &Api<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+    ) -> Option<PersistentVolumeClaim> {
+        let created = within(UNHURRIED, claims.create(&PostParams::default(), claim)).await;
+        created.map_err(|error| complain(self.refusal(&error))).ok()
     }
 
     /// Reads the claim until it is Bound, or Volume Warden refuses it.

@@ -8,13 +8,10 @@ use super::{
     target::{self, ClaimKind, Target},
     trash_common::{block_on, cluster, say},
 };
-use crate::{
-    cluster::{UNHURRIED, within},
-    go_duration,
-};
+use crate::go_duration;
 use clap::Args;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Api, api::PostParams};
+use kube::Api;
 use std::{process::ExitCode, time::Duration};
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the claim is Bound; 1 the claim was not created, \
@@ -85,13 +82,8 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
     }
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, restoration.namespace);
     let claim = restoration.claim();
-    let created = within(UNHURRIED, claims.create(&PostParams::default(), &claim)).await;
-    let created = match created {
-        Ok(created) => created,
-        Err(error) => {
-            complain(restoration.refusal(&error));
-            return Ok(ExitCode::FAILURE);
-        }
+    let Some(created) = restoration.create(&claims, &claim).await else {
+        return Ok(ExitCode::FAILURE);
     };
     let Some(volume) = volume_of(&created) else {
         complain(restoration.not_filled_in());

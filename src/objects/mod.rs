@@ -9,6 +9,7 @@ pub mod claim_requests;
 pub mod claim_texts;
 pub mod claim_trash;
 mod compact_text;
+mod config_map;
 pub mod expiry;
 mod field_owner;
 pub mod finalizers;

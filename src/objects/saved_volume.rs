@@ -1,10 +1,10 @@
 //! The copy of a volume's object: a ConfigMap in Volume Warden's own namespace. If the object is
 //! removed by force, nothing else says where its data is.
 
+use super::keys::LAST_APPLIED;
 pub use super::keys::SAVED_VOLUME;
-use super::keys::{LAST_APPLIED, MANAGER};
 use super::{
-    CompactText, Kind, ObjectName, Tracked, Volume, metadata,
+    CompactText, Kind, ObjectName, Tracked, Volume, config_map, metadata,
     trash::{OriginalPolicy, PURGE, TRASH, TrashRecord},
     volume::{ClaimRef, VolumeStatus, VolumeWire},
     volume_source::source,
@@ -224,16 +224,7 @@ fn unstarted(record: &TrashRecord) -> TrashRecord {
 
 /// Returns the manifest of the ConfigMap that holds `manifest`, the volume as JSON.
 pub fn config_map(name: &ObjectName, manifest: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "namespace": &*name.namespace,
-            "name": &*name.name,
-            "labels": {SAVED_VOLUME: "true", MANAGER: "volume-warden"},
-        },
-        "data": {KEY: manifest},
-    })
+    config_map::manifest(name, SAVED_VOLUME, KEY, manifest)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! The trash: what Volume Warden records on a volume whose data is kept after the deletion of its
 //! claim, so that the deletion can be undone.
 
-use super::CompactText;
 pub use super::keys::{PURGE, TRASH, UNDELETE, UNDELETE_TOUCHED};
+use super::{
+    CompactText,
+    claim_texts::{is_kept_annotation, is_kept_label},
+};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -80,6 +83,23 @@ pub struct RecordedClaim {
     /// The annotations of the claim that a claim without annotations gets back.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub annotations: BTreeMap<String, String>,
+}
+
+impl RecordedClaim {
+    /// Returns the labels that a claim gets back. An earlier version may have recorded others.
+    pub fn kept_labels(&self) -> BTreeMap<&str, &str> {
+        kept(&self.labels, is_kept_label)
+    }
+
+    /// Returns the annotations that a claim gets back. An earlier version may have recorded others.
+    pub fn kept_annotations(&self) -> BTreeMap<&str, &str> {
+        kept(&self.annotations, is_kept_annotation)
+    }
+}
+
+fn kept(texts: &BTreeMap<String, String>, keeps: fn(&str) -> bool) -> BTreeMap<&str, &str> {
+    let texts = texts.iter().filter(|(key, _)| keeps(key));
+    texts.map(|(key, value)| (&**key, &**value)).collect()
 }
 
 /// Writes what a tenant wrote as one JSON string. The policies for Volume Warden's account look for

@@ -1,16 +1,15 @@
 //! The list of the deleted claims of a namespace: a ConfigMap in that namespace, for its users, who
 //! may not list volumes.
 
-use super::keys::MANAGER;
 pub use super::keys::TRASH_LIST;
 use super::{
-    CompactText, Kind, ObjectName, Tracked, metadata,
+    CompactText, Kind, ObjectName, Tracked, config_map, metadata,
     trash_entry::{Entry, Next},
 };
 use k8s_openapi::{api::core::v1::ConfigMap, jiff::Timestamp};
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The name of the ConfigMap in each namespace.
@@ -208,16 +207,7 @@ pub fn name_in(namespace: &str) -> ObjectName {
 
 /// Returns the ConfigMap with this list.
 pub fn config_map(name: &ObjectName, text: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "namespace": &*name.namespace,
-            "name": &*name.name,
-            "labels": {TRASH_LIST: "true", MANAGER: "volume-warden"},
-        },
-        "data": {KEY: text},
-    })
+    config_map::manifest(name, TRASH_LIST, KEY, text)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::objects::{Volume, trash::TRASH, volume::VolumeWire};
+use serde_json::json;
 
 fn listed(claim: &str, deleted_at: &str) -> ListedVolume {
     ListedVolume {

@@ -3,11 +3,9 @@
 use crate::{
     pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase, uid_of_claim},
     support::{
-        BINARY, Space, installed_from,
-        kustomization::{Kustomization, NAMESPACE},
-        patience,
-        shared::{Running, Shared, Slot},
-        volume, webhooks_answer,
+        BINARY, Space, guarded_by,
+        shared::{Shared, Slot},
+        volume,
     },
 };
 use anyhow::{Context, Result, ensure};
@@ -18,7 +16,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
-use volume_warden_controlplane::{Warden, eventually};
+use volume_warden_controlplane::eventually;
 
 const NAME: &str = "volume-warden-trash";
 const LABEL: &str = "volume-warden.dev/trash-list";
@@ -35,18 +33,8 @@ const COMPONENTS: [&str; 6] = [
 
 async fn listing() -> Result<Shared> {
     static LISTING: Slot = Slot::new();
-    let start = async || {
-        let kustomization = Kustomization::of(&COMPONENTS, NAMESPACE)?;
-        let cluster = installed_from("listing", kustomization.path()).await?;
-        patience::wait_for_webhooks(&cluster, None).await?;
-        let mut warden = Warden::builder(&cluster, BINARY);
-        for component in ["pvc-protection", "pv-protection", "pvc-trash", "trash-list"] {
-            warden = warden.arg(format!("--components={component}"));
-        }
-        let warden = warden.serving().start().await?;
-        webhooks_answer(&cluster.client()).await?;
-        anyhow::Ok(Running::with(cluster, warden))
-    };
+    let arguments = ["--components=pvc-protection,pv-protection,pvc-trash,trash-list"];
+    let start = async || guarded_by("listing", &COMPONENTS, &arguments).await;
     LISTING.get(start).await
 }
 

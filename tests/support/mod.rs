@@ -12,7 +12,10 @@ pub mod shared;
 pub mod turns;
 
 pub use self::shared::Running;
-use self::shared::{Shared, Slot};
+use self::{
+    kustomization::{Kustomization, NAMESPACE},
+    shared::{Shared, Slot},
+};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{
     Event, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
@@ -26,7 +29,10 @@ use std::{
     path::Path,
     sync::atomic::{AtomicUsize, Ordering},
 };
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::{
+    process::Command,
+    sync::{Mutex, MutexGuard},
+};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// The binary under test.
@@ -61,6 +67,33 @@ pub async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
     static ALONE: Mutex<()> = Mutex::const_new(());
     let cluster = QUIET.get(async || installed("quiet", "manifests").await);
     Ok((cluster.await?, ALONE.lock().await))
+}
+
+/// Runs a command of Volume Warden as the administrator of the cluster. Returns its exit code and
+/// what it printed.
+pub async fn run(cluster: &Cluster, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+    let output = Command::new(BINARY)
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(cluster.kubeconfig())
+        .output()
+        .await?;
+    let printed = String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?;
+    Ok((output.status.code(), printed))
+}
+
+/// A cluster with these kustomize components of the self-signed overlay, and a Volume Warden with
+/// these arguments that handles all namespaces. Its webhooks have answered.
+pub async fn guarded_by(name: &str, components: &[&str], arguments: &[&str]) -> Result<Running> {
+    let kustomization = Kustomization::of(components, NAMESPACE)?;
+    let cluster = installed_from(name, kustomization.path()).await?;
+    patience::wait_for_webhooks(&cluster, None).await?;
+    let warden = Warden::builder(&cluster, BINARY);
+    let arguments = arguments.iter();
+    let warden = arguments.fold(warden, |warden, argument| warden.arg(*argument));
+    let warden = warden.serving().start().await?;
+    webhooks_answer(&cluster.client()).await?;
+    Ok(Running::with(cluster, warden))
 }
 
 /// Whether the long form of a test was requested, by `VOLUME_WARDEN_SOAK=1`.
@@ -350,6 +383,19 @@ impl Space {
     pub async fn pod_is_gone(&self, name: &str) -> Result<()> {
         eventually(&format!("pod {name} is gone"), async || {
             anyhow::Ok(self.pods.get_opt(name).await?.is_none())
+        })
+        .await
+    }
+
+    /// Deletes the namespace, and waits until it is gone.
+    pub async fn delete_namespace(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.cluster.client());
+        namespaces
+            .delete(&self.name, &DeleteParams::default())
+            .await?;
+        eventually("the namespace is gone", async || {
+            ensure!(namespaces.get_opt(&self.name).await?.is_none());
+            anyhow::Ok(())
         })
         .await
     }

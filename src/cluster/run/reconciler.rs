@@ -57,6 +57,11 @@ enum Backoff {
 }
 
 impl ReconcileError {
+    /// Creates an error that says that something could not be read, with the cause.
+    pub fn unread(what: &str, error: &dyn Display) -> Self {
+        Self::new(format!("{what} could not be read: {error}"))
+    }
+
     /// Creates an error after which the key is reconciled again with exponential backoff.
     pub fn new(message: impl Into<String>) -> Self {
         Self::after(Duration::ZERO, message)

@@ -237,5 +237,5 @@ pub(super) fn fitting(parked: Vec<Named>, need: &Need, namespace_uid: &str) -> V
 }
 
 fn unread(error: kube::Error) -> ReconcileError {
-    ReconcileError::new(format!("a namespace or claim could not be read: {error}"))
+    ReconcileError::unread("a namespace or claim", &error)
 }

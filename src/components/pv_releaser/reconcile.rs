@@ -96,9 +96,7 @@ impl PvReleaserReconciler {
     /// Proves in which namespace the volume's claim is.
     async fn identify(&self, volume: &Volume) -> Result<Option<Record>, ReconcileError> {
         let found = self.handover.identity.record(volume, UNHURRIED).await;
-        found.map_err(|error| {
-            ReconcileError::new(format!("a namespace or claim could not be read: {error}"))
-        })
+        found.map_err(|error| ReconcileError::unread("a namespace or claim", &error))
     }
 
     async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {

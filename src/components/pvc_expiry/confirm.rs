@@ -71,9 +71,9 @@ impl Live {
         local: Timestamp,
     ) -> Result<Confirmed, ReconcileError> {
         let pods = self.pods.list(&name.namespace).await;
-        let pods = pods.map_err(|error| unread("the pods", &*error))?;
+        let pods = pods.map_err(|error| ReconcileError::unread("the pods", &*error))?;
         let claim = self.claims.get(name, UNHURRIED).await;
-        let claim = claim.map_err(|error| unread("the claim", &error))?;
+        let claim = claim.map_err(|error| ReconcileError::unread("the claim", &error))?;
         let Some(claim) = claim.filter(|claim| claim.uid == *uid) else {
             return Err(ReconcileError::new("the claim was deleted"));
         };
@@ -81,7 +81,7 @@ impl Live {
             .volumes
             .get(&cluster_scoped(&claim.volume_name.to_string()), UNHURRIED)
             .await;
-        let volume = volume.map_err(|error| unread("the volume", &error))?;
+        let volume = volume.map_err(|error| ReconcileError::unread("the volume", &error))?;
         let class = match &volume {
             Some(volume) => {
                 self.classes
@@ -90,9 +90,10 @@ impl Live {
             }
             None => Ok(None),
         };
-        let class = class.map_err(|error| unread("the StorageClass", &error))?;
+        let class = class.map_err(|error| ReconcileError::unread("the StorageClass", &error))?;
         let server = server_time(&self.client, UNHURRIED).await;
-        let server = server.map_err(|error| unread("the time of the API server", &error))?;
+        let server =
+            server.map_err(|error| ReconcileError::unread("the time of the API server", &error))?;
         let named_by = self.referrers.of(name, Instant::now()).await?;
         let decision = decide(&View {
             claim: &claim,
@@ -117,8 +118,4 @@ impl Live {
 
 fn cluster_scoped(name: &str) -> ObjectName {
     ObjectName::new("", name)
-}
-
-fn unread(what: &str, error: &dyn std::fmt::Display) -> ReconcileError {
-    ReconcileError::new(format!("{what} could not be read: {error}"))
 }

@@ -146,9 +146,7 @@ impl PvcProvisionerReconciler {
     /// request first.
     async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Reconciled {
         let live = self.live_claims.get(name, GET_LIMIT).await;
-        let live = live.map_err(|error| {
-            ReconcileError::new(format!("the claim could not be read: {error}"))
-        })?;
+        let live = live.map_err(|error| ReconcileError::unread("the claim", &error))?;
         if live.is_some() {
             // The watch delivers the claim, which triggers another reconcile.
             return Ok(Requeue::OnEvent);
@@ -194,8 +192,7 @@ impl PvcProvisionerReconciler {
         };
         let pod = ObjectName::new(name.namespace.clone(), &*candidate.name);
         let live = self.live_pod.get(&pod, GET_LIMIT).await;
-        let live = live
-            .map_err(|error| ReconcileError::new(format!("the pod could not be read: {error}")))?;
+        let live = live.map_err(|error| ReconcileError::unread("the pod", &error))?;
         let live = live.map(|live| self.caches.asker(&pod, &live, name));
         Ok(live.filter(|live| {
             let alone = View {

@@ -101,9 +101,7 @@ impl PvcRetentionReconciler {
         cached: &Judged,
     ) -> Result<Option<Read>, ReconcileError> {
         let set = self.live_sets.read(name, READ_LIMIT).await;
-        let set = set.map_err(|error| {
-            ReconcileError::new(format!("the StatefulSet could not be read: {error}"))
-        })?;
+        let set = set.map_err(|error| ReconcileError::unread("the StatefulSet", &error))?;
         let proof = set.proof(MAX_AGE);
         let read = set.value.and_then(|set| managed(set, Some(proof)));
         Ok(read.filter(|read| read.set.uid == cached.set.uid))

@@ -52,7 +52,7 @@ impl Live {
     /// When it could not be read.
     pub async fn now(&self) -> Result<Timestamp, ReconcileError> {
         let now = server_time(&self.client, UNHURRIED).await;
-        now.map_err(|error| unread("the time of the API server", &error))
+        now.map_err(|error| ReconcileError::unread("the time of the API server", &error))
     }
 
     /// Returns the later of two times: that of the API server and that of this process, `local`. As
@@ -76,7 +76,9 @@ impl Live {
     /// When it exists or could not be read.
     pub async fn claim_is_deleted(&self, claim: &ClaimRef) -> Result<Proof, ReconcileError> {
         let live = self.claims.read(&claim.name, UNHURRIED).await;
-        let live = live.map_err(|error| unread(&format!("the claim {}", claim.name), &error))?;
+        let live = live.map_err(|error| {
+            ReconcileError::unread(&format!("the claim {}", claim.name), &error)
+        })?;
         match &live.value {
             Some(found) if found.uid == claim.uid => Err(ReconcileError::new(format!(
                 "the claim {} still exists",
@@ -92,7 +94,8 @@ impl Live {
     /// When it could not be read.
     pub async fn claim(&self, name: &ObjectName) -> Result<(Option<Claim>, Proof), ReconcileError> {
         let live = self.claims.read(name, UNHURRIED).await;
-        let live = live.map_err(|error| unread(&format!("the claim {name}"), &error))?;
+        let live =
+            live.map_err(|error| ReconcileError::unread(&format!("the claim {name}"), &error))?;
         let proof = live.proof(MAX_AGE);
         Ok((live.value, proof))
     }
@@ -134,7 +137,7 @@ impl Live {
     /// When the namespace could not be read.
     pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
         let same = self.same_namespace(record, UNHURRIED).await;
-        same.map_err(|error| unread("the namespace", &error))
+        same.map_err(|error| ReconcileError::unread("the namespace", &error))
     }
 
     /// Adds to the record what only live reads show: the uid of the claim's namespace, and the
@@ -169,7 +172,9 @@ impl Live {
     /// When the namespace or the claim could not be read.
     pub async fn complete_record(&self, claim: &mut RecordedClaim) -> Result<(), ReconcileError> {
         let completed = self.complete(claim, UNHURRIED).await;
-        completed.map_err(|error| unread("the namespace of the claim, or the claim,", &error))
+        completed.map_err(|error| {
+            ReconcileError::unread("the namespace of the claim, or the claim,", &error)
+        })
     }
 
     /// Checks by a live LIST that no claim which may get the volume requests it. The watch may not
@@ -186,7 +191,8 @@ impl Live {
             .requesting
             .list(&record.claim.namespace.as_str().into())
             .await;
-        let live = live.map_err(|error| unread("the claims of the namespace", &*error))?;
+        let live =
+            live.map_err(|error| ReconcileError::unread("the claims of the namespace", &*error))?;
         let found = live.value.objects().find(|(_, claim)| {
             requested(claim).is_some_and(|requested| *requested == *volume.name)
                 && record.may_restore(&claim.uid)
@@ -206,7 +212,7 @@ impl Live {
     /// When one names it, or they could not be listed.
     pub async fn is_detached(&self, volume: &ObjectName) -> Result<(), ReconcileError> {
         let live = self.attachments.list(&volume.namespace).await;
-        let live = live.map_err(|error| unread("VolumeAttachments", &*error))?;
+        let live = live.map_err(|error| ReconcileError::unread("VolumeAttachments", &*error))?;
         match live.value.is_unreferenced(volume) {
             true => Ok(()),
             false => Err(ReconcileError::new(
@@ -219,8 +225,4 @@ impl Live {
 /// Returns whether one of the two clocks is wrong.
 pub fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
     server.duration_since(local).abs() > MAX_SKEW
-}
-
-fn unread(what: &str, error: &dyn std::fmt::Display) -> ReconcileError {
-    ReconcileError::new(format!("{what} could not be read: {error}"))
 }

@@ -93,7 +93,8 @@ impl Copies {
 
     async fn delete(&self, copy: &ObjectName) -> Result<(), ReconcileError> {
         let deleted = forget(&self.live, &self.apply, NAME, copy).await;
-        let deleted = deleted.map_err(|error| unread(&format!("the ConfigMap {copy}"), &error))?;
+        let deleted = deleted
+            .map_err(|error| ReconcileError::unread(&format!("the ConfigMap {copy}"), &error))?;
         deleted.settled().map(drop)
     }
 
@@ -116,7 +117,8 @@ impl Copies {
         (copy_name, copy): (&ObjectName, Option<Arc<SavedVolume>>),
     ) -> Result<(), ReconcileError> {
         let whole = self.whole.get(name, UNHURRIED).await;
-        let whole = whole.map_err(|error| unread(&format!("the volume {name}"), &error))?;
+        let whole =
+            whole.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))?;
         let whole = whole.filter(|whole| whole.volume.uid == volume.uid && !whole.volume.deleting);
         let Some(manifest) = whole.and_then(|whole| whole.manifest()) else {
             // The volume has changed since, and the watch delivers the change.
@@ -240,8 +242,4 @@ pub async fn forget(
     Ok(apply
         .perform(component, &target, delete, VOLUME_FORGOTTEN)
         .await)
-}
-
-fn unread(what: &str, error: &kube::Error) -> ReconcileError {
-    ReconcileError::new(format!("{what} could not be read: {error}"))
 }

@@ -10,7 +10,6 @@ use crate::{
     objects::{
         MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
-        claim_texts::{is_kept_annotation, is_kept_label},
         patch::add_at,
         trash::{MAX_UNBINDABLE, OriginalPolicy, RecordedClaim, TrashRecord, UNDELETE},
         volume::{RETAIN, VolumeWire},
@@ -18,7 +17,7 @@ use crate::{
 };
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// The caches and the live reads of the webhooks.
 pub struct Reviews {
@@ -193,22 +192,19 @@ pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOp
 
 /// Adds the labels of the deleted claim to a claim without labels, and its annotations to a claim
 /// whose only annotation is the request: an author who writes labels or annotations gets only
-/// those. Keys that are no longer kept are left out, because an earlier version may have recorded
-/// them.
+/// those.
 pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOperation> {
     let metadata = &claim["metadata"];
     let number = |field: &str| metadata[field].as_object().map_or(0, serde_json::Map::len);
     let mut operations = Vec::new();
-    let labels = deleted.labels.iter();
-    let labels: BTreeMap<_, _> = labels.filter(|(key, _)| is_kept_label(key)).collect();
+    let labels = deleted.kept_labels();
     if number("labels") == 0 && !labels.is_empty() {
         operations.push(add_at(&["metadata", "labels"], json!(labels)));
     }
     if number("annotations") == 1 {
-        let recorded = deleted.annotations.iter();
-        let recorded = recorded.filter(|(key, _)| is_kept_annotation(key));
+        let kept = deleted.kept_annotations().into_iter();
         operations.extend(
-            recorded.map(|(key, value)| add_at(&["metadata", "annotations", key], json!(value))),
+            kept.map(|(key, value)| add_at(&["metadata", "annotations", key], json!(value))),
         );
     }
     operations

@@ -63,7 +63,9 @@ impl TrashListReconciler {
             (Step::Delete, Some(list)) => {
                 let target = target(name, list);
                 let deleted = delete(&self.live, &self.apply, NAME, &target).await;
-                deleted.map_err(|error| unread(&format!("the ConfigMap {name}"), &error))?
+                deleted.map_err(|error| {
+                    ReconcileError::unread(&format!("the ConfigMap {name}"), &error)
+                })?
             }
             _ => return Ok(Requeue::OnEvent),
         };
@@ -164,7 +166,8 @@ impl Reconcile for TrashListReconciler {
         }
         let of = ObjectName::new("", name.namespace.clone());
         let namespace = self.namespaces.get(&of, UNHURRIED).await;
-        let namespace = namespace.map_err(|error| unread("the namespace", &error))?;
+        let namespace =
+            namespace.map_err(|error| ReconcileError::unread("the namespace", &error))?;
         let excluded = namespace.as_ref().is_some_and(|found| found.excluded);
         let step = decide(&View {
             namespace: namespace.as_ref(),
@@ -210,8 +213,4 @@ pub async fn delete(
     Ok(apply
         .perform(component, target, action, TRASH_UNLISTED)
         .await)
-}
-
-fn unread(what: &str, error: &kube::Error) -> ReconcileError {
-    ReconcileError::new(format!("{what} could not be read: {error}"))
 }

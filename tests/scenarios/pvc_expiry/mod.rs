@@ -6,11 +6,8 @@ mod undelete;
 use crate::{
     pvc_trash::support::{Shelf, WINDOW, file, uid_of_claim},
     support::{
-        BINARY, installed_from,
-        kustomization::{Kustomization, NAMESPACE},
-        patience,
-        shared::{Running, Shared, Slot},
-        webhooks_answer,
+        guarded_by,
+        shared::{Shared, Slot},
     },
 };
 use anyhow::{Context, Result, ensure};
@@ -21,7 +18,7 @@ use k8s_openapi::{
 use kube::{Api, ResourceExt, api::PostParams};
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
-use volume_warden_controlplane::{Warden, eventually, eventually_within};
+use volume_warden_controlplane::{eventually, eventually_within};
 
 pub const EXPIRE_UNUSED: &str = "volume-warden.dev/expire-unused";
 pub const EXPIRES_AT: &str = "volume-warden.dev/expires-at";
@@ -41,19 +38,11 @@ const COMPONENTS: [&str; 6] = [
 
 async fn expiring() -> Result<Shared> {
     static EXPIRING: Slot = Slot::new();
-    let start = async || {
-        let kustomization = Kustomization::of(&COMPONENTS, NAMESPACE)?;
-        let cluster = installed_from("expiring", kustomization.path()).await?;
-        patience::wait_for_webhooks(&cluster, None).await?;
-        let mut warden = Warden::builder(&cluster, BINARY);
-        for component in ["pvc-protection", "pv-protection", "pvc-trash", "pvc-expiry"] {
-            warden = warden.arg(format!("--components={component}"));
-        }
-        let warden = warden.arg("--expiry-max-deletions=unlimited");
-        let warden = warden.serving().start().await?;
-        webhooks_answer(&cluster.client()).await?;
-        anyhow::Ok(Running::with(cluster, warden))
-    };
+    let arguments = [
+        "--components=pvc-protection,pv-protection,pvc-trash,pvc-expiry",
+        "--expiry-max-deletions=unlimited",
+    ];
+    let start = async || guarded_by("expiring", &COMPONENTS, &arguments).await;
     EXPIRING.get(start).await
 }
 

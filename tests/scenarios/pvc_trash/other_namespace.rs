@@ -1,30 +1,25 @@
 //! `volume-warden undelete --to-namespace`: an administrator restores a claim in another namespace.
 
 use super::support::{Shelf, file, record, uid_of_claim};
-use crate::support::{BINARY, Space, create_namespace, guarded};
+use crate::support::{Space, create_namespace, guarded, run};
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolume};
-use kube::{Api, ResourceExt, api::DeleteParams};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
-use std::{fs, process::Output};
-use tokio::process::Command;
+use std::fs;
 use volume_warden_controlplane::eventually;
 
 /// Runs the command for the deleted claim `data` of the shelf.
 async fn undelete(shelf: &Shelf, to: &str, arguments: &[&str]) -> Result<(Option<i32>, String)> {
-    let mut command = Command::new(BINARY);
-    command.args(["undelete", "pvc/data", "--to-namespace", to, "-n"]);
-    command.arg(&shelf.space.name).args(arguments);
-    command
-        .arg("--kubeconfig")
-        .arg(shelf.space.cluster.kubeconfig());
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().await?;
-    let printed = String::from_utf8(stdout)? + &String::from_utf8(stderr)?;
-    Ok((status.code(), printed))
+    let command = [
+        "undelete",
+        "pvc/data",
+        "--to-namespace",
+        to,
+        "-n",
+        &shelf.space.name,
+    ];
+    run(&shelf.space.cluster, &[&command[..], arguments].concat()).await
 }
 
 /// The claim is Bound to the volume, which has its file, and can be deleted and restored again.
@@ -67,13 +62,7 @@ async fn a_recreated_namespace_gets_the_claims_of_the_deleted_one() -> Result<()
     let volume = shelf.bound("data", json!({})).await?;
     fs::write(file(&volume)?, "kept")?;
     shelf.is_enabled(&volume.name_any()).await?;
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.delete(name, &DeleteParams::default()).await?;
-    eventually("the namespace is gone", async || {
-        ensure!(namespaces.get_opt(name).await?.is_none());
-        anyhow::Ok(())
-    })
-    .await?;
+    shelf.space.delete_namespace().await?;
     shelf.is_in_trash(&volume.name_any()).await?;
     create_namespace(&client, name).await?;
     let (code, printed) = undelete(&shelf, name, &[]).await?;

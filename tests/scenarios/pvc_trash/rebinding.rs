@@ -10,13 +10,10 @@ use crate::support::{
     shared::Shared,
 };
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::{
-    api::{apps::v1::StatefulSet, core::v1::Namespace},
-    jiff::Timestamp,
-};
+use k8s_openapi::{api::apps::v1::StatefulSet, jiff::Timestamp};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use std::fs;
@@ -94,13 +91,7 @@ async fn a_namespace_of_the_same_name_gets_a_new_volume() -> Result<()> {
     let (name, client) = (&shelf.space.name, shelf.space.cluster.client());
     let volume = shelf.bound("data", json!({})).await?.name_any();
     shelf.is_enabled(&volume).await?;
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.delete(name, &DeleteParams::default()).await?;
-    eventually("the namespace is gone", async || {
-        ensure!(namespaces.get_opt(name).await?.is_none());
-        anyhow::Ok(())
-    })
-    .await?;
+    shelf.space.delete_namespace().await?;
     shelf.is_in_trash(&volume).await?;
     create_namespace(&client, name).await?;
     let fresh = shelf.bound("data", json!({})).await?;

@@ -5,7 +5,7 @@ use super::{
     support::{Shelf, file, uid_of_claim},
 };
 use crate::support::{
-    BINARY, installed, patience, refusal,
+    BINARY, installed, patience, refusal, run,
     shared::{Running, Shared, Slot},
     volume,
 };
@@ -16,8 +16,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use std::{fs, process::Output};
-use tokio::process::Command;
+use std::fs;
 use volume_warden_controlplane::{Warden, eventually};
 
 /// A cluster in which administrators have removed the policy that refuses the deletion of volumes.
@@ -52,18 +51,8 @@ async fn remove(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
 
 /// Runs the command.
 async fn repair(shelf: &Shelf, arguments: &[&str]) -> Result<(Option<i32>, String)> {
-    let mut command = Command::new(BINARY);
-    command.args(["trash", "repair"]).args(arguments);
-    command
-        .arg("--kubeconfig")
-        .arg(shelf.space.cluster.kubeconfig());
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().await?;
-    let printed = String::from_utf8(stdout)? + &String::from_utf8(stderr)?;
-    Ok((status.code(), printed))
+    let command = [&["trash", "repair"][..], arguments].concat();
+    run(&shelf.space.cluster, &command).await
 }
 
 #[tokio::test]

@@ -3,8 +3,7 @@
 use super::support::{Shelf, WINDOW, file, record, uid_of_claim};
 use crate::support::{create_namespace, guarded, refusal};
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, ResourceExt, api::DeleteParams};
+use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use std::fs;
 use volume_warden_controlplane::eventually;
@@ -77,13 +76,7 @@ async fn a_namespace_of_the_same_name_gets_nothing() -> Result<()> {
     let (name, client) = (&shelf.space.name, shelf.space.cluster.client());
     let volume = shelf.bound("data", json!({})).await?.name_any();
     shelf.is_enabled(&volume).await?;
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.delete(name, &DeleteParams::default()).await?;
-    eventually("the namespace is gone", async || {
-        ensure!(namespaces.get_opt(name).await?.is_none());
-        anyhow::Ok(())
-    })
-    .await?;
+    shelf.space.delete_namespace().await?;
     shelf.is_in_trash(&volume).await?;
     create_namespace(&client, name).await?;
     // The same sentence for all of them: users do not learn which claims others had.

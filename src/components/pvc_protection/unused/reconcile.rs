@@ -132,9 +132,7 @@ impl UnusedReconciler {
     /// gone. Then the watch is late, and will deliver the change.
     async fn is_written(&self, name: &ObjectName, claim: &Claim) -> Result<bool, ReconcileError> {
         let live = self.live_claims.get(name, READ_LIMIT).await;
-        let live = live.map_err(|error| {
-            ReconcileError::new(format!("the claim could not be read: {error}"))
-        })?;
+        let live = live.map_err(|error| ReconcileError::unread("the claim", &error))?;
         let unwritten = |live: Claim| live.uid == claim.uid && live.unused == claim.unused;
         Ok(!live.is_some_and(unwritten))
     }

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Namespace};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -41,13 +41,7 @@ async fn a_namespace_is_deleted() -> Result<()> {
     let stand = stand("csi-namespace").await?;
     let (name, client) = (&stand.shelf.space.name, stand.shelf.space.cluster.client());
     let disks = stand.enabled(&names("data", COUNT)).await?;
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.delete(name, &DeleteParams::default()).await?;
-    eventually("the namespace is deleted", async || {
-        ensure!(namespaces.get_opt(name).await?.is_none());
-        anyhow::Ok(())
-    })
-    .await?;
+    stand.shelf.space.delete_namespace().await?;
     stand.are_in_trash(&disks).await?;
     create_namespace(&client, name).await?;
     let restored = disks.iter().map(async |disk| stand.assign(disk).await);
