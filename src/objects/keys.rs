@@ -77,9 +77,9 @@ keys! {
         /// The uid of the deleted claim: `volume-warden purge` requests the deletion of its data.
         /// It does not count for a later claim of the volume, and is removed at a restore.
         PURGE: "annotation" on "volume" = "volume-warden.dev/purge";
-        /// The time of the last change by which `pvc-trash` makes the binder look at a claim that
-        /// is being restored. The binder retries a conflicting write only when the claim changes,
-        /// or 15 s later.
+        /// The time of the last change by which `pvc-trash`, or `undelete` with `--to-namespace`,
+        /// makes the binder look at a claim that is being restored. The binder retries a
+        /// conflicting write only when the claim changes, or 15 s later.
         UNDELETE_TOUCHED: "annotation" on "claim" = "volume-warden.dev/undelete-touched";
         /// `true`: the ConfigMap is a copy of the object of a volume.
         SAVED_VOLUME: "label" on "ConfigMap" see "components/pvc-trash.md#copies-of-volumes"
