@@ -143,12 +143,14 @@ fn stored(path: &str) -> (u16, Value) {
 }
 
 /// The stored objects of each kind, by the path of its LIST.
-static OBJECTS: LazyLock<[(&str, Vec<Value>); 7]> = LazyLock::new(|| {
+static OBJECTS: LazyLock<[(&str, Vec<Value>); 9]> = LazyLock::new(|| {
     [
         (
             "/api/v1/namespaces",
             vec![json!({"metadata": {"name": "ns", "uid": "n"}})],
         ),
+        ("/api/v1/configmaps", vec![]),
+        ("/api/v1/namespaces/volume-warden/configmaps", vec![]),
         ("/api/v1/pods", vec![pod()]),
         ("/api/v1/persistentvolumeclaims", claims()),
         ("/api/v1/persistentvolumes", volumes()),

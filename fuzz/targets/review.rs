@@ -15,8 +15,7 @@ use std::{cell::RefCell, collections::BTreeMap, mem, sync::Arc, time::Duration};
 use time::OffsetDateTime;
 use tokio::{
     runtime::{Builder, Runtime},
-    task::yield_now,
-    time::Instant,
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
@@ -49,6 +48,8 @@ const USERS: [&str; 2] = [
 ];
 /// The timeout of the reviews, because the requests announce none.
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a new server waits for its caches, in virtual time.
+const FIRST_LISTS: Duration = Duration::from_secs(60);
 
 thread_local! {
     static SERVERS: RefCell<[Option<Server>; 2]> = RefCell::default();
@@ -143,8 +144,13 @@ impl Server {
                 tokio::spawn(watch);
             }
             let missing = assembly.missing();
-            while !missing().is_empty() {
-                yield_now().await;
+            let wait = timeout(FIRST_LISTS, async {
+                while !missing().is_empty() {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            });
+            if wait.await.is_err() {
+                panic!("cluster.rs answers no LIST: {}", missing().join(", "));
             }
             let hooks = mem::take(&mut assembly.webhooks);
             let webhooks = hooks.iter().map(|hook| (hook.path, hook.rules)).collect();

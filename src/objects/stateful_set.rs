@@ -29,8 +29,8 @@ pub struct StatefulSet {
     pub replicas: u32,
     /// The ordinal of the first pod.
     pub start: u32,
-    /// The retention policy of the claims. None if the API server does not know the field; then no
-    /// rule may act on it.
+    /// The retention policy of the claims. None if the API server does not know the field, or if
+    /// replicas or ordinals are negative, which no API server accepts; then no rule may act on it.
     pub retention: Option<Retention>,
     /// The names of the volumeClaimTemplates.
     pub templates: Box<[Box<str>]>,
@@ -136,7 +136,7 @@ pub struct StatefulSetWire {
 pub struct StatefulSetSpec {
     /// The desired number of pods; 1 if it is not set.
     #[serde(default)]
-    pub replicas: Option<u32>,
+    pub replicas: Option<i32>,
     /// Where the ordinals begin; at 0 if it is not set.
     #[serde(default)]
     pub ordinals: Option<Ordinals>,
@@ -156,7 +156,7 @@ pub struct StatefulSetSpec {
 pub struct Ordinals {
     /// The ordinal of the first pod.
     #[serde(default)]
-    pub start: u32,
+    pub start: i32,
 }
 
 /// The fields of `spec.selector` that are parsed.
@@ -205,14 +205,17 @@ impl From<StatefulSetWire> for StatefulSet {
         let templates = spec.volume_claim_templates.into_iter();
         let labels = spec.selector.match_labels.into_iter();
         let finalizers = metadata.finalizers.unwrap_or_default();
+        let replicas = u32::try_from(spec.replicas.unwrap_or(1));
+        let start = u32::try_from(spec.ordinals.unwrap_or_default().start);
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             deleting: metadata.deletion_timestamp.is_some(),
             orphaning: finalizers.iter().any(|finalizer| finalizer == ORPHAN),
-            replicas: spec.replicas.unwrap_or(1),
-            start: spec.ordinals.unwrap_or_default().start,
+            replicas: replicas.unwrap_or_default(),
+            start: start.unwrap_or_default(),
             retention: spec
                 .persistent_volume_claim_retention_policy
+                .filter(|_| replicas.is_ok() && start.is_ok())
                 .map(Into::into),
             templates: templates
                 .filter_map(|template| template.metadata.name)
@@ -293,6 +296,17 @@ mod tests {
             (read.when_deleted, read.when_scaled),
             (Policy::Delete, Policy::Retain)
         );
+    }
+
+    /// One object that cannot be parsed would fail the LIST of all.
+    #[test]
+    fn a_negative_number_leaves_no_policy() {
+        let policy = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
+        for (replicas, start) in [(-1, 0), (2, -1)] {
+            let set = set(json!({"replicas": replicas, "ordinals": {"start": start},
+                "persistentVolumeClaimRetentionPolicy": policy}));
+            assert_eq!(set.retention, None, "{replicas} {start}");
+        }
     }
 
     #[test]
