@@ -12,10 +12,14 @@ use std::sync::{Arc, LazyLock};
 
 const FIELD: &str = "finalizers";
 
+/// The finalizers of an object, in its order. The value is a single pointer, because each claim in
+/// memory has one.
+pub type Finalizers = Arc<Vec<Box<str>>>;
+
 /// The lists of finalizers that most claims and many volumes have. All objects with such a list
 /// share one copy of it.
-static COMMON: LazyLock<[Arc<[Box<str>]>; 2]> =
-    LazyLock::new(|| [PVC_PROTECTION, PV_PROTECTION].map(|only| [only.into()].into()));
+static COMMON: LazyLock<[Finalizers; 2]> =
+    LazyLock::new(|| [PVC_PROTECTION, PV_PROTECTION].map(|only| Arc::new(vec![only.into()])));
 
 /// What an object needs with regard to a protection finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +45,14 @@ pub fn finalizer_state(deleting: bool, finalizers: &[Box<str>], finalizer: &str)
 
 /// Returns the list of an object's finalizers. Objects that have only a protection finalizer share
 /// the memory of the list.
-pub fn shared(finalizers: Vec<String>) -> Arc<[Box<str>]> {
+pub fn shared(finalizers: Vec<String>) -> Finalizers {
     let common = COMMON.iter().find(|list| {
         let list = list.iter().map(|each| &**each);
         list.eq(finalizers.iter().map(String::as_str))
     });
     match common {
         Some(list) => list.clone(),
-        None => finalizers.into_iter().map(Into::into).collect(),
+        None => Arc::new(finalizers.into_iter().map(Into::into).collect()),
     }
 }
 

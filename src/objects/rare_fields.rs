@@ -30,6 +30,8 @@ pub struct RareFields {
     pub trash: Option<Box<ClaimTrash>>,
     /// The values of the annotations about expiry, if the claim has any.
     pub expiry: Option<Box<ClaimExpiry>>,
+    /// The capacity in bytes of a claim whose condition `Unused` is True; 0 for any other claim.
+    pub unused_bytes: f64,
 }
 
 /// The mark of a claim that was created for a pod.

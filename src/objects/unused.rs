@@ -22,8 +22,9 @@ pub const FIELD_MANAGER: &str = "volume-warden";
 pub struct Unused {
     /// Whether the status is True: no pod uses the claim.
     pub holds: bool,
-    /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set.
-    pub since: i64,
+    /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set, or not between 1970 and
+    /// 2106.
+    pub since: u32,
     /// Whether Volume Warden wrote the status last.
     pub own: bool,
 }
@@ -37,7 +38,9 @@ impl Unused {
         let since = condition.last_transition_time.as_ref();
         Some(Self {
             holds: condition.status.as_deref() == Some("True"),
-            since: since.map_or(0, |time| time.0.as_second()),
+            since: since
+                .and_then(|time| time.0.as_second().try_into().ok())
+                .unwrap_or_default(),
             own: !owners.is_empty()
                 && owners
                     .iter()

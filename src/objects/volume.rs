@@ -3,7 +3,8 @@
 pub use super::fit::STORAGE_CLASS;
 pub use super::keys::BOUND_BY_CONTROLLER;
 use super::{
-    CompactText, Kind, ManagedBy, ObjectName, Tracked, finalizers,
+    CompactText, Kind, ManagedBy, ObjectName, Tracked,
+    finalizers::{self, Finalizers},
     fit::Offer,
     metadata, quantity,
     reuse::{Record, Reuse, parked_name, waiting_in},
@@ -12,7 +13,7 @@ use super::{
 use k8s_openapi::{api::core::v1::PersistentVolume, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 /// The reclaim policy of a volume that is kept after its claim is deleted.
 pub const RETAIN: &str = "Retain";
@@ -31,7 +32,7 @@ pub struct Volume {
     /// The `deletionTimestamp` in seconds since 1970; 0 if it is not set.
     pub deleted: i64,
     /// The finalizers of the volume, in the order of the object.
-    pub finalizers: Arc<[Box<str>]>,
+    pub finalizers: Finalizers,
     /// The `status.phase`, of which some values are not distinguished.
     pub phase: Phase,
     /// Whether the reclaim policy is Retain: the volume and its data are kept when its claim is
@@ -41,6 +42,8 @@ pub struct Volume {
     pub delete: bool,
     /// The claim that the volume is bound to or reserved for.
     pub claim_ref: Option<ClaimRef>,
+    /// The capacity in bytes; 0 if it cannot be read.
+    pub capacity: f64,
     /// The name of the StorageClass; empty if there is none.
     pub class: Box<str>,
     /// Whether the annotation [`BOUND_BY_CONTROLLER`] is set.
@@ -175,10 +178,14 @@ pub struct VolumeSpec {
 }
 
 impl VolumeSpec {
+    fn storage(&self) -> Option<&str> {
+        let storage = self.capacity.as_ref()?.get("storage")?;
+        Some(storage)
+    }
+
     fn offer(&self, labels: Option<&BTreeMap<String, String>>) -> Offer {
-        let storage = self.capacity.as_ref().and_then(|all| all.get("storage"));
         Offer {
-            capacity: storage.map_or(0.0, |text| quantity::of(text)),
+            capacity: self.storage().map_or(0.0, quantity::of),
             access_modes: self.access_modes.clone(),
             mode: self.volume_mode.clone(),
             attributes_class: self.volume_attributes_class_name.clone(),
@@ -263,13 +270,13 @@ impl From<VolumeWire> for Volume {
             reserved.then(|| spec.offer(labels))
         };
         let reuse = Reuse::of(labels, &annotations, offer);
-        let capacity = spec.capacity.as_ref().and_then(|all| all.get("storage"));
         let trash = Trash::of(&annotations, || Offered {
-            capacity: capacity.map(String::as_str),
+            capacity: spec.storage(),
             access_modes: &spec.access_modes,
             mode: spec.volume_mode.as_deref(),
             attributes_class: spec.volume_attributes_class_name.as_deref(),
         });
+        let capacity = spec.storage().map_or(0.0, quantity::of);
         let policy = spec.persistent_volume_reclaim_policy;
         let deleted = metadata.deletion_timestamp.as_ref();
         Self {
@@ -281,6 +288,7 @@ impl From<VolumeWire> for Volume {
             phase: wire.status.phase(),
             retain: policy.as_deref() == Some(RETAIN),
             delete: policy.as_deref() == Some(DELETE),
+            capacity,
             claim_ref: spec.claim_ref.map(Into::into),
             class: class.or(spec.storage_class_name).unwrap_or_default().into(),
             bound_by_controller: annotations.contains_key(BOUND_BY_CONTROLLER),

@@ -160,6 +160,8 @@ fn the_dashboard_begins_with_what_users_ask_for() {
     assert_eq!(second[0]["fieldConfig"]["defaults"]["unit"], "bytes");
     let shown = Value::from(second).to_string();
     for metric in [
+        "unused_bytes",
+        "released_bytes",
         "trash_bytes",
         "trash_volumes",
         "released_volumes",

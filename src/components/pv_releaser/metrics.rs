@@ -5,7 +5,7 @@ use super::{
     rule::{Decision, Left, Unconfirmed},
 };
 use crate::{
-    objects::volume::Phase,
+    objects::{Volume, volume::Phase},
     telemetry::{
         Metrics,
         labels::{Fate, Level},
@@ -36,6 +36,7 @@ const STAY: [Left; 11] = [
 struct ReleaseMetrics {
     orphaned: Gauge,
     released: Level<Fate>,
+    bytes: Level<Fate>,
 }
 
 /// Registers the metrics, which are computed before each scrape.
@@ -47,7 +48,12 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         ),
         released: own.add(
             "released_volumes",
-            "Released volumes by fate: why they stay Released, Due if they are labelled or released next, or Parked if they wait for a claim of their namespace",
+            "Released volumes by fate: why they stay Released, Due if they are labelled or released \
+             next, or Parked if they wait for a claim of their namespace",
+        ),
+        bytes: own.add(
+            "released_bytes",
+            "Capacity of the volumes in volume_warden_released_volumes in bytes, by fate",
         ),
     });
     metrics.before_scrape(move |_| count(&caches, &own));
@@ -61,25 +67,32 @@ fn count(caches: &Caches, metrics: &ReleaseMetrics) {
     let released: Vec<_> = released
         .map(|(name, volume)| (name.clone(), volume.clone()))
         .collect();
-    let mut parked = 0;
-    volumes
-        .objects()
-        .filter(|(_, each)| caches.is_parked(each))
-        .for_each(|_| parked += 1);
+    let mut fates: HashMap<&str, (i64, f64)> = HashMap::new();
+    let mut add = |fate, volume: &Volume| {
+        let (number, bytes) = fates.entry(fate).or_default();
+        *number += 1;
+        *bytes += volume.capacity;
+    };
+    let parked = volumes.objects();
+    parked
+        .filter(|(_, volume)| caches.is_parked(volume))
+        .for_each(|(_, volume)| add(PARKED, volume));
     drop(volumes);
-    let mut fates: HashMap<&str, i64> = HashMap::from([(PARKED, parked)]);
     for (name, volume) in &released {
         let fate = match caches.judge(name, volume) {
             Decision::Leave(left) => left.name(),
             Decision::Record => Left::Unrecorded.name(),
             Decision::Associate | Decision::Release(_, Unconfirmed) => DUE,
         };
-        *fates.entry(fate).or_default() += 1;
+        add(fate, volume);
     }
-    let number = |fate| fates.get(fate).copied().unwrap_or(0);
+    let of = |fate| fates.get(fate).copied().unwrap_or_default();
     for fate in STAY.map(Left::name).into_iter().chain([DUE, PARKED]) {
-        let released = &metrics.released;
-        released.get_or_create(&Fate { fate }).set(number(fate));
+        let (number, bytes) = of(fate);
+        metrics.released.get_or_create(&Fate { fate }).set(number);
+        let sum = metrics.bytes.get_or_create(&Fate { fate });
+        // The sum fits into an `i64`: no cluster has that many bytes.
+        sum.set(bytes as i64);
     }
-    metrics.orphaned.set(number(Left::Orphaned.name()));
+    metrics.orphaned.set(of(Left::Orphaned.name()).0);
 }

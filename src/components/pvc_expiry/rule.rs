@@ -117,7 +117,7 @@ fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     let unused = claim
         .unused
         .filter(|condition| condition.holds && !view.used);
-    let unused = unused.and_then(|condition| Timestamp::from_second(condition.since).ok());
+    let unused = unused.and_then(|condition| Timestamp::from_second(condition.since.into()).ok());
     let unused = unused.ok_or(Left::Used)?;
     let observed = view.observed.ok_or(Left::NotObserved)?;
     Ok(after(unused.max(observed), age))

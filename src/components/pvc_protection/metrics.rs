@@ -1,5 +1,7 @@
-//! The metrics of pvc-protection: claims that are being deleted but still exist, by cause.
+//! The metrics of pvc-protection: claims that are being deleted but still exist, by cause, and
+//! claims that no pod uses.
 
+use super::unused;
 use crate::{
     causes::{Code, FinishedPods, claim_code},
     cluster::Feed,
@@ -25,6 +27,7 @@ pub fn register(
 ) {
     let help = "Claims that are being deleted but still exist, by cause";
     let held = metrics.register(|own| HeldMetrics::new("claims_held", help, own));
+    unused::metrics::register(metrics, claims.clone());
     metrics.before_scrape(move |_| count(&claims, &pods, mode, &held));
 }
 

@@ -7,7 +7,7 @@ use crate::{
     cluster::Change,
     objects::{
         Claim, ObjectName, Pod,
-        finalizers::PVC_PROTECTION,
+        finalizers::{self, PVC_PROTECTION},
         pod::PodWire,
         rare_fields::{Rare, RareFields},
     },
@@ -26,10 +26,12 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         uid: "claim-uid".into(),
         resource_version: "1".into(),
         deleting,
-        finalizers: finalizers
-            .iter()
-            .map(|&finalizer| finalizer.into())
-            .collect(),
+        finalizers: finalizers::shared(
+            finalizers
+                .iter()
+                .map(|&finalizer| finalizer.to_owned())
+                .collect(),
+        ),
         annotated: false,
         volume_name: "".into(),
         bind_completed: false,

@@ -335,13 +335,13 @@ async fn a_recorded_volume_is_parked_and_counted() {
         reason == "Released" && note.contains("of its namespace"),
         "{note}"
     );
-    scene.watch_volume("6", parked("n"));
-    let counted = "volume_warden_released_volumes{fate=\"Parked\"} 1\n";
-    assert!(
-        scene.metrics.text().contains(counted),
-        "{}",
-        scene.metrics.text()
-    );
+    let capacity = json!({"spec": {"capacity": {"storage": "1Gi"}}});
+    scene.watch_volume("6", changed(parked("n"), capacity));
+    let text = scene.metrics.text();
+    for (metric, value) in [("volumes", 1), ("bytes", 1_073_741_824)] {
+        let counted = format!("volume_warden_released_{metric}{{fate=\"Parked\"}} {value}\n");
+        assert!(text.contains(&counted), "{text}");
+    }
     assert!(scene.look().await);
     assert_eq!(patches(&scene).len(), 1);
 }

@@ -16,6 +16,7 @@
 //! `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` of Kubernetes 1.37.
 
 mod in_tree;
+pub mod metrics;
 mod options;
 mod reconcile;
 mod rule;

@@ -82,7 +82,7 @@ fn disabling_gives_the_original_policy_back() {
 fn a_purge_gives_the_finalizers_back() {
     let text = record("1", json!({"deletedAt": NOW}));
     let mut before = recorded("Released", &text);
-    before.finalizers = ["kubernetes.io/pv-protection".into()].into();
+    before.finalizers = vec!["kubernetes.io/pv-protection".into()].into();
     let operations = patch::purge(&before, read(&before));
     let after = applied(
         object("Retain", json!({TRASH: text.to_string()})),
