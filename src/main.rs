@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-/// The memory allocator mimalloc, because that of musl serves one thread at a time.
-#[cfg(target_env = "musl")]
+/// The memory allocator mimalloc. That of musl serves one thread at a time, and that of glibc keeps
+/// more memory that is not in use.
+#[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

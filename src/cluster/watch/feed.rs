@@ -152,7 +152,7 @@ impl<T: Tracked> Feed<T> {
     fn take(&self, event: Event<T::Wire>) {
         match event {
             Event::Init => {
-                self.write().begin_round();
+                self.write().begin_list();
                 self.metrics.feeds.listed(T::KIND);
             }
             Event::InitApply(wire) | Event::Apply(wire) => self.put(wire, true),
@@ -193,7 +193,7 @@ impl<T: Tracked> Feed<T> {
                 tombstone: true,
             });
         }
-        self.write().end_round();
+        self.write().end_list();
         self.synced.replace(true);
         self.metrics.feeds.synced(T::KIND);
     }

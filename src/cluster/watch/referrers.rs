@@ -1,7 +1,10 @@
 //! Finds the objects that refer to a name.
 
 use crate::{hashing::HashMap, objects::ObjectName};
-use std::collections::{BTreeSet, hash_map::Entry};
+use std::{
+    collections::{BTreeSet, hash_map::Entry},
+    mem,
+};
 
 /// The names of the objects that refer to each name.
 ///
@@ -45,6 +48,16 @@ impl ReferrerIndex {
             Some(Referrers::Many(referrers)) => (None, Some(referrers)),
         };
         one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    /// Frees memory. A list adds the referrers of a name in order, which leaves the nodes of its
+    /// tree half full; a tree that is built at once has full ones.
+    pub fn shrink(&mut self) {
+        self.0.values_mut().for_each(|referrers| {
+            if let Referrers::Many(many) = referrers {
+                *many = mem::take(many).into_iter().collect();
+            }
+        });
     }
 
     /// Returns the number of names that have referrers.
@@ -100,6 +113,7 @@ mod tests {
             ("c", vec!["a", "b", "c"]),
         ] {
             index.add(name("x"), &name(added));
+            index.shrink();
             assert_eq!(referrers(&index), expected);
         }
         for (removed, expected) in [

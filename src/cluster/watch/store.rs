@@ -16,19 +16,15 @@ const HIDDEN: Duration = Duration::from_secs(60);
 /// All tracked objects of one kind.
 #[derive(Debug)]
 pub struct Store<T> {
-    objects: HashMap<ObjectName, Entry<T>>,
+    objects: HashMap<ObjectName, Arc<T>>,
     /// Objects that Volume Warden has written since the watch reported them, and when. They are
     /// kept in a separate map because they are few.
     stale: HashMap<ObjectName, Instant>,
     referrers: ReferrerIndex,
     namespaces: HashSet<Arc<str>>,
-    round: u32,
-}
-
-#[derive(Debug)]
-struct Entry<T> {
-    object: Arc<T>,
-    round: u32,
+    /// The objects of the list that is being read. None between lists, and during a list before
+    /// which the store was empty: then no object can be absent.
+    listed: Option<HashSet<ObjectName>>,
 }
 
 impl<T> Default for Store<T> {
@@ -38,7 +34,7 @@ impl<T> Default for Store<T> {
             stale: HashMap::default(),
             referrers: ReferrerIndex::default(),
             namespaces: HashSet::default(),
-            round: 0,
+            listed: None,
         }
     }
 }
@@ -48,14 +44,14 @@ impl<T: Tracked> Store<T> {
     /// minute ago.
     pub fn get_fresh(&self, name: &ObjectName) -> Option<Arc<T>> {
         let hidden = |since: &Instant| since.elapsed() < HIDDEN;
-        let entry = self.objects.get(name)?;
-        (!self.stale.get(name).is_some_and(hidden)).then(|| entry.object.clone())
+        let object = self.objects.get(name)?;
+        (!self.stale.get(name).is_some_and(hidden)).then(|| object.clone())
     }
 
     /// Returns the object of that name as the API server last reported it, even if a write of
     /// Volume Warden has made it stale since.
     pub fn get(&self, name: &ObjectName) -> Option<Arc<T>> {
-        self.objects.get(name).map(|entry| entry.object.clone())
+        self.objects.get(name).cloned()
     }
 
     /// Returns every object that refers to `name`, such as the pods that use a claim.
@@ -69,8 +65,8 @@ impl<T: Tracked> Store<T> {
         name: &ObjectName,
     ) -> impl Iterator<Item = (&'a ObjectName, &'a Arc<T>)> + use<'a, T> {
         self.names_referring_to(name).filter_map(|referrer| {
-            let entry = self.objects.get(referrer)?;
-            Some((referrer, &entry.object))
+            let object = self.objects.get(referrer)?;
+            Some((referrer, object))
         })
     }
 
@@ -89,16 +85,12 @@ impl<T: Tracked> Store<T> {
 
     /// Returns every object, as the API server last reported it.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectName, &Arc<T>)> {
-        let entries = self.objects.iter();
-        entries.map(|(name, entry)| (name, &entry.object))
+        self.objects.iter()
     }
 
     /// Returns the names of all objects for which `wanted` is true, in any order.
     pub fn names_where(&self, wanted: impl Fn(&T) -> bool) -> Vec<ObjectName> {
-        let wanted = self
-            .objects
-            .iter()
-            .filter(|(_, entry)| wanted(&entry.object));
+        let wanted = self.objects.iter().filter(|(_, object)| wanted(object));
         wanted.map(|(name, _)| name.clone()).collect()
     }
 
@@ -116,20 +108,17 @@ impl<T: Tracked> Store<T> {
     pub fn put(&mut self, name: ObjectName, object: Option<Arc<T>>) -> Option<Arc<T>> {
         let name = ObjectName::new(self.intern(name.namespace), name.name);
         self.stale.remove(&name);
-        let old = self.objects.remove(&name).map(|entry| entry.object);
+        let old = self.objects.remove(&name);
         if let Some(old) = &old {
             self.unlink(&name, old);
         }
         match object {
             Some(object) => {
                 self.link(&name, &object);
-                self.objects.insert(
-                    name,
-                    Entry {
-                        object,
-                        round: self.round,
-                    },
-                );
+                if let Some(listed) = &mut self.listed {
+                    listed.insert(name.clone());
+                }
+                self.objects.insert(name, object);
             }
             None => self.forget_namespace_if_unused(&name.namespace),
         }
@@ -137,21 +126,26 @@ impl<T: Tracked> Store<T> {
     }
 
     /// Begins a complete list, whose objects are put next. After it, the caller removes those that
-    /// are [`Store::absent`], and calls [`Store::end_round`].
-    pub fn begin_round(&mut self) {
-        self.round = self.round.wrapping_add(1);
+    /// are [`Store::absent`], and calls [`Store::end_list`].
+    pub fn begin_list(&mut self) {
+        self.listed = (!self.objects.is_empty()).then(HashSet::default);
     }
 
-    /// Returns the names of the objects that were not put since [`Store::begin_round`], because the
+    /// Returns the names of the objects that were not put since [`Store::begin_list`], because the
     /// list did not contain them.
     pub fn absent(&self) -> Vec<ObjectName> {
-        let entries = self.objects.iter();
-        let absent = entries.filter(|(_, entry)| entry.round != self.round);
-        absent.map(|(name, _)| name.clone()).collect()
+        let Some(listed) = &self.listed else {
+            return Vec::new();
+        };
+        let absent = self.objects.keys().filter(|name| !listed.contains(*name));
+        absent.cloned().collect()
     }
 
-    /// Ends a complete list: drops the shared names of namespaces without objects.
-    pub fn end_round(&mut self) {
+    /// Ends a complete list: drops the shared names of namespaces without objects, and memory that
+    /// the indexes do not need.
+    pub fn end_list(&mut self) {
+        self.listed = None;
+        self.referrers.shrink();
         self.namespaces
             .retain(|namespace| Arc::strong_count(namespace) > 1);
     }
@@ -160,7 +154,7 @@ impl<T: Tracked> Store<T> {
     /// `None` until the watch delivers a newer version, or for a minute.
     pub fn mark_stale(&mut self, name: &ObjectName, object: &Arc<T>) {
         let known = self.objects.get(name);
-        if known.is_some_and(|entry| Arc::ptr_eq(&entry.object, object)) {
+        if known.is_some_and(|known| Arc::ptr_eq(known, object)) {
             self.stale.insert(name.clone(), Instant::now());
         }
     }
@@ -258,9 +252,13 @@ mod tests {
         let mut store = Store::default();
         store.put(name("a"), pod("1", &["x"]));
         store.put(name("b"), pod("2", &["x"]));
-        store.begin_round();
+        store.begin_list();
         store.put(name("b"), pod("2", &["x"]));
         assert_eq!(store.absent(), [name("a")]);
+        store.end_list();
+        store.put(name("c"), pod("3", &["x"]));
+        assert_eq!(store.absent(), [], "a watch is no list");
+        assert_eq!(users(&store, "x"), ["1", "2", "3"]);
     }
 
     #[test]
