@@ -24,7 +24,7 @@ pub use run::{
     HourlyLimit, Reconcile, ReconcileError, Reconciled, Reconciler, Requeue, Slot, WorkQueue,
     parse_hourly_limit,
 };
-pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, Store};
+pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, ReferrerIndex, Store};
 pub use write::{
     Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, Mutation,
     OnRefusal, Regarding, Target, reasons,

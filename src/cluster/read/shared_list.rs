@@ -60,7 +60,8 @@ pub struct SharedList<T: Tracked> {
     client: Client,
     /// The callers that wait for a LIST, by namespace.
     asking: Mutex<HashMap<Arc<str>, Asking<T>>>,
-    /// The last result for each namespace, as long as later callers may use it.
+    /// The last result for each namespace, removed after `KEPT`. A later caller gets it only if
+    /// its LIST began after the caller's `since`.
     kept: Mutex<HashMap<Arc<str>, Listed<T>>>,
     in_flight: Semaphore,
     metrics: Arc<Metrics>,

@@ -12,4 +12,5 @@ pub use excluded::Excluded;
 pub use feed::{Change, Feed};
 pub use feeds::Feeds;
 pub use recently_deleted::RecentlyDeleted;
+pub use referrers::ReferrerIndex;
 pub use store::Store;

@@ -1,29 +1,37 @@
-//! Finds the objects that refer to a name.
+//! Finds the objects that refer to another one, or to anything else that has a key.
 
 use crate::{hashing::HashMap, objects::ObjectName};
 use std::{
+    borrow::Borrow,
     collections::{BTreeSet, hash_map::Entry},
+    hash::Hash,
     mem,
 };
 
-/// The names of the objects that refer to each name.
+/// The names of the objects that refer to each key, such as the name of another object.
 ///
-/// A name can have very many referrers: every claim `workspace-1`, `workspace-2`, … refers to the
+/// A key can have very many referrers: every claim `workspace-1`, `workspace-2`, … refers to the
 /// name `workspace`. So adding and removing one does not compare it with all others.
-#[derive(Debug, Default)]
-pub struct ReferrerIndex(HashMap<ObjectName, Referrers>);
+#[derive(Debug)]
+pub struct ReferrerIndex<K = ObjectName>(HashMap<K, Referrers>);
 
-/// The referrers of one name. Most names have one, which needs no allocation.
+impl<K> Default for ReferrerIndex<K> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+/// The referrers of one key. Most keys have one, which needs no allocation.
 #[derive(Debug)]
 enum Referrers {
     One(ObjectName),
     Many(BTreeSet<ObjectName>),
 }
 
-impl ReferrerIndex {
-    /// Records that `referrer` refers to `name`. A repetition changes nothing.
-    pub fn add(&mut self, name: ObjectName, referrer: &ObjectName) {
-        match self.0.entry(name) {
+impl<K: Eq + Hash> ReferrerIndex<K> {
+    /// Records that `referrer` refers to `key`. A repetition changes nothing.
+    pub fn add(&mut self, key: K, referrer: &ObjectName) {
+        match self.0.entry(key) {
             Entry::Vacant(entry) => {
                 entry.insert(Referrers::One(referrer.clone()));
             }
@@ -31,18 +39,26 @@ impl ReferrerIndex {
         }
     }
 
-    /// Forgets that `referrer` refers to `name`, if it did.
-    pub fn remove(&mut self, name: ObjectName, referrer: &ObjectName) {
-        if let Entry::Occupied(mut entry) = self.0.entry(name)
-            && entry.get_mut().remove(referrer)
-        {
-            entry.remove();
+    /// Forgets that `referrer` refers to `key`, if it did.
+    pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, referrer: &ObjectName)
+    where
+        K: Borrow<Q>,
+    {
+        let referrers = self.0.get_mut(key);
+        if referrers.is_some_and(|referrers| referrers.remove(referrer)) {
+            self.0.remove(key);
         }
     }
 
-    /// Returns the referrers of `name`, sorted.
-    pub fn of<'a>(&'a self, name: &ObjectName) -> impl Iterator<Item = &'a ObjectName> + use<'a> {
-        let (one, many) = match self.0.get(name) {
+    /// Returns the referrers of `key`, sorted.
+    pub fn of<'a, Q: Eq + Hash + ?Sized>(
+        &'a self,
+        key: &Q,
+    ) -> impl Iterator<Item = &'a ObjectName> + use<'a, K, Q>
+    where
+        K: Borrow<Q>,
+    {
+        let (one, many) = match self.0.get(key) {
             None => (None, None),
             Some(Referrers::One(referrer)) => (Some(referrer), None),
             Some(Referrers::Many(referrers)) => (None, Some(referrers)),
@@ -50,7 +66,12 @@ impl ReferrerIndex {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// Frees memory. A list adds the referrers of a name in order, which leaves the nodes of its
+    /// Returns the keys that have referrers, in any order.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.0.keys()
+    }
+
+    /// Frees memory. A list adds the referrers of a key in order, which leaves the nodes of its
     /// tree half full; a tree that is built at once has full ones.
     pub fn shrink(&mut self) {
         self.0.values_mut().for_each(|referrers| {
@@ -58,12 +79,6 @@ impl ReferrerIndex {
                 *many = mem::take(many).into_iter().collect();
             }
         });
-    }
-
-    /// Returns the number of names that have referrers.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.0.len()
     }
 }
 
@@ -124,12 +139,12 @@ mod tests {
             ("c", vec![]),
             ("c", vec![]),
         ] {
-            index.remove(name("x"), &name(removed));
+            index.remove(&name("x"), &name(removed));
             assert_eq!(referrers(&index), expected);
         }
-        assert_eq!(index.len(), 0);
+        assert_eq!(index.keys().count(), 0);
         index.add(name("x"), &name("a"));
-        index.remove(name("x"), &name("b"));
+        index.remove(&name("x"), &name("b"));
         assert_eq!(referrers(&index), ["a"]);
     }
 }

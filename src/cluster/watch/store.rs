@@ -188,7 +188,7 @@ impl<T: Tracked> Store<T> {
 
     fn unlink(&mut self, name: &ObjectName, object: &T) {
         for reference in object.references(name) {
-            self.referrers.remove(reference, name);
+            self.referrers.remove(&reference, name);
         }
     }
 }
@@ -262,6 +262,16 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_began_anew_counts_and_not_its_predecessor() {
+        let mut store = Store::default();
+        store.begin_list();
+        store.put(name("a"), pod("1", &["x"]));
+        store.begin_list();
+        store.put(name("b"), pod("2", &["x"]));
+        assert_eq!(store.absent(), [name("a")]);
+    }
+
+    #[test]
     fn a_stale_object_is_hidden_until_a_newer_version() {
         let mut store = Store::default();
         let first = pod("1", &["x"]).expect("some");
@@ -304,6 +314,9 @@ mod tests {
         store.put(name("a"), None);
         assert_eq!(store.namespaces.len(), 1);
         store.put(name("b"), None);
-        assert_eq!((store.namespaces.len(), store.referrers.len()), (0, 0));
+        assert_eq!(
+            (store.namespaces.len(), store.referrers.keys().count()),
+            (0, 0)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The only writer. A rule returns an action as data; the writer turns it into a guarded patch and
+//! Carries out the actions of the rules. A rule returns an action as data; the writer sends it as
+//! a request that tests the uid and, if it is known, the `resourceVersion` of the object, and
 //! returns the outcome.
 
 use super::action::Action;

@@ -1,19 +1,15 @@
 //! Which Pending claims request the data of a deleted claim.
 
 use crate::{
-    cluster::Change,
-    hashing::HashMap,
+    cluster::{Change, ReferrerIndex},
     objects::{Claim, CompactText, ObjectName},
 };
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An index of the Pending claims that request the data of a deleted claim, by the volume that they
 /// name.
 #[derive(Default)]
-pub struct Restorers(Mutex<HashMap<CompactText, BTreeSet<ObjectName>>>);
+pub struct Restorers(Mutex<ReferrerIndex<CompactText>>);
 
 impl Restorers {
     /// Updates the index after a change of a claim.
@@ -24,31 +20,23 @@ impl Restorers {
             return;
         }
         let mut index = self.lock();
-        if let Some(volume) = before
-            && let Some(claims) = index.get_mut(volume)
-        {
-            claims.remove(change.name);
-            if claims.is_empty() {
-                index.remove(volume);
-            }
+        if let Some(volume) = before {
+            index.remove(volume, change.name);
         }
         if let Some(volume) = now {
-            index
-                .entry(volume.clone())
-                .or_default()
-                .insert(change.name.clone());
+            index.add(volume.clone(), change.name);
         }
     }
 
     /// Returns the claims that request the volume: those of one namespace, or of all.
     pub fn of(&self, volume: &str, namespace: Option<&str>) -> Vec<ObjectName> {
         let index = self.lock();
-        let claims = index.get(&volume.into()).into_iter().flatten();
+        let claims = index.of(&CompactText::from(volume));
         let within = |claim: &&ObjectName| namespace.is_none_or(|only| *claim.namespace == *only);
         claims.filter(within).cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<CompactText, BTreeSet<ObjectName>>> {
+    fn lock(&self) -> MutexGuard<'_, ReferrerIndex<CompactText>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,4 +50,37 @@ pub fn requested(claim: &Claim) -> Option<&CompactText> {
         .is_some_and(|trash| trash.undelete.is_some());
     let waits = claim.pending && !claim.deleting && !claim.volume_name.is_empty();
     (asks && waits).then_some(&claim.volume_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cluster::Feed, objects::keys::UNDELETE};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_claim_requests_a_volume_until_it_is_bound_or_deleted() {
+        let claim = |volume: &str, phase: &str| {
+            let claim = json!({
+                "metadata": {"namespace": "ns", "name": "c", "annotations": {UNDELETE: ""}},
+                "spec": {"volumeName": volume}, "status": {"phase": phase},
+            });
+            serde_json::from_value(claim).expect("a claim")
+        };
+        let (claims, index) = (Feed::filled(vec![]), Arc::new(Restorers::default()));
+        let updated = index.clone();
+        claims.listen(move |change| updated.update(change));
+        let requesting = |volume: &str| index.of(volume, None).len();
+        claims.hear(claim("one", "Pending"), true);
+        assert_eq!((requesting("one"), requesting("two")), (1, 0));
+        assert_eq!(index.of("one", Some("other")), []);
+        claims.hear(claim("two", "Pending"), true);
+        assert_eq!((requesting("one"), requesting("two")), (0, 1));
+        claims.hear(claim("two", "Bound"), true);
+        assert_eq!(requesting("two"), 0);
+        claims.hear(claim("two", "Pending"), true);
+        claims.hear(claim("two", "Pending"), false);
+        assert_eq!(requesting("two"), 0);
+    }
 }

@@ -1,14 +1,10 @@
 //! The watches that trash-list reads.
 
 use crate::{
-    cluster::{Change, Feed, Feeds, WorkQueue},
-    hashing::HashMap,
+    cluster::{Change, Feed, Feeds, ReferrerIndex, WorkQueue},
     objects::{Namespace, ObjectName, TrashList, Volume, trash_entry::Entry, trash_list::name_in},
 };
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The watches that trash-list reads. No two of the feeds are ever locked at once.
 #[derive(Clone)]
@@ -39,8 +35,8 @@ impl Caches {
         }
     }
 
-    /// Enqueues the list of a namespace when it changes, when what it says about a volume changes,
-    /// and when the namespace opts out or in.
+    /// Enqueues the list of a namespace when the list changes, when what it says about a volume
+    /// changes, and when the namespace opts out or in.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (line, recorded) = (queue.clone(), self.recorded.clone());
         self.volumes.listen(move |change| {
@@ -102,7 +98,7 @@ fn shown<'a>(name: &'a ObjectName, volume: &'a Volume) -> Option<impl PartialEq 
 /// The volumes with a record that holds for their claim, by the namespace of the claim.
 struct Recorded {
     only: Option<Box<str>>,
-    volumes: Mutex<HashMap<Box<str>, BTreeSet<ObjectName>>>,
+    volumes: Mutex<ReferrerIndex<Box<str>>>,
 }
 
 impl Recorded {
@@ -113,17 +109,11 @@ impl Recorded {
             return;
         }
         let mut index = self.lock();
-        if let Some(namespace) = before
-            && let Some(volumes) = index.get_mut(namespace)
-        {
-            volumes.remove(change.name);
-            if volumes.is_empty() {
-                index.remove(namespace);
-            }
+        if let Some(namespace) = before {
+            index.remove(namespace, change.name);
         }
         if let Some(namespace) = now {
-            let volumes = index.entry(namespace.into()).or_default();
-            volumes.insert(change.name.clone());
+            index.add(namespace.into(), change.name);
         }
     }
 
@@ -136,7 +126,7 @@ impl Recorded {
     }
 
     fn has(&self, namespace: &str) -> bool {
-        self.lock().contains_key(namespace)
+        self.lock().of(namespace).next().is_some()
     }
 
     fn namespaces(&self) -> Vec<ObjectName> {
@@ -144,12 +134,10 @@ impl Recorded {
     }
 
     fn of(&self, namespace: &str) -> Vec<ObjectName> {
-        let index = self.lock();
-        let volumes = index.get(namespace).into_iter().flatten();
-        volumes.cloned().collect()
+        self.lock().of(namespace).cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, BTreeSet<ObjectName>>> {
+    fn lock(&self) -> MutexGuard<'_, ReferrerIndex<Box<str>>> {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
