@@ -25,6 +25,9 @@ use tokio::time::Instant;
 /// Maximum age of the LIST of pods that the removal of a finalizer rests on. Thousands of claims
 /// share one LIST, and their writes wait for each other.
 const MAX_AGE: Duration = Duration::from_secs(30);
+/// By how much a LIST of pods may have begun before the watch showed that the claim's last pod left.
+/// A pod may have got its node since the LIST, and the watch may be late.
+const LEAD: Duration = Duration::from_secs(2);
 
 /// Adds and removes the protection finalizer of claims.
 pub struct PvcProtectionReconciler {
@@ -128,18 +131,29 @@ impl PvcProtectionReconciler {
         pods.map_err(|error| ReconcileError::new(format!("pods could not be listed: {error}")))
     }
 
-    /// Decides by a live LIST of pods that began after the claim's deletion was seen. If that shows
-    /// a pod that the watch has seen leave meanwhile, a later LIST decides: so a deletion of many
-    /// claims and pods needs few LISTs.
+    /// Returns whether a pod uses the claim, as far as the watch shows it.
+    fn is_used(&self, name: &ObjectName, claim: &Claim) -> bool {
+        let cached = self.judge(name, claim, &self.pods.read(), decide);
+        matches!(cached, Cached::Do(Step::Leave(Some(IN_USE))))
+    }
+
+    /// Decides by a live LIST of pods that began after the claim's deletion was seen, and at most
+    /// [`LEAD`] before its last pod was seen to leave. If that shows a pod that the watch has seen
+    /// leave meanwhile, a later LIST decides: so a deletion of many claims and pods needs few LISTs.
     async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let seen = self.last_seen.of(name, claim);
-        let mut pods = self.live_pods(name, seen.deletion).await?;
+        let earliest = seen.pods.checked_sub(LEAD);
+        let since = earliest.map_or(seen.deletion, |earliest| earliest.max(seen.deletion));
+        let mut pods = self.live_pods(name, since).await?;
         let mut step = self.judge(name, claim, &pods.value, decide_live);
         if step == Step::Leave(Some(IN_USE)) && pods.began() <= seen.pods {
             pods = self.live_pods(name, seen.pods).await?;
             step = self.judge(name, claim, &pods.value, decide_live);
         }
         match step {
+            // The LIST does not show a pod that got its node since. The pod's end enqueues the
+            // claim.
+            Step::Unprotect if self.is_used(name, claim) => Ok(Requeue::OnEvent),
             Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
             Step::Protect => self.protect(name, claim).await,
             // The pod may be deleted before the watch delivers it. Then no change would enqueue the

@@ -58,9 +58,25 @@ fn pod(name: &str) -> Value {
         "spec": {"nodeName": "n", "volumes": [volume]}})
 }
 
-/// The pod of `a` is seen to leave before a LIST of pods begins, that of `b` while it is under way.
-/// Returns the server, which has `pods` until the first LIST has begun.
-async fn both_are_released(pods: Vec<Value>) -> Arc<Server> {
+/// A reconciler, its watches and its API server.
+struct Scene {
+    server: Arc<Server>,
+    feeds: Feeds,
+    reconciler: PvcProtectionReconciler,
+}
+
+impl Scene {
+    /// The pod was seen to leave, and its claim is reconciled.
+    async fn leaves(&self, name: &str) {
+        self.feeds.pods.hear(read(pod(name)), false);
+        let name = ObjectName::new("ns", name);
+        self.reconciler.reconcile(&name).await.expect("no failure");
+    }
+}
+
+/// The claims `a` and `b`, which are being deleted and are used by the pods of their names. A LIST
+/// shows `pods`.
+fn scene(pods: Vec<Value>) -> Scene {
     let (server, metrics) = (Arc::new(Server::default()), Arc::new(Metrics::new()));
     *server.pods.lock().expect("lock") = pods;
     let answering = server.clone();
@@ -88,19 +104,25 @@ async fn both_are_released(pods: Vec<Value>) -> Arc<Server> {
     for name in ["a", "b"] {
         feeds.claims.hear(read(claim(name)), true);
     }
-    let released = async |name: &str| {
-        feeds.pods.hear(read(pod(name)), false);
-        let name = ObjectName::new("ns", name);
-        reconciler.reconcile(&name).await.expect("no failure");
-    };
+    Scene {
+        server,
+        feeds,
+        reconciler,
+    }
+}
+
+/// The pod of `a` is seen to leave before a LIST of pods begins, that of `b` while it is under way.
+/// Returns the server, which has `pods` until the first LIST has begun.
+async fn both_are_released(pods: Vec<Value>) -> Arc<Server> {
+    let scene = scene(pods);
     let second = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        server.pods.lock().expect("lock").clear();
-        released("b").await;
+        scene.server.pods.lock().expect("lock").clear();
+        scene.leaves("b").await;
     };
-    tokio::join!(released("a"), second);
-    assert_eq!(server.number_of("PATCH"), 2, "both are released");
-    server
+    tokio::join!(scene.leaves("a"), second);
+    assert_eq!(scene.server.number_of("PATCH"), 2, "both are released");
+    scene.server
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,4 +135,42 @@ async fn a_list_under_way_decides_about_a_claim_that_it_shows_unused() {
 async fn a_later_list_decides_if_it_shows_a_pod_that_has_left() {
     let server = both_are_released(vec![pod("b")]).await;
     assert_eq!(server.number_of("GET"), 2);
+}
+
+/// A pod may get its node after the deletion of its claim, if it was scheduled before, and the watch
+/// may deliver it late.
+#[tokio::test(start_paused = true)]
+async fn a_list_from_long_before_a_pod_left_does_not_decide() {
+    let scene = scene(vec![]);
+    scene.leaves("a").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    scene.server.pods.lock().expect("lock").push(later_pod());
+    scene.feeds.pods.hear(read(pod("b")), false);
+    let b = ObjectName::new("ns", "b");
+    scene
+        .reconciler
+        .reconcile(&b)
+        .await
+        .expect_err("it is used");
+    let counts = ["GET", "PATCH"].map(|method| scene.server.number_of(method));
+    assert_eq!(counts, [2, 1], "b is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_watch_delivers_during_the_list_keeps_its_claim() {
+    let scene = scene(vec![]);
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        scene.feeds.pods.hear(read(later_pod()), true);
+    };
+    tokio::join!(scene.leaves("b"), meanwhile);
+    let counts = ["GET", "PATCH"].map(|method| scene.server.number_of(method));
+    assert_eq!(counts, [1, 0], "b is kept");
+}
+
+/// Another pod that uses the claim `b`.
+fn later_pod() -> Value {
+    let mut later = pod("b");
+    json_patch::merge(&mut later, &json!({"metadata": {"name": "c", "uid": "c"}}));
+    later
 }
