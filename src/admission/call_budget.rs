@@ -25,8 +25,8 @@ pub(super) fn announced(uri: &Uri, limit: Duration) -> Duration {
     timeout.unwrap_or(UNANNOUNCED).min(limit)
 }
 
-/// Returns the part of a review's `time` in which it may call the API server: half of it. The other
-/// half is for reading the request and sending the answer.
+/// Returns the part of the `time` left for a review in which it may call the API server: half of it.
+/// The other half is for parsing the request and sending the answer.
 pub(super) fn for_questions(time: Duration) -> Duration {
     time / 2
 }

@@ -2,12 +2,15 @@
 //! them.
 
 use super::{
-    answer::{Answer, Reviewed, both},
+    answer::{Answer, Reviewed, Unavailable, both},
     request::Request,
 };
-use crate::cluster::Excluded;
-use futures::future::{BoxFuture, ready};
-use std::{sync::Arc, time::Duration};
+use crate::{cluster::Excluded, telemetry::LogLimiter};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, ready},
+};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 /// One webhook of a component.
 #[derive(Clone)]
@@ -55,12 +58,17 @@ impl Review {
         }))
     }
 
-    /// Computes the answer to the request. It panics if the review panics.
+    /// Computes the answer to the request. A panic of the review makes it [`Unavailable`].
     pub async fn answer(&self, request: Arc<Request>) -> Reviewed {
-        match self {
-            Self::FromMemory(review) => review(&request),
-            Self::Asking(review) => review(request).await,
-        }
+        let answer = async {
+            match self {
+                Self::FromMemory(review) => review(&request),
+                Self::Asking(review) => review(request).await,
+            }
+        };
+        let panicked = |_| Err(Unavailable::new("volume-warden panicked; this is a bug"));
+        let answer = AssertUnwindSafe(answer).catch_unwind().await;
+        answer.unwrap_or_else(panicked)
     }
 
     /// Returns the answer of a review that makes no calls to the API server.
@@ -93,13 +101,22 @@ impl Review {
     }
 
     /// Combines this review with the review `also` of the same object, so that the API server has
-    /// to call one webhook only.
+    /// to call one webhook only. If one of them fails, the log says so, and the answer of the other
+    /// counts.
     pub fn and(self, also: Self) -> Self {
+        let failures = Arc::new(LogLimiter::default());
         Self::Asking(Arc::new(move |request| {
             let (first, also) = (self.clone(), also.clone());
+            let failures = failures.clone();
             Box::pin(async move {
-                let answer = first.answer(request.clone()).await;
-                both(answer, also.answer(request).await)
+                let first = first.answer(request.clone()).await;
+                let also = also.answer(request).await;
+                if let (Err(why), Ok(_)) | (Ok(_), Err(why)) = (&first, &also)
+                    && let Some(suppressed) = failures.check()
+                {
+                    tracing::warn!(%why, suppressed, "one of two combined reviews failed");
+                }
+                both(first, also)
             })
         }))
     }

@@ -16,9 +16,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use futures::{FutureExt, TryStreamExt};
+use futures::TryStreamExt;
 use hyper::body::Body as _;
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -86,7 +86,11 @@ async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
     let time = call_budget::announced(request.uri(), limit);
     let (response, verdict) = match receive(&route, request.into_body(), time).await {
-        Ok(received) => answer(&route, received, call_budget::for_questions(time), started).await,
+        Ok(received) => {
+            // The API server has waited while this review waited for a place and its body.
+            let left = time.saturating_sub(started.elapsed());
+            answer(&route, received, call_budget::for_questions(left), started).await
+        }
         Err(refusal) => refusal,
     };
     let metrics = &route.options.metrics;
@@ -231,14 +235,7 @@ async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
             hook.path, request.operation
         )));
     }
-    let review = AssertUnwindSafe(hook.review.answer(request)).catch_unwind();
-    let panicked = |_| {
-        Err(Unavailable::new(format!(
-            "volume-warden panicked in {}; this is a bug",
-            hook.path
-        )))
-    };
-    review.await.unwrap_or_else(panicked)
+    hook.review.answer(request).await
 }
 
 #[cfg(test)]

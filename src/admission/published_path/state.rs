@@ -84,7 +84,9 @@ impl State {
         })
     }
 
-    /// Returns the state after the rotation step that is due, or an equal state if none is due.
+    /// Returns the state after the rotation step of the secret path that is due, if any. The state
+    /// also records that a secret path has been published, and no longer contains a replaced path
+    /// whose time has ended. It is equal to `self` if nothing has changed.
     ///
     /// # Errors
     /// When the operating system has no random numbers.

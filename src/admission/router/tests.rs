@@ -143,7 +143,7 @@ async fn unanswered(hook: Hook, review: Value) -> String {
 #[tokio::test]
 async fn a_panic_is_a_failed_call() {
     let why = unanswered(hook(|_| unreachable!("on purpose")), pod_review()).await;
-    assert!(why.contains("panicked in /hook"), "{why}");
+    assert!(why.contains("volume-warden panicked"), "{why}");
 }
 
 /// A panic is caught even after the first await of a review that calls the API server.
@@ -157,7 +157,15 @@ async fn a_panic_of_a_review_that_asks_is_one_too() {
         })
     }));
     let why = unanswered(asking, pod_review()).await;
-    assert!(why.contains("panicked in /hook"), "{why}");
+    assert!(why.contains("volume-warden panicked"), "{why}");
+}
+
+#[tokio::test]
+async fn a_panic_of_one_of_two_combined_reviews_leaves_the_answer_of_the_other() {
+    let mut combined = hook(|_| unreachable!("on purpose"));
+    combined.review = combined.review.and(hook(|_| patch()).review);
+    let response = reviewed(combined, false, pod_review()).await;
+    assert_eq!(response["patchType"], "JSONPatch");
 }
 
 #[tokio::test]
@@ -246,8 +254,8 @@ async fn a_body_that_never_arrives_is_given_up_when_the_time_is_over() {
     }
 }
 
-#[tokio::test]
-async fn a_review_may_ask_for_half_of_the_time() {
+#[tokio::test(start_paused = true)]
+async fn a_review_may_ask_for_half_of_the_time_that_is_left() {
     let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
     let router = {
         let asked = asked.clone();
@@ -263,8 +271,16 @@ async fn a_review_may_ask_for_half_of_the_time() {
         let response = router.clone().oneshot(request.expect("a request")).await;
         assert_eq!(response.expect("answers").status(), StatusCode::OK);
     }
+    let late = futures::stream::once(async {
+        tokio::time::sleep(TIMEOUT * 4 / 10).await;
+        Ok::<_, std::io::Error>(pod_review().to_string())
+    });
+    let request = HttpRequest::post("/hook").body(Body::from_stream(late));
+    let response = router.clone().oneshot(request.expect("a request")).await;
+    assert_eq!(response.expect("answers").status(), StatusCode::OK);
     let asked = asked.lock().expect("no panic").clone();
-    assert_eq!(asked, [TIMEOUT / 2, TIMEOUT * 15 / 100, TIMEOUT / 2]);
+    let [half, short] = [TIMEOUT / 2, TIMEOUT * 15 / 100];
+    assert_eq!(asked, [half, short, half, TIMEOUT * 3 / 10]);
 }
 
 struct Paths(Router);
