@@ -35,6 +35,15 @@ pub fn with_unused_owners<'de, D: Deserializer<'de>>(
     })
 }
 
+/// Reads a time. None if it cannot be represented, such as the last day of the year 9999, which
+/// Kubernetes accepts: one object must not fail the LIST of all.
+pub(super) fn readable_time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Time>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| text.parse().ok()).map(Time))
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Trimmed<ManagedFields: Default> {

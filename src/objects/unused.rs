@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
     jiff::Timestamp,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 /// The type of the condition.
@@ -22,8 +22,8 @@ pub const FIELD_MANAGER: &str = "volume-warden";
 pub struct Unused {
     /// Whether the status is True: no pod uses the claim.
     pub holds: bool,
-    /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set, or not between 1970 and
-    /// 2106.
+    /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set, the maximum if it is later
+    /// or unreadable.
     pub since: u32,
     /// Whether Volume Warden wrote the status last.
     pub own: bool,
@@ -35,12 +35,9 @@ impl Unused {
     pub(super) fn find(conditions: &[Condition], owners: &[ManagedFieldsEntry]) -> Option<Self> {
         let mut conditions = conditions.iter();
         let condition = conditions.find(|condition| condition.r#type.as_deref() == Some(UNUSED))?;
-        let since = condition.last_transition_time.as_ref();
         Some(Self {
             holds: condition.status.as_deref() == Some("True"),
-            since: since
-                .and_then(|time| time.0.as_second().try_into().ok())
-                .unwrap_or_default(),
+            since: condition.last_transition_time,
             own: !owners.is_empty()
                 && owners
                     .iter()
@@ -55,7 +52,19 @@ impl Unused {
 pub struct Condition {
     r#type: Option<String>,
     status: Option<String>,
-    last_transition_time: Option<Time>,
+    #[serde(deserialize_with = "seconds")]
+    last_transition_time: u32,
+}
+
+/// Reads a time in seconds since 1970. A time that is too late to be represented, and text that is
+/// no time, is the latest one, so that nothing is deleted because of it. Not an error: one claim must
+/// not fail the LIST of all.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.map_or(0, |text| match text.parse::<Timestamp>() {
+        Ok(time) => time.as_second().max(0).try_into().unwrap_or(u32::MAX),
+        Err(_) => u32::MAX,
+    }))
 }
 
 /// Returns the status to apply to a claim: the condition `Unused` alone, True if `holds`, with the
@@ -80,4 +89,26 @@ pub fn status(holds: bool, now: Timestamp) -> Value {
         "message": message,
         "lastTransitionTime": Time(now),
     }]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_cannot_be_read_is_the_latest() {
+        for (text, expected) in [
+            (json!(null), 0),
+            (json!("1969-12-31T00:00:00Z"), 0),
+            (json!("1970-01-01T00:00:07Z"), 7),
+            (json!("2200-01-01T00:00:00Z"), u32::MAX),
+            // Kubernetes accepts it.
+            (json!("9999-12-31T23:59:59Z"), u32::MAX),
+        ] {
+            let condition = json!({"type": UNUSED, "status": "True", "lastTransitionTime": text});
+            let condition: Condition = serde_json::from_value(condition).expect("readable");
+            let found = Unused::find(&[condition], &[]).expect("the condition");
+            assert_eq!(found.since, expected, "{text}");
+        }
+    }
 }

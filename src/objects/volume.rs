@@ -220,8 +220,8 @@ pub struct VolumeStatus {
     /// The phase of the volume: Pending, Available, Bound, Released or Failed.
     #[serde(default)]
     pub phase: Option<String>,
-    /// When the phase last changed.
-    #[serde(default)]
+    /// When the phase last changed; none if that cannot be read.
+    #[serde(default, deserialize_with = "metadata::readable_time")]
     pub last_phase_transition_time: Option<Time>,
 }
 
