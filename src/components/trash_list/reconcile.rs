@@ -16,6 +16,7 @@ use crate::{
     objects::{
         Kind, Namespace, ObjectName, TrashList,
         patch::add_at,
+        trash_entry::Entry,
         trash_list::{KEY, config_map},
     },
 };
@@ -57,6 +58,11 @@ impl TrashListReconciler {
         list: Option<&Arc<TrashList>>,
         step: Step,
     ) -> Reconciled {
+        if matches!(step, Step::Leave | Step::Report) {
+            return Ok(Requeue::OnEvent);
+        }
+        // Also a write that fails counts: a user who changes the list all the time makes each fail.
+        self.times().insert(name.clone(), Instant::now());
         let applied = match (step, list) {
             (Step::Create(text), _) => self.create(name, &text).await,
             (Step::Write(text), Some(list)) => self.write(name, list, &text).await,
@@ -69,11 +75,8 @@ impl TrashListReconciler {
             }
             _ => return Ok(Requeue::OnEvent),
         };
-        if applied.written() {
-            self.times().insert(name.clone(), Instant::now());
-            if let Some(list) = list {
-                self.caches.lists.mark_stale(name, list);
-            }
+        if let Some(list) = list.filter(|_| applied.written()) {
+            self.caches.lists.mark_stale(name, list);
         }
         applied.settled()
     }
@@ -160,8 +163,10 @@ impl Reconcile for TrashListReconciler {
             (lists.get(name), lists.get_fresh(name))
         };
         let volumes = self.caches.volumes_of(&name.namespace);
+        let mut entries = volumes.iter();
+        let nothing = !entries.any(|(name, volume)| Entry::of(name, volume).is_some());
         // After a write, the watch delivers the result, and then the list is looked at again.
-        if known.is_some() && list.is_none() || volumes.is_empty() && list.is_none() {
+        if list.is_none() && (known.is_some() || nothing) {
             return Ok(Requeue::OnEvent);
         }
         let of = ObjectName::new("", name.namespace.clone());

@@ -28,7 +28,8 @@ pub enum Step {
     Create(String),
     /// Write this text.
     Write(String),
-    /// Delete it. If the namespace still needs it, it is created again.
+    /// Delete it: the namespace needs no list, or no patch can correct this one, because it is
+    /// immutable or has `binaryData`. In the second case the next reconcile creates it again.
     Delete,
     /// A user's ConfigMap is in the way: report it.
     Report,

@@ -19,7 +19,10 @@ use crate::{
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
 use tokio::time::Instant;
 
 /// A volume of the claim `shop/<claim>` that is in the trash since the first of January, of the
@@ -76,6 +79,20 @@ fn created(volumes: &[(ObjectName, Arc<Volume>)]) -> Option<List> {
         Step::Leave => None,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn the_volumes_of_a_namespace_are_those_whose_record_names_it() {
+    let feeds = Feeds::new(&Arc::new(Metrics::new()));
+    let caches = Caches::new(&feeds, None);
+    let known = || (caches.volumes_of("shop").len(), caches.candidates());
+    let moved = json!({"claim": {"namespace": "other"}});
+    feeds.volumes.hear(wire("a", json!({}), json!({})), true);
+    assert_eq!(known(), (1, vec![name_in("shop")]));
+    feeds.volumes.hear(wire("a", moved, json!({})), true);
+    assert_eq!(known(), (0, vec![name_in("other")]));
+    feeds.volumes.hear(wire("a", json!({}), json!({})), false);
+    assert_eq!(known(), (0, vec![]));
 }
 
 #[test]
@@ -187,6 +204,10 @@ fn a_namespace_that_has_opted_out_or_is_deleted_has_no_list() {
 #[derive(Default)]
 struct Server {
     list: Mutex<Option<Value>>,
+    /// Whether it refuses writes, because the list has changed.
+    refuses: AtomicBool,
+    /// The number of reads of the namespace.
+    reads: AtomicUsize,
     writes: Mutex<Vec<(String, Value)>>,
 }
 
@@ -195,6 +216,7 @@ impl Server {
         let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
             "reason": "NotFound"});
         if path == "/api/v1/namespaces/shop" {
+            self.reads.fetch_add(1, Relaxed);
             return (200, json!({"metadata": {"name": "shop", "uid": "now"}}));
         }
         if method == http::Method::GET {
@@ -204,6 +226,11 @@ impl Server {
         let last = path.rsplit('/').next().unwrap_or_default();
         let mut writes = self.writes.lock().expect("lock");
         writes.push((format!("{method} {last}"), sent));
+        if self.refuses.load(Relaxed) {
+            let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "code": 409, "reason": "Conflict"});
+            return (409, conflict);
+        }
         let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
             "metadata": {}});
         (200, written)
@@ -277,6 +304,37 @@ impl Scene {
         let reconciled = self.reconciler.reconcile(&name_in("shop")).await;
         reconciled.expect("it is reconciled")
     }
+}
+
+/// A user who changes the list all the time makes each write fail.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_failed_is_repeated_after_a_second() {
+    let scene = Scene::new();
+    let volume = wire("a", json!({}), json!({}));
+    scene.feeds.volumes.hear(volume, true);
+    scene.deliver("changed").await;
+    scene.server.refuses.store(true, Relaxed);
+    let _ = scene.reconciler.reconcile(&name_in("shop")).await;
+    scene.feeds.trash_lists.hear(
+        serde_json::from_value(config_map(&name_in("shop"), "changed again")).expect("a list"),
+        true,
+    );
+    assert!(matches!(scene.reconcile().await, Requeue::After(..)));
+    assert_eq!(scene.server.writes().len(), 1);
+}
+
+/// While all claims of a namespace exist, nothing is read or written for its list.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_deleted_claims_is_not_read() {
+    let scene = Scene::new();
+    let bound = wire("a", json!({}), json!({"status": {"phase": "Bound"}}));
+    scene.feeds.volumes.hear(bound, true);
+    scene.reconcile().await;
+    assert_eq!(scene.server.reads.load(Relaxed), 0);
+    let released = wire("a", json!({}), json!({}));
+    scene.feeds.volumes.hear(released, true);
+    scene.reconcile().await;
+    assert_eq!(scene.server.reads.load(Relaxed), 1);
 }
 
 #[tokio::test(start_paused = true)]
