@@ -159,7 +159,8 @@ async fn not_given(
         Err(error) => format!("Delete the claim, which has no data; that failed: {error}"),
     };
     complain(format_args!(
-        "the claim {restoration} does not get volume {volume}, which stays as it was: {}. {claim}",
+        "the claim {restoration} does not get volume {volume}, which this command did not change: \
+         {}. {claim}",
         status.message
     ));
     ExitCode::FAILURE

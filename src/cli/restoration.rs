@@ -46,7 +46,7 @@ pub(super) enum End {
     Bound,
     /// The claim does not exist any more.
     Deleted,
-    /// The claim does not get the data, for the reason that Volume Warden's Event gives.
+    /// The claim does not get the data, for the reason that an Event gives.
     Refused(String),
     /// The claim was not Bound in time; with the error of the last read, if that read failed.
     Late(Option<kube::Error>),
@@ -132,7 +132,10 @@ impl Restoration<'_> {
             End::Deleted => complain(format_args!(
                 "the claim {self} was deleted before it was Bound"
             )),
-            End::Refused(why) => complain(why),
+            // Others may write Events, too, so the text is quoted.
+            End::Refused(why) => complain(format_args!(
+                "the claim {self} does not get the data. Its Event {CANNOT_RESTORE} says: {why:?}"
+            )),
             End::Late(last) => {
                 complain(self.late(timeout, last));
                 return Ok(ExitCode::from(UNREADABLE));
@@ -172,11 +175,15 @@ impl Restoration<'_> {
     /// The command that restores the deleted claim.
     fn command(&self) -> String {
         let (deleted, namespace) = (self.deleted, self.namespace);
-        match self.from {
+        let command = match self.from {
             None => format!("volume-warden undelete pvc {deleted} -n {namespace}"),
             Some(from) => {
                 format!("volume-warden undelete pvc {deleted} -n {from} --to-namespace {namespace}")
             }
+        };
+        match self.volume {
+            None => command,
+            Some(volume) => format!("{command} --volume {volume}"),
         }
     }
 
@@ -189,7 +196,8 @@ impl Restoration<'_> {
             kube::Error::Api(status) if status.reason == "AlreadyExists" => format!(
                 "a claim {name} exists in the namespace {namespace}. To restore the data under \
                  another name: {} --new-name NEW. A StatefulSet recreates its claim at once: scale \
-                 it to 0 and delete the new claim first",
+                 it to 0 and delete the new claim first. The new claim is then the one that was deleted \
+                 last, so name the volume of the other one with --volume",
                 self.command()
             ),
             kube::Error::Api(status) if lacks_a_spec(status) => self.not_filled_in(),

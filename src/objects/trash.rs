@@ -133,6 +133,25 @@ impl TrashRecord {
         Some(returned.map_or(end, |at| end.max(after(at, WINDOW_AFTER_RETURN))))
     }
 
+    /// Returns whether the claim is known to be of the namespace with this uid.
+    pub fn is_of(&self, namespace_uid: Option<&str>) -> bool {
+        let recorded = self.claim.namespace_uid.as_deref();
+        recorded.is_some() && recorded == namespace_uid
+    }
+
+    /// Returns the command that restores the claim. If it is not known of which namespace the claim
+    /// is, by uid, only an administrator can restore it.
+    pub fn command(&self) -> String {
+        let RecordedClaim {
+            namespace, name, ..
+        } = &self.claim;
+        let command = format!("volume-warden undelete pvc {name} -n {namespace}");
+        match &self.claim.namespace_uid {
+            Some(_) => command,
+            None => format!("{command} --to-namespace {namespace}"),
+        }
+    }
+
     /// Returns whether the volume may still be reserved for a claim.
     pub fn is_restorable(&self) -> bool {
         self.unbindable.len() < MAX_UNBINDABLE

@@ -183,9 +183,10 @@ impl Caches {
             && !self.excluded.contains(namespace)
     }
 
-    /// Returns the volume in the trash that a claim of this namespace requests by the name of the
-    /// deleted claim or of the volume: the one that was deleted last.
-    pub fn in_trash(&self, namespace: &str, requested: &str) -> Option<(ObjectName, Arc<Volume>)> {
+    /// Returns the volumes in the trash that a claim of this namespace requests by the name of the
+    /// volume or of the deleted claim: first the volume of that name, then the one whose claim was
+    /// deleted last.
+    pub fn in_trash(&self, namespace: &str, requested: &str) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let fits = |name: &ObjectName, record: &TrashRecord| {
             record.claim.namespace == namespace
@@ -195,10 +196,13 @@ impl Caches {
             let record = record_in_trash(volume)?;
             // A deletion whose time is not recorded yet counts as the latest one.
             let deleted = record.deleted_at.unwrap_or(Timestamp::MAX);
-            fits(name, record).then_some((deleted, name, volume))
+            let order = (&*name.name == requested, deleted, name.clone());
+            fits(name, record).then(|| (order, volume.clone()))
         });
-        let last = found.max_by_key(|(deleted, name, _)| (*deleted, (*name).clone()));
-        last.map(|(_, name, volume)| (name.clone(), volume.clone()))
+        let mut found: Vec<_> = found.collect();
+        found.sort_by(|(first, _), (second, _)| second.cmp(first));
+        let found = found.into_iter();
+        found.map(|((_, _, name), volume)| (name, volume)).collect()
     }
 
     fn watches(&self, claim: &ClaimRef) -> bool {

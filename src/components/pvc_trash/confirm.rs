@@ -100,19 +100,18 @@ impl Live {
         Ok((live.value, proof))
     }
 
-    /// Returns whether the namespace of the record's claim is still the one that it was.
+    /// Returns the uid of the namespace; none if it does not exist.
     ///
     /// # Errors
     /// When the namespace could not be read within `limit`.
-    pub async fn same_namespace(
+    pub async fn namespace_uid(
         &self,
-        record: &TrashRecord,
+        namespace: &str,
         limit: Duration,
-    ) -> kube::Result<bool> {
-        let name = ObjectName::new("", record.claim.namespace.as_str());
+    ) -> kube::Result<Option<Box<str>>> {
+        let name = ObjectName::new("", namespace);
         let live = self.namespaces.get(&name, limit).await?;
-        let uid = record.claim.namespace_uid.as_deref();
-        Ok(uid.is_some() && live.as_ref().map(|live| &*live.uid) == uid)
+        Ok(live.map(|live| live.uid.clone()))
     }
 
     /// Returns the uid of the namespace, and the time by the clock of the API server.
@@ -131,13 +130,15 @@ impl Live {
         Ok((namespace.map(|found| found.uid.clone()), now))
     }
 
-    /// Returns the same as [`Self::same_namespace`], for the reconciler.
+    /// Returns whether the namespace of the record's claim is still the one that it was.
     ///
     /// # Errors
     /// When the namespace could not be read.
     pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
-        let same = self.same_namespace(record, UNHURRIED).await;
-        same.map_err(|error| ReconcileError::unread("the namespace", &error))
+        let namespace = record.claim.namespace.as_str();
+        let uid = self.namespace_uid(namespace, UNHURRIED).await;
+        let uid = uid.map_err(|error| ReconcileError::unread("the namespace", &error))?;
+        Ok(record.is_of(uid.as_deref()))
     }
 
     /// Adds to the record what only live reads show: the uid of the claim's namespace, and the
@@ -197,7 +198,8 @@ impl Live {
             requested(claim).is_some_and(|requested| *requested == *volume.name)
                 && record.may_restore(&claim.uid)
         });
-        // A claim of a namespace that was recreated with this name does not get the volume.
+        // A claim in a namespace that was deleted and recreated does not get the volume, so it
+        // does not prevent the purge.
         match found {
             Some((claim, _)) if self.is_same_namespace(record).await? => Err(ReconcileError::new(
                 format!("the claim {claim} requests the volume"),

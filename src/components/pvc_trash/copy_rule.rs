@@ -15,8 +15,10 @@ pub enum Step {
 
 /// Decides what happens next to the copy of a volume.
 ///
-/// While a volume is reserved, while its record is void or unreadable, and while it is being
-/// deleted, the copy stays as it is: it is the last one that can be used.
+/// The copy is neither replaced nor deleted while the volume is reserved for a claim that restores
+/// its data, while its record is unreadable or holds for another claim, and while it is being
+/// deleted. In these states no new copy is made, and if the volume is removed, it can be
+/// created again only from the present copy.
 pub fn decide(volume: &Volume, copy: Option<&SavedVolume>) -> Step {
     if volume.deleting {
         return Step::Leave;

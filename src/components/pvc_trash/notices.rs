@@ -19,13 +19,11 @@ use crate::{
 pub fn moved_to_trash(record: &TrashRecord) -> Announcement {
     let claim = &record.claim;
     let note = format!(
-        "claim {}/{} is deleted. Its data is kept {}. To restore it: \
-         volume-warden undelete pvc {} -n {}",
+        "claim {}/{} is deleted. Its data is kept {}. To restore it: {}",
         claim.namespace,
         claim.name,
         until(record),
-        claim.name,
-        claim.namespace
+        record.command()
     );
     Announcement::new(MOVED_TO_TRASH, "MoveToTrash", false, note)
 }

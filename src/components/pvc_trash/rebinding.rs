@@ -3,6 +3,7 @@
 use super::{
     NAME,
     rebind::{Kept, Named, Rebinding, View, decide, is_open},
+    target::record_in_trash,
     webhooks::{Reviews, restore},
 };
 use crate::{
@@ -65,7 +66,9 @@ impl Reviews {
             Err(error) => {
                 tracing::debug!(component = NAME, claim = %name, %error, "the namespace or the time \
                     of the API server could not be read, so the claim gets a new volume");
-                return Ok(Answer::Warn(vec![unread(&name)]));
+                let mut volumes = volumes.iter();
+                let deleted = volumes.any(|(_, volume)| record_in_trash(volume).is_some());
+                return Ok(Answer::warned(deleted.then(|| unread(&name))));
             }
         };
         let Some(namespace_uid) = namespace else {

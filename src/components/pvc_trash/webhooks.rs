@@ -100,51 +100,62 @@ impl Reviews {
             ));
         }
         let found = self.caches.in_trash(&request.namespace, requested);
-        let Some((name, volume, record)) = found.as_ref().and_then(|(name, volume)| {
+        if found.is_empty() {
+            return Ok(unknown(requested, &request.namespace));
+        }
+        let live = self
+            .live
+            .namespace_uid(&request.namespace, request.call_budget);
+        let uid = live.await.map_err(|error| {
+            Unavailable::new(format!("the namespace could not be read: {error}"))
+        })?;
+        let own = found.iter().find_map(|(name, volume)| {
             let record = record_in_trash(volume)?;
-            Some((name, volume, record))
-        }) else {
+            record
+                .is_of(uid.as_deref())
+                .then_some((name, volume, record))
+        });
+        let Some((name, volume, record)) = own else {
             return Ok(unknown(requested, &request.namespace));
         };
-        let same = self.live.same_namespace(record, request.call_budget).await;
-        match same {
-            Err(error) => Err(Unavailable::new(format!(
-                "the namespace could not be read: {error}"
-            ))),
-            Ok(false) => Ok(unknown(requested, &request.namespace)),
-            Ok(true) if !record.is_restorable() => Ok(refuse(format!(
+        if !record.is_restorable() {
+            return Ok(refuse(format!(
                 "{MAX_UNBINDABLE} claims could not be bound to the volume of the deleted claim \
                  {requested:?}, so only an administrator can restore it, with the flag \
                  --to-namespace of volume-warden undelete"
-            ))),
-            Ok(true) => Ok(Answer::Patch {
-                operations: restore(&object, name, volume)
-                    .into_iter()
-                    .chain(give_back(&object, &record.claim))
-                    .collect(),
-                // In a dry run, users see this text in a warning. They must not learn the volume's
-                // name.
-                what: format!("restore the data of the deleted claim {requested:?}"),
-                warnings: Vec::new(),
-            }),
+            )));
         }
+        Ok(Answer::Patch {
+            operations: restore(&object, name, volume)
+                .into_iter()
+                .chain(give_back(&object, &record.claim))
+                .collect(),
+            // In a dry run, users see this text in a warning. They must not learn the volume's
+            // name.
+            what: format!("restore the data of the deleted claim {requested:?}"),
+            warnings: Vec::new(),
+        })
     }
 
     fn deletion(&self, request: &Request) -> Reviewed {
         let claim = request.old_object::<ClaimWire>()?;
         let volume = claim.spec.volume_name.as_deref().unwrap_or_default();
         let volume = self.caches.volumes.read().get(&ObjectName::new("", volume));
-        let record = volume
+        // An administrator may have set the policy Delete since the record was written.
+        let kept = volume
             .as_deref()
-            .and_then(|volume| volume.trash.as_deref()?.record.as_ref());
+            .filter(|volume| volume.retain && !volume.deleting);
+        let record = kept.and_then(|volume| volume.trash.as_deref()?.record.as_ref());
         let uid = claim.metadata.uid.as_deref();
-        let record = record.filter(|record| Some(record.claim.uid.as_str()) == uid);
+        let record = record.filter(|record| {
+            let ends = record.policy == OriginalPolicy::Delete && record.window_seconds == 0;
+            Some(record.claim.uid.as_str()) == uid && !ends
+        });
         Ok(Answer::warned(record.map(warning)))
     }
 }
 
 fn warning(record: &TrashRecord) -> String {
-    let (name, namespace) = (&record.claim.name, &record.claim.namespace);
     let kept = match record.policy {
         OriginalPolicy::Retain => "until an administrator deletes it".to_owned(),
         OriginalPolicy::Delete => {
@@ -153,8 +164,9 @@ fn warning(record: &TrashRecord) -> String {
         }
     };
     format!(
-        "the data of claim {name:?} is kept {kept} after its deletion; to restore it: \
-         volume-warden undelete pvc {name} -n {namespace}"
+        "the data of claim {:?} is kept {kept} after its deletion; to restore it: {}",
+        record.claim.name,
+        record.command()
     )
 }
 

@@ -49,6 +49,7 @@ async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<(
         (INSTALLED, copy(mine, json!({}))),
         (INSTALLED, copy(unlabeled_copy, unlabeled.clone())),
         (INSTALLED, copy(seen, unlabeled.clone())),
+        (&space.name, copy(seen, unlabeled.clone())),
         (&space.name, copy("settings", json!({}))),
         (&space.name, copy("volume-warden-trash-1", json!({}))),
     ] {
@@ -84,6 +85,7 @@ async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<(
             ONLY_COPIES,
         ),
         (remove(&other, "volume-warden-trash-1"), ONLY_COPIES),
+        (change(&other, seen, data.clone()), ONLY_COPIES),
         (change(&other, "settings", data.clone()), ONLY_COPIES),
         (change(&own, unlabeled_copy, data.clone()), ONLY_COPIES),
         (change(&own, mine, unlabeled), ONLY_COPIES),

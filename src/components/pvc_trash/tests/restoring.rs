@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     admission::{Answer, Request},
-    components::pvc_trash::webhooks::{Reviews, hooks},
+    components::pvc_trash::webhooks::{Reviews, deletions, hooks},
     objects::trash::{MAX_UNBINDABLE, TRASH, UNDELETE},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -15,9 +15,8 @@ use std::sync::{Arc, Mutex};
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
 
-/// The answer about a claim that requests this text, while the claim `data` of the namespace with
-/// the uid `n` is in the trash.
-async fn answered(requested: &str, namespace: &'static str, changes: Value) -> Answer {
+/// The reviews of a cluster with this volume and with a namespace of this uid.
+fn reviews(namespace: &'static str, volume: Value) -> Arc<Reviews> {
     let time: Timestamp = DELETED.parse().expect("a time");
     let server = Server {
         claims: Vec::new(),
@@ -29,6 +28,16 @@ async fn answered(requested: &str, namespace: &'static str, changes: Value) -> A
         stored: Mutex::default(),
         writes: Mutex::default(),
     };
+    let scene = Scene::new(server, time, volume, &[]);
+    Arc::new(Reviews {
+        caches: scene.reconciler.caches.clone(),
+        live: scene.reconciler.live.clone(),
+    })
+}
+
+/// The answer about a claim that requests this text, while the claim `data` of the namespace with
+/// the uid `n` is in the trash.
+async fn answered(requested: &str, namespace: &'static str, changes: Value) -> Answer {
     let mut kept = record("1", json!({"deletedAt": DELETED}));
     json_patch::merge(&mut kept, &changes);
     let volume = json!({
@@ -37,11 +46,7 @@ async fn answered(requested: &str, namespace: &'static str, changes: Value) -> A
             "claimRef": {"namespace": "ns", "name": "data", "uid": "1"}},
         "status": {"phase": "Released"},
     });
-    let scene = Scene::new(server, time, volume, &[]);
-    let hooks = hooks(&Arc::new(Reviews {
-        caches: scene.reconciler.caches.clone(),
-        live: scene.reconciler.live.clone(),
-    }));
+    let hooks = hooks(&reviews(namespace, volume));
     let claim = json!({"metadata": {"name": "again", "annotations": {UNDELETE: requested}}});
     let request = json!({
         "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "again", "object": claim,
@@ -65,40 +70,85 @@ async fn the_data_of_an_earlier_namespace_does_not_show() {
         let answer = answered(requested, "n", json!({})).await;
         assert!(matches!(answer, Answer::Patch { .. }), "{answer:?}");
     }
+    let unknown = json!({"claim": {"namespaceUid": null}});
+    refusal("data", "n", unknown).await;
     let earlier = refusal("data", "recreated", json!({})).await;
     let other = refusal("other", "recreated", json!({})).await;
     assert_eq!(earlier.replace("data", "other"), other);
 }
 
-/// A deletion whose time is recorded only a moment later counts as the latest one.
+/// A volume in the trash, of a deleted claim of this name.
+fn deleted(name: &str, claim: &str, at: Value) -> Value {
+    let kept = record("1", json!({"deletedAt": at, "claim": {"name": claim}}));
+    json!({
+        "metadata": {"name": name, "uid": name, "annotations": {TRASH: kept.to_string()}},
+        "spec": {"persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "ns", "name": claim, "uid": "1"}},
+        "status": {"phase": "Released"},
+    })
+}
+
+/// A deletion whose time is recorded only a moment later counts as the latest one. A volume of the
+/// requested name comes before the volume of a claim of that name.
 #[tokio::test]
-async fn a_deletion_whose_time_is_not_recorded_is_the_last_one() {
-    let deleted = |name: &str, uid: &str, at: Value| {
-        let kept = record(uid, json!({"deletedAt": at}));
-        json!({
-            "metadata": {"name": name, "uid": name, "annotations": {TRASH: kept.to_string()}},
-            "spec": {"persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {"namespace": "ns", "name": "data", "uid": uid}},
-            "status": {"phase": "Released"},
-        })
+async fn the_last_deletion_comes_first_and_a_volume_before_a_claim() {
+    let caches = &reviews("n", deleted("pv", "data", json!(DELETED))).caches;
+    for (name, claim) in [("a", "data"), ("b", "pv")] {
+        let volume = serde_json::from_value(deleted(name, claim, Value::Null));
+        caches.volumes.hear(volume.expect("a volume"), true);
+    }
+    let found = |requested: &str| -> Vec<_> {
+        let found = caches.in_trash("ns", requested).into_iter();
+        found.map(|(name, _)| name.to_string()).collect()
     };
-    let server = Server {
-        claims: Vec::new(),
-        namespace: Some("n"),
-        attached: None,
-        unreadable: None,
-        time: DELETED.parse().expect("a time"),
-        patches: Mutex::default(),
-        stored: Mutex::default(),
-        writes: Mutex::default(),
+    assert_eq!(found("data"), ["a", "pv"]);
+    assert_eq!(found("pv"), ["pv", "b"]);
+    assert_eq!(found("other"), [""; 0]);
+}
+
+/// The warning of a deletion promises only what holds.
+#[tokio::test]
+async fn who_deletes_a_claim_learns_how_to_restore_it() {
+    let warned = |kept: Value, changes: Value| {
+        let mut volume = deleted("pv", "data", Value::Null);
+        let mut record = record("1", json!({}));
+        json_patch::merge(&mut record, &kept);
+        volume["metadata"]["annotations"][TRASH] = record.to_string().into();
+        json_patch::merge(&mut volume, &changes);
+        let request = json!({
+            "uid": "review", "operation": "DELETE", "namespace": "ns", "name": "data",
+            "oldObject": {"metadata": {"name": "data", "uid": "1"}, "spec": {"volumeName": "pv"}},
+            "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
+        });
+        let request: Request = serde_json::from_value(request).expect("a request");
+        match deletions(&reviews("n", volume)).remembered(&request) {
+            Ok(Answer::Warn(warnings)) => warnings.into_iter().next(),
+            Ok(Answer::Allow) => None,
+            other => unreachable!("{other:?}"),
+        }
     };
-    let (time, first) = (server.time, deleted("pv", "1", json!(DELETED)));
-    let scene = Scene::new(server, time, first, &[]);
-    let caches = &scene.reconciler.caches;
-    let second = serde_json::from_value(deleted("a", "2", Value::Null)).expect("a volume");
-    caches.volumes.hear(second, true);
-    let (name, _) = caches.in_trash("ns", "data").expect("in the trash");
-    assert_eq!(&*name.name, "a");
+    let command = "volume-warden undelete pvc data -n ns";
+    let hour = warned(json!({}), json!({})).expect("a warning");
+    assert!(
+        hour.contains("is kept for 1h") && hour.ends_with(command),
+        "{hour}"
+    );
+    let retained = json!({"policy": "Retain", "windowSeconds": 0});
+    let retained = warned(retained, json!({})).expect("a warning");
+    assert!(retained.contains("until an administrator"), "{retained}");
+    let unknown = json!({"claim": {"namespaceUid": null}});
+    let unknown = warned(unknown, json!({})).expect("a warning");
+    assert!(unknown.ends_with("-n ns --to-namespace ns"), "{unknown}");
+    let policy = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+    let deleted = json!({"metadata": {"deletionTimestamp": DELETED}});
+    for (kept, changes) in [
+        (json!({"policy": "Retain"}), policy),
+        (json!({}), deleted),
+        (json!({"windowSeconds": 0}), json!({})),
+        (json!({"claim": {"uid": "2"}}), json!({})),
+    ] {
+        assert_eq!(warned(kept.clone(), changes), None, "{kept}");
+    }
 }
 
 /// The answer and the log do not repeat a tenant's text that is no valid name.
