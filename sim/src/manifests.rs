@@ -5,15 +5,12 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-const FILES: [&str; 7] = [
-    include_str!("../../manifests/components/pvc-protection/webhooks.yaml"),
-    include_str!("../../manifests/components/pvc-protection-binding-guard/webhooks.yaml"),
-    include_str!("../../manifests/components/pv-protection/webhooks.yaml"),
-    include_str!("../../manifests/components/pvc-retention/webhooks.yaml"),
-    include_str!("../../manifests/components/pvc-provisioner/webhooks.yaml"),
-    include_str!("../../manifests/components/pv-releaser/webhooks.yaml"),
-    include_str!("../../manifests/components/pvc-trash/webhooks.yaml"),
-];
+/// All components together: some add conditions to the webhooks of others, so that the API server
+/// calls one webhook for a claim.
+const INSTALLED: &str = include_str!("../../manifests/install.yaml");
+/// Not enabled by default.
+const BINDING_GUARD: &str =
+    include_str!("../../manifests/components/pvc-protection-binding-guard/webhooks.yaml");
 
 /// A webhook configuration: the path of its collection, and its JSON.
 pub type Configuration = (String, Bytes);
@@ -27,7 +24,13 @@ pub fn webhook_configurations() -> anyhow::Result<&'static [Configuration]> {
     if let Some(all) = ALL.get() {
         return Ok(all);
     }
-    let documents = FILES.iter().flat_map(|file| file.split("\n---\n"));
+    let documents = [INSTALLED, BINDING_GUARD].into_iter();
+    let documents = documents.flat_map(|file| file.split("\n---\n"));
+    let is_configuration = |document: &&str| {
+        let mut lines = document.lines();
+        lines.any(|line| line.starts_with("kind: ") && line.ends_with("WebhookConfiguration"))
+    };
+    let documents = documents.filter(is_configuration);
     let all = documents.map(parse).collect::<anyhow::Result<_>>()?;
     Ok(ALL.get_or_init(|| all))
 }
