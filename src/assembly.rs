@@ -30,7 +30,7 @@ pub struct Settings {
     pub controller_id: ControllerId,
     /// Whether nothing may be written, because `--dry-run` is set.
     pub dry_run: bool,
-    /// Maximum number of concurrent bulk writes.
+    /// Maximum number of concurrent bulk writes, which are finalizer removals and deletions.
     pub max_in_flight: usize,
     /// The Lease for which this process competes.
     pub lease: LeaseName,

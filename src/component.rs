@@ -99,9 +99,10 @@ pub fn is_led_by(component: ComponentRef, labels: &BTreeMap<String, String>) -> 
 
 /// The clients, caches and options that all components of a process share.
 pub struct Shared {
-    /// The parsed command line of `volume-warden run`: see [`Shared::options`].
+    /// The parsed command line of `volume-warden run`, from which [`Shared::options`] reads the
+    /// options of one component.
     pub flags: ArgMatches,
-    /// The API client for live reads.
+    /// The API client. Its reads are live: the API server answers them, not the cache of a watch.
     pub client: Client,
     /// The only namespace whose objects are handled, if `--namespace` is set.
     pub namespace: Option<String>,

@@ -76,7 +76,7 @@ codes! {
         /// provisioner, or kube-controller-manager.
         StorageNotDeleted: "Check the driver's messages, and whether it runs.",
         /// The volume is attached to a node, or its detachment is not confirmed.
-        Attached: "Check the VolumeAttachment, and the pods of that node.",
+        Attached: "Check the VolumeAttachment, and the pods of the node that it names.",
         /// The claim's owner is a StatefulSet or pod that does not exist any more, as after a
         /// restore from a backup: the garbage collector deletes the claim.
         DeadOwner: "Remove the reference immediately, if you need the claim.",

@@ -106,8 +106,9 @@ fn not_bound(object: &Object) -> Cause {
 fn foreign(object: &Object, finalizer: &str) -> Cause {
     let sentence = match owner(finalizer) {
         Some(owner) => format!(
-            "The finalizer {finalizer} keeps the object; {} removes the finalizer {}.",
-            owner.who, owner.when
+            "The finalizer {finalizer} keeps the object; {who} removes the finalizer {when}.",
+            who = owner.who,
+            when = owner.when
         ),
         None => format!(
             "The finalizer {finalizer} keeps the object. It belongs neither to Kubernetes nor to Volume Warden: the controller that added it must remove it."

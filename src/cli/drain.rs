@@ -31,9 +31,10 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time that a waiting replica needs to acquire a released Lease: it reads the Lease at
 /// shorter intervals.
 const HANDOVER: Duration = Duration::from_millis(2500);
-/// Maximum time for which `drain` waits at its end for the Events about refused writes.
+/// Maximum time for which `drain` waits, before it exits, for the publication of the Events about
+/// writes that the API server refused.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Exit code of `drain` if it left objects that are in use unchanged.
+/// Exit code of `drain` if it is complete except for objects that are being deleted and in use.
 const IN_USE: u8 = 3;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed, except for volumes in the \
@@ -238,7 +239,7 @@ async fn remove(
         },
         in_flight,
     };
-    // An error on standard output does not stop the drain.
+    // If a line cannot be printed, the drain continues, and the error is returned at its end.
     let mut printed = Ok(());
     let outcome = drain
         .run(&mut |line| printed = print(&Plain(line).to_string()))

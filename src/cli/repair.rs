@@ -31,7 +31,7 @@ volumes or their copies could not be read, or the API server did not answer.";
 /// `volume-warden trash repair`
 #[derive(Debug, Args)]
 pub struct RepairOptions {
-    /// Names of volumes [default: all that were removed]
+    /// Names of the volumes to create again [default: all that have a copy and do not exist]
     #[arg(value_name = "VOLUME")]
     volumes: Vec<String>,
 
@@ -43,7 +43,7 @@ pub struct RepairOptions {
     #[arg(short, long, default_value_t)]
     yes: bool,
 
-    /// Namespace of Volume Warden, which has the copies.
+    /// Namespace of Volume Warden. Its ConfigMaps contain the copies of PersistentVolumes.
     #[arg(long, value_name = "NAMESPACE", default_value = DEFAULT_NAMESPACE)]
     system_namespace: String,
 

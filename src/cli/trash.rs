@@ -46,7 +46,7 @@ pub struct TrashOptions {
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
-    /// Namespace of Volume Warden, which has the copies of volumes.
+    /// Namespace of Volume Warden. Its ConfigMaps contain the copies of PersistentVolumes.
     #[arg(long, value_name = "NAMESPACE", default_value = DEFAULT_NAMESPACE)]
     system_namespace: String,
 

@@ -106,10 +106,10 @@ pub struct ClaimStatus {
     /// The phase of the claim: Pending, Bound or Lost.
     #[serde(default)]
     pub phase: Option<String>,
-    /// The amount of each resource, of which claims have `storage`.
+    /// The capacity of the claim's volume, as a map whose only key is `storage`.
     #[serde(default)]
     pub capacity: Option<BTreeMap<String, String>>,
-    /// All conditions, among which the condition `Unused` is searched.
+    /// All conditions of the claim. Only the condition `Unused` is read from them.
     #[serde(default)]
     pub conditions: Option<Vec<unused::Condition>>,
 }

@@ -152,7 +152,8 @@ keys! {
         /// The volume binder chose the volume itself; no user reserved it for the claim. The
         /// annotation is removed at a release, together with `claimRef`.
         BOUND_BY_CONTROLLER: "annotation" on "volume" = "pv.kubernetes.io/bound-by-controller";
-        /// The binding is complete on both sides, so the owner of the claim can be written.
+        /// The volume binder has completed the binding of the claim. `pv-protection` refuses the
+        /// binding of a volume that is being deleted, unless its claim has the annotation.
         BIND_COMPLETED: "annotation" on "claim" = "pv.kubernetes.io/bind-completed";
         /// By these the binder records that it bound a claim. In a claim template they are refused
         /// without `--template-fields=annotations`.
@@ -163,12 +164,14 @@ keys! {
         /// `--template-fields=annotations`.
         VOLUME_BETA_PREFIX: "prefix of annotations" on "claim template"
             = "volume.beta.kubernetes.io/";
-        /// A provisioner creates a volume, so no parked volume is reserved in the background.
+        /// A provisioner creates a volume for the claim, so the reconciler of `pv-releaser`
+        /// reserves no released volume for it.
         STORAGE_PROVISIONER: "annotation" on "claim" = "volume.kubernetes.io/storage-provisioner";
         /// The same, as written before Kubernetes 1.23.
         STORAGE_PROVISIONER_BETA: "annotation" on "claim"
             = "volume.beta.kubernetes.io/storage-provisioner";
-        /// The scheduler has chosen a node, so no parked volume is reserved in the background.
+        /// The scheduler has chosen a node for the claim's volume, so the reconciler of
+        /// `pv-releaser` reserves no released volume for the claim.
         SELECTED_NODE: "annotation" on "claim" = "volume.kubernetes.io/selected-node";
         /// A large annotation that repeats the manifest. It is not part of the copy of a volume.
         LAST_APPLIED: "annotation" on "volume"

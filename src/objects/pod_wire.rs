@@ -190,7 +190,8 @@ impl PodStatus {
         self.phase.as_deref() == Some("Pending")
     }
 
-    /// Returns whether the phase is Succeeded or Failed.
+    /// Returns whether the phase is Succeeded or Failed. By default, such a pod still uses its
+    /// claims.
     pub(super) fn finished(&self) -> bool {
         matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
     }

@@ -92,7 +92,7 @@ fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<N
     })
 }
 
-/// The lines of all claims and volumes that are stuck.
+/// The lines of all claims and volumes that are stuck: their deletion failed or does not end.
 pub(super) fn stuck(subject: &Subject<'_>, rows: &[Row]) -> Vec<Line> {
     let all = stuck::of(subject, rows);
     let lines = all.iter().map(|stuck| {

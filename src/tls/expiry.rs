@@ -7,7 +7,8 @@ use time::OffsetDateTime;
 const DAY: i64 = 24 * 60 * 60;
 /// Days before the expiry at which a warning is due; 0 is the expiry itself.
 const THRESHOLDS: [i64; 4] = [0, 7, 14, 30];
-/// Tolerated delay of the renewal, in seconds. For a short lifetime it is at most a tenth of that.
+/// Time in seconds after the renewal is due in which no warning is given. It is at most a tenth of
+/// the lifetime of the certificate.
 const LATE: i64 = 60 * 60;
 
 /// Returns the smallest threshold, in days, that a certificate has passed without being renewed;

@@ -66,7 +66,11 @@ pub async fn judge(
         let well = match configurations.read().await {
             Ok(found) => serving.judge(&found),
             Err(error) => {
-                tracing::warn!(%error, "the webhook configurations cannot be read");
+                tracing::warn!(
+                    %error,
+                    "the webhook configurations cannot be read, so it is not checked whether \
+                     their caBundles trust the serving certificate"
+                );
                 false
             }
         };

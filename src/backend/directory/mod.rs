@@ -1,13 +1,15 @@
 //! A storage backend with one directory for each namespace, as created by a provisioner whose paths
 //! begin with the namespace, or by static `hostPath` volumes at `<root>/<namespace>/<volume>`.
 //!
-//! The root directory must contain the file [`MARKER`]. Without it nothing is listed or deleted,
-//! because a root where nothing is mounted looks empty, too. A namespace is a real directory, not a
-//! link, with a valid namespace name; `rmdir` removes it if it is empty.
+//! The root directory must contain the file [`MARKER`]. Without it nothing is listed or deleted:
+//! the file system may not be mounted there, and an empty root would mean that the storage has no
+//! namespace any more. A namespace is a real directory, not a link, with a valid namespace name;
+//! `rmdir` removes it if it is empty.
 //!
 //! All operations are relative to one open descriptor of the root. So the marker is checked in the
-//! same directory from which a namespace is removed, even if another file system is mounted over it
-//! meanwhile. `std` has no such operations; rustix, which is a dependency anyway, has safe ones.
+//! same directory from which a namespace is removed, even if another file system is mounted over
+//! the root meanwhile. `std` has no such operations; rustix, which is a dependency anyway, has
+//! safe ones.
 
 #[cfg_attr(not(unix), path = "unsupported.rs")]
 mod disk;

@@ -10,7 +10,8 @@ const EXPIRES: [HeaderName; 2] = [
     HeaderName::from_static("authorization-expires-seconds"),
     HeaderName::from_static("authorization-expires-in"),
 ];
-/// Minimum time between refreshes, so that a wrong lifetime does not cause constant refreshes.
+/// Minimum time from the request for a token to its refresh, so that neither a very short lifetime
+/// nor a very short `interval` causes constant refreshes. A lifetime of 0 counts as not reported.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// A StorageOS token, which is sent with every request. Its `Debug` output omits the secret.

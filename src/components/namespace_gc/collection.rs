@@ -64,7 +64,8 @@ pub struct Collection {
     pub seen: Arc<Seen>,
     /// The options of namespace-gc.
     pub options: Arc<Options>,
-    /// Whether nothing is deleted if the backend and Kubernetes have no namespace in common.
+    /// Whether anything is deleted only if the backend and Kubernetes have a namespace in common
+    /// that is not protected. If they have none, one of the two may be of another cluster.
     one_cluster: bool,
 }
 

@@ -240,10 +240,11 @@ impl<D: Copy> View<'_, D> {
 /// How long, in seconds, a reservation waits for its claim to be stored.
 const UNUSED: i64 = 60;
 
-/// A reservation, and the live state of the objects that it depends on.
+/// The reservation of a volume for a claim, by the volume's `claimRef`, and the live state of the
+/// objects that decide whether it stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation<'a> {
-    /// The name of the volume; a claim that names another one does not fit.
+    /// The name of the volume. A claim whose `volumeName` is another one cannot get the volume.
     pub volume: &'a str,
     /// The namespace of the volume's earlier claim.
     pub record: &'a Record,

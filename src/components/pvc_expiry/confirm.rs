@@ -37,9 +37,11 @@ pub struct Confirmed {
     pub decision: Decision,
     /// The claim as it was read live. A deletion tests its uid and `resourceVersion`.
     pub claim: Claim,
-    /// The record for the trash on the claim's volume, if the data can be restored.
+    /// The record that pvc-trash wrote on the claim's volume, if the data can be restored by it.
+    /// Without this record the claim is not deleted.
     pub record: Option<TrashRecord>,
-    /// The objects other than pods that name the claim, in words.
+    /// Descriptions of the objects other than pods that name the claim. If there is one, the claim
+    /// is not deleted.
     pub named_by: Vec<String>,
     /// The proof of the live reads, without which the claim cannot be deleted.
     pub proof: Proof,

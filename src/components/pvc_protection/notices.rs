@@ -1,5 +1,5 @@
-//! Publishes Events on claims that are being deleted but are held. Each Event names the holder, and
-//! is published once per cause.
+//! Publishes an Event on each claim that is being deleted but is held. The Event names the holder,
+//! such as a pod. Another Event on the claim follows only when the cause, a [`Code`], changes.
 
 use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{

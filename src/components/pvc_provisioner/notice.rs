@@ -43,7 +43,10 @@ impl Notice {
 
     /// The notice that the pod has more invalid annotations than notices are published.
     pub fn more_annotations(more: usize) -> Self {
-        let sentence = format!("{more} more annotations with the prefix \"{PREFIX}\" are invalid");
+        let sentence = format!(
+            "{more} more annotations with the prefix \"{PREFIX}\" are invalid, so they request no \
+             claim"
+        );
         Self::new(reasons::INVALID_ANNOTATION, sentence)
     }
 

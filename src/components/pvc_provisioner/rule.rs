@@ -52,7 +52,7 @@ impl<'a> View<'a> {
 pub struct Wait {
     /// Time since this process first saw the claim.
     pub waited: Duration,
-    /// Time since this process first saw the claim's current version.
+    /// Time since this process first saw the claim's current `resourceVersion`.
     pub unchanged: Duration,
     /// The uid of the pod that was last seen to request the claim. As far as this process knows,
     /// the claim was created for that pod.

@@ -112,8 +112,8 @@ impl TemplatePolicy {
 }
 
 impl TemplateField {
-    /// Returns what the template sets of this field, as the error message names it, such as
-    /// `spec.selector`; none if the template does not set the field.
+    /// Returns the name of this field in the error message, such as `spec.selector` or
+    /// `annotation "KEY"`; none if the template does not set the field.
     fn find(self, template: &Template) -> Option<String> {
         let spec = |field: &str| {
             let value = template.get(&["spec", field])?;

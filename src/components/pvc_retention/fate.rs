@@ -10,7 +10,8 @@ pub enum Fate {
     Retained,
     /// The garbage collector deletes the claim after the StatefulSet.
     DeletedWithSet,
-    /// The garbage collector deletes the claim after its condemned pod.
+    /// The claim is deleted after its pod, which is scaled down: by the garbage collector, or by
+    /// Volume Warden if the pod was deleted before it owned the claim.
     DeletedWithPod,
     /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to the
     /// garbage collector.

@@ -75,7 +75,8 @@ pub mod reasons {
     reasons! {
         /// Another controller owns a claim of the StatefulSet, so the claim is left unchanged.
         CONFLICTING_CONTROLLER: Warning "StatefulSet" = "ConflictingController";
-        /// The pod waits for an old claim of that name to be deleted.
+        /// A pod of the StatefulSet cannot be created: its claim is still being deleted, and must
+        /// be recreated first.
         POD_BLOCKED_BY_CLAIM: Warning "StatefulSet" = "PodBlockedByClaim";
         /// A claim was scaled down and is kept although `whenScaled` is Delete: it has no marker.
         SCALED_DOWN_UNMARKED: Normal "StatefulSet" = "ScaledDownUnmarked";
@@ -83,7 +84,7 @@ pub mod reasons {
         RETAINED = "Retained";
         /// The garbage collector deletes the claim after the StatefulSet.
         DELETED_WITH_SET = "DeletedWithSet";
-        /// The garbage collector deletes the claim after its condemned pod.
+        /// The garbage collector deletes the claim after its pod, which is scaled down.
         DELETED_WITH_POD = "DeletedWithPod";
         /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to
         /// the garbage collector.

@@ -65,8 +65,9 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
 /// The StatefulSet in a pod's name and those in the names of the pod's claims, if the pod was
 /// created, deleted or recreated, or its owner changed. Other changes of a pod do not affect
 /// claims. The StatefulSet is returned even if it does not control the pod: as long as the pod
-/// exists, the claim of its ordinal is kept. A claim whose name has several readings may belong to
-/// another StatefulSet as soon as the pod no longer mounts it.
+/// exists, the claim of its ordinal is kept. A claim name such as `a-b-c-0` contains the names of
+/// two StatefulSets, `b-c` and `c`: the claim may belong to the other one as soon as the pod no
+/// longer mounts it.
 fn sets_named_by_pod(change: &Change<'_, Pod>) -> Vec<ObjectName> {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);

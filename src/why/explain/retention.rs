@@ -184,9 +184,13 @@ fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) ->
     let since = writer.time.as_ref().map(|time| time.0);
     let evidence = Evidence::new(object.to_string(), "metadata.managedFields").since(since);
     Some(Cause::new(Code::BothActive, sentence, evidence).run(
-        format!("kubectl get {} -o yaml --show-managed-fields", object.arguments()),
-        "to see which of the two wrote which field. They do not harm each other, but one of them is \
-         enough: run Volume Warden without pvc-retention, or disable the feature gate \
-         StatefulSetAutoDeletePVC in kube-controller-manager",
+        format!(
+            "kubectl get {} -o yaml --show-managed-fields",
+            object.arguments()
+        ),
+        "to see which fields of the claim kube-controller-manager and Volume Warden wrote. They \
+         do not harm each other, but one of them is enough: run Volume Warden without \
+         pvc-retention, or disable the feature gate StatefulSetAutoDeletePVC in \
+         kube-controller-manager",
     ))
 }

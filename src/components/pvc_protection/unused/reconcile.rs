@@ -81,7 +81,8 @@ impl UnusedReconciler {
         decide(&name.name, claim, pods.referrers(name).map(|pod| &**pod))
     }
 
-    /// Decides by the watches, and writes the status False. The status True takes a LIST.
+    /// Decides by the watches. If a watched pod uses the claim, writes the status False. Otherwise
+    /// calls [`Self::confirm`], because the status True requires a LIST of the namespace's pods.
     async fn update(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let step = self.decide(name, claim, &self.pods.read());
         if step == Step::Leave {

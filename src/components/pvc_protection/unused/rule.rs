@@ -28,10 +28,13 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
     }
 }
 
-/// Returns whether the pod uses the claim, by the rule of this condition. A pod that has finished
-/// does not, although pvc-protection keeps the claim until that pod is deleted.
+/// Returns whether the pod uses the claim `name`, by the rule of the condition `Unused`. Unlike
+/// the rule by which pvc-protection holds a claim, a pod that is not scheduled yet uses the claim,
+/// and a pod whose containers have all ended does not. So a finished pod may hold a claim that is
+/// Unused.
 ///
-/// `controller` is the uid of the claim's controller, if it has one.
+/// `controller` is the uid of the claim's controller, if it has one. An ephemeral volume uses the
+/// claim only if its pod is that controller.
 pub fn uses(pod: &Pod, name: &str, controller: Option<&str>) -> bool {
     let owns = controller.is_some_and(|uid| pod.uid == uid);
     let mut mounts = pod.mounts.iter();

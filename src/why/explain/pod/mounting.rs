@@ -54,8 +54,8 @@ fn newest(events: impl Iterator<Item = Event>) -> Option<Event> {
 
 fn failed(object: &Object, event: &Event) -> Cause {
     let sentence = format!(
-        "The pod's node cannot attach or mount one of the pod's volumes: {}",
-        events::sentence(event)
+        "The pod's node cannot attach or mount one of the pod's volumes: {event_message}",
+        event_message = events::sentence(event)
     );
     let evidence = Evidence::new(object.to_string(), "Events").since(events::since(event));
     Cause::new(Code::NotMounted, sentence, evidence).run(
