@@ -149,8 +149,20 @@ const CONDITIONS: &[(&str, Condition)] = &[
         },
     ),
     (
+        r#"!(object.spec.?claimRef.?uid.orValue("") != "" && object.spec.?persistentVolumeReclaimPolicy.orValue("") == "Retain")"#,
+        |request| !is_bound_with(request, "Retain"),
+    ),
+    (
+        r#"!(object.spec.?claimRef.?uid.orValue("") != "" && object.spec.?persistentVolumeReclaimPolicy.orValue("") == "Delete")"#,
+        |request| !is_bound_with(request, "Delete"),
+    ),
+    (
         r#"!(request.userInfo.username in [ "system:serviceaccount:kube-system:statefulset-controller", "system:kube-controller-manager"])"#,
         |request| !is_stateful_sets(request),
+    ),
+    (
+        r#"!(request.userInfo.username in [ "system:serviceaccount:kube-system:statefulset-controller", "system:kube-controller-manager"] && object.metadata.?name.orValue("").matches("-[0-9]+$"))"#,
+        |request| !(is_stateful_sets(request) && ends_with_ordinal(request)),
     ),
     (
         r#"request.userInfo.username in [ "system:serviceaccount:kube-system:statefulset-controller", "system:kube-controller-manager"]"#,
@@ -158,12 +170,7 @@ const CONDITIONS: &[(&str, Condition)] = &[
     ),
     (
         r#"object.metadata.?name.orValue("").matches("-[0-9]+$")"#,
-        |request| {
-            let name = text(request, "/object/metadata/name");
-            name.rsplit_once('-').is_some_and(|(_, ordinal)| {
-                !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit())
-            })
-        },
+        ends_with_ordinal,
     ),
 ];
 
@@ -176,6 +183,18 @@ pub fn holds(expression: &str, request: &Value) -> Option<bool> {
 
 fn is_stateful_sets(request: &Value) -> bool {
     STATEFUL_SETS.contains(&text(request, "/userInfo/username"))
+}
+
+fn ends_with_ordinal(request: &Value) -> bool {
+    let name = text(request, "/object/metadata/name");
+    name.rsplit_once('-').is_some_and(|(_, ordinal)| {
+        !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+fn is_bound_with(request: &Value, policy: &str) -> bool {
+    !text(request, "/object/spec/claimRef/uid").is_empty()
+        && text(request, "/object/spec/persistentVolumeReclaimPolicy") == policy
 }
 
 fn may_restore_data(request: &Value) -> bool {

@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
     /// Creates an object and returns the outcome. [`Applied::Stale`] means that an object of that
-    /// name exists or, for a reconciler, that the caller should retry. The caller reports a refusal
+    /// name exists or, for [`Caller::Reconciler`], that the caller should retry. The caller reports a refusal
     /// by the API server to users, on the object that requested the creation.
     pub async fn create(
         &self,
@@ -74,7 +74,14 @@ impl Apply {
                     Caller::Bulk => Lane::Bulk,
                     _ => Lane::Ownership,
                 };
-                let write = || async { judge(within(CALL_LIMIT, self.post(creation)).await) };
+                let write = || async {
+                    match within(CALL_LIMIT, self.post(creation)).await {
+                        Err(error) if lane == Lane::Bulk && is_conflict(&error) => {
+                            Applied::Failed(error)
+                        }
+                        created => judge(created),
+                    }
+                };
                 let turn = Turn {
                     lane,
                     namespace: &creation.name.namespace,

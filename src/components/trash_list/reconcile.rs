@@ -58,11 +58,6 @@ impl TrashListReconciler {
         list: Option<&Arc<TrashList>>,
         step: Step,
     ) -> Reconciled {
-        if matches!(step, Step::Leave | Step::Report) {
-            return Ok(Requeue::OnEvent);
-        }
-        // Also a write that fails counts: a user who changes the list all the time makes each fail.
-        self.times().insert(name.clone(), Instant::now());
         let applied = match (step, list) {
             (Step::Create(text), _) => self.create(name, &text).await,
             (Step::Write(text), Some(list)) => self.write(name, list, &text).await,
@@ -75,6 +70,8 @@ impl TrashListReconciler {
             }
             _ => return Ok(Requeue::OnEvent),
         };
+        // Also a write that failed counts: a user who changes the list all the time makes each fail.
+        self.times().insert(name.clone(), Instant::now());
         if let Some(list) = list.filter(|_| applied.written()) {
             self.caches.lists.mark_stale(name, list);
         }

@@ -323,6 +323,21 @@ async fn a_write_that_failed_is_repeated_after_a_second() {
     assert_eq!(scene.server.writes().len(), 1);
 }
 
+/// A conflict does not mean that the list exists: two requests may compete for the rest of a quota.
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_conflicts_is_repeated() {
+    let scene = Scene::new();
+    let volume = wire("a", json!({}), json!({}));
+    scene.feeds.volumes.hear(volume, true);
+    scene.server.refuses.store(true, Relaxed);
+    let refused = scene.reconciler.reconcile(&name_in("shop")).await;
+    refused.expect_err("it is repeated");
+    scene.server.refuses.store(false, Relaxed);
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    scene.reconcile().await;
+    assert_eq!(scene.server.writes(), ["POST configmaps"; 2]);
+}
+
 /// While all claims of a namespace exist, nothing is read or written for its list.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_without_deleted_claims_is_not_read() {

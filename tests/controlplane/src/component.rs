@@ -137,6 +137,8 @@ fn apiserver(files: &Files, options: &Options) -> Vec<String> {
         "--allow-privileged=true",
         // Endpoints on 127.0.0.1 are refused, and the Service is not used.
         "--endpoint-reconciler-type=none",
+        // Tests read what a watch has delivered since they began, also if they take long.
+        "--etcd-compaction-interval=0",
         // The log must never be rotated: it has to contain every answered call.
         "--audit-log-mode=blocking",
         "--audit-log-maxsize=100000",
