@@ -24,6 +24,10 @@ fn owned() -> Value {
         {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}})
 }
 
+fn finalized() -> Value {
+    json!({"metadata": {"finalizers": ["a.b/c"]}})
+}
+
 fn copy(name: &str, changes: Value) -> Value {
     let mut copy = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -49,7 +53,6 @@ async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<(
         (INSTALLED, copy(mine, json!({}))),
         (INSTALLED, copy(unlabeled_copy, unlabeled.clone())),
         (INSTALLED, copy(seen, unlabeled.clone())),
-        (&space.name, copy(seen, unlabeled.clone())),
         (&space.name, copy("settings", json!({}))),
         (&space.name, copy("volume-warden-trash-1", json!({}))),
     ] {
@@ -85,7 +88,8 @@ async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<(
             ONLY_COPIES,
         ),
         (remove(&other, "volume-warden-trash-1"), ONLY_COPIES),
-        (change(&other, seen, data.clone()), ONLY_COPIES),
+        (change(&own, seen, owned()), ONLY_COPIES),
+        (change(&own, seen, finalized()), ONLY_COPIES),
         (change(&other, "settings", data.clone()), ONLY_COPIES),
         (change(&own, unlabeled_copy, data.clone()), ONLY_COPIES),
         (change(&own, mine, unlabeled), ONLY_COPIES),
