@@ -58,17 +58,22 @@ impl Review {
         }))
     }
 
-    /// Computes the answer to the request. A panic of the review makes it [`Unavailable`].
+    /// Computes the answer to the request. It panics if the review panics.
     pub async fn answer(&self, request: Arc<Request>) -> Reviewed {
-        let answer = async {
-            match self {
-                Self::FromMemory(review) => review(&request),
-                Self::Asking(review) => review(request).await,
-            }
-        };
-        let panicked = |_| Err(Unavailable::new("volume-warden panicked; this is a bug"));
-        let answer = AssertUnwindSafe(answer).catch_unwind().await;
-        answer.unwrap_or_else(panicked)
+        match self {
+            Self::FromMemory(review) => review(&request),
+            Self::Asking(review) => review(request).await,
+        }
+    }
+
+    /// Computes the answer to the request. A panic makes it [`Unavailable`], in the review at `place`.
+    pub async fn caught(&self, request: Arc<Request>, place: &str) -> Reviewed {
+        let answer = AssertUnwindSafe(self.answer(request)).catch_unwind().await;
+        answer.unwrap_or_else(|_| {
+            Err(Unavailable::new(format!(
+                "volume-warden panicked in {place}; this is a bug"
+            )))
+        })
     }
 
     /// Returns the answer of a review that makes no calls to the API server.
@@ -109,8 +114,9 @@ impl Review {
             let (first, also) = (self.clone(), also.clone());
             let failures = failures.clone();
             Box::pin(async move {
-                let first = first.answer(request.clone()).await;
-                let also = also.answer(request).await;
+                let part = "one of two combined reviews";
+                let first = first.caught(request.clone(), part).await;
+                let also = also.caught(request, part).await;
                 if let (Err(why), Ok(_)) | (Ok(_), Err(why)) = (&first, &also)
                     && let Some(suppressed) = failures.check()
                 {

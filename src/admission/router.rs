@@ -235,7 +235,7 @@ async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
             hook.path, request.operation
         )));
     }
-    hook.review.answer(request).await
+    hook.review.caught(request, hook.path).await
 }
 
 #[cfg(test)]

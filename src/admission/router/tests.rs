@@ -143,7 +143,7 @@ async fn unanswered(hook: Hook, review: Value) -> String {
 #[tokio::test]
 async fn a_panic_is_a_failed_call() {
     let why = unanswered(hook(|_| unreachable!("on purpose")), pod_review()).await;
-    assert!(why.contains("volume-warden panicked"), "{why}");
+    assert!(why.contains("panicked in /hook"), "{why}");
 }
 
 /// A panic is caught even after the first await of a review that calls the API server.
@@ -157,7 +157,7 @@ async fn a_panic_of_a_review_that_asks_is_one_too() {
         })
     }));
     let why = unanswered(asking, pod_review()).await;
-    assert!(why.contains("volume-warden panicked"), "{why}");
+    assert!(why.contains("panicked in /hook"), "{why}");
 }
 
 #[tokio::test]
