@@ -20,15 +20,16 @@ pub struct Settings {
     pub flags: ArgMatches,
     /// The API client, without kube's retries.
     pub client: Client,
-    /// The only namespace whose objects are handled, if any.
+    /// The only namespace whose objects are handled; none handles all namespaces.
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
-    /// Namespaces in which admission refuses nothing, besides the system namespace.
+    /// Namespaces whose pods the webhooks neither refuse nor create claims for. The system
+    /// namespace is added to them.
     pub exempt: Vec<String>,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
-    /// Whether nothing may be written, because `--dry-run` is set.
+    /// Whether `--dry-run` is set, so that nothing may be written.
     pub dry_run: bool,
     /// Maximum number of concurrent bulk writes, which are finalizer removals and deletions.
     pub max_in_flight: usize,
@@ -43,8 +44,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates what the components share, and the leader election that it depends on. Nothing runs
-    /// yet.
+    /// Creates the clients and caches that the components share, and the leader election. Nothing
+    /// runs yet.
     pub fn share(self) -> (Shared, Elector) {
         let (client, metrics, clock) = (self.client, self.metrics, self.clock);
         let leases = Api::namespaced(client.clone(), &self.lease.namespace);
@@ -152,12 +153,14 @@ impl Assembly {
         self.watches.iter().map(run).collect()
     }
 
-    /// Takes the tasks of the components. The futures end at shutdown.
+    /// Returns the tasks of the components, once; a second call returns none. The futures end at
+    /// shutdown.
     pub fn tasks(&mut self) -> Vec<BoxFuture<'static, ()>> {
         std::mem::take(&mut self.tasks)
     }
 
-    /// Returns a function that lists why this replica is not ready.
+    /// Returns a function that lists why this replica is not ready. What the work of a component
+    /// waits for, besides its watches, is listed only if no component has webhooks.
     pub fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
         let (feeds, watches) = (self.shared.feeds.clone(), self.watches.clone());
         let pending = match self.webhooks.is_empty() {

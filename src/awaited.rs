@@ -1,12 +1,12 @@
 //! A value that one task publishes and others wait for.
 //!
-//! Unlike the receivers of tokio's watch channel, which are woken in a random order, those who wait
-//! are woken in the order in which they began to wait, so that a simulation can be repeated.
+//! The waiting tasks are woken in the order in which they began to wait, so that a simulation can
+//! be repeated. The receivers of tokio's watch channel are woken in a random order.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, futures::Notified};
 
-/// The value, and those who wait for its changes.
+/// The value, and the tasks that wait for its changes.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited<T> {
     value: Mutex<T>,
@@ -14,7 +14,7 @@ pub(crate) struct Awaited<T> {
 }
 
 impl<T: Copy> Awaited<T> {
-    /// Creates a value that others can wait for, and publishes `value` as the first one.
+    /// Creates the holder of a value that tasks can wait for. Its first value is `value`.
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: Mutex::new(value),
@@ -26,20 +26,23 @@ impl<T: Copy> Awaited<T> {
         *self.lock()
     }
 
-    /// Publishes a value and returns the one before.
+    /// Publishes a value, wakes all waiting tasks, also if the value is the same as before, and
+    /// returns the previous value.
     pub(crate) fn replace(&self, value: T) -> T {
         let last = std::mem::replace(&mut *self.lock(), value);
         self.changed.notify_waiters();
         last
     }
 
-    /// Waits until a value is published after this call. The future does not have to be polled for
-    /// that: create it, read the value, then wait.
+    /// Returns a future that completes once a value is published after this call, even if the
+    /// future was not polled before. So a caller that creates the future, then reads the value, and
+    /// then awaits the future misses no change.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Waits until the value satisfies the condition.
+    /// Waits until the value satisfies the condition. A value that is replaced before the waiting
+    /// task runs is missed.
     pub(crate) async fn wait_for(&self, condition: impl Fn(T) -> bool) {
         loop {
             let changed = self.changed();

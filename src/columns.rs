@@ -1,8 +1,9 @@
-//! Formats tables as `kubectl` does.
+//! Formats tables and ages for the terminal, much as `kubectl` does.
 
 use k8s_openapi::jiff::Timestamp;
 
-/// Aligns the cells of all columns but the last.
+/// Formats each row as one line, with columns that are aligned and two spaces apart. A line does
+/// not end with spaces.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
@@ -23,13 +24,14 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats the time since `since` as `kubectl` does, in its largest unit.
+/// Formats the time since `since` as [`span`] does; `0s` if `since` is in the future.
 pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_second() - since.as_second()).max(0);
     span(seconds.unsigned_abs())
 }
 
-/// Formats a number of seconds in its largest unit.
+/// Formats a number of seconds in the largest unit of which there are at least two, rounded down:
+/// `119s`, `2m`, `2h`, `2d`.
 pub(crate) fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),

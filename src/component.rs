@@ -1,7 +1,7 @@
 //! A component: a part of Volume Warden that can be enabled alone.
 //!
 //! Components are values in one list, [`crate::components::ALL`]. Everything that is specific to
-//! one component comes from its folder: flags, metrics, webhooks, the reconciler, and its share of
+//! one component comes from its folder: flags, metrics, webhooks, the reconciler, and its label on
 //! the Lease.
 
 use crate::{
@@ -43,8 +43,9 @@ pub trait Component: Sync {
         false
     }
 
-    /// Whether the component runs if the command line names no components. One that requires rights
-    /// of its own does not: an installation without them would never be ready.
+    /// Whether the component runs if the command line names no components. A component that needs
+    /// further RBAC rights returns false: in an installation without these rights, the process
+    /// would never be ready.
     fn runs_by_default(&self) -> bool {
         true
     }
@@ -108,10 +109,11 @@ pub struct Shared {
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
-    /// Namespaces in which admission refuses nothing.
+    /// Namespaces whose pods the webhooks neither refuse nor create claims for.
     pub exempt: Vec<String>,
-    /// Namespaces that have opted out. [`Apply`] and the webhooks enforce this for objects of these
-    /// namespaces; a component that handles volumes checks it.
+    /// Namespaces that have opted out by the label `volume-warden.dev/exclude=true`. [`Apply`] and
+    /// the webhooks enforce this for objects in these namespaces. Volumes have no namespace, so a
+    /// component that handles volumes checks the namespace of their claims.
     pub excluded: Excluded,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
@@ -122,9 +124,9 @@ pub struct Shared {
     pub lease: LeaseName,
     /// One watch feed for each kind. Only the feeds of the kinds in [`Parts::watches`] run.
     pub feeds: Feeds,
-    /// Lists pods live. The components share the LISTs.
+    /// Lists pods live. Callers that wait at the same time share one LIST.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// The only writer to the API server.
+    /// Carries out all actions of the components on objects of the cluster.
     pub apply: Arc<Apply>,
     /// Whether this replica leads. Only the leader reconciles and publishes Events.
     pub leadership: Leadership,
@@ -156,17 +158,17 @@ pub struct Parts {
     pub watches: Vec<Kind>,
     /// The webhooks of the component, which the webhook server serves.
     pub webhooks: Vec<Hook>,
-    /// Webhooks that remove what a user must not set. They also answer for namespaces that have
-    /// opted out.
+    /// Webhooks that remove annotations that only Volume Warden may set. Unlike other webhooks,
+    /// they also do so in namespaces that have opted out.
     pub safeguards: Vec<Hook>,
-    /// Reviews that run in the call of another component's webhook, at this path, if that component
-    /// is enabled: the webhook configurations in `manifests/` then send the object only to that
-    /// webhook.
+    /// Reviews that the webhook of another component at this path carries out together with its
+    /// own, if that component is enabled: the webhook configurations in `manifests/` then send the
+    /// object only to that webhook.
     pub joined_reviews: Vec<(&'static str, Review)>,
     /// Tasks that the component needs to run until shutdown, such as its reconciler.
     pub tasks: Vec<BoxFuture<'static, ()>>,
-    /// What the work of the component waits for besides its watches. It delays readiness only in a
-    /// process without webhooks, because webhooks must stay available.
+    /// What the component waits for besides its watches, such as a storage backend. It delays
+    /// readiness only in a process without webhooks, because webhooks must stay available.
     pub pending: Option<Pending>,
 }
 

@@ -4,10 +4,11 @@
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
 
-/// Maximum duration: the clocks that Volume Warden uses cannot represent later times.
+/// Maximum duration. Adding a much longer one to the current time would exceed what the clocks can
+/// represent.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// Minimum duration between two attempts of a periodic task, so that it does not load other
-/// systems.
+/// Minimum duration between two attempts of a periodic task, so that the attempts do not overload
+/// the API server or a storage backend.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Parses a duration.
@@ -19,7 +20,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    // A duration must begin with a digit: jiff also parses others, such as PT5S and -5s.
+    // Go's notation begins with a digit. jiff also parses texts that do not, such as PT5S and -5s,
+    // so they are refused here.
     let begins_well = text.starts_with(|first: char| first.is_ascii_digit());
     let read = text.parse::<SignedDuration>().ok();
     let read = read.filter(|_| begins_well);
@@ -33,7 +35,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 /// Parses a duration that may also be a number of days, such as `30d`.
 ///
 /// # Errors
-/// When the text is neither.
+/// When the text is neither a duration that [`parse`] accepts nor a whole number of days.
 pub fn parse_days(text: &str) -> Result<Duration, String> {
     let days = text.trim().strip_suffix('d');
     match days.and_then(|days| days.parse::<u16>().ok()) {
@@ -59,7 +61,8 @@ pub fn parse_pause(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "the duration must be at least 1s".to_owned())
 }
 
-/// Parses the duration between two attempts, which is at least one second, or 0 for never.
+/// Parses the duration between two attempts, which is at least one second, or 0, which means that
+/// no attempt is made.
 ///
 /// # Errors
 /// When [`parse`] fails, or the duration is shorter than a second but not 0.

@@ -1,7 +1,8 @@
 //! Hash maps with one secret key for the whole process.
 //!
-//! The key is random, so that names that collide cannot be chosen. A simulation sets it, because
-//! the order of a map decides in which order objects are handled.
+//! The key is random, so that no user can choose object names whose hashes collide. A simulation
+//! sets a fixed key: the order of a map decides in which order objects are handled, and must be the
+//! same in each run.
 
 use std::{
     collections,

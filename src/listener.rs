@@ -1,7 +1,7 @@
 //! A TCP listener for clients that have not authenticated yet.
 //!
-//! It never stops accepting connections: when its places are full, an older connection is closed.
-//! See [`places`].
+//! At the limit of its places, it still accepts a new connection, and closes another one. See
+//! [`places`].
 
 mod places;
 

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// The memory allocator mimalloc. That of musl serves one thread at a time, and that of glibc keeps
-/// more memory that is not in use.
+/// On Linux, mimalloc replaces the allocator of the C library: that of musl serves one thread at a
+/// time, and that of glibc returns less unused memory to the system.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

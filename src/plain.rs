@@ -26,8 +26,8 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
-/// Returns whether the character is a control character, a line separator, or a mark that changes
-/// the direction of text.
+/// Returns whether the character is a control character, a line or paragraph separator, a mark that
+/// changes the direction of text, or the byte order mark.
 fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -24,10 +24,11 @@ pub enum Answer {
     },
     /// The request is allowed, and the API server applies these changes to the object.
     Patch {
-        /// The API server may call the webhook again, so the JSON patch is idempotent and has no
-        /// side effects.
+        /// The JSON patch. If the API server sends the patched object to the webhook again, the
+        /// webhook changes nothing more.
         operations: Vec<PatchOperation>,
-        /// Describes the patch, starting with a verb: "add the finalizer …".
+        /// Describes the patch for the warning of a dry run, starting with a verb: "add the
+        /// finalizer …".
         what: String,
         /// Warnings that `kubectl` prints, about changes of the patch that the user may not expect.
         warnings: Vec<String>,
@@ -61,7 +62,8 @@ impl Answer {
         sentence.map_or(Self::Allow, |sentence| Self::Warn(vec![sentence]))
     }
 
-    /// Allows the request, and appends the finalizer if the object needs it.
+    /// Allows the request, and appends the finalizer if the object lacks it and is not being
+    /// deleted.
     pub fn with_finalizer(
         standing: FinalizerState,
         finalizers: &[Box<str>],
@@ -90,8 +92,9 @@ impl Answer {
         }
     }
 
-    /// Combines two answers about one object: a denial wins over any other answer, and two patches
-    /// become one. The two patches must not touch the same fields.
+    /// Combines two answers about one object. A denial replaces the other answer; otherwise the
+    /// result has the changes and the warnings of both answers. Two patches must not touch the
+    /// same fields.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -160,8 +163,8 @@ impl Answer {
     }
 }
 
-/// Combines two reviews of one object. If one is unavailable, a patch, warning or denial of the
-/// other is still returned; if the other allows, the combined review is unavailable.
+/// Combines two reviews of one object. If only one is unavailable, the patch, warning or denial of
+/// the other is returned. If the other allows the request unchanged, the result is unavailable.
 pub(super) fn both(first: Reviewed, second: Reviewed) -> Reviewed {
     match (first, second) {
         (Ok(first), Ok(second)) => Ok(first.and(second)),

@@ -1,8 +1,9 @@
 //! Limits the memory for the bodies of admission reviews: 64 MiB for all webhook paths together.
 //!
-//! Each webhook path has a small reserved part, which is large enough for ordinary reviews: they
-//! are read at once, however many large bodies are sent to other paths. Larger bodies share the
-//! rest of the memory, of which one path may use 16 MiB.
+//! Each webhook path has a reserved part of 1 MiB, so that ordinary reviews are read at once,
+//! however many large bodies clients send to other paths. A body that does not fit into what is
+//! free of this part uses the rest of the 64 MiB. All paths share the rest, and one path may use
+//! at most 16 MiB of it.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -41,15 +42,17 @@ pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
 }
 
 impl Share {
-    /// Waits until there is room for a body of `bytes` bytes. Callers are served in order.
+    /// Waits until there is room for a body of `bytes` bytes. A body that fits into the reserved
+    /// part of its path does not wait; the others are served in order of arrival.
     pub(super) async fn acquire(&self, bytes: usize) -> Grant {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         if let Ok(permit) = self.own.clone().try_acquire_many_owned(units) {
             let _permits = [Some(permit), None];
             return Grant { _permits };
         }
-        // The semaphores are never closed. A path waits for its own share of the common memory
-        // first, so that it does not hold common memory while it waits.
+        // The semaphores are never closed, so acquiring a permit cannot fail. The permit for the
+        // limit of this path comes first: a body that waits for it holds none of the shared
+        // memory.
         let of_one = self.common_of_one.clone().acquire_many_owned(units).await;
         let common = self.common.clone().acquire_many_owned(units).await;
         let _permits = [of_one.ok(), common.ok()];

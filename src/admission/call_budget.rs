@@ -8,12 +8,13 @@ use std::time::Duration;
 /// Time limit of a review whose client announces none: the shortest timeout that Kubernetes allows
 /// for a webhook.
 const UNANNOUNCED: Duration = Duration::from_secs(1);
-/// Call budget of a review whose client announces no timeout: half of the time limit.
+/// Maximum time for calls to the API server in a review whose client announces no timeout: half of
+/// `UNANNOUNCED`.
 pub(super) const DEFAULT_BUDGET: Duration = Duration::from_millis(500);
 
 /// Returns the timeout that the API server announces in the query of the request (`?timeout=2s`),
-/// but at most `limit`, so that a client cannot hold the memory and the place of its review for
-/// longer.
+/// or 1 s if the query has no valid timeout. The result is at most `limit`, so that a client
+/// cannot occupy the memory for its review for longer.
 ///
 /// Source: `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go`
 /// (`callHook`) of Kubernetes.

@@ -1,4 +1,5 @@
-//! Writes one log line for each review: who requested what, and what the webhook answered.
+//! Writes one log line for each review, most of them at the level debug: who requested what, and
+//! what the webhook answered.
 
 use super::{
     answer::{Answer, Reviewed},
@@ -29,13 +30,13 @@ pub(super) struct Log<'a> {
     pub(super) path: &'static str,
     /// Limits the log lines about unavailable reviews to one a minute.
     pub(super) unavailable: &'a LogLimiter,
-    /// Limits the log lines about refusals in one namespace.
+    /// Limits the log lines about refusals to ten a minute for each namespace.
     pub(super) refused: &'a NamespaceLogLimiter,
 }
 
 impl Log<'_> {
-    /// Logs the decision. A refusal and an unavailable review are logged by default, because users
-    /// ask about them; other answers only at a more detailed level.
+    /// Logs the decision: a refusal at the level info and an unavailable review at warn, as far as
+    /// the limits permit, because users ask about them. Everything else is logged at debug.
     pub(super) fn report(
         &self,
         request: &Request,
@@ -88,8 +89,7 @@ impl Log<'_> {
     }
 }
 
-/// Returns the first [`WHY_LIMIT`] bytes of a text, which may repeat what a user wrote, of any
-/// length.
+/// Cuts a text after [`WHY_LIMIT`] bytes, because it may repeat what a user wrote, of any length.
 fn bounded(text: &str) -> &str {
     &text[..text.floor_char_boundary(WHY_LIMIT)]
 }

@@ -89,8 +89,7 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
             response.patch = serde_json::to_vec(&Patch(operations)).ok().map(ByteString);
         }
     }
-    // Control characters are escaped: the API server drops a warning that contains one, and kubectl
-    // would print it.
+    // Control characters are escaped, because the API server drops a warning that contains one.
     for warning in &mut response.warnings {
         *warning = Plain(&warning).to_string();
     }

@@ -23,7 +23,8 @@ pub(super) struct Gate {
     pub(super) app: Router,
     pub(super) paths: SecretPaths,
     pub(super) visitor: Arc<Visitor>,
-    /// While true, every answer asks the client to close its connection.
+    /// While true, because the server stops soon, every answer asks the client to close its
+    /// connection.
     pub(super) closing: Arc<AtomicBool>,
 }
 
@@ -66,7 +67,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// Removes the secret from the path of a request and keeps the query: the secret is not passed on.
+/// Returns the URI of a request without the secret in its path, so that no later code sees the
+/// secret. Returns none if the path is not accepted.
 fn hook(paths: &SecretPaths, uri: &Uri) -> Option<Uri> {
     let hook = paths.authenticate(uri.path())?;
     let secret = uri.path().len() - hook.len();

@@ -17,11 +17,11 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 pub struct Hook {
     /// Path to which the API server sends the reviews of this webhook, without the secret.
     pub path: &'static str,
-    /// The requests that the webhook accepts. Any other request is reported as a wrong webhook
-    /// configuration.
+    /// The operations and resources that the webhook reviews. Any other request is answered with
+    /// HTTP 503, and the log line says that the webhook configuration is wrong.
     pub rules: &'static [Rule],
-    /// The `timeoutSeconds` of this webhook in `manifests/`. A review never takes longer, even if
-    /// the client announces a longer timeout.
+    /// The `timeoutSeconds` of this webhook in `manifests/`. It is the time limit of a review,
+    /// even if the client announces a longer timeout, unless `--max-webhook-timeout` is set.
     pub timeout: Duration,
     /// The function that answers the reviews.
     pub review: Review,
@@ -66,7 +66,8 @@ impl Review {
         }
     }
 
-    /// Computes the answer to the request. A panic makes it [`Unavailable`], in the review at `place`.
+    /// Computes the answer to the request. If the review panics, it returns [`Unavailable`] with a
+    /// message that contains `place`.
     pub async fn caught(&self, request: Arc<Request>, place: &str) -> Reviewed {
         let answer = AssertUnwindSafe(self.answer(request)).catch_unwind().await;
         answer.unwrap_or_else(|_| {
@@ -87,7 +88,8 @@ impl Review {
         }
     }
 
-    /// Makes the review allow every request unchanged in namespaces that have opted out.
+    /// Makes the review allow every request unchanged in namespaces that have opted out by the
+    /// label `volume-warden.dev/exclude=true`.
     pub fn outside(self, excluded: Excluded) -> Self {
         match self {
             Self::FromMemory(review) => {
@@ -106,8 +108,9 @@ impl Review {
     }
 
     /// Combines this review with the review `also` of the same object, so that the API server has
-    /// to call one webhook only. If one of them fails, the log says so, and the answer of the other
-    /// counts.
+    /// to call one webhook only. If one of them is unavailable, a patch, warning or denial of the
+    /// other is still returned, and the log states the failure. If the other allows the request
+    /// unchanged, the combined review is unavailable.
     pub fn and(self, also: Self) -> Self {
         let failures = Arc::new(LogLimiter::default());
         Self::Asking(Arc::new(move |request| {
@@ -120,7 +123,12 @@ impl Review {
                 if let (Err(why), Ok(_)) | (Ok(_), Err(why)) = (&first, &also)
                     && let Some(suppressed) = failures.check()
                 {
-                    tracing::warn!(%why, suppressed, "one of two combined reviews failed");
+                    tracing::warn!(
+                        %why,
+                        suppressed,
+                        "one of the two reviews of a webhook call failed; only a patch, warning \
+                         or denial of the other is kept"
+                    );
                 }
                 both(first, also)
             })
@@ -134,7 +142,8 @@ impl Review {
 pub struct Rule(pub &'static str, pub &'static str);
 
 impl Rule {
-    /// Returns whether the request has this operation and resource, or subresource.
+    /// Returns whether the request has this operation, and this resource or subresource of the
+    /// core API group.
     pub fn covers(&self, request: &Request) -> bool {
         let Self(operation, resource) = self;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));

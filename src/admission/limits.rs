@@ -5,16 +5,18 @@ use std::time::Duration;
 /// Limits on the connections of the webhook server.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Maximum number of connections that have shown a secret path. When another one arrives, the
-    /// connection that has been idle for longest is closed.
+    /// Maximum number of connections on which a request with a secret path has arrived. At the
+    /// limit, a new one replaces the connection that has been idle for longest. If none is idle,
+    /// the request of the new one is answered with HTTP 503.
     pub connections: usize,
-    /// Maximum number of connections that have not shown a secret path yet.
+    /// Maximum number of connections on which no request with a secret path has arrived yet. At
+    /// the limit, a new connection is accepted and an older one is closed.
     pub strangers: usize,
-    /// Maximum time from the accepted connection to the head of the first request with a secret
-    /// path.
+    /// Maximum time from the acceptance of a connection to the head of its first request with a
+    /// secret path. After that, the connection is closed.
     pub stranger_time: Duration,
-    /// Maximum number of bytes read from a connection before it has shown a secret path, TLS
-    /// included.
+    /// Maximum number of bytes, TLS included, that a client may send before a request with a
+    /// secret path. A client that sends more is disconnected.
     pub stranger_bytes: usize,
     /// Idle timeout of a connection between requests. It must be longer than the 90 s for which the
     /// API server keeps idle connections: otherwise a review can meet a connection that is being

@@ -1,4 +1,4 @@
-//! Limits how many bytes a client may send before it has shown a secret path.
+//! Limits how many bytes a client may send before its first request with a secret path.
 
 use super::visitor::Visitor;
 use std::{
@@ -9,8 +9,8 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection of which at most `left` bytes are read before its client has shown a secret path. A
-/// read beyond this limit fails.
+/// A connection from which at most `left` bytes are read before its first request with a secret
+/// path has arrived. A read beyond this limit fails.
 pub(super) struct Metered<S> {
     stream: S,
     left: usize,
@@ -37,8 +37,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
         if self.left == 0 {
-            let error = "the client sent as many bytes as it may before a request with the secret \
-                webhook path";
+            let error = "the client reached its limit of bytes before it sent a request with the \
+                secret webhook path";
             return Poll::Ready(Err(io::Error::other(error)));
         }
         let room = buffer.remaining().min(self.left);

@@ -69,7 +69,7 @@ pub struct GroupVersionResource {
 }
 
 impl Request {
-    /// Parses the object as it would be stored.
+    /// Parses the object as the API server will store it, unless a webhook changes or denies it.
     ///
     /// # Errors
     /// When the review has no such object or it cannot be parsed.

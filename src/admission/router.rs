@@ -1,4 +1,5 @@
-//! Routes HTTP requests to webhooks, and bounds their size, number, duration and panics.
+//! Routes HTTP requests to webhooks, and limits their size, number and duration. If a webhook
+//! panics, only its review fails.
 
 use super::{
     answer::{Answer, Reviewed, Unavailable},
@@ -38,7 +39,7 @@ const CONCURRENT_REVIEWS: usize = 64;
 pub struct Options {
     /// Whether every request is allowed, with the denial or patch described in a warning.
     pub dry_run: bool,
-    /// Maximum timeout that a client may announce, instead of the timeout of each webhook.
+    /// If set, the maximum time limit of a review; it replaces [`Hook::timeout`] of every webhook.
     pub longest_timeout: Option<Duration>,
     /// Counts the reviews by webhook and verdict, and measures their duration.
     pub metrics: Arc<Metrics>,
@@ -75,19 +76,19 @@ struct Route {
     unreadable: LogLimiter,
     /// Limits the log lines about reviews that cannot be answered.
     unavailable: LogLimiter,
-    /// Limits the log lines about refusals in one namespace.
+    /// Limits the log lines about refusals to ten a minute for each namespace.
     refused: NamespaceLogLimiter,
 }
 
-/// Answers a review within the timeout that the client announces, but at most the webhook's own:
-/// after that, the API server no longer waits.
+/// Receives and answers a review. Its time limit is the timeout that the client announces, but at
+/// most that of the webhook: after that, the API server no longer waits for the answer.
 async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     let started = Instant::now();
     let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
     let time = call_budget::announced(request.uri(), limit);
     let (response, verdict) = match receive(&route, request.into_body(), time).await {
         Ok(received) => {
-            // The API server has waited while this review waited for a place and its body.
+            // Waiting for a place and for the body has used up a part of the time limit.
             let left = time.saturating_sub(started.elapsed());
             answer(&route, received, call_budget::for_questions(left), started).await
         }
@@ -108,8 +109,8 @@ struct Received<'a> {
 
 type Refusal = (Response, &'static str);
 
-/// Waits for a place for the review and for room for its body, then reads the body; all within
-/// `time`.
+/// Waits until fewer than [`CONCURRENT_REVIEWS`] reviews are under way on the path and there is
+/// memory for the body, then reads the body; all within `time`.
 async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'_>, Refusal> {
     let deadline = Instant::now() + time;
     let length = body.size_hint();
@@ -159,8 +160,8 @@ fn too_large(route: &Route) -> Refusal {
     unreadable(route, StatusCode::PAYLOAD_TOO_LARGE, sentence)
 }
 
-/// Refuses a body that is no review with a plain HTTP status: without a uid there is no review to
-/// answer.
+/// Answers a body that did not arrive or is no review with a plain HTTP status: without a uid
+/// there is no review to answer.
 fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
     let (verdict, path) = ("Unreadable", route.hook.path);
     if let Some(suppressed) = route.unreadable.check() {
@@ -169,7 +170,7 @@ fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
     ((status, sentence + "\n").into_response(), verdict)
 }
 
-/// Answers 503, at the latest when the API server no longer waits.
+/// Answers 503, because a review got no place or no memory within its time limit.
 fn overloaded(route: &Route, time: Duration) -> Refusal {
     let (verdict, path) = ("Unavailable", route.hook.path);
     let why = format!("too many or too large reviews at once: no room within {time:?}");
@@ -224,9 +225,9 @@ async fn answer(
     )
 }
 
-/// Calls the webhook. It returns [`Unavailable`] if the webhook does not review such requests (its
-/// configuration is wrong or of a newer release) or panics. That is a failed webhook call and not a
-/// denial, because no user can correct it.
+/// Calls the webhook. It returns [`Unavailable`] if the webhook panics, or does not review such
+/// requests: then its configuration is wrong or of a newer release. The API server counts that as
+/// a failed webhook call. It is no denial, because the user cannot correct it.
 async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);

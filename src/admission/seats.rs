@@ -1,4 +1,5 @@
-//! The connections of clients that have shown a secret path, which are API servers.
+//! The authenticated connections: their clients, which are API servers, have sent a request with a
+//! secret path.
 
 use std::{
     collections::BTreeMap,
@@ -9,10 +10,10 @@ use std::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Limits the number of authenticated connections. When all seats are taken, a new connection
-/// replaces the one that has been idle for longest: API servers keep idle connections for 90 s and
-/// reuse the most recent one first, so they need the longest idle one least. If the new connection
-/// waited instead, its review would wait for up to 90 s.
+/// Limits the number of authenticated connections, each of which has a seat. When all seats are
+/// taken, a new connection replaces the one that has been idle for longest: API servers keep idle
+/// connections for 90 s and reuse the most recent one first, so they need the longest idle one
+/// least. If the new connection waited instead, its review would wait for up to 90 s.
 pub(super) struct Seats {
     limit: usize,
     /// A logical clock: it counts events, so that no two of them have the same time.
@@ -37,8 +38,8 @@ impl Seats {
         }
     }
 
-    /// Takes a seat for a connection with a request under way; none if every seat is taken by a
-    /// connection that also has a request under way.
+    /// Takes a seat for a connection with a request under way. It closes the connection that has
+    /// been idle for longest if all seats are taken; none if no connection is idle.
     pub(super) fn take(self: &Arc<Self>) -> Option<Seat> {
         let mut state = self.lock();
         if state.len() >= self.limit {

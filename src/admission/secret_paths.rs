@@ -88,8 +88,8 @@ struct Accepted {
 }
 
 impl SecretPaths {
-    /// Replaces the accepted secrets; with `unprefixed`, the fixed hook paths of version 0.1.0 are
-    /// accepted, too.
+    /// Replaces the accepted secrets. With `unprefixed`, paths without a secret are accepted, too,
+    /// as version 0.1.0 has them.
     pub fn accept(&self, secrets: Vec<PathSecret>, unprefixed: bool) {
         let accepted = Accepted {
             secrets,
@@ -99,7 +99,8 @@ impl SecretPaths {
     }
 
     /// Returns the hook (`/pvc-protection/claims`) that a request path addresses, if the path
-    /// contains an accepted secret. The hook may not exist.
+    /// begins with an accepted secret, or if paths without a secret are accepted. It does not
+    /// check that a webhook exists at the returned path.
     pub fn authenticate<'a>(&self, path: &'a str) -> Option<&'a str> {
         let accepted = self.0.load();
         if let Some((guess, hook)) = segments(path) {
@@ -112,7 +113,7 @@ impl SecretPaths {
     }
 }
 
-/// Splits a path after its first segment if that is as long as a secret; the rest starts with a
+/// Splits a path after its first segment, if that is as long as a secret; the rest starts with a
 /// slash.
 fn segments(path: &str) -> Option<(&str, &str)> {
     let (first, rest) = path.strip_prefix('/')?.split_at_checked(LENGTH)?;

@@ -31,7 +31,7 @@ impl Visitor {
         self.authenticated.is_cancelled()
     }
 
-    /// Completes when a request of this client has shown a secret path.
+    /// Completes when this client has sent a request with a secret path.
     pub(super) async fn authenticated(&self) {
         self.authenticated.cancelled().await;
     }
@@ -45,7 +45,8 @@ impl Visitor {
         }
     }
 
-    /// Records that the client has sent the beginning of a TLS handshake.
+    /// Records that the client has sent the beginning of a TLS handshake. Connections that have
+    /// sent nothing are closed before this one.
     pub(super) fn advance(&self) {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = &*place {
@@ -53,8 +54,8 @@ impl Visitor {
         }
     }
 
-    /// Records that a request with a secret path is under way. Returns whether the connection has a
-    /// seat.
+    /// Records that a request with a secret path is under way. Returns false if the connection has
+    /// no seat and gets none, because every seat has a request under way.
     pub(super) fn begin(&self) -> bool {
         if let Some(seat) = self.seat.get() {
             seat.busy();

@@ -13,7 +13,7 @@ pub enum Outcome {
     NotFound,
     /// The namespace to delete is not empty.
     InUse,
-    /// The namespace to delete is not the one that was listed.
+    /// The namespace to delete was replaced or changed after it was listed, and was not deleted.
     Stale,
     /// The backend does not accept the credentials.
     Unauthorized,
@@ -41,11 +41,12 @@ pub enum Deletion {
     Deleted,
     /// The namespace did not exist any more.
     NotFound,
-    /// The namespace is not empty and was not deleted; the sentence is the backend's reason. List
-    /// the namespaces again before the next attempt: a backend may report a namespace in use
-    /// although the listed one was replaced.
+    /// The namespace is not empty and was not deleted; the sentence is the reason that the backend
+    /// gives. List the namespaces again before the next attempt: a backend may give this answer
+    /// about a later namespace of the same name.
     NotEmpty(Sentence),
-    /// The namespace is not the one that was listed. List the namespaces again.
+    /// The namespace was replaced or changed after it was listed, and was not deleted. List the
+    /// namespaces again.
     Stale,
 }
 

@@ -5,8 +5,9 @@
 //! `namespace_gc` decides whether a namespace may be deleted.
 //!
 //! # Adding a backend
-//! A new backend is one file that implements [`Backend`]; `cli/backend.rs` gives it a name and its
-//! flags. It must satisfy this contract:
+//! A new backend is one file that implements [`Backend`];
+//! `components/namespace_gc/backend_options.rs` gives it a name and its flags. It must satisfy
+//! this contract:
 //!
 //! * A namespace that contains anything is never deleted: the storage checks that it is empty, in
 //!   the same step as the deletion.
@@ -56,7 +57,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// When the result of the deletion is unknown; it may have been carried out.
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>>;
 
-    /// Returns whether the backend is ready for calls. A backend without preparation always is.
+    /// Returns whether the preparation of the backend, such as a login, is done; true for a
+    /// backend without preparation.
     fn is_ready(&self) -> bool {
         true
     }

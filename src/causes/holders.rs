@@ -55,10 +55,10 @@ impl Holder<'_> {
 
 /// Returns whether the pod uses the claim `name`.
 ///
-/// An unscheduled pod does not use a claim, because the scheduler does not schedule a pod whose
-/// claim is being deleted. A claim with the name of a pod's ephemeral volume counts as used only if
-/// the pod owns it. When such a pod is shut down, it waits until the claim of its ephemeral volume
-/// is deleted, so the claim must not wait for the pod.
+/// A pod without a node does not use a claim, because the scheduler does not schedule a pod whose
+/// claim is being deleted. A claim with the name of a pod's ephemeral volume counts as used only
+/// if the pod owns it, and only until the kubelet has stopped the pod: the pod object may then
+/// wait for the deletion of that claim, so the claim must not wait for the pod.
 ///
 /// Source: `podUsesPVC` in `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`.
 pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -> bool {
@@ -79,8 +79,9 @@ pub fn is_bound(volume: &Volume) -> bool {
     volume.phase == Phase::Bound
 }
 
-/// Returns the code of the first of [`claim_holders`]. It allocates nothing, because it is called
-/// for every claim that is being deleted at every scrape of the metrics.
+/// Returns the code of the first of [`claim_holders`]; none if nothing keeps the claim. It
+/// allocates nothing, because it is called for every claim that is being deleted at every scrape
+/// of the metrics.
 pub fn claim_code<'a>(
     name: &str,
     claim: &Claim,
@@ -112,9 +113,9 @@ fn foreign_code(finalizers: &[Box<str>]) -> Option<Code> {
     (!finalizers.is_empty()).then_some(Code::ForeignFinalizer)
 }
 
-/// Returns what keeps the claim. Volume Warden's own protection comes first, because other
-/// controllers may wait for it; then each other finalizer, in the order of the list. Only those of
-/// the `pods` that use the claim are holders.
+/// Returns what keeps the claim. The protection finalizer comes first, because other controllers
+/// may wait for it; then each other finalizer, in the order of the list. Only those of the `pods`
+/// that use the claim are holders, and only if the claim has the protection finalizer.
 pub fn claim_holders<'a>(
     name: &str,
     claim: &'a Claim,
@@ -140,7 +141,7 @@ pub fn claim_holders<'a>(
         .collect()
 }
 
-/// Returns what keeps the volume: Volume Warden's own protection first, then each other finalizer.
+/// Returns what keeps the volume: the protection finalizer first, then each other finalizer.
 pub fn volume_holders(volume: &Volume) -> impl Iterator<Item = Holder<'_>> {
     let own = has(&volume.finalizers, PV_PROTECTION).then(|| {
         if is_bound(volume) {

@@ -87,7 +87,7 @@ impl Object {
         Self::of(ObjectKind::Namespace, "", name)
     }
 
-    /// References an object of any other kind.
+    /// Refers to an object of any other kind.
     pub fn new(kind: &'static str, short: &'static str, namespace: &str, name: &str) -> Self {
         Self::of(ObjectKind::Other { name: kind, short }, namespace, name)
     }
@@ -117,8 +117,9 @@ impl Object {
         }
     }
 
-    /// Returns the command that applies a JSON patch to the object. Texts in the patch cannot end
-    /// the quoted argument: JSON has another form of the quotation mark.
+    /// Returns the `kubectl` command that applies a JSON patch to the object. A single quotation
+    /// mark in the patch is written as `\u0027`, so that it does not end the argument of the
+    /// shell.
     pub fn patch(&self, operations: &Value) -> String {
         let operations = operations.to_string().replace('\'', "\\u0027");
         format!(

@@ -1,4 +1,5 @@
-//! Describes holders as causes, with sentences, evidence and next steps.
+//! Describes what keeps an object, a [`Holder`], as a [`Cause`]: a sentence, evidence and the next
+//! step.
 
 use super::{Cause, Code, Evidence, Holder, NamedPod, Next, Object, owner};
 use crate::objects::ObjectName;
@@ -7,7 +8,8 @@ use std::fmt::Write as _;
 /// Maximum number of pods that one sentence names.
 const NAMED: usize = 3;
 
-/// Purpose of deleting the pod: it warns that the deletion may delete more than the pod.
+/// Purpose of the command that deletes the pod. It warns that the claim and its data may be
+/// deleted, too.
 const GOES_THEN_IN_USE: &str = "once neither the pod nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
 const GOES_THEN_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
 
@@ -44,7 +46,7 @@ pub fn warning(object: &Object, holders: &[Holder<'_>]) -> Option<String> {
     ))
 }
 
-/// Describes the pods that use a claim; `users` is not empty.
+/// Describes the pods that use a claim; `users` must not be empty.
 fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
     let running = users.iter().find(|(_, pod)| !pod.finished);
     let (first, _) = running.unwrap_or(&users[0]);
@@ -73,7 +75,7 @@ fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
 }
 
 fn unused(object: &Object) -> Cause {
-    let sentence = "No pod uses the claim, so its protection finalizer is removed.";
+    let sentence = "No pod uses the claim, so its protection finalizer is about to be removed.";
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
     Cause::new(Code::NotInUse, sentence, evidence).wait("the claim is deleted within seconds")
 }
@@ -98,7 +100,8 @@ fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
 }
 
 fn not_bound(object: &Object) -> Cause {
-    let sentence = "The volume is bound to no claim, so its protection finalizer is removed.";
+    let sentence =
+        "The volume is bound to no claim, so its protection finalizer is about to be removed.";
     let evidence = Evidence::new(object.to_string(), "metadata.finalizers");
     Cause::new(Code::NotBound, sentence, evidence).wait("the volume is deleted within seconds")
 }

@@ -1,5 +1,5 @@
-//! The serving certificate and the secret path of the webhooks. Both are loaded before the process
-//! serves, and reloaded when they change.
+//! The serving certificate and the secret path of the webhooks. Tasks load both, and reload them
+//! when they change; the replica is not ready before both are known.
 
 use super::{tasks::Tasks, tls::TlsOptions};
 use crate::{
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(super) struct Front {
     pub(super) serving: ServingCertificate,
-    /// The paths that authenticate a review.
+    /// The secret URL paths: only a request with one of them is accepted as a review.
     pub(super) paths: SecretPaths,
     path_is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -35,7 +35,8 @@ impl Front {
     }
 }
 
-/// The loaded certificate, client CAs and path settings, before their tasks run.
+/// The source of the certificate, the client CAs and the settings of the secret path, before the
+/// tasks run that reload them.
 pub(super) struct Serving {
     serving: ServingCertificate,
     source: Source,
@@ -49,7 +50,8 @@ enum Source {
 }
 
 impl Serving {
-    /// Loads the mounted files, so that a wrong mount is reported at start.
+    /// Loads the mounted files, if there are any, so that a wrong mount is reported at start. A
+    /// self-signed certificate is loaded by the task that [`Self::follow`] starts.
     pub(super) async fn load(
         options: &TlsOptions,
         (client, namespace): (&Client, &str),
@@ -91,8 +93,8 @@ impl Serving {
         })
     }
 
-    /// Starts the tasks that reload the certificate and the path, and that report failures through
-    /// `apply`.
+    /// Starts the tasks that reload the certificate and the path, and that publish Events about
+    /// failures through `apply`.
     pub(super) fn follow(self, tasks: &mut Tasks, apply: Arc<Apply>, lease: LeaseName) -> Front {
         let (serving, stop) = (self.serving, tasks.stop.clone());
         if let Some(clients) = self.clients {
@@ -107,7 +109,8 @@ impl Serving {
             path.service.clone(),
         );
         let paths = SecretPaths::default();
-        // Without a component that has a webhook, the certificate serves only the metrics.
+        // Without a component that has a webhook, the certificate serves only the metrics, and no
+        // secret path is needed.
         let publisher =
             (!path.configurations.is_empty()).then(|| PathPublisher::new(path, paths.clone()));
         let front = Front {

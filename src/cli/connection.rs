@@ -19,8 +19,8 @@ use std::hash::BuildHasher;
 /// File with the namespace of the pod.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 pub(super) const DEFAULT_NAMESPACE: &str = "volume-warden";
-/// Name of the Lease of version 0.1.0 with all components, and of an installation that has no
-/// Service.
+/// Name of the Lease of version 0.1.0 with all its components, and the name of the installation
+/// that `drain` assumes, because it has no flag `--service-name`.
 pub(super) const DEFAULT_NAME: &str = "volume-warden";
 /// The components of version 0.1.0, which names its Leases after them. A component that was added
 /// later has no part in these names.
@@ -72,7 +72,8 @@ impl ClusterOptions {
         Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// Returns the namespace of Volume Warden's own Lease and Secrets.
+    /// Returns the namespace of Volume Warden's own Lease and Secrets: that of the flag, else that
+    /// of the pod, else [`DEFAULT_NAMESPACE`].
     pub(super) fn system_namespace(&self) -> String {
         let own = || std::fs::read_to_string(OWN_NAMESPACE).ok();
         let own = || own().map(|namespace| namespace.trim().to_owned());
@@ -83,9 +84,9 @@ impl ClusterOptions {
 
 impl LeaseOptions {
     /// Returns the name and namespace of the Lease of the installation with this name. All its
-    /// processes compete for this Lease, whatever their components are. Installations with
-    /// different controller ids must not compete for one Lease, and a dry run must not acquire the
-    /// Lease of a real run.
+    /// processes compete for this Lease, whatever their components are. Unless a flag sets the
+    /// name, a controller id and a dry run extend it: installations with different ids must not
+    /// compete for one Lease, and a dry run must not acquire the Lease of a real run.
     ///
     /// # Errors
     /// When the controller id cannot be part of the name of the Lease.

@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum time that a waiting replica needs to acquire a released Lease: it reads the Lease at
-/// shorter intervals.
+/// Time that `drain` leaves to a waiting replica to acquire a released Lease. The replica reads the
+/// Lease at shorter intervals.
 const HANDOVER: Duration = Duration::from_millis(2500);
 /// Maximum time for which `drain` waits, before it exits, for the publication of the Events about
 /// writes that the API server refused.
@@ -81,7 +81,7 @@ enum InTree {
     Off,
 }
 
-/// Runs until everything that Volume Warden wrote is removed.
+/// Removes what Volume Warden wrote on objects, and returns the exit code.
 ///
 /// # Errors
 /// When another process holds a Lease, or something could not be removed.
@@ -109,10 +109,10 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
         for held in found.iter().filter(|found| !found.holder.is_empty()) {
             let message = held.description();
             print(&format!(
-                "{message}: without --dry-run, drain waits until it is released"
+                "{message}: without --dry-run, drain removes nothing while it is held"
             ))?;
         }
-        // A dry run writes nothing, so leadership is not checked.
+        // A dry run writes nothing, so it acquires no Lease.
         let (_elector, leadership) = elect(&client, lease, &metrics);
         let outcome = remove(&options, components, client, leadership, metrics).await?;
         return exit_code(&outcome);
@@ -239,7 +239,8 @@ async fn remove(
         },
         in_flight,
     };
-    // If a line cannot be printed, the drain continues, and the error is returned at its end.
+    // If a line cannot be printed, the drain continues. An error of the last line is returned at
+    // the end.
     let mut printed = Ok(());
     let outcome = drain
         .run(&mut |line| printed = print(&Plain(line).to_string()))

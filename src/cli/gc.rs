@@ -93,8 +93,8 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     );
     let scoped = collection.names_scope() || backend.scope() == Scope::Seen;
     let options = Arc::new(collection.options(&backend, dry_run));
-    // The deletions are safe while another replica leads, because each states the version of the
-    // namespace.
+    // The deletions are safe while a replica leads and deletes namespaces, too: each request to the
+    // storage backend names the version of the namespace that was listed.
     let leadership = None;
     let (metrics, clock) = (Arc::default(), Clock::system());
     let remover = Remover::new(&client, &storage, &options, &metrics, &clock, leadership);

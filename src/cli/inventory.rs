@@ -23,7 +23,7 @@ pub(super) struct InventoryOptions {
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Claims of all namespaces, and volumes that never had a claim.
+    /// Claims of all namespaces, and volumes that name no claim.
     #[arg(short = 'A', long, default_value_t, conflicts_with = "namespace")]
     all_namespaces: bool,
 

@@ -14,8 +14,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
     })
 }
 
-/// Returns why a kubeconfig cannot be used, in one line. The parser's own message quotes the lines
-/// around the fault, and that of certificates their lines.
+/// Returns why a kubeconfig cannot be used, in one line. The messages of the YAML parser and of the
+/// certificate parser are not used, because they quote lines of the file.
 pub fn kubeconfig_fault(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(error) => match error.location() {

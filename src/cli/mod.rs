@@ -56,8 +56,8 @@ Exit codes:
   3  something could not be read; `undelete`: not Bound in time; `drain`: objects in use are left";
 
 /// The commands whose flags are also environment variables: the containers in `manifests` and the
-/// chart set them. The others read only `KUBECONFIG` and `NO_COLOR`, so that no variable changes
-/// the answer to a user.
+/// chart set them. The other commands read only `KUBECONFIG` and `NO_COLOR`, so that no other
+/// variable changes the answer to a user.
 const WITH_ENVIRONMENT: [&str; 4] = ["run", "gc", "drain", "probe"];
 
 /// Manages Kubernetes volumes through their whole lifecycle.
@@ -135,7 +135,8 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
                 "components",
                 named(format!("Components to run; {default} by default")),
             );
-            // clap uses the doc comment of each flag group as the description of the command.
+            // clap replaces the description of the command by the doc comment of each group of
+            // flags that is added, so the description is set again.
             let about = run.get_about().cloned().unwrap_or_default();
             let run = components.iter().fold(run, |run, each| each.flags(run));
             run.about(about).long_about(None)

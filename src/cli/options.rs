@@ -53,7 +53,7 @@ impl ComponentsOption {
         found
     }
 
-    /// Returns the selected components, each once, in the order of `all`.
+    /// Returns the selected components, each once, in the order of `all`; all if none is selected.
     pub(super) fn of(&self, all: &[ComponentRef]) -> Vec<ComponentRef> {
         let named = &self.components;
         let wanted =
@@ -78,9 +78,10 @@ pub(super) struct ClusterOptions {
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) system_namespace: Option<String>,
 
-    /// Maximum concurrent bulk writes: finalizer removals and deletions. Four other lanes have
-    /// the same limit each, but at most 16, and bulk writes do not delay them: writes that protect
-    /// data; owner references and creations; releases of volumes; conditions of claims.
+    /// Maximum concurrent bulk writes: finalizer removals and deletions. Four other groups of
+    /// writes have a limit of their own, which is this number but at most 16, so bulk writes do not
+    /// delay them: writes that protect data; owner references and creations; releases of volumes;
+    /// conditions of claims.
     #[arg(long, default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_in_flight: u16,
 }

@@ -1,6 +1,7 @@
 //! `volume-warden undelete --to-namespace`: restores a deleted claim in another namespace, or in one
-//! that was created again with its name. The server gives a volume only to the namespace, by uid, in
-//! which its claim was deleted. So this command changes the volume itself, with the caller's rights.
+//! that was created again with its name. `volume-warden run` reserves a volume only for claims in
+//! the namespace, by uid, of the deleted claim. So this command writes the new claim into the
+//! volume's `claimRef`, with the caller's rights.
 
 use super::{
     print::complain,
@@ -80,7 +81,8 @@ fn is_wanted(entry: &Entry<'_>, restoration: &Restoration<'_>, from: &str) -> bo
         && named.is_none_or(|volume| volume == &*entry.name.name)
 }
 
-/// Returns the volume of the claim that was deleted last, among those that are not being deleted.
+/// Returns the volume whose claim was deleted last, without volumes that are being deleted. A claim
+/// whose deletion time is not recorded yet counts as the last one.
 fn last<'a, 'b>(found: &'b [Entry<'a>]) -> Option<&'b Entry<'a>> {
     let kept = found.iter().filter(|entry| entry.next != Next::Purging);
     kept.max_by_key(|entry| entry.record.deleted_at.unwrap_or(Timestamp::MAX))
@@ -97,7 +99,8 @@ fn missing(restoration: &Restoration<'_>, from: &str, purging: bool) -> String {
     }
 }
 
-/// The claim, which names the volume. It has the labels and annotations of the deleted claim.
+/// The manifest of the new claim, which names the volume in `spec.volumeName`. It has the labels
+/// and annotations of the deleted claim that pvc-trash recorded on the volume.
 fn claim(entry: &Entry<'_>, restoration: &Restoration<'_>) -> anyhow::Result<Value> {
     let mut claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -111,7 +114,8 @@ fn claim(entry: &Entry<'_>, restoration: &Restoration<'_>) -> anyhow::Result<Val
     Ok(claim)
 }
 
-/// Makes the new claim that of the volume, if the volume is still as it was read.
+/// Writes the new claim into the volume's `claimRef`. The API server refuses the write if the
+/// volume has changed since it was read.
 async fn give_volume(
     client: &Client,
     entry: &Entry<'_>,
@@ -132,8 +136,8 @@ async fn give_volume(
     within(UNHURRIED, given).await.map(drop)
 }
 
-/// Says that the claim does not get the volume, and deletes the claim if that is certain: it has no
-/// data, and nothing else would delete it.
+/// Prints why the claim does not get the volume. If the API server certainly refused the change of
+/// the volume, deletes the new claim, too: it has no data, and no other client would delete it.
 async fn not_given(
     claims: &Api<PersistentVolumeClaim>,
     restoration: &Restoration<'_>,
@@ -141,7 +145,7 @@ async fn not_given(
     created: &PersistentVolumeClaim,
     error: &kube::Error,
 ) -> ExitCode {
-    // After an error of the server or of a proxy, the write may have been stored.
+    // With a status of 500 or more, or without an answer, the write may have been stored.
     let refused = |status: &&Status| status.code < 500;
     let Some(status) = status_of(error).filter(refused) else {
         return unreadable(format!(
@@ -156,7 +160,9 @@ async fn not_given(
     let deleted = within(UNHURRIED, claims.delete(restoration.name, &parameters)).await;
     let claim = match deleted {
         Ok(_) => "The claim is deleted again".to_owned(),
-        Err(error) => format!("Delete the claim, which has no data; that failed: {error}"),
+        Err(error) => {
+            format!("Delete the claim, which has no data; this command could not: {error}")
+        }
     };
     complain(format_args!(
         "the claim {restoration} does not get volume {volume}, which this command did not change: \
@@ -185,7 +191,7 @@ async fn keep_changing(
         }});
         let (name, parameters) = (created.name_any(), PatchParams::default());
         let change = Patch::Merge(change);
-        // Without it, the claim is Bound later.
+        // If the change fails, kube-controller-manager binds the claim later, without it.
         let _ = within(UNHURRIED, claims.patch(&name, &parameters, &change)).await;
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints an error or a warning, as one line.
+/// Prints an error or a warning on standard error, as one line.
 pub(super) fn complain(sentence: impl Display) {
     eprintln!("volume-warden: {}", Plain(sentence));
 }

@@ -1,5 +1,5 @@
-//! `volume-warden probe`: queries the server in the same container, for the kubelet's `exec`
-//! probes. No other pod can reach its address.
+//! `volume-warden probe`: queries the probe server of the `run` process in the same container, for
+//! the kubelet's `exec` probes. With the default address, no other pod can reach that server.
 
 use super::{options::ProbeOptions, print::print};
 use anyhow::Context as _;
@@ -33,7 +33,8 @@ pub(super) struct ProbeCommand {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Question {
-    /// Succeeds while the process runs its tasks. If it fails, restart the process.
+    /// Succeeds while the process answers; the process exits if one of its tasks ends. If the probe
+    /// fails, restart the process.
     Live,
     /// Succeeds if the process can answer reviews. If it fails, the output lists what is missing.
     Ready,
@@ -65,7 +66,7 @@ fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
-    // With HTTP/1.0 the server closes the connection after the answer, which ends it.
+    // With HTTP/1.0 the server closes the connection after the answer, which marks its end.
     let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();

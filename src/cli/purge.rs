@@ -37,7 +37,7 @@ use std::{
 pub(super) const QUESTION: &str = "Continue? [y/N] ";
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
-ambiguous, never purged, not confirmed, or refused; 2 the command line is wrong, or --yes is \
+ambiguous, kept because its policy was Retain, not confirmed, or refused; 2 the command line is wrong, or --yes is \
 missing; 3 the volumes could not be read, or the API server did not answer.";
 
 /// `volume-warden purge`
@@ -213,7 +213,8 @@ pub(super) fn confirmed() -> io::Result<bool> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// Annotates the volume, if it is still the one of the deleted claim.
+/// Writes the annotation that requests the purge on the volume. The API server refuses the write if
+/// the volume's `claimRef` no longer names the deleted claim.
 async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode> {
     let api: Api<VolumeWire> = Api::all(client.clone());
     let patch: Patch<()> = Patch::Json(operations(entry));

@@ -24,7 +24,7 @@ use std::{
     process::ExitCode,
 };
 
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 all of them are created, or none was removed; 1 \
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 all volumes are created, or none was removed; 1 \
 one is not created, or not confirmed; 2 the command line is wrong, or --yes is missing; 3 the \
 volumes or their copies could not be read, or the API server did not answer.";
 
@@ -107,7 +107,7 @@ async fn repair(options: RepairOptions) -> anyhow::Result<ExitCode> {
     create_all(&client, &now, complete).await
 }
 
-/// Reads which of the named volumes were removed.
+/// Reads which volumes were removed by force, of the named ones or, if none is named, of all.
 async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed>, ExitCode> {
     let copies = Copies::of(client, &options.system_namespace);
     let unread = |what: &str, error| unreadable(format!("{what} could not be listed: {error}"));

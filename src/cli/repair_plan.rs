@@ -41,7 +41,8 @@ impl Removed {
     }
 }
 
-/// Returns the volumes that were removed by force and not created again.
+/// Returns the volumes that were removed by force and not created again since, also those that
+/// `trash repair` refuses to create.
 pub(super) fn plan(found: &Found) -> Vec<Removed> {
     let volumes = || found.volumes.objects();
     let uids: HashMap<_, _> = volumes()
@@ -92,7 +93,7 @@ fn refusal(
         return Some("a volume of this name exists".to_owned());
     }
     let Some(source) = whole.source() else {
-        return Some("the copy does not say where its data is".to_owned());
+        return Some("the copy does not name the storage of the volume".to_owned());
     };
     if let Some(other) = sources.get(&source) {
         return Some(format!("the volume {other} has the same storage"));

@@ -31,8 +31,8 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// Returns a name for a temporary file in the same directory, because a file cannot be moved to
-/// another file system.
+/// Returns a name for a temporary file in the same directory: a rename from another file system
+/// would fail.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let name = name.to_string_lossy();

@@ -31,11 +31,11 @@ pub(super) struct Restoration<'a> {
     pub(super) namespace: &'a str,
     /// The name of the deleted claim.
     pub(super) deleted: &'a str,
-    /// The volume to restore, if it is named.
+    /// The volume to restore, if the caller selects one by `--volume`.
     pub(super) volume: Option<&'a str>,
     /// The name of the new claim.
     pub(super) name: &'a str,
-    /// The namespace of the deleted claim, if the caller restores it in another one.
+    /// The namespace of the deleted claim, if `--to-namespace` is set.
     pub(super) from: Option<&'a str>,
 }
 
@@ -59,7 +59,8 @@ impl fmt::Display for Restoration<'_> {
 }
 
 impl Restoration<'_> {
-    /// The claim with an empty spec. The webhook of pvc-trash fills in everything.
+    /// The claim with an empty spec, and an annotation that names the deleted claim or its volume.
+    /// The webhook of pvc-trash fills in the spec from that volume.
     pub(super) fn claim(&self) -> PersistentVolumeClaim {
         let requested = self.volume.unwrap_or(self.deleted);
         PersistentVolumeClaim {
@@ -84,7 +85,8 @@ impl Restoration<'_> {
         created.map_err(|error| complain(self.refusal(&error))).ok()
     }
 
-    /// Reads the claim until it is Bound, or Volume Warden refuses it.
+    /// Reads the claim until it is Bound or deleted, Volume Warden refuses it by an Event, or
+    /// `limit` has passed.
     pub(super) async fn bound(
         &self,
         claims: &Api<PersistentVolumeClaim>,
@@ -132,7 +134,7 @@ impl Restoration<'_> {
             End::Deleted => complain(format_args!(
                 "the claim {self} was deleted before it was Bound"
             )),
-            // Others may write Events, too, so the text is quoted.
+            // Any client may have written this Event, so its text is quoted.
             End::Refused(why) => complain(format_args!(
                 "the claim {self} does not get the data. Its Event {CANNOT_RESTORE} says: {why:?}"
             )),
@@ -195,9 +197,10 @@ impl Restoration<'_> {
         match error {
             kube::Error::Api(status) if status.reason == "AlreadyExists" => format!(
                 "a claim {name} exists in the namespace {namespace}. To restore the data under \
-                 another name: {} --new-name NEW. A StatefulSet recreates its claim at once: scale \
-                 it to 0 and delete the new claim first. The new claim is then the one that was deleted \
-                 last, so name the volume of the other one with --volume",
+                 another name: {} --new-name NEW. To restore the data under this name, delete the \
+                 existing claim first; a StatefulSet recreates its claim at once, so scale it to 0 \
+                 before. The existing claim is then the one that was deleted last, so select the \
+                 volume of the earlier claim with --volume",
                 self.command()
             ),
             kube::Error::Api(status) if lacks_a_spec(status) => self.not_filled_in(),
@@ -212,8 +215,8 @@ impl Restoration<'_> {
         }
     }
 
-    /// Returns the message that the claim does not get the data, because its webhook was not
-    /// called.
+    /// Returns the message that the claim does not get the data, because the API server did not
+    /// call the webhook of pvc-trash for it.
     pub(super) fn not_filled_in(&self) -> String {
         format!(
             "the webhook of pvc-trash did not process the claim {self}, so it does not get the \

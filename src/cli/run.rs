@@ -188,8 +188,8 @@ impl Process {
         };
         let router = admission::router(std::mem::take(&mut assembly.webhooks), &options);
         let limits = Limits::default();
-        // The watches and the probe server must run until the end of the lame-duck period: webhooks
-        // answer from the watches, and the kubelet probes this process.
+        // After `stop`, the webhooks still answer for the lame-duck period. Until its end, the
+        // watches must run, from which the webhooks answer, and the probe server for the kubelet.
         let needed = limits.lame_duck;
         if let Some((https, front)) = sockets.https.zip(front) {
             let (certificate, paths) = (front.serving.certificate, front.paths);

@@ -60,7 +60,7 @@ pub(super) fn namespace<'a>(given: &'a str, default: &'a str) -> &'a str {
     if given.is_empty() { default } else { given }
 }
 
-/// The kinds whose objects the trash has.
+/// The kinds by which a command can select a volume in the trash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TrashKind {
     /// A PersistentVolumeClaim that was deleted.

@@ -51,11 +51,11 @@ impl Tasks {
         });
     }
 
-    /// Waits for a signal, then at most `timeout` for the tasks to end. A second signal ends that
-    /// wait immediately.
+    /// Waits until a signal arrives or a task ends. Then cancels `stop`, and waits at most
+    /// `timeout` for the other tasks to end; another signal ends this second wait immediately.
     ///
     /// # Errors
-    /// When a task exited before a signal.
+    /// When a task ended before the first signal.
     pub(super) async fn watch_over(
         mut self,
         mut signals: Signals,

@@ -97,7 +97,7 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
             Clock::system().timestamp(),
         ))?;
     }
-    // Not every user may read the copies, so an error is no failure of the command.
+    // Not every user may read the ConfigMaps with the copies of volumes, so an error is ignored.
     if let Ok(before) = before
         && let Ok(after) = copies.list().await
     {

@@ -1,4 +1,4 @@
-//! What the commands for the trash have in common.
+//! What the commands for the trash have in common. `unused` and `report` use parts of it, too.
 
 use super::{
     caller::CallerOptions,
@@ -16,7 +16,7 @@ use std::{fmt, process::ExitCode};
 /// Exit code of the commands for the trash if something that they require could not be read.
 pub(super) const UNREADABLE: u8 = 3;
 
-/// Runs one of the commands for the trash.
+/// Runs a command of a user to its end, on this thread.
 pub(super) fn block_on(
     command: impl Future<Output = anyhow::Result<ExitCode>>,
 ) -> anyhow::Result<ExitCode> {
@@ -83,7 +83,8 @@ pub(super) fn unreadable(error: String) -> ExitCode {
     ExitCode::from(UNREADABLE)
 }
 
-/// Says why volumes could not be listed, and what a user can do without it.
+/// Returns the message that says why volumes could not be listed, and, if the user may not list
+/// them, how to restore a claim without that right.
 pub(super) fn not_listed(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => format!(

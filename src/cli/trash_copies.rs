@@ -1,4 +1,5 @@
-//! The copies of volumes, and which of these volumes were removed by force.
+//! The copies of volumes that pvc-trash keeps in ConfigMaps, and which of these volumes were
+//! removed by force: their objects do not exist, although no purge deleted them.
 
 use crate::{
     cluster::{Store, read_all},
@@ -60,8 +61,8 @@ impl Copies {
 /// Returns the copies whose volumes were not in a list of volumes that was read after `before` and
 /// before `after`.
 ///
-/// A volume is created before its copy, and its copy is deleted before its purge. So the volume of
-/// a copy that was there before and after the list was removed without a purge.
+/// A volume is created before its copy, and its copy is deleted before its purge. So if a copy
+/// exists before and after the list, and the list lacks the volume, it was removed without a purge.
 pub(super) fn without_volumes(
     before: &Store<VolumeCopy>,
     after: &Store<VolumeCopy>,
@@ -77,8 +78,8 @@ pub(super) fn without_volumes(
     removed
 }
 
-/// Returns how many volumes with deleted or present claims of this namespace were removed by force
-/// and not created again.
+/// Returns how many volumes were removed by force and not created again, among those whose recorded
+/// claim, deleted or not, is of this namespace; of any namespace if none is given.
 pub(super) fn count_removed(
     (before, after): (&Store<VolumeCopy>, &Store<VolumeCopy>),
     volumes: &Store<Volume>,

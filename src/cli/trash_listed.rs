@@ -17,8 +17,8 @@ use crate::{
 use kube::{Api, Client};
 use std::process::ExitCode;
 
-/// Prints the list of the namespace. If there is none, it says as before why the volumes could not
-/// be listed.
+/// Prints the list in the ConfigMap of the namespace. If there is none, prints `forbidden`, the
+/// error with which the API server refused to list the volumes.
 ///
 /// # Errors
 /// When the list cannot be written.
@@ -40,7 +40,7 @@ pub(super) async fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The list in the ConfigMap; none if it is not one of Volume Warden.
+/// The list in the ConfigMap; none if Volume Warden did not write it, or it cannot be parsed.
 fn list(wire: TrashListWire) -> Option<List> {
     let text = TrashList::track(wire)?.text?;
     serde_json::from_str(&text).ok()
@@ -49,7 +49,7 @@ fn list(wire: TrashListWire) -> Option<List> {
 /// Says where the list is from, and what it leaves out.
 fn source(namespace: &str, left_out: usize) -> String {
     let from = format!(
-        "this is the ConfigMap {NAME} of the namespace {namespace}, because this user may not list \
+        "this list is from the ConfigMap {NAME} in {namespace}, because this user may not list \
          PersistentVolumes"
     );
     match left_out {

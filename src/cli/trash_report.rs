@@ -37,7 +37,8 @@ const WIDE_HEADER: [&str; 3] = ["STORAGECLASS", "WINDOW", "NAMESPACE UID"];
 /// Text of a column whose value is unknown.
 const UNKNOWN: &str = "unknown";
 
-/// What is known about a volume in the trash. A list of deleted claims says less than the volume.
+/// What is known about a volume in the trash. The uids and the policy are none in a row from the
+/// ConfigMap of trash-list, which does not contain them.
 pub(super) struct Row<'a> {
     namespace: &'a str,
     namespace_uid: Option<&'a str>,
@@ -72,7 +73,7 @@ impl<'a> From<&Entry<'a>> for Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// What the list of this namespace says.
+    /// Creates a row from an entry of the ConfigMap of trash-list in this namespace.
     pub(super) fn listed(namespace: &'a str, volume: &'a ListedVolume) -> Self {
         Self {
             namespace,

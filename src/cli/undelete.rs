@@ -41,8 +41,8 @@ pub struct UndeleteOptions {
     #[arg(long, value_name = "NAME")]
     new_name: Option<String>,
 
-    /// Namespace of the new claim, if it is another one, or one that was deleted and created again.
-    /// Requires the rights to list and patch PersistentVolumes.
+    /// Namespace of the new claim, if it is not that of the deleted claim, or if that namespace was
+    /// deleted and created again. Requires the rights to list and patch PersistentVolumes.
     #[arg(long, value_name = "NAMESPACE")]
     to_namespace: Option<String>,
 

@@ -62,7 +62,8 @@ async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Retains what is unused for that time, and reports how many rows have an unknown time.
+/// Retains the rows that are known to be unused for this time. Reports how many rows are left out
+/// because this time is unknown.
 fn retain_older(rows: &mut Vec<Row>, age: Duration, now: Timestamp) {
     let unknown = rows.iter().filter(|row| row.since.is_none()).count();
     if unknown > 0 {
@@ -74,8 +75,8 @@ fn retain_older(rows: &mut Vec<Row>, age: Duration, now: Timestamp) {
     rows.retain(|row| row.since.is_some_and(|since| is_older(since, age, now)));
 }
 
-/// Returns whether the time is at least `age` ago. A time in the future, from a wrong clock, is
-/// not.
+/// Returns whether the time is at least `age` ago; false for a time in the future, from a wrong
+/// clock.
 fn is_older(since: Timestamp, age: Duration, now: Timestamp) -> bool {
     Duration::try_from(now.duration_since(since)).is_ok_and(|passed| passed >= age)
 }

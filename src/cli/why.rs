@@ -123,7 +123,7 @@ impl WhyOptions {
     /// The kind and the name of the object, which follows the kind or a slash; none with `--stuck`.
     ///
     /// # Errors
-    /// When there is no name, or two, or an option is for another question.
+    /// When there is no name, or two, or when an option requires `--stuck` or excludes it.
     fn target(&self) -> Result<Option<(Kind, &str)>, clap::Error> {
         let table = matches!(self.output, Some(Output::Wide | Output::Name));
         let Some(target) = &self.target else {
@@ -184,7 +184,8 @@ impl WhyOptions {
         }
     }
 
-    /// Prints each new explanation until the object is gone.
+    /// Reads and explains the object at intervals, and prints each explanation that differs from
+    /// the one before, until the object does not exist.
     async fn follow(&self, client: Client, object: &Object) -> anyhow::Result<ExitCode> {
         let mut previous = None;
         loop {

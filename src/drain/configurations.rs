@@ -10,11 +10,12 @@ use kube::{
     api::{DynamicObject, ObjectMeta},
 };
 
-/// Attempts to delete a configuration that another client keeps writing, such as cert-manager,
-/// which writes caBundle.
+/// Maximum number of attempts to delete a configuration that another client keeps writing, such as
+/// cert-manager, which writes caBundle.
 const TRIES: u32 = 5;
 
-/// Deletes the webhook configurations of these components, and returns which ones it deleted.
+/// Deletes the webhook configurations of these components, calls `say` with a line for each, and
+/// returns those that it deleted: none in a dry run.
 ///
 /// # Errors
 /// When a configuration cannot be read or deleted.

@@ -9,7 +9,8 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 
-/// A Lease of at least one of the components that are drained.
+/// A Lease that elects the leader of at least one of the components that are drained. It may be
+/// released.
 #[derive(Clone, Debug)]
 pub struct HeldLease {
     /// Namespace of the Lease, which may be another one than that of `drain`.
@@ -56,8 +57,8 @@ pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<
     Ok(concerning.map(found).collect())
 }
 
-/// Checks that no Lease in another namespace is held. It belongs to another installation, and
-/// `drain` must not acquire it.
+/// Checks that no process holds a Lease in another namespace. Such a Lease belongs to another
+/// installation, and `drain` must not acquire it.
 ///
 /// # Errors
 /// When a Lease in another namespace is held.
@@ -75,8 +76,8 @@ pub fn none_elsewhere(found: &[HeldLease], lease: &LeaseName) -> anyhow::Result<
     }
 }
 
-/// Returns the Lease that the flags select, and all other Leases of its namespace: while `drain`
-/// holds them, no waiting process starts to write.
+/// Returns the Lease that the flags select, and all other found Leases of its namespace. `drain`
+/// acquires them all: while it holds them, no process that waits for one starts to write.
 pub fn all_here(found: &[HeldLease], lease: &LeaseName) -> Vec<LeaseName> {
     let others = found
         .iter()

@@ -1,20 +1,22 @@
 //! Removes what Volume Warden wrote on objects, before Volume Warden itself is uninstalled.
 //!
-//! **Order.** No Volume Warden may run or start: [`leases`]. The webhook configurations are deleted
-//! first, because a webhook without a server delays every request: [`configurations`]. Then all
-//! objects are read live, the removals are [`plan`]ned by a pure function of these objects, and
-//! each object is patched once. These steps are repeated until a read that began after the last
-//! write finds nothing to remove.
+//! **Order.** `drain` first acquires the Leases, so that no Volume Warden writes meanwhile:
+//! [`leases`]. It deletes the webhook configurations, because a webhook without a server delays
+//! every request: [`configurations`]. Then it reads all objects live, [`plan`]s the removals by a
+//! pure function of these objects, and patches each object once. It repeats these three steps
+//! until a read that began after the last write finds nothing to remove.
 //!
 //! **Safety.** Every write tests uid and resourceVersion. If a list cannot be read, nothing is
-//! written. A finalizer can be the only thing that keeps an object that is being deleted. So it is
-//! left on an object that is in use by the rules of pvc-protection or pv-protection.
+//! written. The protection finalizer can be the only thing that keeps an object that is being
+//! deleted: `drain` leaves it on such an object while a pod uses the claim, or while the volume is
+//! Bound.
 //!
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
 //! because the claim must be deleted with the pod. Labels that only users write: those of
-//! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and the
-//! ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash, unless
-//! their purge was requested, with the copies of their objects, and the annotation by which a user restores a claim.
+//! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and
+//! the ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash with
+//! the copies of their objects, unless `--purge-trash` is set. The annotation by which a user
+//! restores a claim.
 
 pub mod configurations;
 pub mod leases;
@@ -57,7 +59,8 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// The API server refused a cleanup by `volume-warden drain`.
+        /// The API server refused to let `volume-warden drain` remove what Volume Warden wrote on
+        /// the object.
         FAILED_CLEANUP: Warning "claim, volume" = "FailedCleanup";
         /// `volume-warden drain` removed what Volume Warden wrote on the object.
         TAKEN_BACK = "TakenBack";
@@ -66,23 +69,24 @@ pub mod reasons {
 
 /// Maximum number of rounds of reads and writes, for objects that other clients write meanwhile.
 const ROUNDS: u32 = 20;
-/// Wait for requests that passed the webhooks before these were deleted, and for a write that a
+/// Wait for requests that passed the webhooks before `drain` deleted these, and for a write that a
 /// leader began before it released its Lease. It is longer than all webhooks of one request
 /// together.
 const SETTLE: Duration = Duration::from_secs(7);
-/// Pause before objects that have changed meanwhile are read again.
+/// Pause between two rounds, before all objects are read again.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// One run of `volume-warden drain`.
 pub struct Drain {
     /// The client for live reads.
     pub client: Client,
-    /// The only writer to the API server.
+    /// Carries out all writes on objects.
     pub apply: Arc<Apply>,
     /// The only namespace whose claims are drained; all namespaces if none. Volumes are drained in
     /// any case.
     pub namespace: Option<String>,
-    /// The namespace in which Volume Warden ran, with the copies of volumes.
+    /// The namespace in which Volume Warden ran. It contains the copies of volume objects, which
+    /// pvc-trash keeps in ConfigMaps.
     pub system_namespace: String,
     /// What to remove from objects.
     pub terms: Terms,
@@ -97,8 +101,8 @@ impl Drain {
     /// When something could not be read, a configuration could not be deleted, or the Lease is
     /// lost.
     pub async fn run(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
-        // In a namespace that does not exist, for example because of a typing error, nothing would
-        // be found.
+        // In a namespace that does not exist, for example because of a typing error, the drain
+        // would find nothing and report success.
         read::exists(&self.client, self.namespace.as_deref()).await?;
         // Nothing is deleted if the objects of the next step cannot be read.
         self.read().await?;
@@ -171,7 +175,8 @@ fn is_refusal(error: &kube::Error) -> bool {
 struct History {
     /// The removed parts of each object.
     done: HashMap<String, HashSet<String>>,
-    /// Objects whose write was refused, or withheld by a dry run; they are not tried again.
+    /// Objects whose write the API server refused, or a dry run withheld; they are not tried
+    /// again.
     given_up: HashSet<String>,
     /// Objects on which another client wrote a removed part again. They are left unchanged, because
     /// that may repeat without end.
@@ -179,7 +184,8 @@ struct History {
 }
 
 impl History {
-    /// Returns the pieces to write, without objects that were given up or written again.
+    /// Returns the pieces to write: not those of objects that were given up, or on which another
+    /// client wrote a removed part again.
     fn sort(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
         pieces.retain(|piece| {
             let id = piece.id();

@@ -16,21 +16,23 @@ pub struct Outcome {
     pub withheld: usize,
     /// Number of objects that the API server refused to change.
     pub failed: usize,
-    /// Number of objects on which another client wrote a removed part again.
+    /// Number of objects on which another client wrote again what `drain` had removed. `drain`
+    /// leaves them unchanged.
     pub returned: usize,
     /// Number of objects that other clients changed at each attempt, or about which the API server
     /// did not answer.
     pub unsettled: usize,
     /// Objects that are being deleted and in use, and therefore keep their finalizer.
     pub in_use: Vec<InUse>,
-    /// Volumes that pvc-trash keeps, and that are left on purpose.
+    /// Volumes of pvc-trash that are left unchanged, because their data would be lost otherwise.
     pub kept: Vec<Kept>,
     /// Webhook configurations that exist again after their deletion.
     pub configurations: Vec<&'static str>,
 }
 
 impl Outcome {
-    /// Describes what is left apart from objects in use; none if nothing is.
+    /// Describes why the drain is incomplete; none if it is complete. Objects in use and volumes
+    /// that pvc-trash keeps do not make it incomplete.
     pub fn trouble(&self) -> Option<String> {
         let mut left = Vec::new();
         if self.failed > 0 {
@@ -47,8 +49,8 @@ impl Outcome {
         }
         if self.returned > 0 {
             left.push(format!(
-                "{} objects were written again, by an older replica or, with --in-tree=off, by the built-in \
-                 controllers of Kubernetes, which are then not disabled",
+                "on {} objects another client wrote again what drain had removed: an older replica \
+                 or, with --in-tree=off, a built-in controller of Kubernetes that is still enabled",
                 self.returned
             ));
         }
@@ -86,7 +88,7 @@ impl fmt::Display for Outcome {
         }?;
         match self.kept.len() {
             0 => Ok(()),
-            kept => write!(f, "; {kept} volumes stay in the trash or keep their record"),
+            kept => write!(f, "; {kept} volumes of pvc-trash are left unchanged"),
         }
     }
 }
@@ -124,20 +126,20 @@ mod tests {
         assert_eq!(
             outcome.to_string(),
             "3 claims and 2 volumes read, 4 changed; left: 1 being deleted and in use; 1 volumes \
-             stay in the trash or keep their record"
+             of pvc-trash are left unchanged"
         );
         assert_eq!(outcome.trouble(), None);
         outcome.in_use.clear();
         assert_eq!(
             outcome.to_string(),
-            "3 claims and 2 volumes read, 4 changed; nothing else is left; 1 volumes stay in the \
-             trash or keep their record"
+            "3 claims and 2 volumes read, 4 changed; nothing else is left; 1 volumes of \
+             pvc-trash are left unchanged"
         );
         outcome.returned = 2;
         assert!(
             outcome
                 .trouble()
-                .is_some_and(|words| words.contains("2 objects were written again"))
+                .is_some_and(|words| words.contains("on 2 objects another client wrote again"))
         );
     }
 }

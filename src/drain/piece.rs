@@ -25,25 +25,25 @@ pub struct Piece {
     pub uid: CompactText,
     /// The version of the object for which the operations are valid.
     pub resource_version: CompactText,
-    /// The parts that are removed, in words.
+    /// The parts to remove, in words, for the output.
     pub what: Vec<String>,
     /// The patch that removes these parts.
     pub operations: Vec<PatchOperation>,
     /// Whether the condition Unused that Volume Warden has applied to the status is removed, too.
     pub applied_status: bool,
-    /// What a live read must show before the patch is written.
+    /// What a live read of a claim must show before the patch is written; none for most objects.
     pub condition: Option<Condition>,
-    /// Whether the copy of this volume is deleted before the patch is written: the trash does not
-    /// keep the volume any more.
+    /// Whether `drain` deletes the copy of this volume object, a ConfigMap of pvc-trash, before it
+    /// writes the patch: after the patch, pvc-trash no longer keeps the volume.
     pub forgets: bool,
 }
 
-/// What a live read must show of a claim.
+/// What a live read of a claim must show, immediately before an object is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The claim exists and is not being deleted.
+    /// The claim of this name and uid exists and is not being deleted.
     Living(ClaimRef),
-    /// The claim does not exist any more.
+    /// No claim of this name and uid exists any more. A later claim of the same name may exist.
     Gone(ClaimRef),
 }
 
@@ -93,7 +93,8 @@ impl Piece {
         self.remove_parts(format!("label {key}"), [remove(&["labels", key])]);
     }
 
-    /// Removes the condition Unused if Volume Warden wrote it: its status would become wrong.
+    /// Removes the condition Unused if Volume Warden wrote it: no controller would keep it up to
+    /// date.
     pub(super) fn unused_condition(&mut self, claim: &Claim) {
         if claim.removable_unused() {
             self.what.push("condition Unused".to_owned());
@@ -106,8 +107,8 @@ impl Piece {
         self.remove_parts(format!("finalizer {finalizer}"), operations);
     }
 
-    /// Removes what pvc-provisioner wrote on the claim, unless the label names another
-    /// installation.
+    /// Removes the label and the annotation that pvc-provisioner wrote on the claim, unless the
+    /// label names another installation. The owner reference to the pod stays.
     pub(super) fn made_for_a_pod(&mut self, claim: &Claim, id: &ControllerId) {
         let labels = claim.rare.managed_by.as_deref();
         let label = labels.and_then(|labels| labels.provisioner.as_deref());

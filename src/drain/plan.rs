@@ -1,5 +1,5 @@
-//! Decides what `drain` removes of Volume Warden from each object: a pure function of the objects that
-//! were read. It has nothing to do with the drain of a node.
+//! Decides what `drain` removes from each object: a pure function of the objects that were read.
+//! It is not related to `kubectl drain`.
 
 use super::{
     ClusterObjects,
@@ -33,11 +33,11 @@ use std::fmt;
 pub struct Terms {
     /// The components whose writes are removed.
     pub components: Vec<ComponentRef>,
-    /// Whether the built-in controllers of Kubernetes are enabled. Then the parts that they would
-    /// write themselves are left.
+    /// Whether the built-in controllers of Kubernetes are enabled. Then `drain` leaves what they
+    /// also write: the protection finalizers, and the owner references of claims whose pods exist.
     pub in_tree: bool,
-    /// Whether volumes in the trash are purged. Then the claims of all namespaces must have been
-    /// read.
+    /// Whether volumes in the trash are purged, that is, their data is deleted. This requires that
+    /// the claims of all namespaces have been read.
     pub purge_trash: bool,
     /// The id of this installation: labels with this value are removed.
     pub id: ControllerId,
@@ -56,8 +56,8 @@ pub struct Plan {
     pub pieces: Vec<Piece>,
     /// Objects that keep their finalizer, because they are being deleted and in use.
     pub in_use: Vec<InUse>,
-    /// Volumes that pvc-trash keeps, and whose data would be lost or could not be restored
-    /// otherwise.
+    /// Volumes of pvc-trash that are left unchanged, because their data would be lost or could not
+    /// be restored otherwise.
     pub kept: Vec<Kept>,
 }
 
@@ -106,8 +106,8 @@ pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
     plan
 }
 
-/// Returns a pod that uses a claim which is being deleted, by the rule of pvc-protection. Users of
-/// other claims do not matter.
+/// Returns a pod that uses the claim, by the rule of pvc-protection; none if the claim is not
+/// being deleted.
 fn user<'a>(name: &ObjectName, claim: &Claim, pods: &'a Store<Pod>) -> Option<&'a str> {
     let uses = |pod: &&ObjectName| {
         let pod = pods.get(pod);
@@ -190,7 +190,8 @@ impl Plan {
         self.put(piece);
     }
 
-    /// Deletes the lists of deleted claims, which nothing keeps up to date any more.
+    /// Plans the deletion of the ConfigMaps in which trash-list lists deleted claims, because
+    /// nothing keeps them up to date any more.
     fn lists(&mut self, lists: &Store<TrashList>) {
         for (name, list) in lists.objects() {
             if list.owned && !list.deleting {

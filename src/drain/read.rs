@@ -18,19 +18,19 @@ use std::sync::Arc;
 pub struct ClusterObjects {
     /// The claims, and the StatefulSets and pods that were read after them.
     pub caches: Caches,
-    /// The volumes of the whole cluster, in any case.
+    /// The volumes of the whole cluster, also if only one namespace is drained.
     pub volumes: Store<Volume>,
     /// The VolumeAttachments, if volumes are to be purged.
     pub attachments: Store<VolumeAttachment>,
-    /// The lists of deleted claims, if these are to be deleted.
+    /// The lists of deleted claims, which trash-list writes; empty unless `drain` deletes them.
     pub lists: Store<TrashList>,
 }
 
 impl ClusterObjects {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
-    /// user, so all of its users are found. VolumeAttachments are read only to `purge` volumes, and
-    /// after these: a volume without a claim is attached to no further node.
-    /// Lists of deleted claims are read only to delete them.
+    /// user, so all of its users are found. VolumeAttachments are read only to `purge` volumes,
+    /// and after the volumes: a volume without a claim is attached to no further node. `lists`
+    /// selects whether lists of deleted claims are read.
     ///
     /// # Errors
     /// When a list could not be read, or contradicts another one.
@@ -97,7 +97,8 @@ async fn read<T: Tracked>(api: &Api<T::Wire>) -> anyhow::Result<Store<T>> {
     read.with_context(|| format!("{kind} could not be read, so nothing is removed"))
 }
 
-/// Checks that an empty list of claims is plausible: it is not if a volume is bound to a claim.
+/// Checks that the list of claims is plausible: it must not be empty if a volume is bound to a
+/// claim of these namespaces.
 fn believable(
     claims: &Store<Claim>,
     volumes: &Store<Volume>,

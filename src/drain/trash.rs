@@ -34,7 +34,8 @@ impl fmt::Display for Kept {
     }
 }
 
-/// Removes the annotation that pvc-trash changes until a claim is Bound.
+/// Removes the annotation `undelete-touched`. pvc-trash writes it on a restored claim, again and
+/// again until the claim is Bound, so that kube-controller-manager binds the claim soon.
 pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
     if claim
         .rare
@@ -47,10 +48,11 @@ pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
     }
 }
 
-/// Plans the purge of a volume in the trash, for `--purge-trash`. Returns false, without a plan, if
-/// something may still need the data.
+/// Plans the purge of a volume in the trash, for `--purge-trash`: its provisioner then deletes its
+/// data. Returns false, without a plan, if something may still need the data.
 ///
-/// The conditions are those of the reconciler of pvc-trash, except for the window.
+/// The conditions are those of the reconciler of pvc-trash, except that the undelete window need
+/// not have ended.
 pub(super) fn purge(
     piece: &mut Piece,
     name: &ObjectName,
@@ -79,8 +81,8 @@ pub(super) fn purge(
     true
 }
 
-/// Disables the trash for a Bound volume whose claim is not being deleted. Returns any other volume
-/// that pvc-trash keeps.
+/// Disables the trash for a Bound volume whose claim is not being deleted, and returns none. Any
+/// other volume that pvc-trash keeps is left unchanged, and returned.
 pub(super) fn volume(
     piece: &mut Piece,
     name: &ObjectName,
@@ -139,8 +141,13 @@ fn in_trash(name: &ObjectName, volume: &Volume) -> Option<String> {
     let claim = entry.claim();
     let until = match entry.next {
         Next::Purging => return None,
-        Next::Until(Some(end)) => format!("until {end}"),
-        Next::Until(None) => "until its undelete window ends".to_owned(),
+        Next::Until(Some(end)) => {
+            format!("until {end}, or without limit if Volume Warden is uninstalled")
+        }
+        Next::Until(None) => {
+            "until its undelete window ends, or without limit if Volume Warden is uninstalled"
+                .to_owned()
+        }
         Next::Requested => "though its purge is requested".to_owned(),
         Next::Kept => "without limit".to_owned(),
     };

@@ -109,14 +109,15 @@ fn volumes_in_the_trash_are_listed_and_left() {
     let requested =
         json!({"metadata": {"annotations": {PURGE: "1"}}, "status": {"phase": "Released"}});
     let of = "it is in the trash: the data of the deleted claim ns/c is kept";
+    let limitless = "without limit if Volume Warden is uninstalled";
     for (volume, why) in [
         (
             released(json!({})),
-            format!("{of} until 2026-01-01T01:00:00Z"),
+            format!("{of} until 2026-01-01T01:00:00Z, or {limitless}"),
         ),
         (
             released(json!({"deletedAt": null})),
-            format!("{of} until its undelete window ends"),
+            format!("{of} until its undelete window ends, or {limitless}"),
         ),
         (
             released(json!({"policy": "Retain"})),

@@ -59,7 +59,7 @@ impl Drain {
         if let Some(condition) = &piece.condition {
             match self.holds(condition).await {
                 Ok(true) => {}
-                // The next round reads everything again.
+                // The object is skipped, and the next round reads everything again.
                 Ok(false) => return (piece, Applied::Stale),
                 Err(error) => return (piece, Applied::Failed(error)),
             }
@@ -87,8 +87,8 @@ impl Drain {
         (piece, applied)
     }
 
-    /// Deletes the copy of a volume. A copy without a volume counts as one that was removed by
-    /// force.
+    /// Deletes the copy of a volume object before the volume is changed. If the copy stayed when
+    /// the volume is deleted, the volume would count as removed by force, which the copy can undo.
     async fn forget(&self, piece: &Piece) -> Applied {
         let copy = name_of(&self.system_namespace, &piece.uid);
         let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
@@ -104,7 +104,7 @@ impl Drain {
         self.apply.perform(NAME, &target, action, TAKEN_BACK).await
     }
 
-    /// Reads the claim of the condition live, and returns whether the condition holds.
+    /// Reads the claim that the condition names live, and returns whether the condition holds.
     async fn holds(&self, condition: &Condition) -> kube::Result<bool> {
         let (Condition::Living(claim) | Condition::Gone(claim)) = condition;
         let ObjectName { namespace, name } = &claim.name;
@@ -115,7 +115,8 @@ impl Drain {
 }
 
 impl Condition {
-    /// Returns whether what a live read found under the name of the claim meets the condition.
+    /// Returns whether the condition holds. `found` is the claim that a live read found under the
+    /// name in the condition.
     pub(super) fn is_met_by(&self, found: Option<&ObjectMeta>) -> bool {
         let same = |claim: &ClaimRef| {
             found.filter(|found| found.uid.as_ref().is_some_and(|uid| claim.uid == *uid))
@@ -135,9 +136,9 @@ fn line(piece: &Piece, applied: &Applied) -> Option<String> {
     let object = object(piece.kind, &piece.name);
     let what = piece.what.join(", ");
     match applied {
-        Applied::Done => Some(format!("{object}: removed: {what}")),
-        Applied::Withheld => Some(format!("{object}: would be removed: {what}")),
-        Applied::Failed(error) => Some(format!("{object}: not removed: {what}: {error}")),
+        Applied::Done => Some(format!("{object}: removed {what}")),
+        Applied::Withheld => Some(format!("{object}: would remove {what}")),
+        Applied::Failed(error) => Some(format!("{object}: could not remove {what}: {error}")),
         Applied::Stale | Applied::NotLeading => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Custom resources that name claims, at a path that the caller gives.
+//! Custom resources that name claims, at a path that the user gives with `--references`.
 
 use super::list::list;
 use crate::cluster::{UNHURRIED, error_message, within};
@@ -91,8 +91,8 @@ impl ReferencePath {
     }
 }
 
-/// Returns the objects that name claims, and why some could not be listed. Calls the API server
-/// once, and once for each path.
+/// Returns the objects that name claims, and an error for each path whose objects could not be
+/// read. Calls the API server once to find the kinds, and then lists the objects of each path.
 pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,

@@ -117,7 +117,8 @@ pub async fn read_workloads(
 }
 
 impl Listed {
-    /// Returns what was listed. A kind that does not exist has no objects.
+    /// Returns what was listed of a kind that a cluster may lack: an answer of 404 counts as no
+    /// objects. Any other error is handled as [`Self::known`] does.
     fn optional<K>(&mut self, what: &'static str, listed: kube::Result<Vec<K>>) -> Vec<K> {
         match listed {
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
@@ -125,7 +126,8 @@ impl Listed {
         }
     }
 
-    /// Returns what was listed of a kind that every cluster has.
+    /// Returns what was listed of a kind that every cluster has. After an error it returns no
+    /// objects, and records the kind in `unlisted` and the reason in `errors`.
     fn known<K>(&mut self, what: &'static str, listed: kube::Result<Vec<K>>) -> Vec<K> {
         match listed {
             Ok(listed) => listed,

@@ -19,8 +19,8 @@ use kube::{Resource, ResourceExt as _};
 /// The references to claims by their namespace and name, in words.
 pub struct References<'a> {
     by_claim: HashMap<(String, String), Vec<String>>,
-    /// StatefulSets by their namespace and the part that the names of a template's claims have in
-    /// common.
+    /// StatefulSets by their namespace and `TEMPLATE-SET`, the part that the names of a template's
+    /// claims have in common.
     by_template: HashMap<(String, String), Vec<String>>,
     /// The uids of all objects of [`LISTED`].
     owners: HashSet<CompactText>,
@@ -111,7 +111,8 @@ impl<'a> References<'a> {
         known.into_iter().chain(sets).flatten().cloned().collect()
     }
 
-    /// Says that an owner does not exist, if its kind was listed.
+    /// Returns ` (deleted)` if the kind of the owner was listed and the owner was not found;
+    /// otherwise an empty text, because the owner exists or nothing is known about it.
     fn state_of(&self, owner: &OwnerReference) -> &'static str {
         let group = owner
             .api_version

@@ -1,11 +1,14 @@
 //! Limits the connections of clients that have not authenticated yet.
 //!
-//! There are few places, and a new connection always gets one. When all places are taken, another
-//! connection is evicted, by these rules in order:
+//! There are few places, and a new connection always gets one. When all places are taken, an older
+//! connection is evicted: it is closed. These rules select it, each among the connections that the
+//! rule before leaves:
 //!
-//! 1. Connections from a recently trusted address are evicted only if there are no others.
-//! 2. A connection is evicted from the address that has the most, the new connection included.
-//! 3. Of these, a connection that has sent nothing useful is evicted before one that has.
+//! 1. Connections from a trusted address are evicted only if there are no others. An address is
+//!    trusted once a client from it has authenticated; the last 32 of them are remembered.
+//! 2. A connection is evicted from the address with the most connections. The new connection is
+//!    counted, but not evicted.
+//! 3. A connection that has sent nothing useful is evicted before one that has.
 //! 4. The oldest connection is evicted first.
 //!
 //! So one address cannot keep out another one, and many addresses together cannot keep out an
@@ -87,7 +90,7 @@ impl Places {
 }
 
 impl State {
-    /// Returns the connection that is evicted in favour of the connection `newest`.
+    /// Returns the connection to evict, so that the connection `newest` has a place.
     fn victim(&self, newest: u64) -> Option<u64> {
         let mut held: HashMap<Network, usize> = HashMap::new();
         for taken in self.taken.values() {
@@ -125,7 +128,8 @@ impl Place {
         self.evicted.clone().cancelled_owned()
     }
 
-    /// Records that the client has sent something that idle connections do not send.
+    /// Records that the client has sent something useful, such as the beginning of a TLS
+    /// handshake.
     pub fn advance(&self) {
         if let Some(taken) = self.places.lock().taken.get_mut(&self.number) {
             taken.advanced = true;
@@ -133,6 +137,7 @@ impl Place {
     }
 
     /// Records that the client has authenticated: connections from its address are evicted last.
+    /// The connection keeps its place.
     pub fn recognize(&self) {
         let mut state = self.places.lock();
         if let Some(taken) = state.taken.get(&self.number) {

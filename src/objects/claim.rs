@@ -58,7 +58,8 @@ impl Claim {
         finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PVC_PROTECTION)
     }
 
-    /// Returns whether the claim waits for a volume, and names none.
+    /// Returns whether the claim waits for a volume: it is Pending, names no volume and is not
+    /// being deleted.
     pub fn awaits_volume(&self) -> bool {
         self.pending && self.volume_name.is_empty() && !self.deleting
     }
@@ -173,8 +174,9 @@ impl Tracked for Claim {
         Some(wire.into())
     }
 
-    /// Returns the part of the name before the ordinal, which all claims of one template of one
-    /// StatefulSet have in common, and the namespace of a claim that waits for a volume.
+    /// Returns the keys under which the store finds the claim: the part of its name before the
+    /// ordinal, which all claims of one template of one StatefulSet have in common, and, while it
+    /// waits for a volume, the key of its namespace ([`waiting_in`]).
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
         let before = ordinal(&name.name).map(|(before, _)| before);
         let common = before.map(|before| ObjectName::new(name.namespace.clone(), before));

@@ -51,8 +51,8 @@ pub struct RequestingVolume {
 
 impl ClaimRequests {
     /// Returns the requests of a pod, if it has an annotation with the prefix. The time that it
-    /// takes grows with the volumes plus the annotations, because any tenant may write thousands
-    /// of both.
+    /// takes grows with the sum of volumes and annotations, and not with their product, because any
+    /// tenant may write thousands of both.
     pub fn of(pod: &PodWire) -> Option<Self> {
         let annotations = pod.metadata.annotations.iter().flatten();
         let annotations: Box<[(Box<str>, Box<str>)]> = annotations
@@ -110,7 +110,8 @@ impl ClaimRequests {
         found.ok().map(|index| &*self.annotations[index].1)
     }
 
-    /// Returns whether the pod still waits for its claims. Later, no claim is created for it.
+    /// Returns whether the pod is Pending and not being deleted. No claim is created for any other
+    /// pod.
     pub fn waiting(&self) -> bool {
         self.pending && !self.deleting
     }

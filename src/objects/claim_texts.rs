@@ -1,5 +1,5 @@
-//! The labels and annotations of a claim that a record of the trash keeps, so that a claim that
-//! restores the data gets them back.
+//! The labels and annotations of a claim that Volume Warden records on its volume, so that a claim
+//! that restores the data after the deletion gets them back.
 
 use super::keys::{MANAGER, OWN, TRACKED_INSTANCE};
 use super::{
@@ -12,18 +12,19 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Maximum length of all kept keys and values together, as JSON. A record, in which they are at
-/// most three times as long, stays below the length up to which it is read.
+/// Maximum length of all kept keys and values together, as JSON. In a record they are at most three
+/// times as long, because quotes are escaped. So the record stays below the maximum length of a
+/// record that is read.
 const LIMIT: usize = 4096;
 /// Labels that name the installation which manages a claim. They are not kept.
 const OWN_LABELS: [&str; 3] = [PROVISIONER_LABEL, RELEASER_LABEL, LEGACY_LABEL];
-/// Domains of Kubernetes. Its annotations of a claim hold for one volume and one binding, or repeat
-/// the whole object, as `kubectl.kubernetes.io/last-applied-configuration` does.
+/// Domains of Kubernetes, whose annotations are not kept: they hold for one volume and one binding,
+/// or repeat the whole object, as `kubectl.kubernetes.io/last-applied-configuration` does.
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
-/// Domains of tools whose labels and annotations make a controller act on a claim or its disk: CDI
-/// writes an image to the disk; Argo CD, Flux, Helm, Fleet, kapp and `kubectl apply --applyset`
-/// delete what has their mark and is not in their source.
+/// Domains of tools whose labels and annotations are not kept, because they make a controller act
+/// on a claim or its disk: CDI writes an image to the disk; Argo CD, Flux, Helm, Fleet, kapp and
+/// `kubectl apply --applyset` delete what has their mark and is not in their source.
 const TOOLS: [&str; 8] = [
     "cdi.kubevirt.io",
     "argoproj.io",
@@ -34,10 +35,11 @@ const TOOLS: [&str; 8] = [
     "k14s.io",
     "applyset.kubernetes.io",
 ];
-/// Labels by which such tools track the objects that they created. They are not kept.
+/// Labels by which tools such as Argo CD and Helm track the objects that they created. They are not
+/// kept.
 const TRACKING: [&str; 2] = [TRACKED_INSTANCE, MANAGER];
 
-/// The labels and annotations of one claim, without those that are not kept.
+/// The labels and annotations of one claim, only those that a restored claim gets back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTexts {
     /// The uid of the claim; a recreated claim has another one.
@@ -61,8 +63,8 @@ impl Tracked for ClaimTexts {
     type Wire = ClaimTextsWire;
     const KIND: Kind = Kind::PersistentVolumeClaim;
 
-    /// Keeps labels before annotations, each in the order of their keys, and leaves out what does
-    /// not fit any more: the same claim always gives the same record.
+    /// Keeps labels before annotations, each in the order of their keys, and leaves out what
+    /// exceeds 4 KiB in all: the same claim always gives the same record.
     fn track(wire: ClaimTextsWire) -> Option<Self> {
         let ObjectMeta {
             uid,
@@ -105,7 +107,7 @@ pub fn is_kept_annotation(key: &str) -> bool {
     is_kept_label(key) && !is_of(key, &KUBERNETES)
 }
 
-/// Returns whether the prefix of the key is one of these domains, or below one.
+/// Returns whether the prefix of the key is one of these domains, or a subdomain of one.
 fn is_of(key: &str, domains: &[&str]) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     domains.iter().any(|domain| {

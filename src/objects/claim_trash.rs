@@ -1,4 +1,4 @@
-//! What a claim requests of the trash.
+//! The annotations of a claim about the trash, that is, about the data of deleted claims.
 
 use super::{
     metadata,
@@ -7,16 +7,20 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// What a claim requests of the trash, which is text of the claim's creator. A text that is longer
-/// than [`MAX_TEXT`](super::MAX_TEXT) is kept as an empty one, which is no name and no duration either.
+/// The annotations of a claim about the trash. The creator of the claim writes them, so a value
+/// that is longer than [`MAX_TEXT`](super::MAX_TEXT) is read as an empty text, which is neither a
+/// name nor a duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTrash {
-    /// The name of the deleted claim whose volume the claim requests, from [`UNDELETE`].
+    /// The name of the deleted claim whose volume the claim requests, or of that volume, from
+    /// [`UNDELETE`].
     pub undelete: Option<Box<str>>,
-    /// The time for which the data is kept after the deletion of the claim, from
-    /// [`UNDELETE_WINDOW`].
+    /// For how long the data is to be kept after the deletion of the claim, from
+    /// [`UNDELETE_WINDOW`], unparsed. It only shortens the window of the StorageClass and the
+    /// namespace.
     pub window: Option<Box<str>>,
-    /// Whether the claim has the annotation [`UNDELETE_TOUCHED`] of Volume Warden.
+    /// Whether the claim has the annotation [`UNDELETE_TOUCHED`], which Volume Warden changes so
+    /// that the binder retries.
     pub touched: bool,
 }
 

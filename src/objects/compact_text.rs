@@ -13,8 +13,8 @@ const DASHES: [usize; 4] = [8, 13, 18, 23];
 /// A text that the API server or a provisioner usually generates: a `metadata.uid`, a
 /// `resourceVersion`, or the name of a volume. Any other text is kept, too, as it is.
 ///
-/// A UUID, a UUID after `pvc-` and a decimal number need no memory beside the 24 bytes of the value.
-/// At rest, such texts are most of the memory of a claim.
+/// A UUID, a UUID after `pvc-` and a decimal number need no memory beside the 24 bytes of the
+/// value. Without that, such texts would be most of the memory that a cached claim uses.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CompactText(Form);
 

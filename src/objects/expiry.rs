@@ -6,10 +6,10 @@ use crate::go_duration;
 use k8s_openapi::jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The values of [`EXPIRE_UNUSED`] that keep a claim.
+/// The values of [`EXPIRE_UNUSED`] that disable the expiry of a claim.
 const OFF: [&str; 2] = ["off", "0"];
 
-/// Parses the value of [`EXPIRE_UNUSED`]; none if the claim is kept.
+/// Parses the value of [`EXPIRE_UNUSED`]; none if the value disables expiry.
 ///
 /// # Errors
 /// When the value is neither a duration nor `off`.
@@ -24,13 +24,13 @@ pub fn parse(text: &str) -> Result<Option<Duration>, String> {
     }
 }
 
-/// The annotations of a claim about expiry. A text that is longer than [`MAX_TEXT`](super::MAX_TEXT) is kept as an
-/// empty one, which is no duration and no time.
+/// The annotations of a claim about expiry. A value that is longer than
+/// [`MAX_TEXT`](super::MAX_TEXT) is read as an empty text, which is neither a duration nor a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimExpiry {
     /// After what time without a pod the claim expires, from [`EXPIRE_UNUSED`], unparsed.
     pub age: Option<Box<str>>,
-    /// When the claim was announced to expire, from [`EXPIRES_AT`], unparsed.
+    /// The announced time of expiry, from [`EXPIRES_AT`], unparsed.
     pub at: Option<Box<str>>,
 }
 
@@ -45,7 +45,7 @@ impl ClaimExpiry {
         (found != Self::default()).then(|| Box::new(found))
     }
 
-    /// Returns when the claim was announced to expire; none if that cannot be read.
+    /// Returns the announced time of expiry; none if it is absent or cannot be read.
     pub fn announced(&self) -> Option<Timestamp> {
         self.at.as_deref()?.parse().ok()
     }

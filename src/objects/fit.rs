@@ -15,7 +15,8 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Annotations by which a provisioner or the scheduler has begun to find a volume for a claim.
+/// Annotations which show that a provisioner or the scheduler has begun to find a volume for a
+/// claim.
 const TAKEN: [&str; 3] = [STORAGE_PROVISIONER, STORAGE_PROVISIONER_BETA, SELECTED_NODE];
 const DEFAULT_MODE: &str = "Filesystem";
 
@@ -41,8 +42,8 @@ pub struct Need {
     pub uid: Box<str>,
     /// The name of the claim; empty if the API server has yet to generate it.
     pub name: Box<str>,
-    /// Whether the claim has no volume, and neither a provisioner nor the scheduler has begun to
-    /// find one.
+    /// Whether the claim names no volume and is not being deleted, and neither a provisioner nor
+    /// the scheduler has begun to find one.
     pub open: bool,
     class: String,
     spec: PersistentVolumeClaimSpec,
@@ -62,7 +63,8 @@ pub struct NeedWire {
 
 impl Offer {
     /// Returns whether the volume `name` of the StorageClass `class`, which offers this, fits the
-    /// claim.
+    /// claim. No volume fits a claim with a data source, and only the named one fits a claim with
+    /// `volumeName`.
     pub fn fits(&self, name: &str, class: &str, need: &Need) -> bool {
         let spec = &need.spec;
         let requests = spec

@@ -51,24 +51,27 @@ keys! {
         PVC_PROTECTION: "finalizer" on "claim" = "kubernetes.io/pvc-protection";
         /// Kubernetes' own: keeps the volume while it is Bound.
         PV_PROTECTION: "finalizer" on "volume" = "kubernetes.io/pv-protection";
-        /// The uid of the StatefulSet under whose `whenScaled: Delete` the claim is in range. If
-        /// it is scaled down later without an owner, it is deleted.
+        /// The uid of a StatefulSet with `whenScaled: Delete` that has a replica for the claim. If
+        /// the set is scaled down later, and the pod is already deleted and cannot become the
+        /// claim's owner, Volume Warden deletes the claim.
         SCALED_WITH: "annotation" on "claim" = "volume-warden.dev/scaled-with";
-        /// The time (RFC 3339) at which `pvc-provisioner` created the claim at admission. It is
-        /// removed when the claim gets its owner.
+        /// The time (RFC 3339) at which `pvc-provisioner` created the claim at admission. Volume
+        /// Warden removes it when it makes the pod the owner of the claim, or keeps the claim for
+        /// another pod.
         AWAITING_POD: "annotation" on "claim" = "volume-warden.dev/awaiting-pod";
         /// The namespace of the claim, its uid and the uid of the claim, as `shop/UID/UID`:
         /// `pv-releaser` gives the volume only to claims of that namespace.
         CLAIM_NAMESPACE: "annotation" on "volume" = "volume-warden.dev/claim-namespace";
-        /// The time (RFC 3339) at which `pv-releaser` reserved the volume for a claim. It is
-        /// removed when the claim is recorded or the volume is parked again.
+        /// The time (RFC 3339) at which `pv-releaser` reserved the volume for a claim. Volume
+        /// Warden removes it once the claim is Bound and its namespace is recorded on the volume,
+        /// or when the reservation ends before that.
         RESERVED_AT: "annotation" on "volume" = "volume-warden.dev/reserved-at";
         /// The time (RFC 3339) at which `pvc-expiry` deletes the claim unless a pod names it
         /// before.
         EXPIRES_AT: "annotation" on "claim" = "volume-warden.dev/expires-at";
         /// Since when (RFC 3339) the replicas with `pvc-expiry` have watched the cluster without a
-        /// break, and the replica that wrote it. Another replica, such as one of an older version,
-        /// need not have watched.
+        /// break, and the identity of the replica that wrote it. It counts only while that replica
+        /// holds the Lease: another holder, such as one of an older version, need not have watched.
         OBSERVED_SINCE: "annotation" on "Lease" = "volume-warden.dev/observed-since";
         /// The record of `pvc-trash`: the original policy, the undelete window and the claim that
         /// can be restored, as JSON. The policy `volume-warden-trash` refuses changes by other
@@ -97,8 +100,9 @@ keys! {
         OWN: "prefix of labels" on "Lease" = "volume-warden.dev/";
         /// `volume-warden`.
         PART_OF: "label" on "Lease" = "app.kubernetes.io/part-of";
-        /// On the copy of a volume: `volume-warden`. A claim that has it is restored without it:
-        /// the tool that it names may delete the objects that are not in its source.
+        /// On the ConfigMaps of Volume Warden: `volume-warden`. A claim that has it is restored by
+        /// `pvc-trash` without it: the tool that it names may delete the objects that are not in
+        /// its source.
         MANAGER: "label" on "ConfigMap, claim" = "app.kubernetes.io/managed-by";
         /// The value of `--controller-id`: `pvc-provisioner` created the claim. `pv-releaser`
         /// reads it, too.

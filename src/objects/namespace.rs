@@ -1,4 +1,4 @@
-//! Kubernetes namespaces, which are compared with the namespaces of a storage backend.
+//! Kubernetes namespaces, as the rules read them.
 
 use super::{Kind, Tracked, keys, metadata, undelete_window::UNDELETE_WINDOW};
 use k8s_openapi::api::core::v1 as core;
@@ -34,8 +34,8 @@ impl Tracked for Namespace {
     type Wire = NamespaceWire;
     const KIND: Kind = Kind::Namespace;
 
-    /// Keeps every namespace in every state, because a namespace that is not in the store counts as
-    /// deleted.
+    /// Keeps every namespace in every state, because `namespace-gc` treats a namespace that is not
+    /// in the store as deleted.
     fn track(wire: NamespaceWire) -> Option<Self> {
         let (label, value) = EXCLUDE;
         let labels = wire.metadata.labels.as_ref();

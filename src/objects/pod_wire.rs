@@ -17,8 +17,8 @@ pub struct Mount {
     pub ephemeral: bool,
 }
 
-/// The claims that a pod uses, in the order of its volumes. Most pods use one, which needs no memory
-/// beside that of the pod.
+/// The claims that a pod uses, in the order of its volumes. Most pods use one, which needs no
+/// memory beside that of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounts(Form);
 

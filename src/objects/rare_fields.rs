@@ -6,7 +6,8 @@ use super::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{ops::Deref, sync::LazyLock};
 
-/// The fields of a claim that few claims have. A claim without any of them has 8 bytes for all.
+/// The fields of a claim that few claims have. A claim without any of them uses 8 bytes for all of
+/// them together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rare(Option<Box<RareFields>>);
 
@@ -24,7 +25,7 @@ pub struct RareFields {
     pub managed_by: Option<Box<ManagedBy>>,
     /// The value of [`SCALED_WITH`](super::claim::SCALED_WITH).
     pub scaled_with: Option<CompactText>,
-    /// The mark of a claim that was created for a pod.
+    /// The marker of a claim that `pvc-provisioner` created for a pod at admission.
     pub awaiting_pod: Option<AwaitingPod>,
     /// The values of the annotations about the trash, if the claim has any.
     pub trash: Option<Box<ClaimTrash>>,
@@ -34,7 +35,7 @@ pub struct RareFields {
     pub unused_bytes: f64,
 }
 
-/// The mark of a claim that was created for a pod.
+/// The marker of a claim that `pvc-provisioner` created for a pod at admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwaitingPod {
     /// The value of [`AWAITING_POD`](super::claim::AWAITING_POD).

@@ -4,7 +4,8 @@ pub use super::keys::{CLAIM_NAMESPACE, RELEASE_SCOPE, RESERVED_AT};
 use super::{CompactText, ObjectName, fit::Offer};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// Prefix of the claim name in the `claimRef` of a parked volume; the uid of the volume follows.
+/// Prefix of the claim name in the `claimRef` of a parked volume, to which no claim can be bound
+/// until Volume Warden reserves the volume. The uid of the volume follows.
 const PARKED: &str = "parked-";
 
 /// The labels and annotations that decide about the next claim of a volume.
@@ -34,7 +35,7 @@ pub struct Record {
 }
 
 impl Reuse {
-    /// Returns the labels and annotations that matter, if there are any.
+    /// Returns the labels and annotations that decide about the next claim, if there are any.
     pub fn of(
         labels: Option<&BTreeMap<String, String>>,
         annotations: &BTreeMap<String, String>,
@@ -93,8 +94,8 @@ pub fn waiting_in(namespace: &Arc<str>) -> ObjectName {
     ObjectName::new(namespace.clone(), "")
 }
 
-/// Returns the namespace whose claims a parked volume waits for; none if the volume is not parked,
-/// as far as it shows it.
+/// Returns the namespace whose claims a parked volume waits for; none if the volume is not parked.
+/// The namespace in its `claimRef` is not compared.
 pub fn parked_for<'a>(
     volume_uid: &str,
     claim: &str,

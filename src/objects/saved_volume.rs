@@ -147,15 +147,16 @@ impl WholeVolume {
         source(&self.spec)
     }
 
-    /// Returns the record by which the volume is in the trash once its claim is deleted; none if
-    /// the volume is not kept for a deleted claim.
+    /// Returns the record by which the data can be restored once the claim is deleted; none if the
+    /// record does not hold for the claim in `claimRef`, if the original policy was not Delete, or
+    /// if the present one is not Retain.
     pub fn record(&self) -> Option<&TrashRecord> {
         saved_record(&self.volume).map(|(record, _)| record)
     }
 
     /// Returns the manifest by which the volume can be created again: without what the API server
-    /// writes, without a request to purge, and with a window that has not begun. None if the volume
-    /// is not kept for a deleted claim.
+    /// writes, without a request to purge, and with a window that has not begun. None if
+    /// [`Self::record`] returns none.
     pub fn manifest(&self) -> Option<Value> {
         let (record, claim) = saved_record(&self.volume)?;
         let mut annotations = self.metadata.annotations.clone().unwrap_or_default();

@@ -70,7 +70,8 @@ impl Policy {
 }
 
 impl StatefulSet {
-    /// Returns whether the StatefulSet has a pod with this ordinal.
+    /// Returns whether the ordinal is in the range of the StatefulSet's replicas, so that the
+    /// StatefulSet creates a pod for it.
     pub fn has(&self, ordinal: u32) -> bool {
         ordinal
             .checked_sub(self.start)

@@ -13,8 +13,8 @@ use k8s_openapi::api::storage::v1 as storage;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// The annotations of a StorageClass that the rules read. StorageClasses without any of them are
-/// not kept.
+/// The annotations of a StorageClass that the rules read. StorageClasses without any of them, or
+/// with [`UNDELETE_WINDOW_MAX`] only, are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClass {
     /// The uid, by which Events name the StorageClass.

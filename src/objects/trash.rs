@@ -77,21 +77,24 @@ pub struct RecordedClaim {
     /// same name that was created later has another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_uid: Option<String>,
-    /// The labels of the claim that a claim without labels gets back.
+    /// The labels of the claim, which a claim that restores the data gets if it has no labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub labels: BTreeMap<String, String>,
-    /// The annotations of the claim that a claim without annotations gets back.
+    /// The annotations of the claim, which a claim that restores the data gets if it has no
+    /// annotations except the one that requests the restore.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub annotations: BTreeMap<String, String>,
 }
 
 impl RecordedClaim {
-    /// Returns the labels that a claim gets back. An earlier version may have recorded others.
+    /// Returns the recorded labels that a claim that restores the data gets. An earlier version may
+    /// have recorded others.
     pub fn kept_labels(&self) -> BTreeMap<&str, &str> {
         kept(&self.labels, is_kept_label)
     }
 
-    /// Returns the annotations that a claim gets back. An earlier version may have recorded others.
+    /// Returns the recorded annotations that a claim that restores the data gets. An earlier
+    /// version may have recorded others.
     pub fn kept_annotations(&self) -> BTreeMap<&str, &str> {
         kept(&self.annotations, is_kept_annotation)
     }
@@ -133,14 +136,15 @@ impl TrashRecord {
         Some(returned.map_or(end, |at| end.max(after(at, WINDOW_AFTER_RETURN))))
     }
 
-    /// Returns whether the claim is known to be of the namespace with this uid.
+    /// Returns whether the record shows that the claim was in the namespace with this uid; false if
+    /// the record has no uid.
     pub fn is_of(&self, namespace_uid: Option<&str>) -> bool {
         let recorded = self.claim.namespace_uid.as_deref();
         recorded.is_some() && recorded == namespace_uid
     }
 
-    /// Returns the command that restores the claim. If it is not known of which namespace the claim
-    /// is, by uid, only an administrator can restore it.
+    /// Returns the command that restores the claim. If the uid of the claim's namespace is not
+    /// recorded, it is a command with `--to-namespace`, which only an administrator may run.
     pub fn command(&self) -> String {
         let RecordedClaim {
             namespace, name, ..
@@ -152,7 +156,8 @@ impl TrashRecord {
         }
     }
 
-    /// Returns whether the volume may still be reserved for a claim.
+    /// Returns whether the volume may still be reserved for a claim: fewer than [`MAX_UNBINDABLE`]
+    /// claims could not be bound to it.
     pub fn is_restorable(&self) -> bool {
         self.unbindable.len() < MAX_UNBINDABLE
     }

@@ -7,12 +7,13 @@ use super::{
 };
 use k8s_openapi::jiff::Timestamp;
 
-/// A Released volume with a record that holds for its deleted claim.
+/// A volume whose claim was deleted, and whose record holds for that claim. It is Released, or
+/// Failed if it was purged and the provisioner could not delete it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry<'a> {
     /// The name of the volume, by which users select it.
     pub name: &'a ObjectName,
-    /// The volume, which is Released.
+    /// The volume, which is Released, or Failed after a purge.
     pub volume: &'a Volume,
     /// What pvc-trash has recorded on the volume: the deleted claim and its window.
     pub record: &'a TrashRecord,
@@ -35,7 +36,7 @@ pub enum Next {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns what the trash has of the volume; none if the volume is not in the trash.
+    /// Returns the volume as an entry of the trash; none if the volume is not in the trash.
     pub fn of(name: &'a ObjectName, volume: &'a Volume) -> Option<Self> {
         let trash = volume.trash.as_deref()?;
         let (record, claim) = trash.record.as_ref().zip(volume.claimed_by())?;

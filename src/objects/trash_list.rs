@@ -42,7 +42,7 @@ pub struct TrashList {
     pub text: Option<Box<str>>,
 }
 
-/// The fields of such a ConfigMap that are parsed.
+/// The fields of a ConfigMap named `volume-warden-trash` that are parsed.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = ConfigMap)]
 #[serde(rename_all = "camelCase")]
@@ -91,7 +91,7 @@ impl Tracked for TrashList {
 pub struct List {
     /// At most [`MAX_CLAIMS`] deleted claims; the one that was deleted last is the first.
     pub volumes: Vec<ListedVolume>,
-    /// The number of deleted claims that are left out.
+    /// The number of deleted claims that are left out because of [`MAX_CLAIMS`].
     pub left_out: usize,
 }
 
@@ -108,7 +108,7 @@ pub struct ListedVolume {
     /// When the claim was deleted; none if that is not recorded yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Timestamp>,
-    /// When the data is deleted, in the state `InTrash`.
+    /// When the data is deleted; only set in the state `InTrash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purged_at: Option<Timestamp>,
     /// What happens next to the volume.
@@ -119,10 +119,10 @@ pub struct ListedVolume {
     pub window_seconds: u64,
 }
 
-/// [`Next`], as it is written.
+/// What happens next to the volume, as the list writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    /// The data can be restored until a certain time.
+    /// The data can be restored until [`ListedVolume::purged_at`].
     InTrash,
     /// A user requested that the data is deleted now.
     PurgeRequested,
@@ -188,13 +188,16 @@ impl List {
     }
 }
 
-/// The order of a list. Before its time is recorded, a deletion is the last one.
+/// The sort key of a list: the latest deletion is the first. A deletion whose time is not recorded
+/// yet counts as the latest.
 fn rank(volume: &ListedVolume) -> (Reverse<Timestamp>, &str, &str) {
     let deleted = volume.deleted_at.unwrap_or(Timestamp::MAX);
     (Reverse(deleted), &volume.claim, &volume.volume)
 }
 
-/// Bounds a text of a volume, which is a name or a quantity unless its author means harm.
+/// Returns the text without spaces, quotes, backslashes and characters that are not ASCII, at most
+/// [`MAX_NAME`] characters of it. Names and quantities stay unchanged, and a user who can write
+/// other texts on a volume cannot enlarge the list by them.
 fn bounded(text: &str) -> String {
     let plain = |each: &char| each.is_ascii_graphic() && !matches!(each, '"' | '\\');
     text.chars().filter(plain).take(MAX_NAME).collect()

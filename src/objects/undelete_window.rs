@@ -19,7 +19,8 @@ pub enum Window {
 /// The undelete window that a namespace requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceWindow {
-    /// The namespace has not been read, or its annotation cannot be read. Recorded windows stay.
+    /// The namespace has not been read, or its annotation cannot be read. Windows that are recorded
+    /// on volumes stay unchanged.
     Unknown,
     /// The namespace requests nothing.
     Unset,
@@ -48,9 +49,9 @@ impl NamespaceWindow {
         })
     }
 
-    /// Returns the window of the claims of this namespace that request nothing. A namespace can
-    /// only lengthen the window of the class, up to `longest`, and cannot enable a class without a
-    /// window.
+    /// Returns the window of those claims of this namespace that have no annotation of their own. A
+    /// namespace can only lengthen the window of the class, up to `longest`; without `longest`, it
+    /// lengthens nothing. It cannot enable a class whose window is zero.
     pub fn lengthen(self, class: Duration, longest: Option<Duration>) -> Duration {
         match (self, longest) {
             (Self::For(own), Some(longest)) if !class.is_zero() => own.min(longest).max(class),

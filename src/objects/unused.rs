@@ -22,10 +22,10 @@ pub const FIELD_MANAGER: &str = "volume-warden";
 pub struct Unused {
     /// Whether the status is True: no pod uses the claim.
     pub holds: bool,
-    /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set, the maximum if it is later
-    /// or unreadable.
+    /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set, the maximum if it is
+    /// later or unreadable.
     pub since: u32,
-    /// Whether Volume Warden wrote the status last.
+    /// Whether Volume Warden wrote the status last: `managedFields` name no other owner of it.
     pub own: bool,
 }
 
@@ -57,8 +57,8 @@ pub struct Condition {
 }
 
 /// Reads a time in seconds since 1970. A time that is too late to be represented, and text that is
-/// no time, is the latest one, so that nothing is deleted because of it. Not an error: one claim must
-/// not fail the LIST of all.
+/// no time, gives the maximum, so that no claim is deleted because of it. Neither is an error,
+/// because one claim must not fail the LIST of all.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.map_or(0, |text| match text.parse::<Timestamp>() {

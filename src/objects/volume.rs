@@ -113,7 +113,8 @@ impl Volume {
             })
     }
 
-    /// Returns whether the volume is parked: no claim can be bound to it.
+    /// Returns whether the volume is parked: no claim can be bound to it until Volume Warden
+    /// reserves it for a claim of the recorded namespace.
     pub fn is_parked(&self, system_namespace: &str) -> bool {
         let parked = || parked_name(system_namespace, &self.uid);
         self.waiting()
@@ -208,7 +209,7 @@ pub struct ClaimRefWire {
     #[serde(default)]
     pub uid: String,
     /// The `resourceVersion` of the claim when kube-controller-manager bound it. Only whether it is
-    /// set matters: a soft release removes it.
+    /// set matters: a release with `--release-mode=soft` removes it.
     #[serde(default)]
     pub resource_version: Option<String>,
 }

@@ -25,7 +25,7 @@ impl Age {
         Self::Unknown,
     ];
 
-    /// Returns the step of what is unused since then.
+    /// Returns the step of a claim that no pod has used since this time.
     pub(super) fn of(since: Option<Timestamp>, now: Timestamp) -> Self {
         let Some(since) = since else {
             return Self::Unknown;

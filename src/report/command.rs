@@ -29,7 +29,8 @@ pub(super) fn delete(namespace: &str, name: &str) -> Option<String> {
     safe.then(|| format!("kubectl delete pvc {name} -n {namespace}"))
 }
 
-/// Restores a deleted claim; from this volume if several deleted claims have its name.
+/// Returns the command that restores a deleted claim; none if a name is not safe in a shell. With
+/// `volume`, the command selects that volume, because several deleted claims have this name.
 pub(super) fn undelete(namespace: &str, name: &str, volume: Option<&str>) -> Option<String> {
     let safe = is_safe(namespace) && is_safe(name) && volume.is_none_or(is_safe);
     let from = volume.map_or_else(String::new, |volume| format!(" --volume {volume}"));

@@ -47,8 +47,8 @@ pub(crate) fn html(subject: &Subject<'_>) -> String {
 }
 
 impl Subject<'_> {
-    /// Returns the flag of `unused`, `trash` and `why --stuck` for what the page is about; none if
-    /// the name of the namespace is not safe in a command.
+    /// Returns the flag with which `unused`, `trash` and `why --stuck` list the same namespaces as
+    /// the page; none if the name of the namespace is not safe in a command.
     fn flag(&self) -> Option<String> {
         match self.namespace {
             None => Some("-A".to_owned()),

@@ -109,7 +109,7 @@ pub(super) fn states(subject: &Subject<'_>, figures: &Figures) -> Markup {
     }
 }
 
-/// The sum of a state, and those of its ages.
+/// The row of a state, and for [`State::Unused`] one more row for each age.
 fn of_state(subject: &Subject<'_>, figures: &Figures, state: State) -> Markup {
     let (title, meaning) = words(state);
     let ages = Age::ALL.into_iter().filter(|_| state == State::Unused);

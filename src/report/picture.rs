@@ -18,7 +18,7 @@ const SIZES: [(&str, f64, f64); 3] = [
 const CHARACTER: f64 = 7.2;
 const LINE: f64 = 16.0;
 const SPACE: f64 = 6.0;
-/// Minimum number of characters of a name that is cut.
+/// Minimum width, in characters, of a tile that shows a name which has to be cut.
 const SHORTEST: usize = 7;
 
 /// Returns the picture in each size. The style sheet displays one of them.
@@ -55,7 +55,8 @@ fn drawn(tile: &Tile) -> Markup {
     }
 }
 
-/// The lines that fit into the tile: none without the start of the first name.
+/// The lines of text before the first one that does not fit into the tile. A name that is too wide
+/// is cut, unless fewer than [`SHORTEST`] characters fit.
 fn fitting(tile: &Tile) -> Vec<String> {
     let characters = ((tile.rect.width - 2.0 * SPACE) / CHARACTER).max(0.0) as usize;
     let number = ((tile.rect.height - SPACE) / LINE).max(0.0) as usize;

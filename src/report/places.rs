@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The storage of one class in one namespace.
 pub(super) struct Place<'a> {
-    /// The namespace; empty for volumes that never had a claim.
+    /// The namespace; empty for volumes that name no claim.
     pub(super) namespace: &'a str,
     /// The class; empty if there is none.
     pub(super) class: &'a str,

@@ -7,8 +7,8 @@ use crate::{
 };
 use k8s_openapi::jiff::Timestamp;
 
-/// Deletions take some time. What has been deleted for less than these seconds is not stuck; the
-/// default of `why --stuck`.
+/// A deletion that was requested less than these seconds ago is not stuck, because deletions take
+/// some time. This is also the default of `--min-age` of `why --stuck`.
 const MIN_AGE: i64 = 60;
 
 /// A claim or volume that is stuck.

@@ -53,10 +53,10 @@ fn grouped(number: &str) -> String {
     grouped
 }
 
-/// Returns text from the cluster with its control characters escaped and at most `limit`
-/// characters.
+/// Returns text from the cluster with its control characters escaped. Text with more than `limit`
+/// characters is cut there and ends with `…`.
 pub(super) fn bounded(text: &str, limit: usize) -> String {
-    // Escaping makes at most ten characters of one, so more of the text is not needed.
+    // Escaping never shortens text, so no more characters than these can be shown.
     let start: String = text.chars().take(limit + 1).collect();
     let plain = Plain(start).to_string();
     match plain.char_indices().nth(limit) {

@@ -7,7 +7,8 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Maximum number of rectangles of namespaces, and of classes of one namespace.
+/// Maximum number of rectangles of namespaces, and of classes of one namespace, without the one in
+/// which the smaller ones are merged.
 const MOST: usize = 48;
 /// Smallest areas of the rectangles of namespaces and of classes, in square pixels. What is smaller
 /// is shown as "others".
@@ -70,8 +71,9 @@ fn namespaces(places: &[Place<'_>]) -> Vec<Node> {
     found
 }
 
-/// Replaces the nodes that are smaller than `least`, and all but the [`MOST`] largest, by one node.
-/// Returns the largest first. `kind` names the kind of node in the plural.
+/// Replaces the nodes that are smaller than `least`, and all but the [`MOST`] largest, by one node,
+/// unless this would replace only one. Returns the largest first. `kind` names the kind of node in
+/// the plural.
 fn merged(mut nodes: Vec<Node>, least: f64, kind: &str) -> Vec<Node> {
     nodes.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     let large = nodes.iter().take_while(|node| node.bytes >= least).count();

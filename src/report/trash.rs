@@ -1,4 +1,4 @@
-//! What Volume Warden recorded on volumes whose claims can be restored.
+//! What Volume Warden recorded on volumes whose claims can be restored after their deletion.
 
 use super::Subject;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 /// The records by the name of the volume.
 pub(super) struct Records<'a>(HashMap<&'a str, Record>);
 
-/// The record of a volume that is kept after the deletion of its claim.
+/// The record of a volume that pvc-trash keeps, or will keep, after the deletion of its claim.
 pub(super) struct Record {
     record: TrashRecord,
     /// Whether a user requested that the data is deleted now.
@@ -22,7 +22,8 @@ pub(super) struct Record {
 }
 
 impl<'a> Records<'a> {
-    /// Reads the records of all volumes. A record for another claim than the present one is void.
+    /// Reads the records of all volumes whose policy is Retain. A record for a claim that the
+    /// volume's `claimRef` no longer names is left out.
     pub(super) fn new(subject: &Subject<'a>) -> Self {
         let volumes = subject.listed.volumes.iter();
         let records =
@@ -30,7 +31,8 @@ impl<'a> Records<'a> {
         Self(records.collect())
     }
 
-    /// Finds a record by the name of its volume; none if the volume is not in the trash.
+    /// Finds a record by the name of its volume; none if the claim of the volume cannot be restored
+    /// after its deletion.
     pub(super) fn get(&self, volume: &str) -> Option<&Record> {
         self.0.get(volume)
     }

@@ -25,11 +25,13 @@ impl AdmissionMetrics {
             ),
             connections: own.add(
                 "admission_connections",
-                "Open connections of the webhook server that have shown a secret path",
+                "Open connections of the webhook server on which a request to the secret path has \
+                 arrived",
             ),
             strangers: own.add(
                 "admission_unauthenticated_connections",
-                "Connections that ended without having shown a secret path, by how they ended",
+                "Connections of the webhook server that ended without a request to the secret path, \
+                 by how they ended",
             ),
         }
     }
@@ -42,12 +44,13 @@ impl AdmissionMetrics {
         durations.observe(took.as_secs_f64());
     }
 
-    /// Counts a connection that has shown a secret path (1), or the end of such a connection (-1).
+    /// Changes the number of open connections on which a request with a secret path has arrived:
+    /// by 1 for a new one, by -1 for one that has ended.
     pub fn connected(&self, change: i64) {
         self.connections.inc_by(change);
     }
 
-    /// Counts a connection that ended without having shown a secret path.
+    /// Counts a connection that ended without a request with a secret path.
     pub fn stranger_left(&self, outcome: &'static str) {
         let outcome = Outcome { outcome };
         self.strangers.get_or_create(&outcome).inc();

@@ -38,7 +38,8 @@ impl CertificateMetrics {
             ),
             fail_closed: own.add(
                 "webhooks_fail_closed",
-                "Webhooks of the running components with the failurePolicy Fail, which shows their secret path to users",
+                "Webhooks of the running components with the failurePolicy Fail, which shows their \
+                 secret path to users when a call fails",
             ),
         }
     }

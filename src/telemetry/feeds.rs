@@ -34,7 +34,7 @@ impl FeedMetrics {
             errors: own.add("feed_errors", "Watches that failed"),
             live_lists: own.add(
                 "live_lists",
-                "LIST requests that check whether an object is in use",
+                "LIST requests that verify a decision, such as that no pod uses a claim",
             ),
             live_reads: own.add(
                 "live_reads",
@@ -76,7 +76,7 @@ impl FeedMetrics {
         self.errors.get_or_create(&of(kind)).inc();
     }
 
-    /// Counts a LIST that checks whether an object is in use.
+    /// Counts a LIST that verifies a decision, such as that no pod uses a claim.
     pub fn live_listed(&self, kind: Kind) {
         self.live_lists.get_or_create(&of(kind)).inc();
     }

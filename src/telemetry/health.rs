@@ -56,8 +56,8 @@ pub enum Judgement {
 /// query them from within the container.
 ///
 /// `/livez` succeeds while the process runs its tasks: the process exits when a task ends.
-/// `/readyz` succeeds if every watch has a complete list and there is a certificate to serve;
-/// otherwise it lists what is missing.
+/// `/readyz` succeeds if `missing` returns nothing, and otherwise lists what it returns, such as a
+/// watch without a complete list.
 pub async fn serve_probes(listener: TcpListener, missing: Missing) {
     serve(listener, Scheme::Http, probes(missing)).await;
 }

@@ -14,13 +14,13 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
-/// Maximum number of connections. When another one arrives, the oldest connection of the address
-/// with the most connections is closed.
+/// Maximum number of connections. At this limit, a new connection is accepted and an older one is
+/// closed; see [`crate::listener`].
 const CONNECTIONS: usize = 64;
 /// Time limit of the TLS handshake, and of the head of the request.
 const HEAD: Duration = Duration::from_secs(5);
-/// Time limit of a connection, until the answer is read. It is as long as the longest usual
-/// `scrape_timeout`.
+/// Time limit of a connection, until the client has read the answer. It is as long as the longest
+/// usual `scrape_timeout`.
 const WHOLE: Duration = Duration::from_secs(30);
 /// Maximum size of the head of a request, in bytes. A token has a few KiB at most.
 const BUFFER: usize = 16 * 1024;

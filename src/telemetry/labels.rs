@@ -28,7 +28,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// What a set of metric labels must be able to do.
+/// The traits that a set of metric labels has.
 pub trait LabelSet: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static {}
 
 impl<L: Clone + Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static> LabelSet for L {}

@@ -1,4 +1,5 @@
-//! Limits log lines that clients can cause in thousands to one line a minute for each cause.
+//! Limits log lines that clients can cause in thousands: to one a minute for each cause, or to ten
+//! a minute for each namespace.
 
 use std::{
     collections::HashMap,
@@ -20,8 +21,8 @@ struct Last {
 }
 
 impl LogLimiter {
-    /// Returns the number of lines that were suppressed since the last one, if the caller must
-    /// write a line now.
+    /// If the caller must write a line now, returns the number of lines that were suppressed since
+    /// the last one; none if this line is suppressed.
     pub fn check(&self) -> Option<u64> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.written.is_some_and(|at| at.elapsed() < MINUTE) {
@@ -51,8 +52,8 @@ struct Window {
 }
 
 impl NamespaceLogLimiter {
-    /// Returns the number of lines about this namespace that were suppressed since the last one, if
-    /// the caller must write a line now.
+    /// If the caller must write a line now, returns the number of lines about this namespace that
+    /// were suppressed since the last one; none if this line is suppressed.
     pub fn check(&self, namespace: &str) -> Option<u64> {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = namespace;

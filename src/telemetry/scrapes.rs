@@ -1,8 +1,9 @@
 //! The text of the metrics, shared by concurrent scrapes.
 //!
-//! Rendering the text can require counting all objects. So only one text is rendered at a time, in
-//! at most a tenth of the time, and it answers all scrapes that arrived before its rendering began.
-//! A text is never older than the request that it answers.
+//! Rendering the text can require counting all objects. So only one rendering runs at a time,
+//! after each one a pause follows that is nine times as long, and one text answers all scrapes
+//! that arrived before its rendering began. A text is never older than the request that it
+//! answers.
 
 use super::Metrics;
 use axum::body::Bytes;
@@ -25,7 +26,7 @@ type Reply = oneshot::Sender<Bytes>;
 #[derive(Clone)]
 pub(super) struct Scrapes(mpsc::Sender<Reply>);
 
-/// Creates the handle for scrapes, and the task that renders the text, which must run meanwhile.
+/// Creates the handle for scrapes, and the task that renders the text, which the caller must run.
 pub(super) fn scrapes(metrics: Arc<Metrics>) -> (Scrapes, impl Future<Output = ()> + Send) {
     let (sender, receiver) = mpsc::channel(WAITING);
     (Scrapes(sender), render(metrics, receiver))

@@ -21,7 +21,8 @@ impl WorkMetrics {
         Self {
             actions: own.add(
                 "actions",
-                "Actions by component, action, reason and outcome",
+                "Actions (changes and deletions of objects), carried out or not, by component, \
+                 action, reason and outcome",
             ),
             reconciles: own.add_durations(
                 "reconcile_duration",

@@ -1,5 +1,6 @@
-//! Verifies client certificates of the webhook server. Any client may connect, unless
-//! `--client-ca-file` is set and the API server is configured to present a certificate.
+//! Verifies the client certificates of the webhook server if `--client-ca-file` is set. Then only
+//! clients with an accepted certificate can connect, so the API server must be configured to
+//! present one. Without the flag, any client can connect.
 
 use super::{
     ServingCertificate,
@@ -25,7 +26,7 @@ use std::{
 };
 use x509_parser::parse_x509_certificate;
 
-/// The clients that are accepted: those with a certificate of a CA in a file.
+/// The clients that are accepted: those with a certificate that a CA in the file has signed.
 #[derive(Clone, Debug)]
 pub struct Clients {
     /// PEM file with the CAs that may have signed a client certificate.

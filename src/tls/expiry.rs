@@ -11,8 +11,8 @@ const THRESHOLDS: [i64; 4] = [0, 7, 14, 30];
 /// the lifetime of the certificate.
 const LATE: i64 = 60 * 60;
 
-/// Returns the smallest threshold, in days, that a certificate has passed without being renewed;
-/// none if no warning is due.
+/// Returns the smallest threshold, in days before the expiry, that a certificate has passed
+/// although its renewal was due earlier; none if no warning is due.
 pub(super) fn threshold(validity: Validity, now: OffsetDateTime) -> Option<i64> {
     let (now, life) = (now.unix_timestamp(), validity.until - validity.from);
     let left = validity.until - now;

@@ -1,5 +1,5 @@
-//! Mounted files that other programs write. Their content is used for TLS, and so is every later
-//! version of it.
+//! Mounted files that other programs write. Volume Warden uses their content for TLS, and reloads
+//! it when it changes.
 
 use super::ServingCertificate;
 use anyhow::Context;
@@ -30,8 +30,8 @@ pub trait Source: Send + Sync + Sized {
     /// When the content cannot be used. The previous content stays in service.
     fn put(&self, content: &Self::Content, serving: &ServingCertificate) -> anyhow::Result<()>;
 
-    /// Reads the files and puts their content into service, so that a wrong mount is reported at
-    /// start and not at the first review.
+    /// Reads the files and puts their content into service at start, so that a wrong mount is
+    /// reported then, and not at the first review.
     fn load(
         self,
         serving: &ServingCertificate,

@@ -12,8 +12,8 @@ use super::{
 };
 use time::OffsetDateTime;
 
-/// How long a new CA is published, in seconds, before it signs a certificate; less for a lifetime
-/// of minutes.
+/// How long a new CA is published, in seconds, before it signs a certificate. It is at most a
+/// thirteenth of the lifetime of the CA.
 const ANNOUNCED: i64 = 60;
 
 /// The inputs of a renewal step.
@@ -55,13 +55,14 @@ impl Material {
     }
 
     /// Returns the material after the renewal step that is due, or equal material if none is due.
-    /// `published` states whether the caBundle of every configuration contains this material.
+    /// `published` states whether the caBundle of every webhook equals [`Self::trusted`].
     pub(super) fn renewed(&self, published: bool, scene: Scene<'_>) -> anyhow::Result<Self> {
         let mut material = self.clone();
         material.previous = unexpired(&self.previous, scene.now);
         if !is_valid(&self.authority.certificate, scene.now) {
-            // No client trusts an expired CA, so its replacement need not wait. It stays published,
-            // because by a clock that is ahead of the local one it may have become valid just now.
+            // No client trusts a CA outside of its validity, so the next CA, or a new one, signs
+            // at once. A CA that is not valid yet by the local clock stays published, because it
+            // may be valid by the clock of another replica.
             let known = format!("{}{}", self.previous, self.authority.certificate);
             material.previous = unexpired(&known, scene.now);
             material.authority = match material.next.take() {
@@ -107,7 +108,7 @@ impl Material {
         )
     }
 
-    /// Returns when [`Self::renewed`] has its next step.
+    /// Returns the Unix time at which the next renewal step is due.
     pub(super) fn next_step(&self) -> i64 {
         let due = |certificate: &str| Validity::of(certificate).map_or(0, Validity::due);
         let authority = match &self.next {
@@ -118,8 +119,8 @@ impl Material {
     }
 }
 
-/// Returns whether a certificate must be renewed: after two thirds of its lifetime, before its
-/// validity begins, or if it cannot be parsed.
+/// Returns whether a certificate must be renewed: after two thirds of its lifetime, outside of its
+/// validity, or if it cannot be parsed.
 fn is_due(certificate: &str, now: OffsetDateTime) -> bool {
     Validity::of(certificate).map_or(true, |validity| {
         !validity.covers(now) || now.unix_timestamp() >= validity.due()
@@ -130,7 +131,8 @@ fn is_valid(certificate: &str, now: OffsetDateTime) -> bool {
     Validity::of(certificate).is_ok_and(|validity| validity.covers(now))
 }
 
-/// Returns when API servers have had time to observe a CA that was published at its creation.
+/// Returns the Unix time from which the next CA may sign: if it was published at its creation, API
+/// servers have then had time to observe it.
 fn announced(next: &Authority) -> i64 {
     let Ok(validity) = Validity::of(&next.certificate) else {
         return 0;

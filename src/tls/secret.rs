@@ -51,7 +51,8 @@ impl Shared {
     }
 }
 
-/// Returns the content of the Secret if it is complete, consistent and valid for these names.
+/// Returns the content of the Secret if it is complete, its keys match its certificates, and the
+/// certificate has these DNS names. An expired certificate is returned, too.
 pub(super) fn material(secret: &Secret, names: &[String]) -> Option<Material> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| {

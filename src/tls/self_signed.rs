@@ -20,9 +20,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Interval of rounds, in which a replica reads what other replicas wrote and repairs an emptied
-/// caBundle. The repair, including its write, takes less than a minute. Each round reads every
-/// configuration and the Secret in each replica, which are most requests of an idle follower.
+/// Interval of rounds. In each round, a replica reads every configuration and the Secret, and
+/// publishes its CAs again if another program changed a caBundle, which therefore lasts less than
+/// a minute. These reads are most of the requests of a replica that does not lead.
 const ROUND: Duration = Duration::from_secs(50);
 /// Interval at which the wall clock is read, because a timer does not count the time during which
 /// its machine was suspended.
@@ -93,7 +93,7 @@ impl SelfSigned {
                 );
             }
             if self.known != before {
-                // A renewal step was taken, and the next one may be due.
+                // The shared material has changed, so the next renewal step may be due.
                 pace.reset();
             }
             warnings.look(&self.serving);
@@ -114,8 +114,8 @@ impl SelfSigned {
         self.next_step().is_some_and(|step| step <= now)
     }
 
-    /// Waits for `pause`, but not longer than until the next renewal step is due by the wall clock,
-    /// unless that step is `overdue`.
+    /// Waits for `pause`, but not longer than until the next renewal step is due by the wall
+    /// clock, unless that step is `overdue`. A jump of the wall clock ends the wait, too.
     async fn due(&self, pause: Duration, overdue: bool) {
         let (began, now) = (Instant::now(), self.serving.clock.now());
         let step = self.next_step();
@@ -183,8 +183,8 @@ impl SelfSigned {
         Ok(material)
     }
 
-    /// Serves the material, unless fewer webhooks trust it than the certificate in service, for
-    /// example because a caBundle is not written yet.
+    /// Serves the material, unless fewer webhooks trust its certificate than the one in service,
+    /// for example because a caBundle is not written yet.
     fn serve(&mut self, material: Material, found: &[StoredConfiguration]) -> anyhow::Result<()> {
         if let Some(served) = &self.served {
             if served.pair == material.pair {

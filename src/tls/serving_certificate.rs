@@ -43,9 +43,9 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Returns whether no webhook trusts the certificate. A single wrong configuration does not
-    /// make a replica unready, because then the webhooks of all other configurations would be
-    /// unavailable.
+    /// Returns whether no webhook trusts the certificate, so that this replica is not ready. A
+    /// single wrong configuration does not make it unready, because then the webhooks of all other
+    /// configurations would be unavailable.
     fn is_useless(&self) -> bool {
         self.webhooks > 0 && self.doubts.len() == self.webhooks
     }
@@ -118,7 +118,8 @@ impl ServingCertificate {
     }
 
     /// Checks which of the webhooks found would trust this certificate. Also returns the validity
-    /// of the CA by which they trust it; if there are several, of the one that expires first.
+    /// of the CA by which they trust it; if there are several, of the one that expires first. A
+    /// webhook for which the check is undecided is not reported.
     pub(super) fn doubts(
         &self,
         certificate: &str,
@@ -152,8 +153,9 @@ impl ServingCertificate {
         (judgement, authority)
     }
 
-    /// Checks whether the webhooks found trust the certificate in service, and keeps the result for
-    /// the probes. Returns whether all of them do.
+    /// Checks whether the webhooks found trust the certificate in service, and keeps the result
+    /// for the probes. Returns false if a webhook does not trust it, or if there is no certificate
+    /// yet.
     pub(super) fn judge(&self, found: &[StoredConfiguration]) -> bool {
         let Some(pair) = self.lock().pair.clone() else {
             return false;

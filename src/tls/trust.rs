@@ -68,7 +68,8 @@ fn vouched(
             "the CA in the caBundle has expired, or is not valid yet".to_owned(),
         );
     }
-    // A certificate that is its own root is trusted whatever extensions it has.
+    // If the caBundle contains the certificate itself, the client trusts it, whatever its
+    // extensions are.
     if chain[0] == *anchor {
         return Trust::Until(validity);
     }
@@ -113,8 +114,8 @@ fn verdict(error: Error) -> Trust {
                 | E::InvalidPurposeContext { .. }
         )
     );
-    // The library's messages are not used, because they contain the current time and would differ
-    // at each check.
+    // The library's messages about these two errors are not used, because they contain the current
+    // time and would differ at each check.
     let message = match error {
         Error::InvalidCertificate(E::ExpiredContext { .. }) => "the certificate has expired".into(),
         Error::InvalidCertificate(E::NotValidYetContext { .. }) => {

@@ -1,5 +1,5 @@
-//! Warns users about a certificate that was not renewed, once at each threshold, in an Event and in
-//! the log.
+//! Warns users about a certificate that was not renewed, in an Event and in the log: once when
+//! less than 30, 14 and 7 days are left, and once at the expiry.
 
 use super::{
     expiry::threshold,
@@ -19,12 +19,14 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// The served certificate or its CA expires within 30, 14 or 7 days, or has expired.
+        /// The served certificate or its CA was not renewed when it was due, and expires within
+        /// 30, 14 or 7 days, or has expired.
         NOT_RENEWED: Warning "Lease" = "CertificateNotRenewed";
     }
 }
 
-/// The last warning about each certificate: its threshold, and whether the Event was published.
+/// The last warning about each certificate, by the time of its expiry: the days left at which it
+/// was due, and whether the Event was published.
 type Said = BTreeMap<(Watched, i64), (i64, bool)>;
 
 /// Reports certificates that were not renewed.

@@ -73,16 +73,16 @@ pub struct Row {
     pub referenced_by: Vec<String>,
 }
 
-/// Returns what no pod uses, sorted by namespace, claim and volume. Volumes of claims of other
-/// namespaces are left out if only one was listed.
+/// Returns what no pod uses, sorted by namespace, claim and volume. If `namespace` is set, volumes
+/// whose claim is or was in another namespace, and those that never had one, are left out.
 pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     let mut rows = inventory(listed, namespace);
     rows.retain(|row| row.state != State::Used);
     rows
 }
 
-/// Returns all claims, and all volumes without one, in the same order. What refers to a claim that
-/// a pod uses is left out.
+/// Returns all claims, and all volumes without one, sorted and restricted as [`rows`] does. For a
+/// claim that a pod uses, `referenced_by` is empty.
 pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     let mut pods: HashMap<(&str, &str), Vec<&Pod>> = HashMap::default();
     for (namespace, pod) in &listed.pods {
@@ -112,7 +112,8 @@ pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
         let claim = volume.spec.claim_ref.as_ref();
         claim.is_some_and(|claim| named.contains(&(claim.namespace.clone(), claim.name.clone())))
     };
-    // A volume that is reserved for an existing claim is about to be bound to it.
+    // An Available volume that is reserved for an existing claim is about to be bound to it, so it
+    // is left out.
     let volumes = listed.volumes.iter();
     let volumes = volumes.filter_map(|volume| {
         of_volume(volume).filter(|row| row.state != State::Available || !reserved(volume))
@@ -179,7 +180,7 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
     })
 }
 
-/// Returns whether a record for the present claim shows that the data can be restored.
+/// Returns whether the volume is in the trash, and its data can still be restored.
 fn in_trash(volume: &VolumeWire) -> bool {
     let volume = Volume::from(volume.clone());
     let name = ObjectName::new("", "");

@@ -12,7 +12,8 @@ pub struct Answer {
     pub object: String,
     /// The state of the object, in words: `Terminating`.
     pub state: String,
-    /// When the object entered this state, if known.
+    /// When the object entered this state, if known. For a claim, a pod or a namespace that is not
+    /// being deleted, it is the time of its creation.
     pub since: Option<Timestamp>,
     /// The causes from the object to the root, which is the last one. Each is caused by the next.
     pub chain: Vec<Cause>,
@@ -39,8 +40,8 @@ pub enum Conclusion {
         /// other`.
         reason: String,
     },
-    /// No rule found a cause, and none concluded health: the cause may be something that Volume
-    /// Warden does not know.
+    /// No rule found a cause, and none concluded health, or something could not be read: the cause
+    /// may be something that Volume Warden does not know.
     NothingFound {
         /// What was examined, and what is known of it, as a clause.
         examined: String,

@@ -1,4 +1,5 @@
-//! Reads objects and explains them, until no further object has to be read.
+//! Explains one object: runs the explanation again after each read, until it requests no further
+//! object.
 
 use super::{Answer, Conclusion, Look, Object, World, explain::explain};
 use k8s_openapi::jiff::Timestamp;
@@ -7,7 +8,8 @@ use kube::Client;
 /// The result of explaining an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Explanation {
-    /// The object exists, and the answer says why it is in its state.
+    /// The answer says why the object is in its state. The object exists, or it is a namespace that
+    /// Kubernetes has deleted and the storage backend still has.
     Explained(Answer),
     /// The object does not exist.
     NotFound,
@@ -31,7 +33,8 @@ impl Explanation {
     }
 }
 
-/// Replaces the conclusion that the object is healthy if an object could not be read.
+/// Replaces the conclusion that the object is healthy by [`Conclusion::NothingFound`] if anything
+/// that the answer depends on could not be read.
 fn certain(conclusion: Conclusion, object: &Object, unread: &[String]) -> Conclusion {
     match conclusion {
         Conclusion::Healthy { reason } if !unread.is_empty() => {

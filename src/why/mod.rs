@@ -2,19 +2,18 @@
 //! next.
 //!
 //! ```text
-//! watches of the server ──► held ─────────┐
-//!                                         ├──► chain of causes ──► Event, metric, warning, tree in the terminal
-//! live reads of the CLI ──► World ──► explain
+//! watches of `volume-warden run` ────────► causes ─────────────────► Event, metric, warning
+//! live reads of `volume-warden why` ─────► World ──► explain, causes ──► tree in the terminal
 //! ```
 //!
 //! **Rule.** An explanation is a pure function of the objects that were read. The function requests
-//! objects from the [`World`]. Requested objects that were not read yet are read, and the function
-//! runs again, until it requests no further object. So only the objects that matter are read,
-//! mostly with three to five calls. An object that could not be read is reported, and nothing is
-//! concluded from it.
+//! objects from the [`World`]. [`ask()`] reads the requested objects that were not read yet, and
+//! calls the function again, until it requests no further object. So only the objects that matter
+//! are read, usually with two to four calls. An object that could not be read is reported, and
+//! nothing is concluded from it.
 //!
-//! For all stuck objects of a namespace or the cluster, the same function is asked about each of
-//! them, and the objects of a kind are read at once.
+//! `why --stuck` ([`survey`]) calls the same function for each object of a namespace or the cluster
+//! that may be stuck, and reads all objects of a kind with one LIST.
 //!
 //! **Limits.** `why` writes nothing to the cluster. It never suggests removing a finalizer manually
 //! while the owner of the finalizer may be running.

@@ -44,7 +44,8 @@ impl Ruled for apps::StatefulSet {
     type Rules = objects::StatefulSet;
 }
 
-/// An object from the API server, which is the target of `Deref`.
+/// An object from the API server, and the part of it that the rules of the components read. `Deref`
+/// gives the API object.
 #[derive(Clone, Debug)]
 pub struct Read<K: Ruled> {
     object: K,

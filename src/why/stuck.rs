@@ -1,8 +1,11 @@
 //! Everything in a namespace, or in the cluster, that is stuck, each with its root cause.
 //!
-//! **Rule.** An object is stuck if `why` explains it, and the root is not normal: a claim that no
-//! pod uses yet, a policy that keeps a claim, or an object that is deleted within seconds. Of pods
-//! and StatefulSets only those are listed whose root concerns a volume. What has been in its state
+//! **Rule.** An object is stuck if `why` finds a root cause for its state, and that cause is not
+//! normal. Normal are: a claim waits for its first pod, a retention policy keeps or deletes a
+//! claim, an object is deleted within seconds, a pod is in its grace period, or the cause concerns
+//! only the installation of Volume Warden. If `why` finds no cause, a claim, volume or namespace is
+//! stuck if its state is Terminating, Pending, Lost, Failed or Released. Of pods and StatefulSets,
+//! only those are listed whose root cause concerns a volume. An object that has been in its state
 //! for less than [`Which::min_age`] is not listed: binding, mounting and deleting take some time.
 //!
 //! **Limits.** All objects of a kind are read with one LIST, so that the number of API calls does
@@ -24,7 +27,7 @@ use std::{sync::Arc, time::Duration};
 pub struct Which {
     /// The namespace; none for the whole cluster.
     pub namespace: Option<String>,
-    /// Minimum time in the present state.
+    /// Minimum time in the present state. An object for which this time is unknown is listed.
     pub min_age: Duration,
 }
 
@@ -32,7 +35,8 @@ pub struct Which {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stuck {
-    /// The stuck objects: claims, volumes, pods, StatefulSets and namespaces, each sorted by name.
+    /// The stuck objects: first all claims, then volumes, pods, StatefulSets and namespaces, each
+    /// kind sorted by namespace and name.
     pub items: Vec<Item>,
     /// The objects that could not be read, each with its error, as sentences. Some of them may be
     /// stuck.
@@ -93,7 +97,7 @@ pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
     }
 }
 
-/// The stuck objects among those that could be read; none if the namespace does not exist.
+/// The stuck objects among those that could be read; `None` if the namespace does not exist.
 fn items(world: &World, which: &Which) -> Option<Vec<Item>> {
     let namespaces = namespaces(world, which)?;
     let objects = claims(world, which)
@@ -147,8 +151,8 @@ fn item(object: &Object, mut answer: Answer) -> Item {
     }
 }
 
-/// When the object entered its state. The answer about a StatefulSet does not say that, but its
-/// first cause does.
+/// When the object entered its state. The answer about a StatefulSet does not contain this time, so
+/// the time of its first cause is used.
 fn since(answer: &Answer) -> Option<Timestamp> {
     let first = answer.chain.first();
     answer
@@ -165,26 +169,28 @@ fn is_stuck(object: &Object, answer: &Answer) -> bool {
     }
 }
 
-/// The states in which an object does not stay, so that it is listed even if no cause is found.
+/// Returns whether a claim, volume or namespace in this state is listed even if no cause is found,
+/// because it should not stay in this state.
 fn is_abnormal(state: &str) -> bool {
     ["Terminating", "Pending", "Lost", "Failed", "Released"].contains(&state)
 }
 
 /// Returns whether the root cause is no problem, so that the object does not count as stuck. For a
-/// pod, a cause that concerns no volume does not count either.
+/// pod or a StatefulSet (`of_pods`), this includes every cause that concerns no volume.
 fn is_normal(root: &Cause, of_pods: bool) -> bool {
     let waits = matches!(root.next, Next::Nothing { .. });
     match root.code {
         Code::WaitsForPod | Code::KeptByPolicy | Code::DeletedByPolicy | Code::BothActive => true,
         Code::WebhookDown | Code::CertificateWrong => true,
         Code::NoVolumeProblem => of_pods,
-        // The pod is within its grace period.
+        // Without a command to run, the pod is in its grace period, or about to be deleted.
         Code::PodTerminating => waits,
         code => !code.lasts(),
     }
 }
 
-/// The namespaces that are being deleted; none if the only one does not exist.
+/// The namespaces that are being deleted, among those that could be read. `None` if `which` selects
+/// one namespace, and it does not exist.
 fn namespaces(world: &World, which: &Which) -> Option<Vec<Object>> {
     let all = match &which.namespace {
         Some(name) => match world.get::<Namespace>("", name) {
@@ -204,7 +210,8 @@ fn namespaces(world: &World, which: &Which) -> Option<Vec<Object>> {
     Some(objects.collect())
 }
 
-/// The claims that are not Bound, and those whose volume is in trouble.
+/// The claims that are not Bound, and the Bound claims with a problem, such as a volume that does
+/// not exist or is not resized.
 fn claims(world: &World, which: &Which) -> Vec<Object> {
     let claims = every::<PersistentVolumeClaim>(world, which);
     let objects = claims
@@ -217,8 +224,8 @@ fn claims(world: &World, which: &Which) -> Vec<Object> {
     objects.collect()
 }
 
-/// The volumes that are being deleted, or neither Bound nor free. Of one namespace: the volumes of
-/// its claims.
+/// The volumes that are being deleted, and those that name a claim in `claimRef` but are not Bound.
+/// If `which` selects one namespace: only volumes whose `claimRef` names a claim in it.
 fn volumes(world: &World, which: &Which) -> Vec<Object> {
     let volumes = world.list::<PersistentVolume>("", Selection::default());
     let volumes = volumes.found().unwrap_or_default();
@@ -238,7 +245,7 @@ fn volumes(world: &World, which: &Which) -> Vec<Object> {
         .collect()
 }
 
-/// The pods that are Pending, and those with claims that are being deleted.
+/// The pods that are Pending, and the pods that are being deleted and name a claim.
 fn pods(world: &World, which: &Which) -> Vec<Object> {
     let pods = every::<Pod>(world, which);
     let concerned = pods.iter().flat_map(|pods| pods.iter()).filter(|pod| {
@@ -255,7 +262,8 @@ fn pods(world: &World, which: &Which) -> Vec<Object> {
     objects.collect()
 }
 
-/// The StatefulSets that do not report all their pods as ready.
+/// The StatefulSets that are being deleted, and those whose status does not report exactly the
+/// requested number of pods, all of them ready.
 fn sets(world: &World, which: &Which) -> Vec<Object> {
     let sets = every::<StatefulSet>(world, which);
     let short = sets.iter().flat_map(|sets| sets.iter()).filter(|set| {

@@ -22,12 +22,12 @@ use std::{
 /// which the answer reports.
 const MOST_CALLS: usize = 8;
 
-/// Maximum number of API calls for the answers about all objects together: one LIST for each of the
-/// kinds in [`LISTED`], and some for single objects.
+/// Maximum number of API calls of `why --stuck`, for the answers about all objects together: one
+/// LIST for each of the kinds in [`LISTED`], and some for single objects.
 const MOST_CALLS_FOR_ALL: usize = 24;
 
-/// The kinds of which one answer reads single objects, or those of one namespace, and the answers
-/// about all objects read all.
+/// The kinds of which `why --stuck` reads all objects of the namespace or cluster with one LIST. An
+/// answer about one object reads only the objects of these kinds that it depends on.
 const LISTED: [&str; 9] = [
     "pods",
     "persistentvolumeclaims",
@@ -89,7 +89,7 @@ enum Scope {
 }
 
 impl World {
-    /// A world in which nothing is read yet.
+    /// A world for the answer about one object, in which nothing is read yet.
     pub fn new(client: Client, now: Timestamp) -> Self {
         Self::reading(client, now, Scope::Single)
     }
@@ -117,8 +117,8 @@ impl World {
         }
     }
 
-    /// Looks up one object, and requests it if it was not read yet. The namespace is empty for a
-    /// cluster-scoped kind.
+    /// Looks up one object. If it was not read yet, requests it: the next [`Self::fulfil`] reads
+    /// it. The namespace is empty for a cluster-scoped kind. An empty name is absent.
     pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<K>> {
         if name.is_empty() {
             return Look::Absent;
@@ -130,8 +130,8 @@ impl World {
         self.look(Question::new::<K>(namespace, name), question::one::<K>)
     }
 
-    /// Looks up these objects of a namespace, in the order of the names: few of them with one GET
-    /// each, more with one LIST.
+    /// Looks up these objects of a namespace, in the order of the names: up to two with one GET
+    /// each, more with one LIST of the namespace.
     pub fn each<'a, K: Readable>(
         &self,
         namespace: &str,
@@ -163,8 +163,8 @@ impl World {
     }
 
     /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
-    /// requests them if they were not read yet. Objects that are not selected may be among the
-    /// result.
+    /// requests them if they were not read yet. A world that reads all objects of a kind at once
+    /// ignores the selection, so a caller has to filter the result.
     pub fn list<K: Readable>(
         &self,
         namespace: &str,
@@ -183,7 +183,8 @@ impl World {
         self.look(question.returning::<Vec<K>>(), question::all::<K>)
     }
 
-    /// Looks up all objects of a kind in the namespace, or in the cluster, by namespace.
+    /// Looks up all objects of a kind, in the namespace or, if it is none, in the cluster. The
+    /// result has one list for each namespace.
     pub fn every<K: Readable>(&self, namespace: Option<&str>) -> Look<Vec<Arc<Vec<K>>>> {
         match namespace {
             Some(namespace) => self
@@ -197,7 +198,7 @@ impl World {
     }
 
     /// Looks up the pods of a namespace that name the claim, and requests all pods of the namespace
-    /// if they were not read yet: the API server cannot select them.
+    /// if they were not read yet: the API server cannot select pods by their claims.
     pub fn users(&self, namespace: &str, claim: &str) -> Look<Vec<Pod>> {
         if self.lists::<Pod>() {
             let all = self.list::<Pod>(namespace, Selection::default());
@@ -243,7 +244,8 @@ impl World {
         all.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Reads all requested objects. Returns whether any were requested.
+    /// Reads the requested objects. Those beyond the maximum number of API calls are recorded as
+    /// unread. Returns whether any were requested: the explanation then has to run again.
     pub async fn fulfil(&mut self) -> bool {
         let mut requested = std::mem::take(self.requested.get_mut());
         let any = !requested.is_empty();
@@ -269,7 +271,7 @@ impl World {
         any
     }
 
-    /// Whether all objects of this kind are read at once.
+    /// Whether this world reads all objects of this kind with one LIST.
     fn lists<K: Readable>(&self) -> bool {
         let plural = &*K::plural(&());
         match self.scope {
@@ -279,8 +281,8 @@ impl World {
         }
     }
 
-    /// Looks up all objects of the kind `K`, each parsed as `T`, in the namespace; or in the
-    /// cluster if this world reads whole kinds.
+    /// Looks up all objects of the kind `K`, each parsed as `T`: those of the cluster if the scope
+    /// is [`Scope::Cluster`], else those of the namespace.
     fn listed<K: Readable, T: Send + Sync + 'static>(
         &self,
         namespace: &str,

@@ -48,8 +48,8 @@ pub struct Settings {
     pub configurations: Vec<Configuration>,
     /// How often the secret path is replaced.
     pub rotation: Rotation,
-    /// Receives the number of webhooks whose path another writer has set, or that have the
-    /// failurePolicy Fail.
+    /// Receives two numbers: of webhooks whose path another writer has set, and of webhooks with
+    /// the failurePolicy Fail.
     pub metrics: Arc<Metrics>,
     /// The clock for the times in the Secret.
     pub clock: Clock,
@@ -66,7 +66,7 @@ pub struct PathPublisher {
     /// The state that the Secret had last. If the Secret is deleted or emptied, this state is
     /// written again.
     known: Option<State>,
-    /// When this replica first read the stored next path from the Secret.
+    /// The next path, and when this replica first knew that the Secret contains it.
     next_seen: Option<(PathSecret, Instant)>,
     reported: Reported,
     ready: Arc<AtomicBool>,
@@ -93,7 +93,7 @@ impl PathPublisher {
 
     /// Returns a check whether this replica is ready: it knows the path and has tried to publish
     /// it, or no webhook calls the Service. A failed publication does not make a replica unready,
-    /// because then the webhooks of other components would be out of service, too.
+    /// because then the webhooks that have the right path would be out of service, too.
     pub fn readiness(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let ready = self.ready.clone();
         move || ready.load(Ordering::Relaxed)
@@ -110,15 +110,15 @@ impl PathPublisher {
                 tracing::warn!(
                     error,
                     secret,
-                    "the secret path of the webhooks is not published in the webhook \
-                     configurations yet; retrying"
+                    "the secret path of the webhooks could not be read from the Secret, stored \
+                     there or published in the webhook configurations; retrying"
                 );
             }
             if self.known != before {
                 pace.reset();
             }
-            // A publication is recorded in the Secret by the next round, which reads the
-            // configurations again.
+            // The round after a publication reads the configurations again and records the
+            // publication in the Secret. Until then, the pauses between rounds are short.
             let recorded = self.known.as_ref().is_some_and(|state| state.published);
             let settled = done.is_ok_and(|has_webhooks| recorded || !has_webhooks);
             let pause = pace.after(settled).min(self.rotation.round());
@@ -127,7 +127,8 @@ impl PathPublisher {
     }
 
     /// Runs one round and returns whether any webhook calls the Service. If this account may not
-    /// read the webhook configurations, the round needs no path and does not read the Secret.
+    /// read the webhook configurations, the round ends before it reads the Secret, and accepts no
+    /// path.
     async fn round(&mut self) -> anyhow::Result<bool> {
         let mut found = self.configurations.read().await?;
         if found.is_empty() {
@@ -152,8 +153,8 @@ impl PathPublisher {
         Ok(!found.is_empty())
     }
 
-    /// Reads the state that the replicas share from the Secret, does the step that is due, and
-    /// stores the result.
+    /// Reads the state that the replicas share from the Secret, does the rotation step that is
+    /// due, and writes the state to the Secret if it changed.
     async fn share(&mut self, found: &[StoredConfiguration]) -> anyhow::Result<State> {
         let secret = self.store.read().await?;
         let stored = secret.as_ref().and_then(secret::decode);
@@ -176,8 +177,7 @@ impl PathPublisher {
                 stored in the Secret"
             );
         }
-        // From now on this replica knows the next path that it has just stored; the announced time
-        // begins.
+        // If this replica has just stored a next path, the time until its publication begins now.
         next_known_for(&mut self.next_seen, state.next.as_ref());
         self.known = Some(state.clone());
         Ok(state)
@@ -193,8 +193,8 @@ impl PathPublisher {
     }
 }
 
-/// Returns how long this replica has known the stored next path. It is measured with the monotonic
-/// clock, because a wall clock can jump.
+/// Returns how long this replica has known the stored next path; zero if there is none. It is
+/// measured with the monotonic clock, because a wall clock can jump.
 fn next_known_for(seen: &mut Option<(PathSecret, Instant)>, next: Option<&PathSecret>) -> Duration {
     let known = seen.take().filter(|(path, _)| Some(path) == next);
     *seen = known.or_else(|| next.map(|path| (path.clone(), Instant::now())));

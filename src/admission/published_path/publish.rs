@@ -18,7 +18,8 @@ pub(super) enum Carried {
     Unprefixed,
     /// Another secret path, such as a replaced one or the next one.
     Other,
-    /// A path that another writer has set. Volume Warden leaves it unchanged and reports it.
+    /// A path that another writer has set, or any path of a webhook whose name is not one of the
+    /// manifests. Volume Warden leaves it unchanged and reports it.
     Foreign,
 }
 
@@ -56,9 +57,9 @@ fn is_unprefixed(path: &str, hook: &str) -> bool {
     path.len() == hook.len() && path[..2] == hook[..2]
 }
 
-/// Returns the JSON patch that publishes `current` in each webhook whose path may be replaced. Each
-/// change follows `test` operations which ensure that the webhook still has the same index, name
-/// and Service.
+/// Returns the JSON patch that publishes `current` in each webhook whose path may be replaced.
+/// `test` operations ensure that each webhook still has the same index, name and Service:
+/// otherwise the API server rejects the whole patch.
 pub(super) fn operations(found: &StoredConfiguration, current: &PathSecret) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     for webhook in found.webhooks() {

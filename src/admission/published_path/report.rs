@@ -1,4 +1,5 @@
-//! Reports webhooks whose configuration keeps the secret path from being used, or from being secret.
+//! Reports webhooks whose configuration has another path, or a failurePolicy that shows the secret
+//! path to users.
 
 use super::publish::{Carried, carried};
 use crate::{
@@ -17,7 +18,7 @@ pub(super) struct Reported {
 
 impl Reported {
     /// Counts the webhooks whose path another writer has set, and those with the failurePolicy
-    /// Fail, and logs each of them once.
+    /// Fail. A webhook is logged once for as long as that remains true.
     pub(super) fn report(
         &mut self,
         found: &[StoredConfiguration],
@@ -29,7 +30,8 @@ impl Reported {
             tracing::warn!(
                 webhook,
                 "the path of this webhook is not Volume Warden's, so the path is left unchanged and \
-                 reviews are answered with 404; remove clientConfig.service.path, and Volume Warden publishes its path"
+                 reviews are answered with 404; remove clientConfig.service.path, and Volume \
+                 Warden publishes its path"
             );
         }
         metrics.path_mismatch(foreign.len());
@@ -48,7 +50,7 @@ impl Reported {
     }
 }
 
-/// The webhooks of these configurations to which `applies`.
+/// Returns the names of the webhooks for which `applies` is true, each with its configuration.
 fn named(
     found: &[StoredConfiguration],
     applies: impl Fn(&Webhook<'_>) -> bool,

@@ -54,8 +54,8 @@ impl Store {
 }
 
 /// Reads the state from the Secret; none if the Secret has no valid path, such as a new Secret. A
-/// time that cannot be parsed counts as long past, so that an administrator can replace the path at
-/// once by writing `now` into `path-since`.
+/// time that cannot be parsed counts as long past, so that an administrator can start the
+/// replacement of the path by writing `now` into `path-since`.
 pub(super) fn decode(secret: &Secret) -> Option<State> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();

@@ -9,10 +9,11 @@ use crate::admission::PathSecret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// Maximum time between storing a new path and publishing it. Each replica reads the Secret three
-/// times during this time.
+/// Time from storing a new path in the Secret to publishing it; less if [`Rotation::every`] is
+/// below ten minutes. Each replica reads the Secret three times during this time.
 const ANNOUNCED: Duration = Duration::from_secs(150);
-/// Maximum time for which a replaced path is still accepted.
+/// Time for which a replaced path is still accepted; less if [`Rotation::every`] is below one
+/// hour.
 const GRACE: Duration = Duration::from_secs(3600);
 
 /// How often the secret path of the webhooks is replaced.
@@ -28,7 +29,8 @@ impl Rotation {
         ANNOUNCED.min(self.every / 4)
     }
 
-    /// Returns how often an idle replica reads the Secret and the webhook configurations.
+    /// Returns the interval at which an idle replica reads the Secret and the webhook
+    /// configurations.
     pub(super) fn round(self) -> Duration {
         self.announced() / 3
     }
@@ -47,7 +49,7 @@ fn signed(duration: Duration) -> SignedDuration {
 pub(super) struct State {
     /// The secret path that is published in the webhook configurations.
     pub(super) current: PathSecret,
-    /// When the current path was published.
+    /// When the current path was created, or replaced the previous path.
     pub(super) since: Timestamp,
     /// The path that is published next, once every replica accepts it.
     pub(super) next: Option<PathSecret>,

@@ -59,8 +59,9 @@ impl Root {
         Ok(listing)
     }
 
-    /// Removes the directory of a namespace if it is empty and still the listed one. Returns none,
-    /// without removing it, if `in_time` is false after these checks.
+    /// Removes the directory of a namespace if it is empty and still the listed one. If `in_time`
+    /// returns false after these checks, because the caller no longer waits, it removes nothing
+    /// and returns none.
     pub(super) fn remove(
         &self,
         namespace: &Listed,

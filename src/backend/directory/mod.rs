@@ -62,8 +62,8 @@ impl Directory {
     /// Runs `work` on the root directory, and stops waiting for it after `limit`. The work can
     /// check whether the caller still waits.
     ///
-    /// The work runs on its own thread because it may hang: at shutdown the runtime waits for the
-    /// threads of its blocking pool.
+    /// The work runs on a thread of its own, because it may hang: at shutdown, the tokio runtime
+    /// would wait for a thread of its blocking pool.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Root, &dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,

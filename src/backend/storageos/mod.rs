@@ -1,8 +1,9 @@
 //! The namespaces of a StorageOS cluster, over its REST API of version 2.
 //!
-//! [`StorageOs`] lists and deletes namespaces, and repeats a request once after a 401. Its session
-//! holds the token, and does one login or refresh at a time with credentials that it reads from
-//! files at each login. Every request is bounded in time and size.
+//! [`StorageOs`] lists and deletes namespaces. If StorageOS answers 401, it logs in again and
+//! repeats the request once. All requests share one token, and one login or refresh is under way
+//! at a time. Each login reads the credentials from their files. Every request is bounded in time
+//! and size.
 //!
 //! This module writes no password or token to a log line, an error or `Debug` output.
 
@@ -116,7 +117,7 @@ impl StorageOs {
             // Some versions of StorageOS treat an empty version as "any version", so such a
             // namespace is not deleted.
             return Err(Failure::server(
-                "StorageOS listed the namespace without a version",
+                "StorageOS listed the namespace without a version, so it cannot be deleted safely",
             ));
         }
         if !namespaces::is_id(&namespace.id) {

@@ -68,7 +68,8 @@ impl Session {
         }
     }
 
-    /// Replaces the token `refused`, which StorageOS did not accept, and returns the new one.
+    /// Returns a token other than `refused`, which StorageOS did not accept. Logs in unless
+    /// another task has done so meanwhile.
     pub(super) async fn replace(&self, refused: &Token) -> Result<Token, Failure> {
         self.renewed(Some(refused)).await
     }
@@ -121,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Refreshes the token if it is due, and logs in if the refresh fails.
+    /// Refreshes the token if it is due. Logs in if there is no token or the refresh fails.
     async fn freshen(&self) -> Result<(), Failure> {
         let mut last = self.last_login.lock().await;
         let token = match self.current() {
@@ -148,7 +149,7 @@ impl Session {
     }
 
     /// Logs in to StorageOS with the current content of the credential files, at most once per
-    /// `login_interval`. A caller that is too early gets the failure of the last login.
+    /// `login_interval`. An earlier call sends nothing and returns the failure in [`Login::then`].
     async fn log_in(&self, last: &mut Option<Login>) -> Result<Token, Failure> {
         if let Some(login) = last.as_ref()
             && login.at.elapsed() < self.login_interval

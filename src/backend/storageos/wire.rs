@@ -184,7 +184,7 @@ async fn bytes(file: &PathBuf) -> Result<Vec<u8>, Failure> {
     tokio::fs::read(file).await.map_err(unreadable)
 }
 
-/// Describes a transport error by its innermost cause.
+/// Describes a transport error and its causes, without the URL of the request.
 pub(super) fn failure(error: reqwest::Error) -> Failure {
     let (timeout, error) = (error.is_timeout(), error.without_url());
     let mut why = error.to_string();

@@ -27,7 +27,7 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
     Client::try_from(config)
 }
 
-/// Time limit of a background call, for which neither a review nor a Lease waits.
+/// Time limit of a call for which neither an admission review nor the renewal of the Lease waits.
 pub const UNHURRIED: Duration = Duration::from_secs(10);
 
 /// Awaits a call to the API server. It counts as failed after `limit`, because kube's client alone

@@ -13,7 +13,8 @@ const FAILED: &str = ": the call failed";
 
 /// Returns the message of the API server without the quoted names of service accounts and without
 /// quoted addresses: an Event or a warning for the users of one namespace names no object of
-/// another one. What follows an address is kept only if it contains no name.
+/// another one. The text after the first address is kept only if it has neither a quotation mark
+/// nor a dot, because then it names neither an object nor a host.
 pub fn for_users(status: &Status) -> String {
     let mut parts: Vec<&str> = status.message.split('"').collect();
     // The parts with an odd index are those between quotation marks.

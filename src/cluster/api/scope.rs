@@ -6,12 +6,12 @@ use kube::{
     core::{ClusterResourceScope, NamespaceResourceScope},
 };
 
-/// Makes the API of a kind for a namespace.
+/// A function that returns the API endpoint of a kind for a namespace.
 pub(crate) type ApiOf<T> = fn(Client, &str) -> Api<<T as Tracked>::Wire>;
 
 /// The scope of a kind: a namespace, or the whole cluster.
 pub trait Scope<K> {
-    /// The API of the kind. A kind of the whole cluster ignores the namespace.
+    /// Returns the API endpoint of the kind. A cluster-scoped kind ignores `namespace`.
     fn api(client: Client, namespace: &str) -> Api<K>;
 }
 

@@ -5,8 +5,9 @@ use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
 use kube::{Client, client::Body};
 use std::time::Duration;
 
-/// Returns the time of the API server, from the header `Date` of its answer, in whole seconds. A
-/// decision that replicas must agree on after years cannot rest on the clock of a node.
+/// Returns the time of the API server, from the header `Date` of its answer, in whole seconds. It
+/// is for times that are recorded on objects and that another replica, on a node whose clock may
+/// differ, compares with the current time much later.
 ///
 /// # Errors
 /// When the API server did not answer within `limit`, or its answer has no readable date.

@@ -27,15 +27,16 @@ const CALL_LIMIT: Duration = Duration::from_secs(5);
 pub(super) struct HeldLease {
     api: Api<Lease>,
     lease: LeaseName,
-    /// The clock for the times in the Lease. They only inform: a Lease expires by the local time
-    /// since this replica saw it change.
+    /// The clock for the times in the Lease, which only inform: the Lease of another replica counts
+    /// as expired once this replica, by its own monotonic clock, has seen no change of the `spec`
+    /// for the Lease duration.
     clock: Clock,
     /// The Lease as this replica last read or wrote it, and when it first saw that spec.
     seen: Option<(Lease, Instant)>,
-    /// Whether another replica may have written the Lease since: then it is read before it is
-    /// written.
+    /// Whether `seen` may be out of date: at the start, and after a failed write. Then this replica
+    /// reads the Lease before it writes it.
     stale: bool,
-    /// Whether a Lease of an installation with other components was reported.
+    /// Whether this replica has already logged that the holder runs other components.
     reported: bool,
     /// Since when the cluster has been watched, which the holder writes into the Lease.
     observation: Arc<Observation>,
@@ -54,7 +55,8 @@ impl HeldLease {
         }
     }
 
-    /// Makes the holder write since when the cluster has been watched.
+    /// Sets the time since when the cluster has been watched without a break. This replica writes
+    /// it into the Lease while it holds the Lease, and updates it from the Lease of another holder.
     pub(super) fn observe(&mut self, observation: Arc<Observation>) {
         self.observation = observation;
     }
@@ -63,7 +65,8 @@ impl HeldLease {
         &self.lease.name
     }
 
-    /// Returns true if this replica holds the Lease by a write that the API server accepted.
+    /// Tries to acquire or renew the Lease. Returns true if the API server accepted the write;
+    /// false if another replica holds the Lease, or if another client wrote it first.
     pub(super) async fn attempt(&mut self) -> kube::Result<bool> {
         if !self.stale
             && let Some((held, _)) = self
@@ -183,7 +186,8 @@ impl HeldLease {
         }
     }
 
-    /// Gives the Lease back, if this replica holds it.
+    /// Releases the Lease, if this replica holds it as far as it knows: the holder becomes empty,
+    /// so that another replica can acquire the Lease at once.
     pub(super) async fn release(mut self) {
         let Some((mut lease, _)) = self
             .seen
@@ -208,8 +212,8 @@ impl HeldLease {
         }
     }
 
-    /// Reports once that the holder runs other components: two installations may compete by
-    /// mistake.
+    /// Logs once that the Lease lacks a label of this replica, so its holder runs other components:
+    /// two installations may compete for one Lease by mistake.
     fn report_other_components(&mut self, lease: &Lease) {
         let found = lease.metadata.labels.as_ref();
         let differs = |label: &String| found.is_none_or(|labels| !labels.contains_key(label));

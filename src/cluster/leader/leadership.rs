@@ -11,13 +11,14 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Creates a leadership that lasts until the published instant.
+    /// Creates a leadership that lasts until the instant in `until`, which the leader election
+    /// moves forward at each renewal and clears when this replica no longer leads.
     pub(crate) fn until(until: Arc<Awaited<Option<Instant>>>) -> Self {
         Self { until }
     }
 
-    /// Returns whether this replica leads at this moment. After a pause of the process, this check
-    /// notices the lost Lease before the leader election does.
+    /// Returns whether this replica leads at this moment. After a pause of the process, it returns
+    /// false as soon as the renew deadline has passed, even before the leader election runs again.
     pub fn holds(&self) -> bool {
         self.until.get().is_some_and(|until| Instant::now() < until)
     }
@@ -28,8 +29,9 @@ impl Leadership {
         self.until.wait_for(lasts).await;
     }
 
-    /// Waits until this replica no longer leads: it lost the Lease, or the renewal is late. A short
-    /// delay counts, too, because objects whose writes it skipped must be reconciled again.
+    /// Waits until this replica no longer leads: another replica holds the Lease, or the renew
+    /// deadline has passed. It returns even if a late renewal succeeds a moment later: writes were
+    /// skipped meanwhile, so the caller must reconcile all candidates again.
     pub async fn lost(&self) {
         loop {
             let changed = self.until.changed();

@@ -22,7 +22,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Renew deadline: this replica stops writing this long after the *beginning* of its last renewal.
-/// Another replica acquires the Lease so much later that a write under way has ended.
+/// Another replica can acquire a Lease that was not released only 15 s after that renewal. A write
+/// that was under way has ended by then, because its time limit is 4 s.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Interval between two renewals of the Lease.
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
@@ -66,8 +67,8 @@ impl Elector {
         (elector, leadership)
     }
 
-    /// Makes the leader write into its Lease since when the cluster has been watched, and this
-    /// replica read it there.
+    /// Sets the time since when the cluster has been watched without a break: this replica writes
+    /// it into the Lease while it leads, and reads it from the Lease while another replica leads.
     #[must_use]
     pub fn observing(mut self, observation: Arc<Observation>) -> Self {
         if let Some(lease) = self.held.first_mut() {
@@ -139,7 +140,8 @@ impl Elector {
         }
     }
 
-    /// Returns true if this replica holds every Lease by writes that the API server accepted.
+    /// Tries to acquire or renew every Lease, in order, and stops at the first one that it does not
+    /// get. Returns whether this replica holds all of them.
     async fn attempt(&mut self) -> kube::Result<bool> {
         for lease in &mut self.held {
             if !lease.attempt().await? {

@@ -1,5 +1,5 @@
-//! The Lease of Volume Warden as the object that Events regard: it is the only object that exists
-//! as long as Volume Warden runs.
+//! The Lease of Volume Warden as the object of Events that are about no claim, volume or pod, such
+//! as those about certificates: the Lease exists as long as Volume Warden runs.
 
 use super::lease_name::LeaseName;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
@@ -9,7 +9,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 const LOOK: Duration = Duration::from_secs(4);
 
-/// The Lease of Volume Warden, as the object that Events regard.
+/// The Lease of Volume Warden, as the object to which Events are attached.
 #[derive(Clone)]
 pub struct LeaseObject {
     leases: Api<Lease>,

@@ -1,13 +1,14 @@
 //! Since when Volume Warden has watched the cluster without a break, also across replicas.
 //!
-//! The leader writes it into its Lease. A replica takes it over if the leader renewed the Lease after
-//! the replica's own watches had begun: then every moment was watched by one of the two.
+//! The leader writes this time into its Lease. Another replica adopts the time if the leader
+//! renewed the Lease after all watches of that other replica were complete: then at every moment at
+//! least one of the two replicas watched.
 
 pub use crate::objects::keys::OBSERVED_SINCE;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What this replica knows about the unbroken observation.
+/// Since when the cluster has been watched without a break, as far as this replica knows.
 #[derive(Debug, Default)]
 pub struct Observation(Mutex<State>);
 
@@ -23,7 +24,8 @@ struct State {
 }
 
 impl Observation {
-    /// Begins: all watches of this replica are complete. Later calls change nothing.
+    /// Records that since `now` all watches of this replica are complete. Later calls change
+    /// nothing.
     pub fn begin(&self, now: Timestamp) {
         self.lock().began.get_or_insert(now);
     }
@@ -36,9 +38,10 @@ impl Observation {
         Some(state.inherited.map_or(began, |since| since.min(began)))
     }
 
-    /// Records a read of another holder's Lease. If it was `renewed` since the read before, that
-    /// holder watched when the watches of this replica began, so its observation counts as that of
-    /// this replica.
+    /// Records a read of another holder's Lease, and whether that Lease was `renewed` since the
+    /// previous read. If the watches of this replica were complete before both reads, that holder
+    /// watched at the same time as this replica, so the time in its Lease counts for this replica,
+    /// too.
     pub(super) fn follow(&self, lease: &Lease, renewed: bool) {
         let mut state = self.lock();
         if state.began.is_none() {
@@ -50,7 +53,8 @@ impl Observation {
         state.read = true;
     }
 
-    /// Writes since when this replica has watched into its Lease.
+    /// Writes into the Lease since when the cluster has been watched, and the identity of this
+    /// replica. Removes that annotation if the watches of this replica are not complete yet.
     pub(super) fn write(&self, lease: &mut Lease, identity: &str) {
         let annotations = &mut lease.metadata.annotations;
         if let Some(since) = self.since() {
@@ -66,7 +70,8 @@ impl Observation {
     }
 }
 
-/// Returns since when the holder of the Lease has watched, if that holder wrote it.
+/// Returns the time in the Lease since when its holder has watched; none if another replica wrote
+/// the time.
 fn written(lease: &Lease) -> Option<Timestamp> {
     let annotations = lease.metadata.annotations.as_ref()?;
     let (since, identity) = annotations.get(OBSERVED_SINCE)?.split_once(' ')?;

@@ -21,7 +21,8 @@ impl Access {
     /// Returns whether the API server allows the access that `question` describes.
     ///
     /// # Errors
-    /// When the API server does not answer within `limit`. The permission is then unknown.
+    /// When the API server does not answer within `limit`, or answers with an error. The permission
+    /// is then unknown.
     pub async fn allows(
         &self,
         question: SubjectAccessReviewSpec,

@@ -10,8 +10,8 @@ use kube::{Client, Resource};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// Maximum number of concurrent reads of one [`LiveGet`]. Admission and a reconciler have one each,
-/// so neither waits for the other.
+/// Maximum number of concurrent reads of one [`LiveGet`]. Webhooks and reconcilers use separate
+/// `LiveGet` values, so neither waits for reads of the other.
 const MAX_READS: usize = 64;
 
 /// Reads single objects from the API server instead of a watch cache.
@@ -36,7 +36,9 @@ impl<T: Tracked> LiveGet<T> {
         })
     }
 
-    /// Reads an object, entirely after this call; none if it does not exist or is not tracked.
+    /// Reads an object, entirely after this call; none if it does not exist, or if
+    /// [`Tracked::track`] drops it because no rule needs it. `limit` includes the wait for other
+    /// reads.
     ///
     /// # Errors
     /// When the object could not be read within `limit`. The caller must not conclude that it does

@@ -37,13 +37,14 @@ type ListResult<T> = Result<Listed<T>, Arc<kube::Error>>;
 type Caller<T> = oneshot::Sender<ListResult<T>>;
 type Listed<T> = Evidence<Arc<Store<T>>>;
 
-/// The callers that wait for a namespace.
+/// The callers that wait for a LIST of one namespace.
 struct Asking<T> {
     /// When the present LIST began, if one is under way.
     began: Option<Instant>,
     /// The callers that the present LIST serves.
     present: Vec<Caller<T>>,
-    /// The callers that arrived after the present LIST began. It may not show what they know.
+    /// The callers that the next LIST serves: no LIST is under way, or the present one began before
+    /// the time that they require, so it may lack a change that they know of.
     next: Vec<Caller<T>>,
 }
 
@@ -99,8 +100,9 @@ impl<T: Tracked> SharedList<T> {
         self.list_since(namespace, Instant::now()).await
     }
 
-    /// Lists all objects of the namespace, read live after `since`. Thousands of callers that wait
-    /// for each other, and so call one after another, share one LIST that is at most 10 s old.
+    /// Lists all objects of the namespace, read live after `since`. If a result that began after
+    /// `since` and is at most 10 s old exists, it is returned without a new LIST: callers that
+    /// arrive one after another then share it.
     ///
     /// # Errors
     /// When a page could not be read. The caller must not conclude that an object does not exist.
@@ -220,7 +222,8 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
 struct Reader<T: Tracked> {
     lists: Arc<SharedList<T>>,
     namespace: Arc<str>,
-    /// Whether this reader has given up its namespace; another reader may have it already.
+    /// Whether this reader has removed its namespace from `asking`. An entry of that namespace then
+    /// belongs to a newer reader.
     ended: bool,
 }
 
@@ -251,8 +254,8 @@ impl<T: Tracked> Reader<T> {
         }
     }
 
-    /// Begins a LIST for the waiting callers. If there are none, this reader gives up the
-    /// namespace, and the next caller starts a new reader.
+    /// Begins a LIST for the waiting callers. If no caller waits, it returns none and this reader
+    /// ends; the next caller starts a new reader.
     fn begin(&mut self) -> Option<Instant> {
         let mut asking = self.lists.lock();
         let asked = asking.get_mut(&self.namespace)?;
@@ -267,7 +270,7 @@ impl<T: Tracked> Reader<T> {
         asked.began
     }
 
-    /// Returns the callers that the LIST serves.
+    /// Ends the LIST, and returns the callers that it serves.
     fn end(&self) -> Vec<Caller<T>> {
         let mut asking = self.lists.lock();
         let Some(asked) = asking.get_mut(&self.namespace) else {
@@ -278,7 +281,8 @@ impl<T: Tracked> Reader<T> {
     }
 }
 
-/// After a panic, new callers must not wait for the reader that has ended.
+/// After a panic of the reader, the callers that wait get an error, and the next caller starts a
+/// new reader.
 impl<T: Tracked> Drop for Reader<T> {
     fn drop(&mut self) {
         if !self.ended {

@@ -144,8 +144,8 @@ impl Shared {
         (Instant::now() < *until).then_some(*judgement)
     }
 
-    /// Caches a result. If the cache is full, it first drops expired results, then those of tokens
-    /// that are not allowed, then all.
+    /// Caches a result, unless the check failed, and drops expired results. If the cache is still
+    /// full, it drops the results of tokens that are not allowed; if that is not enough, all.
     fn remember(&self, token: String, judgement: Judgement) {
         let now = Instant::now();
         let lasts = match judgement {

@@ -85,14 +85,14 @@ impl Configurations {
         }
     }
 
-    /// Returns whether this account was forbidden to read all of the configurations in the last
+    /// Returns whether the API server answered 403 for every one of the configurations in the last
     /// [`Self::read`].
     pub fn are_forbidden(&self) -> bool {
         self.forbidden
     }
 
     /// Reads the configurations that exist, may be read and have a webhook that calls the Service.
-    /// Each other configuration is logged once.
+    /// Each other configuration is logged, again only if the reason changes.
     ///
     /// # Errors
     /// When the API server does not answer or reports an error other than 403 or 404.
@@ -182,7 +182,7 @@ pub struct StoredConfiguration {
     pub object: DynamicObject,
 }
 
-/// A webhook of a [`StoredConfiguration`] configuration that calls the Service.
+/// A webhook of a [`StoredConfiguration`] that calls the Service of this installation.
 #[derive(Clone, Copy)]
 pub struct Webhook<'a> {
     /// The index of the webhook in `webhooks`.
@@ -212,8 +212,8 @@ impl Webhook<'_> {
 }
 
 impl StoredConfiguration {
-    /// Returns the webhooks that call the Service. A webhook that calls a URL or another Service
-    /// belongs to another installation.
+    /// Returns the webhooks that call the Service of this installation. A webhook that calls a URL
+    /// or another Service belongs to another installation.
     pub fn webhooks(&self) -> impl Iterator<Item = Webhook<'_>> {
         let webhooks = self.object.data.get("webhooks").and_then(Value::as_array);
         let webhooks = webhooks.map(Vec::as_slice).unwrap_or_default();

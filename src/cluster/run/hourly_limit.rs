@@ -8,11 +8,12 @@ use std::{
 use tokio::time::Instant;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Time to wait if the limit is reached only together with actions that are reserved and not
-/// carried out yet: they may fail.
+/// Time to wait if the limit is reached only because of reserved actions that are not carried out
+/// yet: they may still fail, and then make room.
 const RESERVED: Duration = Duration::from_secs(10);
 
-/// Limits the actions of one hour. It counts those carried out and those that are being prepared.
+/// Limits the actions in any period of one hour. It counts the actions that were carried out, and
+/// those that are reserved before their reads.
 #[derive(Debug)]
 pub struct HourlyLimit {
     limit: u64,

@@ -13,8 +13,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// Interval of the pass over all candidates, which finds objects whose watch event was lost. The
-/// informers of Kubernetes resync every half day.
+/// Interval at which every key of [`Reconcile::candidates`] is queued, so that objects whose watch
+/// event was lost are reconciled, too. The informers of kube-controller-manager resync every 12 to
+/// 24 hours.
 const FULL_PASS: Duration = Duration::from_secs(600);
 
 /// Maximum number of keys that a component reconciles at once. Each of them is a task with its
@@ -35,7 +36,7 @@ pub enum Requeue {
     /// The key is reconciled again when an event arrives for it.
     OnEvent,
     /// The key is reconciled again after this delay or when an event arrives. The sentence states
-    /// what it waits for.
+    /// what the key waits for.
     After(Duration, String),
 }
 
@@ -128,8 +129,8 @@ impl<R: Reconcile> Reconciler<R> {
                 () = stop.cancelled() => return,
                 () = self.leadership.gained() => {}
             }
-            // From here on, each event adds its key; the candidates include the objects of all
-            // earlier events.
+            // From here on, each event adds its key. The closed queue dropped the keys of earlier
+            // events; `work` begins with all candidates, which include them.
             self.queue.open();
             tokio::select! {
                 biased;

@@ -17,7 +17,8 @@ use tokio::{sync::Notify, time::Instant};
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
-/// For how many keys an empty queue keeps memory. The first list may add every object of a cluster.
+/// Number of keys for which an empty queue keeps its memory. It frees the rest, because the first
+/// list of a watch may have added every object of a cluster.
 const SPARE: usize = 1024;
 
 /// A work queue of keys: each key is queued once and processed by one worker at a time.
@@ -40,7 +41,7 @@ struct State<K> {
     ready: VecDeque<K>,
     queued: HashMap<K, Priority>,
     /// Keys that are being processed, each with the priority with which it was added again
-    /// meanwhile.
+    /// meanwhile; none if it was not.
     processing: HashMap<K, Option<Priority>>,
     later: BTreeSet<(Instant, K)>,
     /// When each delayed key is due. Each of these keys is in `later` once, with this time.
@@ -123,7 +124,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// Ends the processing of a key that succeeded, and resets its backoff.
+    /// Ends the processing of a key that succeeded, and resets its backoff. The key is queued again
+    /// if it was added meanwhile.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -133,8 +135,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         }
     }
 
-    /// Queues a key that failed again, after a delay that doubles with each failure and is at least
-    /// `at_least`, or at once if the key was added meanwhile. Returns the delay.
+    /// Queues a key whose processing failed: after a delay that doubles with each consecutive
+    /// failure and is at least `at_least`, or at once if the key was added meanwhile. Returns the
+    /// delay.
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_default();
@@ -171,8 +174,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     }
 
     /// Drops all keys and accepts none until [`Self::open`]. Keys that are being processed are
-    /// dropped, too, because their workers were aborted. A queue without workers would otherwise
-    /// keep the name of every object that ever existed.
+    /// dropped, too, because their workers were aborted. While this replica does not lead, no
+    /// worker takes keys, so an open queue would collect the name of every object that ever
+    /// existed.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

@@ -4,20 +4,21 @@ use super::{feed::Feed, feeds::Feeds};
 use crate::objects::{Kind, Namespace, ObjectName};
 use std::sync::Arc;
 
-/// Which namespaces have opted out by the label `volume-warden.dev/exclude: "true"`, by the watch
-/// of namespaces.
+/// Which namespaces have opted out by the label `volume-warden.dev/exclude: "true"`, as the watch
+/// of namespaces shows them.
 ///
-/// The watch may be late, and it is empty until its first list is complete: then reconcilers do not
-/// run, and a namespace counts as included at admission, where its webhook configurations exclude
-/// it already.
+/// The watch may be late. Until its first list is complete, reconcilers do not run, and webhooks
+/// treat each namespace as included. For claims and pods, the `namespaceSelector` of the webhook
+/// configurations excludes these namespaces in any case.
 #[derive(Clone, Default)]
 pub struct Excluded {
     namespaces: Option<Arc<Feed<Namespace>>>,
 }
 
 impl Excluded {
-    /// The namespaces that have opted out. With `only`, Volume Warden handles that namespace
-    /// whatever its labels are: its rights may not include namespaces.
+    /// Finds namespaces that have opted out by their label. With `only`, the namespace of
+    /// `--namespace`, none counts as excluded, whatever its labels are: Volume Warden may have no
+    /// permission to read namespaces then.
     pub fn by_label(feeds: &Feeds, only: Option<&str>) -> Self {
         let namespaces = only.is_none().then(|| feeds.namespaces.clone());
         Self { namespaces }

@@ -28,8 +28,7 @@ use tokio::time::Instant;
 /// Duration of one watch request. Some load balancers close a connection that was idle for four
 /// minutes.
 const WATCH_SECONDS: u32 = 200;
-/// Interval of a new list, which corrects the store after the API server's own store was restored
-/// from a backup.
+/// Interval of a new list, which corrects the store after etcd was restored from a backup.
 const RELIST: Duration = Duration::from_secs(6 * 3600);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -110,7 +109,7 @@ impl<T: Tracked> Feed<T> {
     }
 
     /// Marks an object as stale after a write of Volume Warden, so that no reconciler acts on the
-    /// object again before the watch delivers the result.
+    /// object again before the watch delivers the result, or for a minute at most.
     pub fn mark_stale(&self, name: &ObjectName, object: &Arc<T>) {
         self.write().mark_stale(name, object);
     }
@@ -123,8 +122,9 @@ impl<T: Tracked> Feed<T> {
         }
     }
 
-    /// Runs one watcher, until a new list is needed or due. Any other failure keeps the
-    /// resourceVersion, so an API server that was away for seconds needs to send only what changed.
+    /// Runs one watcher, until a new list is needed or due. After any other failure the watch
+    /// continues at its resourceVersion, so that an API server that was unavailable for seconds
+    /// sends only what has changed.
     async fn watch(&self, api: &Api<T::Wire>, backoff: &mut Backoff) {
         let mut config = watcher::Config::default()
             .timeout(WATCH_SECONDS)
@@ -180,8 +180,9 @@ impl<T: Tracked> Feed<T> {
         }
     }
 
-    /// Ends a list: an object that it did not contain is deleted, although the watch did not report
-    /// it. The objects are removed one by one, so that reviews never wait for all of them.
+    /// Ends a list. An object in the store that the list did not contain no longer exists, although
+    /// the watch did not report its deletion. Such objects are removed from the store one by one,
+    /// so that an admission review never waits until all of them are removed.
     fn complete(&self) {
         let absent = self.read().absent();
         for name in absent {
@@ -239,7 +240,8 @@ impl<T: Tracked> Feed<T> {
 }
 
 /// Returns whether no watch can begin at the resourceVersion any more. kube's watcher lists again
-/// when such an error ends a watch, but not at the start of one; a new watcher does.
+/// if such an error ends a watch, but not if the API server answers the start of a watch with it. A
+/// new watcher always begins with a list.
 fn needs_list(error: &watcher::Error) -> bool {
     let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error else {
         return false;
@@ -257,8 +259,9 @@ struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the next delay: between a half and the whole of the doubled one, so that the
-    /// replicas and the kinds do not all come back at once.
+    /// Returns the delay before the next attempt: a random part, between one half and all, of a
+    /// delay that doubles with each failure. So the watches of all kinds and replicas do not retry
+    /// at the same time.
     fn next(&mut self, kind: Kind) -> Duration {
         if self
             .last

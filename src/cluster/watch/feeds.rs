@@ -25,15 +25,16 @@ pub struct Feeds {
     pub volumes: Arc<Feed<Volume>>,
     /// StatefulSets that have volumeClaimTemplates.
     pub sets: Arc<Feed<StatefulSet>>,
-    /// StorageClasses whose annotations name an installation that releases their volumes.
+    /// StorageClasses with an annotation that a rule reads.
     pub classes: Arc<Feed<StorageClass>>,
     /// All VolumeAttachments that name a PersistentVolume.
     pub attachments: Arc<Feed<VolumeAttachment>>,
     /// All namespaces, also those that are being deleted.
     pub namespaces: Arc<Feed<Namespace>>,
-    /// The copies of volumes in Volume Warden's own namespace.
+    /// ConfigMaps in Volume Warden's own namespace, each a copy of a PersistentVolume object.
     pub saved: Arc<Feed<SavedVolume>>,
-    /// The ConfigMaps that list the trash of a namespace, and those of users with their name.
+    /// ConfigMaps named `volume-warden-trash`: those in which Volume Warden lists the deleted
+    /// claims of a namespace that can be restored, and those of users with the same name.
     pub trash_lists: Arc<Feed<TrashList>>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
@@ -58,7 +59,8 @@ impl Feeds {
 
     /// Watches the kind until the future is dropped, and reports the time of the last watch
     /// activity. If `namespace` is set, only objects in that namespace are watched; cluster-scoped
-    /// kinds are always watched completely, and copies of volumes only in the system namespace.
+    /// kinds are always watched completely, and the ConfigMaps that are copies of volumes only in
+    /// `system_namespace`, the namespace of Volume Warden.
     pub fn run(
         &self,
         kind: Kind,

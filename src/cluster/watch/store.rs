@@ -151,7 +151,8 @@ impl<T: Tracked> Store<T> {
     }
 
     /// Marks this object as stale after a write of Volume Warden. [`Store::get_fresh`] returns
-    /// `None` until the watch delivers a newer version, or for a minute.
+    /// `None` until the watch delivers a newer version, or for a minute. If the store already has
+    /// another version than `object`, nothing happens.
     pub fn mark_stale(&mut self, name: &ObjectName, object: &Arc<T>) {
         let known = self.objects.get(name);
         if known.is_some_and(|known| Arc::ptr_eq(known, object)) {

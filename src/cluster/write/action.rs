@@ -22,7 +22,7 @@ pub struct Action {
     pub(super) name: &'static str,
     /// The change to the object.
     pub(super) mutation: Mutation,
-    /// The lane in which the write waits for its turn.
+    /// The lane, a group of writes with permits of its own, in which the write waits for its turn.
     pub(super) lane: Lane,
     /// The reads that the decision relies on.
     pub(super) basis: Basis,
@@ -39,17 +39,21 @@ pub enum Mutation {
     RemoveFinalizer(&'static str),
     /// Applies these patch operations.
     Patch(Vec<PatchOperation>),
-    /// Removes owner references or marks that would cause the deletion of the object.
+    /// Removes owner references, or markers (annotations of Volume Warden), because of which the
+    /// object would be deleted.
     Disown {
-        /// The patch while the decision is fresh. It may also add a less urgent owner reference.
+        /// The patch that is sent until the basis of the action expires. It may also add an owner
+        /// reference or marker.
         fresh: Vec<PatchOperation>,
-        /// The patch when the decision is old. It only removes; see [`Target::deadline`].
+        /// The patch that is sent after the basis has expired. It only removes; see
+        /// [`Target::deadline`].
         late: Vec<PatchOperation>,
     },
     /// Applies this status by server-side apply. Fields that an earlier apply set and this status
     /// does not contain are removed.
     ApplyStatus(Value),
-    /// Deletes the object, if it was not replaced or changed since it was read.
+    /// Deletes the object. Its uid and, if the target has it, its `resourceVersion` are
+    /// preconditions of the request.
     Delete,
 }
 
@@ -66,7 +70,8 @@ pub struct OnRefusal {
 }
 
 impl OnRefusal {
-    /// Creates an Event for refusals only, after which the reconciler retries the write.
+    /// Creates an Event that is published only for refusals (4xx), and that says that the write is
+    /// retried.
     pub const fn new(reason: &'static str) -> Self {
         Self {
             reason,
@@ -88,8 +93,8 @@ impl Action {
         }
     }
 
-    /// Creates an action that removes a finalizer, in the lane for bulk writes. The object may then
-    /// be deleted.
+    /// Creates an action that removes a finalizer, in the lane for bulk writes. If the object is
+    /// being deleted and has no other finalizer, the API server then removes it.
     pub const fn remove_finalizer(finalizer: &'static str, basis: Basis) -> Self {
         Self {
             name: "RemoveFinalizer",
@@ -140,8 +145,9 @@ impl Action {
         }
     }
 
-    /// Creates an action that adds owner references or marks, by which the object may be deleted
-    /// later, and removes others in the same write.
+    /// Creates an action that adds owner references or markers (annotations), because of which the
+    /// garbage collector or Volume Warden may delete the object later. The same patch may remove
+    /// others.
     pub const fn own(operations: Vec<PatchOperation>, basis: Basis) -> Self {
         Self {
             name: "UpdateOwnerReferences",
@@ -153,7 +159,7 @@ impl Action {
     }
 
     /// Returns the part of the action that only removes what Volume Warden added: a finalizer,
-    /// owner references, marks or a condition.
+    /// owner references, markers or a condition. None if the action has no such part.
     pub(crate) fn removal(self) -> Option<Self> {
         let mutation = match self.mutation {
             Mutation::Disown { late, .. } => Mutation::Disown {
@@ -182,7 +188,7 @@ impl Action {
         }
     }
 
-    /// Creates an action that removes owner references or marks; see [`Mutation::Disown`].
+    /// Creates an action that removes owner references or markers; see [`Mutation::Disown`].
     pub const fn disown(
         fresh: Vec<PatchOperation>,
         late: Vec<PatchOperation>,
@@ -232,26 +238,28 @@ impl<'a> Target<'a> {
     ///
     /// A write that keeps data may be sent late, if its `resourceVersion` test shows that the
     /// object has not changed since the decision. If the decision was reversed meanwhile, no data
-    /// is lost: the write triggers the reconciler, which adds the reference or mark again, deletes
-    /// the object, or removes the finalizer again. Until then the object is kept longer than
-    /// needed; a claim without a mark whose pod no longer exists is kept permanently. Not sending
-    /// the write is worse: while the reference remains, the garbage collector may delete an object
-    /// that is needed.
+    /// is lost: the change that the write causes triggers the reconciler, which adds the reference
+    /// or marker again, deletes the object, or removes the finalizer again. Until then the object
+    /// is kept longer than needed; a claim without a marker whose pod no longer exists is kept
+    /// permanently. Not sending the write is worse: while the reference remains, the garbage
+    /// collector may delete an object that is needed.
     pub(crate) fn deadline(&self, action: &Action) -> Option<Instant> {
         let may_be_late = action.lane == Lane::Safety && self.resource_version.is_some();
         action.basis.until().filter(|_| !may_be_late)
     }
 
-    /// Returns whether the write can be guarded as its basis requires. A status that is applied
-    /// needs the uid only: server-side apply changes no field of another field manager, unless the
-    /// status contains it.
+    /// Returns whether the target has what the action must test: an action that relies on its
+    /// object alone needs the `resourceVersion`, and one with a [`Proof`] only the uid. A status
+    /// that is applied needs only the uid, too: server-side apply changes no field of another field
+    /// manager, unless the status contains it.
     pub(crate) fn guards(&self, action: &Action) -> bool {
         let applies = matches!(action.mutation, Mutation::ApplyStatus(_));
         applies || action.basis != Basis::Object || self.resource_version.is_some()
     }
 
-    /// Returns the patch that carries out the action. Its first operations test that the object has
-    /// not been replaced or changed since it was read.
+    /// Returns the patch that carries out the action. Its first operations test the uid and, if the
+    /// target has it, the `resourceVersion`, so the patch fails if the object was replaced or
+    /// changed since it was read.
     pub(crate) fn operations(&self, action: &Action) -> Vec<PatchOperation> {
         let mut operations = vec![test(&["uid"], json!(self.uid))];
         operations.extend(
@@ -277,8 +285,9 @@ impl<'a> Target<'a> {
         operations
     }
 
-    /// Returns the object to apply, which contains this status only. The API server refuses it if
-    /// the object was replaced or changed since it was read.
+    /// Returns the object to apply, which contains this status only. It has the uid and, if the
+    /// target has it, the `resourceVersion`: the API server refuses it if the object was replaced
+    /// or changed since it was read.
     pub(crate) fn with_status(&self, status: &Value) -> Value {
         let resource = self.kind.api_resource();
         let mut metadata = json!({"name": &*self.name.name, "uid": self.uid});
@@ -293,8 +302,9 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Returns the parameters of a deletion, with preconditions that the object has not been
-    /// replaced or changed since it was read.
+    /// Returns the parameters of a deletion. Its preconditions are the uid and, if the target has
+    /// it, the `resourceVersion`, so it fails if the object was replaced or changed since it was
+    /// read.
     pub(crate) fn preconditions(&self) -> DeleteParams {
         DeleteParams::background().preconditions(Preconditions {
             uid: Some(self.uid.to_string()),

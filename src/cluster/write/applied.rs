@@ -35,13 +35,15 @@ impl Applied {
                 is not the leader",
             )),
             Self::Stale => Err(ReconcileError::new(
-                "nothing was written, because the object has changed since the decision",
+                "nothing was written, because the object has changed since the decision, or the \
+                 decision is too old",
             )),
             Self::Failed(error) => Err(ReconcileError::new(error.to_string())),
         }
     }
 
-    /// Returns whether the API server accepted the write, so that the cached object is stale.
+    /// Returns whether the cached object is stale: the API server accepted the write, or the object
+    /// no longer exists.
     pub fn written(&self) -> bool {
         matches!(self, Self::Done)
     }
@@ -63,7 +65,8 @@ impl Applied {
 ///
 /// The API server answers 422 without causes if a `test` operation fails, and 409 if another write
 /// came first. A 422 with causes is a validation error, except the one for a finalizer that is
-/// added after the deletion of the object has begun.
+/// added after the deletion of the object has begun: that one shows that the object has changed,
+/// too.
 pub(crate) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,

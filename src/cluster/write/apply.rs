@@ -79,8 +79,9 @@ impl Apply {
         }
     }
 
-    /// Makes the writer add nothing to objects of these namespaces. It still removes finalizers,
-    /// owner references, marks and conditions from them.
+    /// Makes the writer neither create, delete nor add to objects of these namespaces, except
+    /// ConfigMaps. It still removes the finalizers, owner references, markers and conditions that
+    /// Volume Warden has added to them.
     #[must_use]
     pub fn excluding(self, excluded: Excluded) -> Self {
         Self { excluded, ..self }
@@ -95,7 +96,8 @@ impl Apply {
         reason: &'static str,
     ) -> Applied {
         let Some(action) = self.within_exclusion(target, action) else {
-            tracing::debug!(component, object = %target.name, reason, "the namespace is excluded");
+            tracing::debug!(component, object = %target.name, reason, "no action: the namespace \
+                has opted out");
             return Applied::Withheld;
         };
         let applied = self.write(target, &action).await;
@@ -118,14 +120,16 @@ impl Apply {
         }
     }
 
-    /// Returns whether nothing is started in the namespace. ConfigMaps are Volume Warden's own
-    /// objects: those outside its own namespace are removed where a namespace has opted out.
+    /// Returns whether the namespace has opted out, so that only removals are written in it.
+    /// ConfigMaps are exempt, because all that are written are Volume Warden's own: its list of
+    /// deleted claims must be deleted in a namespace that has opted out.
     pub(super) fn excludes(&self, kind: Kind, namespace: &str) -> bool {
         kind != Kind::ConfigMap && self.excluded.contains(namespace)
     }
 
-    /// Carries out an action while an admission review waits, until this instant at most. Every
-    /// replica answers reviews, and no review waits for background writes.
+    /// Carries out an action while an admission review waits, until this instant at most. It needs
+    /// neither leadership, because every replica answers reviews, nor a permit, because no review
+    /// waits for background writes.
     pub async fn perform_in_review(
         &self,
         component: &'static str,
@@ -172,8 +176,7 @@ impl Apply {
     async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
         if !target.guards(action) {
             tracing::error!(object = %target.name, action = action.name, "bug: the action is not \
-                sent, because its basis requires a test of the resourceVersion, which is not \
-                known");
+                sent, because it must test the resourceVersion of the object, which is not known");
             return Applied::Stale;
         }
         let write = || async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
@@ -185,12 +188,12 @@ impl Apply {
         self.in_turn(turn, write).await
     }
 
-    /// Calls `write` when its turn comes, unless this is a dry run or another replica leads. It
-    /// waits for a permit until the deadline at most: an older decision must be made again, and
-    /// that does not have to wait for earlier writes.
+    /// Waits for a permit, and then calls `write`, unless this is a dry run or this replica does
+    /// not lead. It waits until the deadline at most: then the reconciler must decide again, which
+    /// does not have to wait for earlier writes.
     ///
-    /// `write` is called only then, because a call to the API server uses several kilobytes, and
-    /// thousands of writes may wait.
+    /// `write` creates the call only once the permit is there: a call to the API server uses
+    /// several kilobytes, and thousands of writes may wait.
     pub(crate) async fn in_turn<F: Future<Output = Applied> + Send>(
         &self,
         turn: Turn<'_>,
@@ -255,9 +258,10 @@ impl Apply {
         }
     }
 
-    /// Publishes an Event about an object if this replica leads and this is not a dry run. It does
-    /// so in a separate task, because the caller must not wait for an API server that accepts
-    /// writes but no Events. Calls `otherwise` if no Event was published.
+    /// Publishes an Event about an object if this replica leads, the namespace has not opted out
+    /// and this is not a dry run. It does so in a separate task, because the caller must not wait
+    /// for an API server that accepts writes but no Events. Calls `otherwise` if no Event was
+    /// published, except in a dry run.
     pub fn announce(
         self: &Arc<Self>,
         regarding: Regarding,
@@ -307,8 +311,8 @@ impl Apply {
         });
     }
 
-    /// Publishes an Event about an object of any kind as [`Self::announce`] does, without a log
-    /// line.
+    /// Publishes an Event about an object of any kind as [`Self::announce`] does, but without a log
+    /// line, and also in namespaces that have opted out.
     pub fn publish(
         self: &Arc<Self>,
         regarded: ObjectReference,

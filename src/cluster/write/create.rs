@@ -30,10 +30,11 @@ pub enum Caller {
     /// A reconciler waits. Only the leader creates objects in the background, in turn with other
     /// writes that a pod waits for.
     Reconciler,
-    /// A reconciler waits, and no pod: the object is created in turn with bulk writes.
+    /// A reconciler waits, and no pod: only the leader creates the object, in turn with bulk
+    /// writes.
     Bulk,
-    /// An admission review waits until this instant. Every replica answers reviews, and no review
-    /// waits for background writes.
+    /// An admission review waits until this instant. Any replica creates the object, because every
+    /// replica answers reviews, and it does so without waiting for background writes.
     Review(Instant),
 }
 
@@ -43,8 +44,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
     /// Creates an object and returns the outcome. [`Applied::Stale`] means that an object of that
-    /// name exists or, for [`Caller::Reconciler`], that the caller should retry. The caller reports a refusal
-    /// by the API server to users, on the object that requested the creation.
+    /// name exists or, for [`Caller::Reconciler`], that the API server answered with another
+    /// conflict (409), after which the caller should retry. This function publishes no Event about
+    /// a refusal by the API server; the caller does, on the object that requested the creation.
     pub async fn create(
         &self,
         component: &'static str,

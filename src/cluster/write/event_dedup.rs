@@ -25,7 +25,8 @@ impl<K, C> Default for EventDeduplicator<K, C> {
 }
 
 impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
-    /// Records the causes that now hold for an object, and returns those that did not hold before.
+    /// Records the causes that now hold for an object, and returns those that did not hold at the
+    /// previous call for this uid.
     pub fn news(&self, name: &K, uid: impl Into<CompactText>, causes: HashSet<C>) -> HashSet<C> {
         let (uid, mut objects) = (uid.into(), self.lock());
         let before = objects.remove(name).filter(|(known, _)| *known == uid);

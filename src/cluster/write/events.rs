@@ -82,12 +82,12 @@ pub(crate) struct Events {
     reporter: Reporter,
     /// Counts Events that differ only in their notes as one Event with the first note.
     recorder: Recorder,
-    /// Shared fairly between the namespaces of the objects.
+    /// The permits for Event writes, shared fairly between the namespaces of the objects.
     in_flight: Arc<FairSemaphore>,
-    /// The Events that are published in the background.
+    /// The tasks of [`Self::count`], which publish Events in the background.
     counting: TaskTracker,
-    /// Counts the Events about one object one after the other: the recorder knows an equal Event
-    /// only once it is published.
+    /// Locks, chosen by the object's uid, so that [`Self::count`] publishes the Events about one
+    /// object one after the other: the recorder knows an equal Event only once it is published.
     one_by_one: [Mutex<()>; IN_FLIGHT],
 }
 
@@ -119,8 +119,8 @@ impl Events {
     }
 
     /// Publishes an Event once, also if several processes publish it: its name follows from the uid
-    /// of the object, the reason and the note. The API server deletes Events after `--event-ttl`; then it
-    /// may be published again. Returns whether it exists now.
+    /// of the object, the reason and the note. The API server deletes Events after `--event-ttl`;
+    /// then it may be published again. Returns whether it exists now.
     pub(crate) async fn publish_once(
         &self,
         regarding: &ObjectReference,
@@ -177,7 +177,9 @@ impl Events {
         &self.one_by_one[hasher.finish() as usize % IN_FLIGHT]
     }
 
-    /// Writes an Event once it is the turn of the object's namespace. A failure is only logged.
+    /// Writes an Event once it is the turn of the object's namespace. Returns whether the write
+    /// succeeded; a failure is only logged. If [`WAITING`] Events of the namespace wait already, it
+    /// drops the Event without a log line and returns false.
     async fn in_turn(
         &self,
         regarding: &ObjectReference,

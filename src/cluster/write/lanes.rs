@@ -8,23 +8,25 @@ use std::sync::Arc;
 /// How urgent a write is, and with which writes it shares permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Writes that protect data: removed owner references and marks, added finalizers. They are
-    /// urgent because the garbage collector does not wait for them.
+    /// Writes that protect data: they remove owner references and markers because of which an
+    /// object would be deleted, add finalizers, or set the reclaim policy Retain. They are urgent
+    /// because the controllers that delete objects do not wait for them.
     Safety,
-    /// Writes that a pod waits for: added owner references and marks, created objects.
+    /// Writes that add owner references and markers, or create claims that a pod waits for.
     Ownership,
-    /// Writes that label and release volumes.
+    /// Writes that label, release and reserve volumes.
     Release,
-    /// Writes that occur in thousands and that nothing waits for: removed finalizers, deleted
-    /// objects.
+    /// Writes that occur in thousands and that nothing waits for, such as those that remove
+    /// finalizers or delete objects.
     Bulk,
     /// Writes of the condition Unused of claims: thousands, which nothing waits for and for which
     /// no other write may wait.
     Conditions,
 }
 
-/// Maximum number of permits of each lane except [`Lane::Bulk`]. The writes of these lanes are few:
-/// one for each claim that is scaled, created or released.
+/// Maximum number of permits of each lane except [`Lane::Bulk`]. The writes of these lanes are few,
+/// one for each claim that is scaled, created or released, except those of [`Lane::Conditions`],
+/// for which nothing waits.
 const SMALL: usize = 16;
 
 /// The permits, separate for each lane, for which every write waits.

@@ -86,7 +86,7 @@ enum Kind {
 }
 
 impl BackendOptions {
-    /// Returns whether a storage backend is selected, so that namespace-gc is active.
+    /// Returns whether `--storage-backend` is set.
     pub fn is_named(&self) -> bool {
         self.storage_backend.is_some()
     }

@@ -31,7 +31,8 @@ pub enum Abort {
     Empty,
     /// The backend and Kubernetes have no namespace in common, except for protected ones.
     #[error(
-        "none of the {0} namespaces in the storage backend exists in Kubernetes, so one of the two may be of another cluster; \
+        "none of the {0} namespaces in the storage backend exists in Kubernetes, except for \
+         protected ones, so the storage backend or the kubeconfig may be of another cluster; \
          nothing was deleted. If they belong together, add --force"
     )]
     NothingInCommon(usize),
@@ -110,8 +111,9 @@ impl Collection {
         self
     }
 
-    /// Lists the backend and Kubernetes, waits, lists Kubernetes again, and deletes the orphans.
-    /// `waiting` are names that the reconciler retries; `done` is called after each removal.
+    /// Lists the backend and Kubernetes. If namespaces are orphans, it waits, lists Kubernetes
+    /// again, and deletes those that are still orphans. `waiting` are names that the reconciler
+    /// retries, so the collection leaves them; `done` is called after each removal.
     ///
     /// # Errors
     /// If a list could not be read. Nothing was deleted then.

@@ -14,7 +14,7 @@ pub struct CollectionOptions {
     namespace_delete_workers: u16,
 
     /// Interval between the two LISTs of Kubernetes namespaces in one collection. Only namespaces
-    /// that are orphans by both LISTs are deleted.
+    /// of the storage backend that are in neither LIST are deleted.
     #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     gc_confirm_after: Duration,
 

@@ -40,8 +40,8 @@ impl Metered {
         }
     }
 
-    /// All namespaces of the backend, from a list that began after this call. A thousand namespaces
-    /// that are deleted at once share a few lists.
+    /// Returns all namespaces of the backend, from a list that began after this call. Callers that
+    /// wait at the same time share one list.
     ///
     /// # Errors
     /// If the backend cannot list all its namespaces.
@@ -66,8 +66,8 @@ impl Metered {
         listing
     }
 
-    /// Deletes a namespace, see [`Backend::delete`], within a short time limit, because the
-    /// evidence for the deletion expires.
+    /// Deletes a namespace, see [`Backend::delete`], within a short time limit, because the live
+    /// read that permits the deletion must be recent.
     ///
     /// # Errors
     /// If the outcome of the request is unknown.

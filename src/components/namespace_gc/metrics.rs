@@ -60,8 +60,8 @@ impl GcMetrics {
             seen: own.add(
                 "seen_namespaces",
                 "Names of namespaces that this cluster once had, by whether the ConfigMap \
-                 volume-warden-seen-namespaces had room for them. With --gc-scope=seen, a \
-                 namespace that is not recorded is never deleted",
+                 volume-warden-seen-namespaces had room for them. With --gc-scope=seen, \
+                 no collection deletes a namespace that is not recorded",
             ),
         })
     }

@@ -15,12 +15,13 @@
 //! ```
 //!
 //! **Why it is safe.** The backend is listed before Kubernetes, so a namespace that is created in
-//! both meanwhile is found in Kubernetes. A list of Kubernetes that failed or is empty deletes
-//! nothing. Immediately before each deletion the namespace is read live, and the leadership is
+//! both meanwhile is found in Kubernetes. If a list of Kubernetes failed or is empty, nothing is
+//! deleted. Immediately before each deletion the namespace is read live, and the leadership is
 //! checked. The backend itself refuses to delete a namespace that is not empty or was written
-//! since it was listed. Two replicas that delete at the same time do no harm for that reason. In
-//! shared storage only names that this cluster once had are deleted. They are recorded in a
-//! ConfigMap that is read before anything is listed; if it cannot be read, nothing is deleted.
+//! since it was listed. Two replicas that delete at the same time do no harm for that reason. With
+//! `--gc-scope=seen`, for shared storage, a collection deletes only names that this cluster once
+//! had. They are recorded in a ConfigMap, which the collection reads before it lists anything; if
+//! it cannot be read, nothing is deleted.
 //!
 //! Volume Warden sets no finalizer on namespaces: a backend that is down would block their
 //! deletion.
@@ -78,13 +79,15 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// A namespace that Kubernetes has deleted was deleted from the storage backend.
+        /// A namespace that Kubernetes does not have was deleted from the storage backend.
         DELETED: Normal "Lease" = "NamespaceDeleted";
-        /// The namespace is not empty in the storage backend, so its deletion waits.
+        /// Kubernetes has deleted the namespace, but it is not empty in the storage backend.
+        /// Volume Warden deletes it there once it is empty.
         NOT_EMPTY: Warning "Lease" = "NamespaceNotEmpty";
         /// The namespace could not be deleted from the storage backend; Volume Warden retries.
         DELETE_FAILED: Warning "Lease" = "NamespaceDeleteFailed";
-        /// A collection found more orphans than `--gc-max-deletions`.
+        /// A collection found more orphans than `--gc-max-deletions`, and leaves the rest to the
+        /// next collection.
         CAPPED: Warning "Lease" = "TooManyOrphans";
         /// The watch reported that Kubernetes has deleted the namespace.
         RECENTLY_DELETED = "RecentlyDeleted";

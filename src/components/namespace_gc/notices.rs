@@ -48,8 +48,8 @@ impl Notices {
         self.publish(DELETED, false, note, || {});
     }
 
-    /// Publishes that the namespace could not be removed from the backend. Calls `otherwise` if the
-    /// Event was not published.
+    /// Publishes that the namespace could not be removed from the backend, and is retried. Calls
+    /// `otherwise` if the Event was not published.
     pub fn waits(
         &self,
         namespace: &str,

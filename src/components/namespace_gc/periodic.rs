@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 /// [`LONGEST_DELAY`].
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
-/// Pause before a requested collection. Deletions that the watch missed are found together, and one
-/// collection removes all of these namespaces from the storage backend.
+/// Pause before a collection that the reconciler requests, because the watch missed deletions: one
+/// collection then removes all of these namespaces from the storage backend.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// Runs periodic collections while this replica leads.
@@ -83,7 +83,7 @@ impl Collector {
         }
     }
 
-    /// Runs one collection. Returns whether it completed.
+    /// Runs one collection. Returns whether it completed, whether or not single removals failed.
     async fn collect(&self) -> bool {
         let waiting = self.reconcile.waiting.names();
         let done = |listed: &Listed, removal: &Removal| self.done(&listed.name, removal);

@@ -6,7 +6,7 @@ use strum::{IntoStaticStr, VariantArray};
 /// Why a namespace could not be removed from the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 pub enum Reason {
-    /// The namespace in the backend is not empty, so it is kept until it is.
+    /// The namespace in the backend is not empty, so it is kept until it is empty.
     NotEmpty,
     /// The namespace changes faster than it can be listed and deleted.
     Changing,
@@ -14,7 +14,7 @@ pub enum Reason {
     Unauthorized,
     /// The backend does not answer, or fails.
     Unavailable,
-    /// The API server did not say whether the namespace exists.
+    /// The live read of the namespace from the API server failed, so it may still exist.
     Unconfirmed,
 }
 

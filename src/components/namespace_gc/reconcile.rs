@@ -33,8 +33,9 @@ impl NamespaceGcReconciler {
     /// Adds a namespace to the queue when the watch reports its deletion. A Terminating namespace
     /// still exists, so it is not added.
     ///
-    /// A namespace that is only absent from a new LIST is left to a collection, which has a maximum
-    /// number of deletions: an API server that has lost its data lists no namespace.
+    /// If the watch was restarted and only its new LIST lacks the namespace, a collection removes
+    /// it, which has a maximum number of deletions: an API server that has lost its data lists no
+    /// namespace.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (keys, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
         self.namespaces.listen(move |change| {
@@ -119,15 +120,15 @@ impl Reconcile for NamespaceGcReconciler {
     const COMPONENT: &'static str = NAME;
     type Key = ObjectName;
 
-    /// The namespaces whose next attempt is due. A collection finds the deletions that the watch
-    /// missed.
+    /// Returns the namespaces whose next removal attempt is due. Deletions that the watch missed
+    /// are not among them; a collection finds those.
     fn candidates(&self) -> Vec<ObjectName> {
         self.waiting.due()
     }
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
-        // The cache may be stale, but a cached namespace is enough to keep the namespace of that
-        // name in the backend.
+        // While the cache contains the namespace, the namespace of that name in the backend is
+        // kept, even if the cache is stale.
         if self.namespaces.read().get(name).is_some() {
             self.waiting.forget(name);
             return Ok(Requeue::OnEvent);

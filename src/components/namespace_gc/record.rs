@@ -43,8 +43,8 @@ impl Recorder {
         })
     }
 
-    /// Collects the name of every new namespace. The name of a namespace that is deleted before
-    /// this replica leads is dropped, because the leader has recorded it.
+    /// Collects the name of every new namespace. While another replica leads, a name is dropped
+    /// when its namespace is deleted, because that replica has recorded it.
     pub fn listen(self: &Arc<Self>, namespaces: &Feed<Namespace>) {
         let recorder = self.clone();
         namespaces.listen(move |change| {

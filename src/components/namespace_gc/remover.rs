@@ -103,9 +103,9 @@ impl Remover {
         }
     }
 
-    /// Removes the namespace with this name, if the backend has one. `waited` says that an earlier
-    /// attempt failed: the backend may then have a new namespace of that name, so the grace period
-    /// applies.
+    /// Removes the namespace with this name, if the backend has one. `waited` states that an
+    /// earlier attempt failed: the namespace may meanwhile be a new one of that name, so the grace
+    /// period applies.
     ///
     /// Lists the backend before it reads Kubernetes: a namespace that is created in both meanwhile
     /// is found in Kubernetes.
@@ -155,8 +155,8 @@ impl Remover {
     }
 
     async fn delete(&self, listed: &Listed) -> Removal {
-        // The permit cannot fail, because the semaphore is never closed. The live read follows the
-        // wait, so that it is recent.
+        // Acquiring a permit cannot fail, because the semaphore is never closed. The live read
+        // follows, so that it is recent.
         let _permit = self.workers.acquire().await;
         let name = ObjectName::new("", &*listed.name);
         match self.live.get(&name, LOOK).await {

@@ -17,7 +17,8 @@ pub struct Row {
 
 impl Row {
     /// Whether the removal of the namespace failed. A namespace that is not empty is kept by
-    /// design, and does not count as a failure.
+    /// design, and does not count as a failure; one that was kept because this replica lost the
+    /// lead does.
     pub fn failed(&self) -> bool {
         let stays = matches!(self.removal, Some(Removal::Waits(..) | Removal::NotLeading));
         stays && !self.is_not_empty()

@@ -1,8 +1,8 @@
 //! Records the names of the namespaces that this cluster once had in a ConfigMap, one per line.
 //!
-//! Only the leader writes the ConfigMap, each time based on a fresh read. A name is removed when
-//! neither Kubernetes nor the backend has it any more. A namespace whose name is not recorded is
-//! kept, so every failure is safe.
+//! Only the leader writes the ConfigMap, each time based on a fresh read. It removes a name when
+//! neither Kubernetes nor the backend has the namespace any more. With `--gc-scope=seen`, a
+//! collection keeps a namespace whose name is not recorded, so no failure deletes one.
 
 use super::NAME;
 use crate::cluster::{UNHURRIED, existing, within};
@@ -70,16 +70,17 @@ impl Seen {
         }
     }
 
-    /// Reads all recorded namespace names.
+    /// Reads all recorded namespace names; none if the ConfigMap does not exist.
     ///
     /// # Errors
-    /// If the ConfigMap could not be read. No namespace may be deleted then.
+    /// If the ConfigMap could not be read. The collection must then delete no namespace.
     pub async fn read(&self) -> Result<HashSet<String>, Unreadable> {
         let Some(map) = self.map().await? else {
             tracing::warn!(
                 component = NAME,
                 name = CONFIG_MAP,
-                "ConfigMap not found in the system namespace; this cluster is not known to have had any namespace, so none is deleted"
+                "ConfigMap not found in the system namespace; this cluster is not known to have \
+                 had any namespace, so the collection deletes none"
             );
             return Ok(HashSet::new());
         };
@@ -122,8 +123,8 @@ impl Seen {
         self.change(|names| fit(names, new, LIMIT)).await
     }
 
-    /// Removes these names from the ConfigMap, except those for which `exist` returns true under
-    /// the write lock.
+    /// Removes these names from the ConfigMap, except those of namespaces that exist again:
+    /// `exist` is called while no other change of the ConfigMap is under way.
     ///
     /// # Errors
     /// If the ConfigMap could not be read or written.

@@ -60,7 +60,7 @@ pub struct Waits {
     pub delay: Duration,
     /// Number of attempts to remove the namespace so far.
     pub attempts: u32,
-    /// Whether no Event was published for this reason yet.
+    /// Whether an Event is to be published: none was yet for this namespace and reason.
     pub news: bool,
 }
 
@@ -104,14 +104,15 @@ impl Waiting {
         }
     }
 
-    /// Postpones the next attempt to remove the namespace until `delay` has passed.
+    /// Postpones the next attempt to remove the namespace until `delay` has passed. A namespace
+    /// that does not wait is not affected.
     pub fn put_off(&self, name: &ObjectName, delay: Duration) {
         if let Some(wait) = self.lock().get_mut(name) {
             wait.due = Instant::now() + delay;
         }
     }
 
-    /// Removes the records of all namespaces, because another replica leads.
+    /// Removes the records of all namespaces, because this replica no longer leads.
     pub fn clear(&self) {
         self.lock().clear();
     }

@@ -38,14 +38,14 @@ fn parts(shared: &Shared) -> Parts {
     let namespace = shared.namespace.as_deref();
     parts.webhooks = hooks(&feeds.claims, &live_claims, namespace, &shared.excluded);
     parts.webhooks.push(deletions_hook());
-    // If pv-releaser is enabled, the API server sends new volumes only to the webhook of
-    // pv-releaser.
+    // If pv-releaser is installed, the API server sends a new volume of a claim with the policy
+    // Retain only to the webhook of pv-releaser. So that webhook adds the finalizer, too.
     let review = Review::from_memory(protect);
     parts
         .joined_reviews
         .push(("/pv-releaser/volumes", review.clone()));
-    // If pvc-trash is enabled, the API server sends new volumes with the policy Delete only to its
-    // webhook.
+    // If pvc-trash is installed, the same holds for the policy Delete and the webhook of
+    // pvc-trash.
     parts.joined_reviews.push(("/pvc-trash/volumes", review));
     let reconciler = PvProtectionReconciler {
         volumes: feeds.volumes,

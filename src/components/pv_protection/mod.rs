@@ -1,13 +1,14 @@
 //! `pv-protection`: a volume is not deleted while it is bound to a claim.
 //!
-//! **Rule.** A volume carries the finalizer `kubernetes.io/pv-protection` from its creation. Once
-//! the volume is being deleted, the finalizer is removed when `status.phase` is not Bound. The
-//! decision rests on the volume alone, and the binder writes the phase on the same object.
-//! Therefore a test of its `resourceVersion` is sufficient confirmation.
+//! **Rule.** A volume carries the finalizer `kubernetes.io/pv-protection` from its creation. When
+//! the volume is being deleted and its `status.phase` is not Bound, Volume Warden removes the
+//! finalizer. The decision reads only the volume, and the binder writes the phase on the volume.
+//! Therefore the removal needs no live read: its patch tests the `resourceVersion` of the volume.
 //!
-//! **Source.** `pkg/controller/volume/pvprotection/pv_protection_controller.go` of Kubernetes 1.34.
-//! Difference: a volume that is being deleted is not bound to a new claim, as the PV-protection
-//! proposal requires; Kubernetes still completes a binding that was prepared on both sides.
+//! **Source.** `pkg/controller/volume/pvprotection/pv_protection_controller.go` of Kubernetes
+//! 1.34. Difference: a webhook refuses to bind a volume that is being deleted to a new claim, as
+//! the PV-protection proposal requires. Kubernetes alone still completes such a binding if the
+//! claim already names the volume and the `claimRef` of the volume names the claim.
 
 mod assemble;
 mod metrics;

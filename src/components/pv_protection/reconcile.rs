@@ -20,8 +20,9 @@ pub struct PvProtectionReconciler {
 }
 
 impl PvProtectionReconciler {
-    /// Enqueues a volume on every change after which the finalizer may have to be added or removed.
-    /// A Bound volume is enqueued when the binder changes its phase.
+    /// Enqueues a volume on every change after which the finalizer may have to be added or
+    /// removed. A volume that is deleted while it is Bound is enqueued again when the binder
+    /// changes its phase.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let line = queue.clone();
         self.volumes.listen(move |change| {

@@ -7,8 +7,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook that warns which finalizers will hold the volume. The webhook refuses nothing and
-/// needs no watch: the holders can be read from the volume itself.
+/// The webhook for deletions of volumes. It warns what will keep the volume Terminating: its claim
+/// while the volume is Bound, or else a finalizer of another controller. It refuses nothing and
+/// needs no watch, because the request contains the volume.
 pub fn deletions_hook() -> Hook {
     Hook {
         path: "/pv-protection/deletions",

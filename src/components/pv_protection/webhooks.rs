@@ -12,8 +12,9 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The webhooks of pv-protection. With `namespace`, only claims of that namespace are watched. No
-/// binding to a claim of an excluded namespace is refused.
+/// The webhooks of pv-protection. With `namespace`, only claims of that namespace are watched, and
+/// a binding to a claim of any other namespace is allowed. A binding to a claim of an `excluded`
+/// namespace, which has opted out, is allowed, too.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
     live: &Arc<LiveGet<Claim>>,
@@ -38,8 +39,8 @@ pub fn hooks(
         },
         Hook {
             path: "/pv-protection/bind",
-            // The webhook configuration of version 0.1.0 sends updates of the status to this path,
-            // too.
+            // The webhook configuration of version 0.1.0 also sends updates of the status to this
+            // path. Later ones send them to `/pv-protection/phase`.
             rules: &[
                 Rule("UPDATE", "persistentvolumes"),
                 Rule("UPDATE", "persistentvolumes/status"),
@@ -70,12 +71,12 @@ pub fn protect(request: &Request) -> Reviewed {
     ))
 }
 
-/// Refuses to bind a volume that is being deleted.
+/// Refuses to bind a volume that is being deleted to a claim that was not bound to it before.
 ///
-/// The claim distinguishes a new binding from the repair of an old one: a claim that names this
-/// volume and whose binding was completed would lose its data if the binder could not write the
-/// volume's side again. Therefore a refusal requires a live read: a watch may be late, and a
-/// failed read proves nothing.
+/// A claim that names this volume and has the annotation `bind-completed` was bound before: the
+/// binder only repairs the `claimRef` or the phase of the volume, and a refusal would lose the
+/// data of the claim. The watch of claims may be late, so a refusal requires a live read of the
+/// claim. If that read fails, the binding is allowed.
 struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
@@ -109,8 +110,8 @@ impl Guard {
             .as_ref()
             .is_some_and(|namespace| *namespace != claim_ref.namespace)
         {
-            // The claim is in a namespace that is not watched, and a refusal could cause the loss
-            // of the claim's data.
+            // The namespace of the claim is not watched, so it is unknown whether the claim was
+            // bound before. A refusal could lose the data of such a claim.
             return Ok(Answer::Allow);
         }
         if self.excluded.contains(&claim_ref.namespace) {

@@ -16,8 +16,8 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long the labels of a deleted claim are remembered: the watch of volumes may be later than
-/// the watch of claims.
+/// How long the labels of a deleted claim are kept in memory: the watch of volumes may deliver a
+/// volume of the claim later than the watch of claims its deletion.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The watches that pv-releaser reads. No two of the feeds are ever locked at once.
@@ -118,8 +118,8 @@ impl Caches {
         self.watches_namespace(&claim.name.namespace)
     }
 
-    /// Returns whether the claims of the namespace are watched: with `--namespace`, only those of
-    /// one.
+    /// Returns whether the claims of the namespace are watched: all namespaces, or only that of
+    /// `--namespace`.
     pub fn watches_namespace(&self, namespace: &str) -> bool {
         self.namespace
             .as_deref()
@@ -136,15 +136,16 @@ impl Caches {
         fresh.filter(|(_, volume)| !volume.deleting).collect()
     }
 
-    /// The parked volumes that wait for claims of this namespace.
+    /// Returns the parked volumes that wait for claims of this namespace and are Available or
+    /// Pending.
     pub fn parked_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
         let mut parked = self.waiting_in(namespace);
         parked.retain(|(_, volume)| self.is_parked(volume) && volume.phase == Phase::Other);
         parked
     }
 
-    /// Returns the volumes that are reserved for a claim of this name, and whose earlier claim was
-    /// in its namespace.
+    /// Returns the volumes that are reserved for a claim of this name. Their earlier claims were
+    /// in a namespace of the same name, which may have been deleted and recreated since.
     pub fn reserved_for(&self, claim: &ObjectName) -> Vec<(ObjectName, Arc<Volume>)> {
         let mut reserved = self.waiting_in(&claim.namespace);
         reserved.retain(|(_, volume)| volume.reserved_for().is_some_and(|it| it.name == *claim));
@@ -191,8 +192,8 @@ impl Caches {
         volume.is_some_and(|volume| self.is_orphan(name, &volume))
     }
 
-    /// Returns whether a new volume got its label at admission, because of its claim. No Event can
-    /// be published there, because the volume does not exist yet.
+    /// Returns whether a new volume got its label at admission, because of its claim. The review
+    /// could publish no Event, because the volume did not exist yet.
     pub fn is_labelled_from_birth(&self, change: &Change<'_, Volume>) -> bool {
         let born = change
             .new

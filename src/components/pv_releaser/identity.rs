@@ -37,8 +37,10 @@ impl Identity {
     /// Returns the record for the claim that the volume is or was bound to; none if nothing proves
     /// in which namespace the claim is or was.
     ///
-    /// The record of an earlier claim proves it too, even if the claim is deleted: a namespace with
-    /// the recorded uid existed before that claim was bound and exists now.
+    /// If the volume has the record of an earlier claim, and the namespace of that name still has
+    /// the recorded uid, the record proves it without a read of the claim, even if the claim is
+    /// deleted: the namespace existed before the volume was bound to its last claim, and exists
+    /// now.
     ///
     /// # Errors
     /// When an object could not be read within `limit`.

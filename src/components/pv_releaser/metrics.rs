@@ -1,4 +1,5 @@
-//! The metrics of pv-releaser: Released volumes, by fate.
+//! The metrics of pv-releaser: Released volumes by fate, which says why they stay Released or what
+//! happens next.
 
 use super::{
     caches::Caches,

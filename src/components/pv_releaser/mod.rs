@@ -1,23 +1,25 @@
 //! `pv-releaser`: makes a volume that outlives its claim available again, with its data.
 //!
-//! **Rule.** An installation manages the volumes whose label
-//! `reclaimable-pv-releaser.kubernetes.io/managed-by` is its controller id. A volume gets the
-//! label when every managed-by label of its claim, found by name and uid, is the controller id; a
-//! recently deleted claim still counts. The label is added at the volume's creation or once the
-//! volume is Bound: in between the binder writes the volume, and its write would fail. Where this
-//! is enabled, a volume without that label is also managed by its StorageClass. A volume with the
-//! label of another installation is never changed.
+//! **Rule.** An installation of Volume Warden manages the volumes whose label
+//! `reclaimable-pv-releaser.kubernetes.io/managed-by` is its controller id. Volume Warden adds the
+//! label to a volume when every managed-by label of its claim, found by name and uid, is the
+//! controller id. A claim that was deleted recently still counts. The label is added at the
+//! creation of the volume or once the volume is Bound: in between the binder writes the volume,
+//! and a label would make that write fail. With `--associate-by-storage-class`, a volume without
+//! the label is also managed if its StorageClass names the controller id. A volume with the label
+//! of another installation is not labelled or released.
 //!
 //! A managed volume is released when its phase is Released, its policy is Retain, it is not being
 //! deleted and no VolumeAttachment names it. A cached attachment can prove that a node still has
 //! the volume. Proof that no node has it requires a LIST that began after the volume was seen. A
-//! release is one patch: it removes `spec.claimRef` (or only the fields that bind it to the
-//! deleted claim), the label, and the binder's own annotation. In the scope `namespace` the release
-//! *parks* the volume instead: its `claimRef` names a claim that no client can create, until Volume
-//! Warden reserves the volume for the next claim of that namespace which it fits.
+//! release is one patch: it removes `spec.claimRef` (in the mode `soft`, only its uid and
+//! `resourceVersion`), the label, and the binder's own annotation. In the scope `namespace` and
+//! the mode `full`, the release does not remove `claimRef` but *parks* the volume: `claimRef` then
+//! names a claim that no client can create, until Volume Warden reserves the volume for the next
+//! claim of the same namespace that the volume fits.
 //!
-//! An orphan is a volume that stays Released because no label assigns it to an installation. An
-//! orphan is reported once, and counted.
+//! An orphan is a volume that stays Released because no label or StorageClass assigns it to an
+//! installation. An Event reports each orphan once, and a metric counts the orphans.
 //!
 //! **Source.** plumber-cd's reclaimable-pv-releaser v0.1.1, and for StorageClasses v0.2.
 //! Differences: claims are watched, so that a claim that exists for two seconds is not missed;
@@ -66,11 +68,13 @@ pub mod reasons {
     reasons! {
         /// Volume Warden labelled the volume, because this installation manages its claim.
         ASSOCIATED: Normal "volume" = "Associated";
-        /// The volume's claimRef was removed, or the volume was parked, because its claim is deleted.
+        /// The claim of the volume is deleted, so Volume Warden removed the volume's claimRef, or
+        /// parked the volume: it waits for the next claim of the same namespace.
         RELEASED: Normal "volume" = "Released";
-        /// The volume was parked, and is reserved for a new claim of its namespace.
+        /// The volume, which waited for a claim of its namespace, is reserved for a new claim.
         RESERVED: Normal "volume" = "Reserved";
-        /// The API server did not write the managed-by label.
+        /// The API server did not write the managed-by label, or the record of the claim's
+        /// namespace.
         CANNOT_ASSOCIATE: Warning "volume" = "ErrAssociatePV";
         /// The volume is managed and Released, but cannot be made available, or the API server refused
         /// the write.

@@ -12,7 +12,7 @@ pub struct Options {
     #[arg(skip)]
     pub id: ControllerId,
 
-    /// The namespace of Volume Warden, which parked volumes name.
+    /// The namespace of Volume Warden. The `claimRef` of a parked volume names a claim in it.
     #[arg(skip)]
     pub system_namespace: String,
 
@@ -64,9 +64,9 @@ pub enum Scope {
 }
 
 impl Options {
-    /// Returns who may get a released volume, if neither the volume nor its StorageClass says so.
-    /// An installation with an id of its own was set up as plumber-cd's controllers are, whose
-    /// volumes any claim may get.
+    /// Returns who may get a released volume, if neither the volume nor its StorageClass says so:
+    /// the value of `--release-scope`. Without that flag, [`Scope::Cluster`] if `--controller-id`
+    /// is not the default, as for plumber-cd's controllers, and else [`Scope::Namespace`].
     pub fn scope(&self) -> Scope {
         let own_id = self.id != ControllerId::default();
         let default = if own_id {

@@ -1,9 +1,10 @@
-//! Reserves parked volumes for claims of their namespace, and parks a volume again if no claim uses
-//! its reservation. A parked volume is Available, and its `claimRef` names a claim that no client
-//! can create: so it can be bound only once Volume Warden has reserved it for another claim.
+//! Reserves parked volumes for claims of their namespace, and parks a volume again if no claim
+//! uses its reservation. A parked volume is Available, and its `claimRef` names a claim that no
+//! client can create: so a claim can be bound to it only once Volume Warden has reserved it for
+//! that claim.
 //!
-//! A reservation is a `claimRef` without uid. It is written before the claim is stored: a
-//! provisioner that sees the claim first creates a second volume.
+//! A reservation is a `claimRef` without uid. The webhook writes it before the API server stores
+//! the claim: a provisioner that sees the claim before the reservation creates a second volume.
 
 use super::{
     NAME,
@@ -56,8 +57,8 @@ type Named = (ObjectName, Arc<Volume>);
 
 impl Handover {
     /// Reserves a parked volume for a claim that is about to be stored. A volume that is reserved
-    /// for a claim of this name in an earlier namespace is parked first, or else the claim is
-    /// refused.
+    /// for a claim of this name in an earlier namespace of the same name is parked first. If that
+    /// fails, the claim is refused, except in an exempt namespace.
     pub async fn review(&self, request: &Request) -> Reviewed {
         let need = Need::from(request.object::<NeedWire>()?);
         let name = ObjectName::new(request.namespace.as_str(), &*need.name);
@@ -103,10 +104,10 @@ impl Handover {
             return Answer::Allow;
         }
         let message = format!(
-            "a volume that is reserved for the claim {}/{} may hold the data of an earlier \
-             namespace of that name, so the claim is not created. Create it again, or give it \
-             another name.",
-            name.namespace, name.name
+            "a volume that is reserved for the claim {name} may hold data of an earlier namespace \
+             {}, which was deleted, so the claim is not created. Create the claim again, or give \
+             it another name.",
+            name.namespace
         );
         Answer::deny(message)
     }
@@ -115,7 +116,7 @@ impl Handover {
     /// scheduler has begun to find a volume for it.
     ///
     /// # Errors
-    /// When an object could not be read, or a write failed.
+    /// When an object could not be read. A write that failed is no error.
     pub async fn serve(&self, name: &ObjectName) -> Reconciled {
         let claim = self.caches.claims.read().get(name);
         let claim = claim.filter(|claim| claim.awaits_volume());
@@ -136,8 +137,9 @@ impl Handover {
         Ok(Requeue::OnEvent)
     }
 
-    /// Parks a reserved volume again, so that another claim can get it, if the claim or the
-    /// namespace that it is reserved for no longer exists.
+    /// Parks a reserved volume again, so that another claim can get it, if [`decide_reservation`]
+    /// says that the reserved one cannot: it does not exist or names another volume, or the
+    /// namespace was deleted.
     ///
     /// # Errors
     /// When an object could not be read, or the write failed.
@@ -165,7 +167,10 @@ impl Handover {
         });
         match verdict {
             Verdict::Keep => Ok(Requeue::OnEvent),
-            Verdict::Later(delay) => Ok(Requeue::After(delay, format!("the claim {}", claim.name))),
+            Verdict::Later(delay) => Ok(Requeue::After(
+                delay,
+                format!("waiting until the claim {} is stored", claim.name),
+            )),
             Verdict::Park => self.park(name, volume, Caller::Reconciler).await.settled(),
         }
     }

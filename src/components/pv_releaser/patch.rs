@@ -24,8 +24,8 @@ pub fn association(volume: &Volume, id: &ControllerId) -> Vec<PatchOperation> {
     }]
 }
 
-/// The operations that record the namespace of the volume's claim. The volume is no longer reserved
-/// then.
+/// The operations that record the namespace of the claim that the volume is bound to, and remove
+/// the time of its reservation.
 pub fn record(volume: &Volume, record: &Record) -> Vec<PatchOperation> {
     let value = json!(record.to_string());
     let written = if volume.annotated {
@@ -37,7 +37,7 @@ pub fn record(volume: &Volume, record: &Record) -> Vec<PatchOperation> {
 }
 
 /// The operations that release the volume from its claim to this scope. The volume must have a
-/// `claimRef`, and a record for [`Scope::Namespace`].
+/// `claimRef`. For [`Scope::Namespace`], it must have a record of the claim's namespace, too.
 pub fn release(volume: &Volume, scope: Scope, options: &Options) -> Vec<PatchOperation> {
     let mut operations = freed(volume, scope, options);
     if scope == Scope::Cluster && volume.record().is_some() {
@@ -129,8 +129,8 @@ pub(super) fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
     }
 }
 
-/// An action whose failures are reported by Events even if the API server is down, as plumber-cd's
-/// releaser does.
+/// An action for which an Event is published if the API server refuses the write (4xx) or fails
+/// (5xx), as plumber-cd's releaser does.
 pub(super) fn action(
     name: &'static str,
     on_refusal: OnRefusal,

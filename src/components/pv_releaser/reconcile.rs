@@ -37,7 +37,7 @@ pub struct PvReleaserReconciler {
     pub caches: Caches,
     /// Lists VolumeAttachments live, to prove that a volume is detached.
     pub live_attachments: Arc<SharedList<VolumeAttachment>>,
-    /// Reserves parked volumes for claims.
+    /// Reserves parked volumes, which wait for a claim of their namespace, for claims.
     pub handover: Handover,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
@@ -93,7 +93,8 @@ impl PvReleaserReconciler {
         Ok(self.caches.judge_with(volume, detached))
     }
 
-    /// Proves in which namespace the volume's claim is.
+    /// Returns the record of the namespace of the volume's claim, by live reads; none if they do
+    /// not prove in which namespace, by uid, the claim is or was.
     async fn identify(&self, volume: &Volume) -> Result<Option<Record>, ReconcileError> {
         let found = self.handover.identity.record(volume, UNHURRIED).await;
         found.map_err(|error| ReconcileError::unread("a namespace or claim", &error))
@@ -118,8 +119,8 @@ impl PvReleaserReconciler {
         applied.settled()
     }
 
-    /// Records the namespace of the volume's claim. Where nothing proves it, the volume is left
-    /// unchanged.
+    /// Records the namespace of the volume's claim. If nothing proves that namespace, the volume
+    /// is left unchanged, and an Event reports a volume that is Released.
     async fn record(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some(found) = self.identify(volume).await? else {
             if volume.phase == Phase::Released {
@@ -226,7 +227,8 @@ impl Reconcile for PvReleaserReconciler {
         names
     }
 
-    /// Reconciles a volume, or a claim that waits for a parked volume.
+    /// Reconciles the volume of this name. A name with a namespace is that of a claim, which gets
+    /// a parked volume if it still waits for one.
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         if !name.namespace.is_empty() {
             return self.handover.serve(name).await;

@@ -27,7 +27,7 @@ pub struct View<'a, D> {
     pub claim: Option<&'a Claim>,
     /// The last labels of the claim with the uid in `claimRef`, if it was deleted recently.
     pub recently_deleted: Option<&'a ManagedBy>,
-    /// The annotations of the StorageClass of the volume, if it has one that some rule reads.
+    /// The annotations of the StorageClass of the volume; none if no rule reads any of them.
     pub class: Option<&'a StorageClass>,
     /// Whether the volume is attached to a node.
     pub attachment: Attachment<D>,
@@ -55,8 +55,9 @@ pub enum Decision<D> {
     /// Label the volume as managed. A stored volume is labelled only when
     /// [`Decision::is_in_time`].
     Associate,
-    /// Record the namespace of the volume's claim on the volume, if a live read proves it. Without
-    /// a record, a Released volume stays Released: [`Left::Unrecorded`].
+    /// Record the namespace of the volume's claim on the volume, if a live read proves it. Only
+    /// the scope `namespace` requires it: without a record, a Released volume then stays Released:
+    /// [`Left::Unrecorded`].
     Record,
     /// Release the volume from its deleted claim, so that claims in this scope may get it. `D` says
     /// how it is known that the volume is detached.
@@ -64,7 +65,8 @@ pub enum Decision<D> {
 }
 
 impl<D> Decision<D> {
-    /// Returns whether a stored volume in this phase may be written now.
+    /// Returns whether the decision may be carried out on a stored volume in this phase. A label
+    /// or a record has to wait while the phase is Pending or Available.
     ///
     /// The phase Bound is the last write of kube-controller-manager's binder to a volume, after the
     /// claimRef. A write of another client between these two makes the write of the phase fail with
@@ -80,13 +82,15 @@ impl<D> Decision<D> {
 pub enum Left {
     /// The namespace of the volume's claim has opted out.
     Excluded,
-    /// No label or class assigns the volume to this installation.
+    /// No label or class assigns the volume to this installation, and the volume is not
+    /// [`Self::Orphaned`].
     Unlabeled,
     /// The volume has the label of another installation.
     OtherInstallation,
     /// The volume is managed and not Released, or its claim still exists in the watch.
     InUse,
-    /// The volume is managed and has been released from its claim; its phase changes next.
+    /// The volume is managed and has been released from its claim. kube-controller-manager changes
+    /// its phase next.
     Freed,
     /// The volume is managed and Released, but its reclaim policy is not Retain: the provisioner
     /// may delete its data.
@@ -95,8 +99,8 @@ pub enum Left {
     Deleting,
     /// The volume is managed and Released, but a node may still write to it.
     Attached,
-    /// The volume is managed and Released, but its label or the annotation of its StorageClass
-    /// names no scope.
+    /// The volume is managed and Released, but its label for the scope, or else the annotation of
+    /// its StorageClass, is neither `namespace` nor `cluster`.
     InvalidScope,
     /// The volume is managed and Released, but no record says in which namespace its claim was.
     Unrecorded,
@@ -166,8 +170,8 @@ impl<D: Copy> View<'_, D> {
             }
             _ if volume.phase != Phase::Released => Left::InUse,
             _ if volume.claimed_by().is_none() => Left::Freed,
-            // kube-controller-manager found no claim, and the watch knows one that exists or was
-            // just deleted. Its deletion enqueues the volume.
+            // kube-controller-manager found no claim and set the phase Released, but the watch
+            // still has the claim. When the watch delivers its deletion, the volume is enqueued.
             _ if volume
                 .claimed_by()
                 .is_some_and(|claim| self.living(claim).is_some()) =>
@@ -186,8 +190,9 @@ impl<D: Copy> View<'_, D> {
         Decision::Leave(left)
     }
 
-    /// Returns whether this installation manages the volume's claim, found by uid. The phase does
-    /// not matter: the claim may be deleted before the volume is processed.
+    /// Returns whether the volume gets the label: its policy is Retain, it is not being deleted,
+    /// and this installation manages its claim, found by uid. The phase does not matter: the claim
+    /// may be deleted before the volume is processed.
     pub(super) fn is_to_be_associated(&self, options: &Options) -> bool {
         let labels = self
             .volume
@@ -199,8 +204,8 @@ impl<D: Copy> View<'_, D> {
     }
 
     /// Returns whether the StorageClass assigns the volume to this installation. A class counts
-    /// only for volumes that are kept after their claims, because the policy of most classes is
-    /// Delete.
+    /// only for volumes that have the policy Retain and are not being deleted, because the policy
+    /// of most classes is Delete.
     fn is_ours_by_class(&self, options: &Options) -> bool {
         let own = self.class_id() == Some(options.id.as_str());
         options.associate_by_storage_class && own && self.stays()
@@ -250,7 +255,8 @@ pub struct Reservation<'a> {
     pub record: &'a Record,
     /// The uid of the present namespace with the name in the record, if it exists.
     pub namespace: Option<&'a str>,
-    /// When Volume Warden made the reservation; none if a soft release kept it.
+    /// When Volume Warden made the reservation; none if `claimRef` remains from a release in the
+    /// mode `soft`.
     pub reserved_at: Option<Timestamp>,
     /// The claim that the volume is reserved for, if it exists.
     pub claim: Option<&'a Need>,

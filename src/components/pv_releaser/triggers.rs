@@ -7,9 +7,12 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when the volume, its claim, its StorageClass or its VolumeAttachments change,
-/// or the namespace that it is reserved in is deleted, and a claim when it waits for a volume and
-/// one is parked for its namespace.
+/// Enqueues a volume when it changes, when its claim is created, deleted, recreated or gets
+/// another label, when a VolumeAttachment no longer names it, when it is Released and its
+/// StorageClass changes, and when the namespace that it is reserved in is deleted.
+///
+/// Enqueues a claim that waits for a volume while a parked volume waits for claims of its
+/// namespace: when the claim changes, and when such a volume becomes Available.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, all) = (queue.clone(), caches.clone());
     caches.volumes.listen(move |change| {

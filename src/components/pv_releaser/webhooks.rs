@@ -16,7 +16,8 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Labels new volumes whose claims this installation manages, and records their namespace.
+/// Labels new volumes whose claims this installation manages, and records the namespace of these
+/// claims.
 pub struct VolumeWebhook {
     /// The watches that pv-releaser reads.
     pub caches: Caches,
@@ -37,8 +38,8 @@ pub fn volume_hook(webhook: VolumeWebhook) -> Hook {
     }
 }
 
-/// Creates the webhook for new claims, which a parked volume may fit. It is called last, when the
-/// claim is as it will be stored.
+/// Creates the webhook for new claims, which a parked volume may fit. It is a validating webhook:
+/// the API server calls it after all changes to the claim.
 pub fn reservation_hook(handover: Handover) -> Hook {
     let handover = Arc::new(handover);
     Hook {
@@ -52,9 +53,9 @@ pub fn reservation_hook(handover: Handover) -> Hook {
 }
 
 impl VolumeWebhook {
-    /// Labels the new volume if its claim is managed, and records the namespace of the claim. The
-    /// review refuses no volume and waits for no watch: the reconciler labels and records what the
-    /// webhook missed.
+    /// Labels the new volume if its claim is managed, and in the scope `namespace` records the
+    /// namespace of the claim. The review refuses no volume and waits for no watch: the reconciler
+    /// labels and records what the webhook missed.
     async fn review(&self, request: &Request) -> Reviewed {
         let volume = Volume::from(request.object::<VolumeWire>()?);
         let detached = Attachment::Detached(Unconfirmed);

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// The component `pvc-expiry`: deletes claims that no pod has used for a long time.
 pub struct PvcExpiry;
 
-/// The kinds that the component watches. The observation begins when all of them are listed.
+/// The kinds that the component watches. The observation, the time during which this replica sees
+/// which claims are used, begins when the first list of each kind is complete.
 const WATCHES: [Kind; 4] = [
     Kind::Pod,
     Kind::PersistentVolumeClaim,
@@ -64,8 +65,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts
 }
 
-/// Begins the observation when all watches are complete, and then enqueues all candidates: no claim
-/// could be judged before.
+/// Waits until the first list of each of the [`WATCHES`] is complete. Then begins the observation,
+/// and enqueues every claim that may expire: before, the rule lets none expire.
 async fn observe(feeds: Feeds, caches: Caches, queue: Arc<WorkQueue<ObjectName>>) {
     for kind in WATCHES {
         feeds.synced(kind).await;

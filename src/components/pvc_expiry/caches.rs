@@ -8,7 +8,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The watches that pvc-expiry reads. No two of the feeds are ever locked at once.
+/// The watches that pvc-expiry reads. To prevent a deadlock, no method locks two of these feeds at
+/// once.
 #[derive(Clone)]
 pub struct Caches {
     /// The watch of all claims.
@@ -21,7 +22,8 @@ pub struct Caches {
     pub classes: Arc<Feed<StorageClass>>,
     /// Since when the cluster has been watched.
     pub observation: Arc<Observation>,
-    /// The wall clock, to which ages are relative before the live reads.
+    /// The wall clock of this process, by which [`Self::judge`] measures ages. A live evaluation
+    /// also reads the time of the API server.
     pub clock: Clock,
     excluded: Excluded,
 }
@@ -70,15 +72,16 @@ impl Caches {
             .get(&ObjectName::new("", claim.volume_name.to_string()))
     }
 
-    /// Returns the StorageClass of the volume, if it has annotations of Volume Warden.
+    /// Returns the StorageClass of the volume, if that StorageClass has annotations of Volume
+    /// Warden.
     pub fn class_of(&self, volume: &Volume) -> Option<Arc<StorageClass>> {
         self.classes
             .read()
             .get(&ObjectName::new("", &*volume.class))
     }
 
-    /// Returns the claims that may expire, because their own annotation or that of their
-    /// StorageClass requests it.
+    /// Returns the claims for which [`Self::may_expire`] is true, except those in namespaces that
+    /// have opted out.
     pub fn candidates(&self) -> Vec<(ObjectName, Arc<Claim>)> {
         let mut names = self
             .claims
@@ -97,7 +100,8 @@ impl Caches {
         found.map(|(claim, name)| (name, claim)).collect()
     }
 
-    /// Returns the StorageClasses that say when their claims expire.
+    /// Returns the StorageClasses with the annotation `volume-warden.dev/expire-unused`, whatever
+    /// its value is.
     pub fn expiring_classes(&self) -> Vec<(ObjectName, Arc<StorageClass>)> {
         let classes = self.classes.read();
         let expiring = classes
@@ -118,7 +122,9 @@ impl Caches {
         claims.map(|claim| claim.name.clone()).collect()
     }
 
-    /// Returns whether the claim, its StorageClass or an announcement says that the claim expires.
+    /// Returns whether the rule has to decide about the claim: the claim or its StorageClass has
+    /// the annotation `volume-warden.dev/expire-unused`, with any value, or the claim was
+    /// announced to expire.
     pub fn may_expire(&self, claim: &Claim) -> bool {
         claim.rare.expiry.is_some()
             || self

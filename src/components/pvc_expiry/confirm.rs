@@ -15,23 +15,23 @@ use kube::Client;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Maximum age of the reads on which a deletion may rest.
+/// Maximum age of the LIST of pods, the first of the live reads, when the deletion is sent.
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent LISTs of pods.
 const LISTS: usize = 2;
 
-/// Reads everything that the rule reads from the API server.
+/// Reads live, from the API server, everything that the rule depends on.
 pub struct Live {
     client: Client,
     pods: Arc<SharedList<Pod>>,
     claims: Arc<LiveGet<Claim>>,
     volumes: Arc<LiveGet<Volume>>,
     classes: Arc<LiveGet<StorageClass>>,
-    /// Reads what names a claim.
+    /// Reads which workloads and custom resources name a claim.
     pub referrers: Referrers,
 }
 
-/// What was decided by live reads.
+/// The result of one live evaluation of a claim.
 pub struct Confirmed {
     /// What the rule decided from the live reads.
     pub decision: Decision,
@@ -43,7 +43,8 @@ pub struct Confirmed {
     /// Descriptions of the objects other than pods that name the claim. If there is one, the claim
     /// is not deleted.
     pub named_by: Vec<String>,
-    /// The proof of the live reads, without which the claim cannot be deleted.
+    /// Permits the deletion until the LIST of pods is 30 s old. Without it the claim cannot be
+    /// deleted.
     pub proof: Proof,
 }
 
@@ -60,11 +61,12 @@ impl Live {
         }
     }
 
-    /// Decides about the claim by live reads alone, at the earlier one of the times of the API server
-    /// and of this process, `local`. The pods are read first, so that the proof is as old as they are.
+    /// Decides about the claim by live reads alone. The present time is `local`, that of this
+    /// process, or that of the API server if it is earlier, so that no clock that is ahead
+    /// shortens a wait. The pods are read first, because the age of the proof counts from that
+    /// LIST.
     ///
-    /// # Errors
-    /// When something could not be read, or the claim is another one.
+    /// # Errors When a read failed, or the claim with this `uid` does not exist any more.
     pub async fn confirm(
         &self,
         name: &ObjectName,

@@ -10,7 +10,7 @@ use crate::telemetry::{
 };
 use std::collections::HashMap;
 
-/// Every fate of a claim that the metric reports, also those without a claim.
+/// The values of the label `fate`. The metric reports 0 for a value that no claim has.
 const FATES: [&str; 5] = [USED, WAITING, ANNOUNCED, DUE, CANNOT_EXPIRE];
 const USED: &str = "Used";
 const WAITING: &str = "Waiting";
@@ -18,7 +18,7 @@ const ANNOUNCED: &str = "Announced";
 const DUE: &str = "Due";
 const CANNOT_EXPIRE: &str = "CannotExpire";
 
-/// Registers the metric, which is computed before each scrape.
+/// Registers the metric `expiry_claims`, which Volume Warden computes before each scrape.
 pub fn register(metrics: &Metrics, caches: Caches) {
     let claims: Level<Fate> = metrics.register(|own| {
         own.add(

@@ -1,16 +1,19 @@
 //! `pvc-expiry`: claims that no pod has used for a long time are moved to the trash.
 //!
-//! **Rule.** A claim expires when its condition `Unused` has been True for as long as the annotation
-//! `volume-warden.dev/expire-unused` of the claim or its StorageClass says, and Volume Warden has
-//! watched all of that time without a break. The claim is announced to expire seven days before. It
-//! is then deleted, and pvc-trash keeps its data.
+//! **Rule.** A claim expires when its condition `Unused` has been True for as long as the
+//! annotation `volume-warden.dev/expire-unused` of the claim or its StorageClass says, and Volume
+//! Warden has watched all of that time without a break. At least seven days before it deletes the
+//! claim, Volume Warden announces that by the annotation `volume-warden.dev/expires-at` and an
+//! Event. After the deletion, pvc-trash keeps the data.
 //!
-//! A claim does not expire while it has an owner, a pod names it, or a workload or another
-//! configured object names it. Nor does it expire if its volume is not recorded for the trash: the
-//! data must be restorable.
+//! A claim does not expire while it has an owner reference, or while a pod, a workload or a custom
+//! resource of `--expiry-references` names it. Nor does it expire if pvc-trash has written no
+//! record on its volume: without the record, the data could not be restored.
 //!
 //! Everything that the rule reads is read live twice, a minute apart, before the deletion. A pod
-//! that is created at the same moment is safe: a claim that a pod uses stays until the pod ends.
+//! that is created during the deletion loses no data: if it runs already, the finalizer
+//! `kubernetes.io/pvc-protection` keeps the claim until the pod ends; if not, it waits until a
+//! user restores the claim.
 
 mod assemble;
 mod caches;
@@ -42,11 +45,13 @@ pub mod reasons {
         /// No pod has used the claim for a long time; the message says when it is deleted, and how to
         /// keep it.
         EXPIRING: Warning "claim" = "ExpiringUnused";
-        /// An announced claim is not deleted.
+        /// Volume Warden removed the announcement of an expiry: the claim is not deleted at the
+        /// announced time.
         EXPIRY_CANCELLED: Normal "claim" = "ExpiryCancelled";
         /// The claim was deleted because no pod used it; the message says how to restore it.
         EXPIRED: Normal "claim" = "ExpiredUnused";
-        /// Nothing expires: the annotation cannot be read, or the data could not be restored.
+        /// A claim, or the claims of a StorageClass, do not expire although annotated: the
+        /// annotation is invalid, or the data could not be restored.
         CANNOT_EXPIRE: Warning "claim, StorageClass" = "ErrExpiry";
         /// The API server refused to write or remove the announcement of `pvc-expiry`.
         FAILED_ANNOUNCE: Warning "claim" = "FailedAnnounceExpiry";

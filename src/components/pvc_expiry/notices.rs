@@ -11,7 +11,7 @@ use crate::{
 use k8s_openapi::jiff::Timestamp;
 use std::time::Duration;
 
-/// The Event that a claim is deleted at `at` unless a pod uses it before.
+/// The Event that a claim is deleted at the time `at`, unless a pod names it before.
 pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>) -> Announcement {
     let window =
         record.map(|record| format!(" Its data can then be restored for {}.", window(record)));
@@ -74,11 +74,13 @@ pub fn unreadable_of_class(class: &str, error: &str) -> Announcement {
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
-/// The Event for a StorageClass whose claims cannot expire.
+/// The Event for a StorageClass whose claims cannot expire, because it has no valid undelete
+/// window.
 pub fn class_without_window(class: &str) -> Announcement {
     let note = format!(
-        "StorageClass {class} has the annotation {EXPIRE_UNUSED}, but none of its claims expires: \
-         without the annotation {UNDELETE_WINDOW} their data could not be restored"
+        "StorageClass {class} has the annotation {EXPIRE_UNUSED}, but its claims do not expire: \
+         it has no annotation {UNDELETE_WINDOW} with a duration above zero, so their data could \
+         not be restored"
     );
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }

@@ -14,8 +14,9 @@ pub struct Options {
     pub expiry_max_deletions: u64,
 
     /// Custom resources that name claims, which then do not expire, as GROUP/KIND:PATH with a
-    /// JSONPath, such as `postgresql.cnpg.io/Cluster:.status.healthyPVC[*]`. May be repeated. Volume
-    /// Warden must be permitted to list them.
+    /// JSONPath, such as `postgresql.cnpg.io/Cluster:.status.healthyPVC[*]`. May be repeated.
+    /// While Volume Warden cannot list them in a namespace, for example because its role lacks the
+    /// permission, no claim of that namespace expires.
     #[arg(long, value_name = "GROUP/KIND:PATH")]
     pub expiry_references: Vec<ReferencePath>,
 }

@@ -32,14 +32,15 @@ use tokio::time::Instant;
 
 /// Maximum delay until a claim is evaluated again.
 const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
-/// Time between the two live evaluations of a claim that expires.
+/// Minimum time between the two live evaluations that precede the deletion of a claim.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 /// Age at which the first live evaluation no longer counts: the claim is evaluated twice again.
 const LOOK_EXPIRES: Duration = Duration::from_secs(600);
-/// Delay until a claim that another object names is evaluated again: no event says that the object
-/// no longer names it.
+/// Delay until a claim that a workload or a custom resource names is evaluated again. Volume
+/// Warden does not watch these objects, so no event reports that one stops naming the claim.
 const NAMED_AGAIN: Duration = Duration::from_secs(3600);
-/// Maximum age of the list of objects that name claims when a claim is announced to expire.
+/// Maximum age of the read of workloads and custom resources on which an announcement may rest. A
+/// deletion always rests on a new read.
 const NAMES_AGE: Duration = Duration::from_secs(60);
 
 /// Announces and deletes claims that no pod has used for a long time.
@@ -117,8 +118,9 @@ impl PvcExpiryReconciler {
         applied.settled()
     }
 
-    /// Deletes the claim after two live evaluations, each of which reads everything that the rule
-    /// reads.
+    /// Evaluates the claim live once, by reading everything that the rule depends on. If the claim
+    /// is due, the first such evaluation requests a second one, and the second one deletes the
+    /// claim.
     async fn expire(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
         let first = self.first_look(&claim.uid);
         if let Some(rest) = first.and_then(|first| BETWEEN_LOOKS.checked_sub(first.elapsed()))
@@ -163,8 +165,8 @@ impl PvcExpiryReconciler {
         applied.settled()
     }
 
-    /// Returns when live reads first showed that the claim is due; none if that is too long ago to
-    /// count.
+    /// Returns when a live evaluation first showed that the claim is due; none if that has not
+    /// happened in the last ten minutes.
     fn first_look(&self, uid: &CompactText) -> Option<Instant> {
         let mut looks = self.looks();
         looks.retain(|_, first| first.elapsed() < LOOK_EXPIRES);
@@ -273,5 +275,8 @@ fn limited(delay: Duration) -> Requeue {
 }
 
 fn named(what: &str) -> Requeue {
-    Requeue::After(NAMED_AGAIN, format!("{what} names the claim"))
+    Requeue::After(
+        NAMED_AGAIN,
+        format!("the claim does not expire, because {what} names it"),
+    )
 }

@@ -24,7 +24,8 @@ struct Read {
 }
 
 impl Referrers {
-    /// Creates a reader. Custom resources name claims at these paths.
+    /// Creates a reader. `paths` are those of `--expiry-references`, at which custom resources
+    /// name claims.
     pub fn new(client: Client, paths: Vec<ReferencePath>) -> Self {
         Self {
             client,
@@ -33,8 +34,9 @@ impl Referrers {
         }
     }
 
-    /// Returns what names the claim, in words, read entirely after `since`. A Job that has ended and
-    /// a VolumeSnapshot do not count: neither uses the claim again.
+    /// Returns descriptions of the workloads and custom resources that name the claim, from a read
+    /// that began after `since`. A Job that has ended and a VolumeSnapshot do not count: neither
+    /// uses the claim again.
     ///
     /// # Errors
     /// When any kind could not be listed.

@@ -1,4 +1,5 @@
-//! What Events report about claims and StorageClasses that cannot expire.
+//! Reports by Events that a claim, or the claims of a StorageClass, cannot expire although an
+//! annotation requests it.
 
 use super::{
     notices,
@@ -12,7 +13,8 @@ use crate::{
 use std::collections::HashSet;
 
 impl PvcExpiryReconciler {
-    /// Publishes an Event once if the claim cannot expire as its annotation or StorageClass says.
+    /// Publishes an Event if the claim cannot expire as its annotation or StorageClass requests:
+    /// once, for as long as the cause holds.
     pub(super) fn report(&self, name: &ObjectName, claim: &Claim, left: Option<Left>) {
         let left = left.filter(|left| matches!(left, Left::NoWindow | Left::Unreadable));
         let causes = left.into_iter().collect();
@@ -26,7 +28,8 @@ impl PvcExpiryReconciler {
         }
     }
 
-    /// Publishes an Event once if the claims of the StorageClass cannot expire.
+    /// Publishes an Event if the claims of the StorageClass cannot expire as its annotation
+    /// requests: once, for as long as the cause holds.
     pub(super) fn report_class(&self, name: &ObjectName, class: &StorageClass) {
         let event = of_class(&name.name, class);
         let causes: HashSet<_> = event.iter().map(|event| event.note.clone()).collect();

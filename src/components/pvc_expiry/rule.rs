@@ -9,7 +9,7 @@ use crate::objects::{
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// How long before its deletion a claim is announced to expire.
+/// Minimum time from the announcement that a claim expires to its deletion.
 pub const NOTICE: Duration = Duration::from_secs(7 * 86_400);
 
 /// What the rule reads.
@@ -18,14 +18,17 @@ pub struct View<'a> {
     pub claim: &'a Claim,
     /// The volume that the claim names, if it exists.
     pub volume: Option<&'a Volume>,
-    /// What the StorageClass of the volume says about expiry.
+    /// The value of the annotation `volume-warden.dev/expire-unused` of the volume's StorageClass.
     pub class: Option<&'a str>,
-    /// Whether a pod names the claim. A pod that waits for a node or has finished counts, too: the
-    /// claim would be kept for it, or it could not start.
+    /// Whether a pod names the claim. A pod that waits for a node counts, because it could not
+    /// start without the claim. A finished pod counts, because pvc-protection, by default, keeps
+    /// the claim until that pod is deleted.
     pub used: bool,
-    /// Since when Volume Warden has watched without a break; none if it does not yet.
+    /// Since when Volume Warden has watched the cluster without a break; none until the first
+    /// lists of the watches are complete.
     pub observed: Option<Timestamp>,
-    /// The present time, by the earlier clock of the API server and this process before a deletion.
+    /// The present time by the clock of this process; before a deletion, the time of the API
+    /// server if that is earlier.
     pub now: Timestamp,
 }
 
@@ -34,33 +37,38 @@ pub struct View<'a> {
 pub enum Decision {
     /// The claim is left unchanged, for this reason.
     Leave(Left),
-    /// The announcement is removed: the claim does not expire, or not at that time.
+    /// Volume Warden removes the announcement: the claim does not expire any more, or only more
+    /// than seven days from now.
     Cancel,
     /// The claim is left unchanged until this time, when it is decided again.
     Wait(Timestamp),
     /// The claim is announced to expire at this time.
     Announce(Timestamp),
-    /// The claim is deleted.
+    /// The claim is due. The reconciler deletes it once two live evaluations have reached this
+    /// decision, too.
     Expire,
 }
 
 /// Why a claim does not expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Left {
-    /// The claim has no expiry annotation, and neither has its StorageClass.
+    /// Neither the claim nor its StorageClass has an expiry annotation, or the one that applies is
+    /// `off` or zero.
     NotRequested,
-    /// The annotation of the claim or, without one, of its StorageClass cannot be read.
+    /// The annotation of the claim or, without one, of its StorageClass is neither a duration nor
+    /// `off`.
     Unreadable,
     /// The claim is not Bound, or is being deleted.
     NotBound,
-    /// The claim has an owner, which decides how long it exists.
+    /// The claim has an owner reference: the garbage collector deletes it after its owner.
     Owned,
     /// A pod names the claim, or its condition Unused is not True.
     Used,
     /// Not all watches of this replica are complete yet, so it is unknown for how long the claim
     /// has been unused.
     NotObserved,
-    /// The data could not be restored: the volume is not recorded for the trash.
+    /// The data could not be restored after a deletion: the volume has no valid record of
+    /// pvc-trash.
     NoWindow,
 }
 
@@ -90,8 +98,9 @@ pub fn decide(view: &View<'_>) -> Decision {
             false => Decision::Leave(Left::NoWindow),
         };
     }
-    // An announcement of an earlier time is void: a pod used the claim since, or no
-    // replica watched.
+    // An announced time before `due` is void, and the claim is announced again: since the
+    // announcement, a pod has used the claim, a break of the watches has begun a new observation,
+    // or a user has changed an annotation.
     match announced.and_then(ClaimExpiry::announced) {
         Some(at) if at >= due && view.now >= at => Decision::Expire,
         Some(at) if at >= due => Decision::Wait(at),
@@ -99,7 +108,8 @@ pub fn decide(view: &View<'_>) -> Decision {
     }
 }
 
-/// Returns when the claim has been unused for long enough.
+/// Returns the time at which the claim will have been unused and watched for as long as the
+/// annotation requires, or why the claim does not expire.
 fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     let claim = view.claim;
     let own = claim.rare.expiry.as_deref();
@@ -123,7 +133,9 @@ fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     Ok(after(unused.max(observed), age))
 }
 
-/// Returns the record of the volume if the data of the claim can be restored after its deletion.
+/// Returns the record that pvc-trash wrote on the volume, if the data of the claim can be restored
+/// after its deletion: the volume is Bound to this claim and not being deleted, its reclaim policy
+/// is Retain, and the record grants an undelete window.
 pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord> {
     let record = volume.trash.as_deref()?.record.as_ref()?;
     let bound = volume

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a claim when it, its volume, or the annotation of its StorageClass changes in what the
-/// rule reads, and when a pod that names it is created or deleted.
+/// Enqueues a claim that may expire when a field that the rule reads changes on the claim, its
+/// volume or its StorageClass, and when a pod that names the claim is created or deleted.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, of) = (queue.clone(), caches.clone());
     caches.claims.listen(move |change| {

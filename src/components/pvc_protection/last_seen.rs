@@ -1,4 +1,6 @@
-//! Records when the watch last showed something that bears on the release of a claim.
+//! Records, for each claim that is being deleted, when the watch last showed the claim and a
+//! change of its pods. These times decide which LIST of pods may lead to the removal of the
+//! claim's finalizer.
 
 use crate::objects::{Claim, CompactText, ObjectName, finalizers::FinalizerState};
 use std::{
@@ -7,17 +9,18 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// What was seen, and when, of each claim that is being deleted.
+/// For each claim that is being deleted, its uid and when the watch last showed it and its pods.
 #[derive(Default)]
 pub struct LastSeen(Mutex<HashMap<ObjectName, (CompactText, Seen)>>);
 
-/// When something was seen that concerns a claim that is being deleted.
+/// When the watch last showed a claim that is being deleted, and a change of its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The watch showed the deletion of the claim, or an attempt to release it failed. Only a LIST
-    /// of pods that began later may release the claim, even if it was read for another claim.
+    /// When the watch last showed the claim as being deleted, or an attempt to remove its
+    /// finalizer failed. Only a LIST of pods that began later may lead to the removal, even if it
+    /// was read for another claim.
     pub deletion: Instant,
-    /// The watch showed the last change of a pod that may release the claim. A LIST that began
+    /// When the watch last showed that a pod may have stopped using the claim. A LIST that began
     /// earlier may still show that pod as it was before.
     pub pods: Instant,
 }
@@ -32,8 +35,9 @@ impl Seen {
 }
 
 impl LastSeen {
-    /// Records now as the time at which the watch showed the deletion of the claim. Forgets a claim
-    /// that is not being deleted.
+    /// Records now as the time at which the watch showed the claim as being deleted. Forgets a
+    /// claim that needs no removal of the finalizer: it does not exist, is not being deleted, or
+    /// lacks it.
     pub fn claim(&self, name: &ObjectName, claim: Option<&Arc<Claim>>) {
         let candidate =
             |claim: &&Arc<Claim>| claim.finalizer_state() == FinalizerState::DeletionCandidate;
@@ -46,7 +50,7 @@ impl LastSeen {
         }
     }
 
-    /// Records now as the time of a change of a pod that may release the claim, if the deletion of
+    /// Records now as the time at which a pod may have stopped using the claim, if the deletion of
     /// the claim is recorded.
     pub fn pod(&self, claim: &ObjectName) {
         if let Some((_, seen)) = self.lock().get_mut(claim) {
@@ -54,16 +58,16 @@ impl LastSeen {
         }
     }
 
-    /// Records now as the time at which an attempt to release the claim failed, if its deletion is
-    /// recorded: the next attempt needs a new LIST.
+    /// Records now as the time at which an attempt to remove the finalizer of the claim failed, if
+    /// the deletion of the claim is recorded: the next attempt needs a new LIST.
     pub fn failure(&self, claim: &ObjectName) {
         if let Some((_, seen)) = self.lock().get_mut(claim) {
             *seen = Seen::at(Instant::now());
         }
     }
 
-    /// Returns what was seen of this claim. All of it is now if the watch has not shown the deletion
-    /// of a claim with this uid yet.
+    /// Returns the times recorded for this claim. Both are now if the watch has not shown the
+    /// deletion of a claim with this uid yet.
     pub fn of(&self, name: &ObjectName, claim: &Claim) -> Seen {
         match self.lock().get(name) {
             Some((uid, seen)) if *uid == claim.uid => *seen,

@@ -71,7 +71,8 @@ impl HeldClaimReporter {
         }
     }
 
-    /// Returns the cause that holds the claim, unless an Event has already reported it.
+    /// Returns the cause that holds the claim, and records it as reported. None if it is recorded
+    /// already, or if Volume Warden is about to remove its own finalizer.
     fn news(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
         let pods = self.pods.read();
         let users = pods.referrers(name).map(|pod| &**pod);

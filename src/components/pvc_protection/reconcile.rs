@@ -22,11 +22,13 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Maximum age of the LIST of pods that the removal of a finalizer rests on. Thousands of claims
-/// share one LIST, and their writes wait for each other.
+/// Maximum age of the LIST of pods on which the removal of a finalizer rests. A removal that would
+/// be sent later is decided again. Thousands of claims share one LIST, and their writes wait for
+/// each other.
 const MAX_AGE: Duration = Duration::from_secs(30);
-/// By how much a LIST of pods may have begun before the watch showed that the claim's last pod left.
-/// A pod may have got its node since the LIST, and the watch may be late.
+/// A LIST of pods may decide about a claim if it began at most this long before the watch showed
+/// the end of the claim's last pod. An earlier one may not: another pod may have got its node
+/// after the LIST began, and the watch may not show that pod yet.
 const LEAD: Duration = Duration::from_secs(2);
 
 /// Adds and removes the protection finalizer of claims.
@@ -41,7 +43,8 @@ pub struct PvcProtectionReconciler {
     pub apply: Arc<Apply>,
     /// Whether finished pods hold claims.
     pub finished_pods: FinishedPods,
-    /// The time after which a LIST of pods must have begun to decide about a claim.
+    /// For each claim that is being deleted, the times that limit which LIST of pods may decide
+    /// about it.
     pub last_seen: Arc<LastSeen>,
 }
 
@@ -137,9 +140,10 @@ impl PvcProtectionReconciler {
         matches!(cached, Cached::Do(Step::Leave(Some(IN_USE))))
     }
 
-    /// Decides by a live LIST of pods that began after the claim's deletion was seen, and at most
-    /// [`LEAD`] before its last pod was seen to leave. If that shows a pod that the watch has seen
-    /// leave meanwhile, a later LIST decides: so a deletion of many claims and pods needs few LISTs.
+    /// Decides by a live LIST of pods that began after the watch showed the deletion of the claim,
+    /// and at most [`LEAD`] before the watch showed the end of its last pod. If the LIST shows a
+    /// pod that uses the claim, and began before that end, a later LIST decides. So a deletion of
+    /// many claims and pods needs few LISTs.
     async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let seen = self.last_seen.of(name, claim);
         let earliest = seen.pods.checked_sub(LEAD);
@@ -151,8 +155,9 @@ impl PvcProtectionReconciler {
             step = self.judge(name, claim, &pods.value, decide_live);
         }
         match step {
-            // The LIST does not show a pod that got its node since. The pod's end enqueues the
-            // claim.
+            // The watch shows a pod that uses the claim, and the LIST does not, for example
+            // because the pod got its node after the LIST began. The end of that pod enqueues the
+            // claim again.
             Step::Unprotect if self.is_used(name, claim) => Ok(Requeue::OnEvent),
             Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
             Step::Protect => self.protect(name, claim).await,
@@ -191,7 +196,7 @@ impl Reconcile for PvcProtectionReconciler {
             Cached::Confirm => {
                 let confirmed = self.confirm(name, &claim).await;
                 if confirmed.is_err() {
-                    // The next attempt reads the pods again.
+                    // The next attempt requires a LIST of pods that begins after this failure.
                     self.last_seen.failure(name);
                 }
                 confirmed
@@ -205,11 +210,11 @@ impl Reconcile for PvcProtectionReconciler {
     }
 }
 
-/// The claims that must be evaluated again after a change of a pod, because the pod may not use
-/// them any more.
+/// The claims that must be evaluated again after a change of a pod, because the pod does not use
+/// them, or not any more: it was deleted, has ended, is shut down, or has no node.
 ///
-/// A pod that keeps running enqueues nothing. If one event replaces a pod by another of the same
-/// name, the claims of the first pod are enqueued.
+/// A scheduled pod that keeps running enqueues nothing. If one event replaces a pod by another of
+/// the same name, the claims of the first pod are enqueued.
 pub(super) fn woken_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
     let replaced = |old: &Pod| change.new.is_none_or(|new| new.uid != old.uid);
     let left = change.old.filter(|old| replaced(old) || !old.scheduled);

@@ -10,7 +10,7 @@ use crate::{
 /// The claim and everything else that the rule reads.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// Name of the claim, which the pods are searched for.
+    /// Name of the claim, by which pods refer to it.
     pub name: &'a str,
     /// The claim that is decided about.
     pub claim: &'a Claim,
@@ -31,7 +31,7 @@ pub enum Step {
     Unprotect,
 }
 
-/// Decision about a claim that the caches allow.
+/// Decision about a claim by pods from a watch, which may be late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// The caches suffice for this decision.

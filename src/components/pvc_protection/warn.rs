@@ -8,7 +8,8 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The webhook that warns what will hold the claim. The webhook refuses nothing.
+/// The webhook for deletions of claims. It warns which pods, or which finalizer of another
+/// controller, will keep the claim Terminating. It refuses nothing.
 pub fn deletions_hook(pods: &Arc<Feed<Pod>>, mode: FinishedPods) -> Hook {
     let pods = pods.clone();
     Hook {

@@ -63,8 +63,9 @@ pub fn protect(request: &Request) -> Reviewed {
 }
 
 /// Refuses pods that would start to use a claim that is being deleted, as a best effort. The guard
-/// selects claims by the watches, and a live read of the claim must confirm each refusal: a late
-/// watch must not keep a pod from a recreated claim.
+/// selects claims by the watches, and refuses a pod only if a live read of the claim confirms it:
+/// a late watch must not keep a pod from a recreated claim. If the watch is late, or the read
+/// fails, the pod is allowed.
 struct Guard {
     claims: Arc<Feed<Claim>>,
     live: Arc<LiveGet<Claim>>,
@@ -73,8 +74,9 @@ struct Guard {
 }
 
 impl Guard {
-    /// Reviews a new pod that names its node. Such a pod bypasses the scheduler, which would not
-    /// have given it a claim that is being deleted.
+    /// Refuses a new pod that names its node, if a claim of the pod is being deleted. Such a pod
+    /// bypasses the scheduler, which does not schedule a pod with such a claim. Mirror pods, and
+    /// pods in exempt namespaces, are allowed.
     async fn created_pod(&self, request: &Request) -> Reviewed {
         let pod = request.object::<PodWire>()?;
         if !pod.is_scheduled() || pod.is_mirror() || self.is_exempt(request) {
@@ -85,8 +87,8 @@ impl Guard {
                 "the watch of claims has no complete list yet",
             ));
         }
-        // A new pod has no uid, so it owns no claim yet. `uses` therefore considers only the claims
-        // that the pod names.
+        // A new pod has no uid, so it owns no claim yet. Therefore `uses` counts only the claims
+        // that the pod names, and not those of its ephemeral volumes.
         Ok(self.refuse_deleting_claims(request, &Pod::from(pod)).await)
     }
 
@@ -97,7 +99,7 @@ impl Guard {
         }
         if !self.claims.is_synced() || !self.pods.is_synced() {
             return Err(Unavailable::new(
-                "the watches of claims and pods have no complete list yet",
+                "the watch of claims or of pods has no complete list yet",
             ));
         }
         let name = ObjectName::new(
@@ -109,7 +111,8 @@ impl Guard {
         let Some(pod) = pod else {
             return Ok(Answer::Allow);
         };
-        // A pod that is being bound counts as scheduled.
+        // A pod that is being bound to a node counts as scheduled: `uses` ignores pods without a
+        // node.
         let pod = Pod {
             scheduled: true,
             ..Pod::clone(&pod)

@@ -1,9 +1,10 @@
 //! Claims that were created at admission for pods that then did not come to exist.
 //!
-//! Other validating webhooks, and quotas, may refuse a pod after its claims were created. Its
-//! controller retries, so a claim is created and deleted again and again, each time with a volume.
-//! After five such claims in a row, admission creates no claim for pods of that controller until a
-//! delay has passed, which doubles each time. The reconciler creates the claim once a pod exists.
+//! Other validating webhooks, and quotas, may refuse a pod after its claims were created. The
+//! controller of the pod retries, so a claim is created and deleted again and again, each time
+//! with a volume. After five such claims in a row, admission creates no claim for pods of that
+//! controller until a delay has passed, which doubles with each further such claim. During the
+//! delay, the reconciler creates the claim once a pod exists.
 //!
 //! Each replica counts the claims that it creates. What it counts is lost with the process.
 
@@ -15,16 +16,18 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How many claims in a row may be created for pods that do not come to exist.
+/// Number of claims in a row, created for pods of one controller that did not come to exist, from
+/// which admission delays further claims.
 const FREE: u32 = 5;
-/// Delay after the last claim once [`FREE`] pods did not come to exist. It doubles with each
-/// further one.
+/// Delay after the last of [`FREE`] claims whose pods did not come to exist. It doubles with each
+/// further such claim.
 const FIRST_DELAY: Duration = Duration::from_secs(120);
 /// Maximum delay before admission creates a claim for a pod of the same controller again.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
-/// A pod counts as refused if the watch has not delivered it so long after the review.
+/// A pod counts as refused if the watch has not delivered it this long after its claim was
+/// created.
 const SEEN: Duration = Duration::from_secs(15);
-/// How long a controller that creates no pods is remembered.
+/// How long a controller is remembered after admission last created a claim for one of its pods.
 const REMEMBERED: Duration = Duration::from_secs(7200);
 /// Maximum number of controllers and of claims that are remembered. Beyond it, nothing is counted:
 /// claims are created as without this module.
@@ -40,13 +43,13 @@ pub struct Attempts(Mutex<Memory>);
 #[derive(Debug, Default)]
 struct Memory {
     controllers: HashMap<Controller, Record>,
-    /// The claims whose pods have not been seen.
+    /// The claims whose pods have not been seen yet, with the time of the claim's creation.
     claims: HashMap<ObjectName, (Controller, Instant)>,
 }
 
 #[derive(Debug)]
 struct Record {
-    /// How many pods in a row did not come to exist.
+    /// For how many claims in a row no pod came to exist.
     refused: u32,
     /// When the last claim was created.
     last: Instant,
@@ -108,7 +111,8 @@ impl Attempts {
             .insert(claim.clone(), (controller.into(), now));
     }
 
-    /// Records that a pod which names the claim exists.
+    /// Records that a pod which names the claim exists. If the claim is not yet counted as one of
+    /// a refused pod, the counts of its controller are reset.
     pub fn seen(&self, claim: &ObjectName) {
         let mut memory = self.lock();
         if let Some((controller, _)) = memory.claims.remove(claim) {
@@ -122,8 +126,8 @@ impl Attempts {
 }
 
 impl Memory {
-    /// Counts the claims whose pods should have been seen by now, and forgets controllers that have
-    /// created no pods for long.
+    /// Counts each claim whose pod was not seen within [`SEEN`] for its controller, and forgets
+    /// controllers for whose pods admission has created no claim for [`REMEMBERED`].
     fn settle(&mut self, now: Instant) {
         let Self {
             controllers,

@@ -42,8 +42,8 @@ impl Caches {
         }
     }
 
-    /// Returns the cached pods that name the claim, sorted by [`User::rank`]: the first one gets
-    /// it.
+    /// Returns the cached pods that name the claim, sorted by [`User::rank`] as if none had been
+    /// seen before.
     pub async fn users(&self, claim: &ObjectName) -> Vec<User> {
         let pods = naming(&self.pods.read(), claim);
         self.parse(&pods, claim).await

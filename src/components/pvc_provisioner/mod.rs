@@ -6,29 +6,32 @@
 //! the claim that its volume names, unless the claim exists. At admission the pod is not stored,
 //! so a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an
 //! owner. One patch removes the marker and makes the pod the owner, after a live read has
-//! confirmed the pod. A claim whose users do not request it is kept, and its marker is removed. A
-//! pod whose template is invalid requests nothing.
+//! confirmed the pod. If the pods that name the claim do not request it by annotation, Volume
+//! Warden keeps the claim and removes the marker. A pod whose template is invalid requests
+//! nothing.
 //!
-//! **When a marked claim is written.** Not before its phase is Bound (or Lost), which is the last
-//! write of the binder of kube-controller-manager. Until then the scheduler, the binder and the
-//! provisioner write the claim. A patch between the read and the write of one of them makes that
-//! write fail with a conflict; the PersistentVolume controller then reports `ProvisioningFailed`
-//! and retries at its next resync, up to 15 s later. A claim that stays pending is written once it
-//! has not changed for ten minutes, when no controller reacts to its last change any more, see
-//! `rule::QUIET`.
+//! **When a marked claim is written.** Volume Warden makes the pod the owner, or removes the
+//! marker, only once the phase of the claim is Bound (or Lost), which is the last write of the
+//! binder of kube-controller-manager. Until then the scheduler, the binder and the provisioner
+//! write the claim. A patch by Volume Warden between the read and the write of one of them makes
+//! that write fail with a conflict; the PersistentVolume controller then reports
+//! `ProvisioningFailed` and retries at its next resync, up to 15 s later. A claim that stays
+//! pending is written once it has not changed for ten minutes, when no controller reacts to its
+//! last change any more, see `rule::QUIET`.
 //!
 //! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a
-//! pod that requests it was seen, as the garbage collector would; after a grace period if none
-//! was, because the pod was refused or may still be stored. Which pods were seen is kept in memory
-//! only: a new leader begins with the full grace period.
+//! pod that requests it was seen, as the garbage collector would; after a grace period
+//! (`--orphan-grace`) if none was seen, because the API server may have refused the pod, or may
+//! not have stored it yet. Which pods were seen is kept in memory only: a new leader begins with
+//! the full grace period.
 //!
 //! **Creation in the background.** The reconciler creates the claims that admission missed, after
 //! a live read has confirmed that the claim is absent and the pod exists. The pod is the owner
 //! from the beginning.
 //!
-//! **Pods that are refused.** A pod may still be refused after its claims were created. The number
-//! of claims that admission creates for pods of one controller that do not come to exist is
-//! limited, see `attempts`.
+//! **Pods that are refused.** A pod may still be refused after its claims were created. Therefore
+//! the number of claims that admission creates for refused pods of one controller is limited, see
+//! `attempts`.
 //!
 //! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons.
 //! Differences: the claim exists before the pod does, an existing claim is not created again, one
@@ -107,15 +110,17 @@ pub mod reasons {
         /// The creator of the pod may not create claims, or this could not be checked: claims are
         /// created only at admission, for users who may create them.
         REQUESTER_UNKNOWN: Warning "pod" = "ErrRequesterUnknown";
-        /// A pod requests a claim that does not exist.
+        /// Volume Warden creates the claim: a pod requests the claim, and it does not exist.
         ASKED_FOR = "AskedFor";
         /// The pod that the claim was created for became its owner.
         POD_SEEN = "PodSeen";
-        /// The pod that the claim was created for was never stored, or is deleted.
+        /// Volume Warden deletes the claim: the pod that the claim was created for was never
+        /// stored, or is deleted, and no pod names the claim.
         ORPHANED = "Orphaned";
         /// The claim exists, and does not await a pod.
         EXISTS = "Exists";
-        /// The pod that the claim was created for does not exist, but another pod names the claim.
+        /// Volume Warden removes the marker and keeps the claim: the pod that the claim was
+        /// created for does not exist, but another pod names the claim.
         NAMED = "Named";
         /// A pod that does not request the claim uses it. The marker stays until the claim is Bound.
         CLAIM_PENDING = "ClaimPending";

@@ -216,7 +216,8 @@ impl Notice {
     }
 }
 
-/// Whether the API server would refuse the same template again.
+/// Whether the API server refused the claim because of its content (400 or 422), so that it would
+/// refuse the same template again.
 pub fn is_the_templates_fault(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422))
 }

@@ -41,7 +41,8 @@ impl Notices {
         }
     }
 
-    /// Forgets which notices about the claim were published, because the claim can be created now.
+    /// Forgets which notices about the claim were published, because nothing prevents its creation
+    /// now, or no pod requests it. A later obstacle is then published again.
     pub fn no_obstacle(&self, claim: &ObjectName) {
         self.claims.forget(claim);
     }
@@ -113,7 +114,7 @@ impl Notices {
 }
 
 /// The notice that the claim existed before the pod, so that the pod does not own it. None for a
-/// claim that awaits a pod, because such a claim gets an owner soon, and for a claim that is being
+/// claim with the marker, because such a claim gets an owner soon, and for a claim that is being
 /// deleted.
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;

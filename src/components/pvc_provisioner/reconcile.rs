@@ -154,8 +154,10 @@ impl PvcProvisionerReconciler {
         self.confirm_users(name, None, users).await
     }
 
-    /// Confirms by a live read which pods use the claim. One live GET confirms that a pod exists,
-    /// however many pods its namespace has. To confirm that no pod names the claim requires a LIST.
+    /// Reads live which pods name the claim, decides again, and carries out that decision. If a
+    /// cached pod requests the claim and one GET shows that it still does, that GET is enough,
+    /// however many pods its namespace has. Otherwise a LIST of pods is required, which can also
+    /// show that no pod names the claim.
     async fn confirm_users(
         &self,
         name: &ObjectName,

@@ -35,8 +35,9 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The pod that the decision concerns, among the pods that request the claim. If the claim does
-    /// not exist or is being deleted, only a pod that waits for the claim is considered.
+    /// The pod that the decision concerns, among the pods that request the claim. If the claim
+    /// does not exist or is being deleted, only a pod that has not started and is not being
+    /// deleted is considered.
     pub fn candidate(&self) -> Option<&'a User> {
         let stays = self.claim.is_some_and(|claim| !claim.deleting);
         let wanted = |user: &&User| user.asks.is_some() && (stays || user.waits());
@@ -78,7 +79,8 @@ pub struct User {
     /// The volume for which the pod requests the claim; none if the pod only uses the claim. A pod
     /// whose template is invalid requests nothing.
     pub asks: Option<Box<str>>,
-    /// The template of the claim; none if the pod has ended, because the template is not kept.
+    /// The template of the claim; none if the pod does not request the claim, or has ended: the
+    /// template of such a pod is not kept.
     pub template: Option<Arc<Template>>,
 }
 
@@ -92,9 +94,10 @@ impl User {
     }
 
     /// The rank of the pod. If several pods request a claim, the claim belongs to the pod with the
-    /// lowest rank: the pod that was created first, unless another pod was seen before. A pod that
-    /// has ended or is being deleted ranks last, because the claim would be deleted with that pod
-    /// while another pod needs the claim.
+    /// lowest rank: the pod with the uid `seen`, which this process has seen before to request the
+    /// claim, or else the pod that was created first. A pod that has ended or is being deleted
+    /// ranks last, because the claim would be deleted with that pod while another pod needs the
+    /// claim.
     pub fn rank(&self, seen: Option<&str>) -> Rank<'_> {
         let other = seen != Some(&*self.uid);
         (
@@ -112,7 +115,7 @@ pub struct Terms<'a> {
     pub controller_id: &'a ControllerId,
     /// Maximum time that a claim may await a pod that was never seen.
     pub grace: Duration,
-    /// Whether only admission may create claims.
+    /// Whether only admission may create claims, because of `--authorize-requester=pod-creator`.
     pub admission_only: bool,
 }
 
@@ -187,8 +190,9 @@ pub fn depends_on_users(claim: Option<&Claim>, controller_id: &ControllerId) -> 
     claim.is_none_or(|claim| claim.deleting || awaits_pod(claim, controller_id))
 }
 
-/// Whether Volume Warden created the claim at admission and it has no owner yet. A claim with an
-/// owner is deleted with that owner. A marker that belongs to another claim does not count.
+/// Whether this installation created the claim at admission, and the claim has no owner yet: it
+/// has the label with this controller id and a valid marker. A marker that was copied from another
+/// claim does not count.
 pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
     let labels = claim.rare.managed_by.as_ref();
     let label = labels.and_then(|labels| labels.provisioner.as_deref());
@@ -210,8 +214,8 @@ fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
 }
 
 /// Decides for a claim that awaits its pod. `writable` says that no other controller is about to
-/// write the claim. A deletion does not wait for those writes, because they are not needed any
-/// more.
+/// write the claim. The deletion of an orphaned claim does not wait for the writes of other
+/// controllers, because nothing needs them any more.
 fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),

@@ -28,7 +28,8 @@ const DEPTH: usize = 16;
 /// Maximum number of keys, values, maps and lists in a template. A typical claim has about thirty.
 const NODES: usize = 300;
 
-/// Fields of `metadata` that the API server sets, or that another field makes meaningless.
+/// Fields of `metadata` that are removed from a template: the API server sets them, or, for
+/// `generateName`, the name of the claim is given.
 const DROPPED_METADATA: [&str; 9] = [
     "uid",
     "resourceVersion",
@@ -59,7 +60,8 @@ pub struct Birth<'a> {
     pub controller_id: &'a str,
     /// A reference to the pod that owns the claim; none if the pod is not stored yet.
     pub owner: Option<OwnerReference>,
-    /// The time since which the claim awaits a pod that is not stored yet.
+    /// The time at which admission creates the claim, for the marker; none if the claim gets its
+    /// owner at its creation.
     pub awaiting_since: Option<&'a str>,
 }
 

@@ -32,8 +32,9 @@ pub enum TemplateField {
 #[derive(Clone, Debug, Default, Args)]
 #[group(skip)]
 pub struct TemplatePolicy {
-    /// Fields that templates may set although they can bind another tenant's volume, read another
-    /// claim's data or block a deletion. A template with any other of these fields is refused.
+    /// Restricted fields that templates may set nevertheless. By default, a template that sets one
+    /// of them is refused, because they can bind another tenant's volume, read another claim's
+    /// data or block a deletion.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FIELD")]
     pub template_fields: Vec<TemplateField>,
 

@@ -48,9 +48,9 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
 }
 
 /// The queue keys that a change of a pod concerns. A pod is reconciled when its claim requests
-/// change, not with every change of its status: otherwise a claim that the API server refused would
-/// be requested again each time. A deleted pod also triggers the claims without an owner that it
-/// used, because they may have been kept only for this pod.
+/// change, not with every change of its status: otherwise a claim that the API server refused
+/// would be requested again each time. The deletion of a pod also triggers the claims that the pod
+/// named and that still await a pod: they may have been kept only because this pod named them.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
     if change.old.map(asked_by) == change.new.map(asked_by) {
         return Vec::new();
@@ -69,7 +69,8 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
 
 /// The queue keys that a change of a claim concerns: the claim, and the pods that request it. A
 /// claim that awaits its pod is reconciled after every change. Any other claim is reconciled only
-/// if a pod requests it, and only when the claim is created or deleted or its owners change.
+/// if a pod requests it, and only when the claim is created or deleted, its deletion begins, or
+/// its owners change.
 fn claim_changed(
     change: &Change<'_, Claim>,
     caches: &Caches,

@@ -3,8 +3,8 @@
 //!
 //! Times are measured by the clock of this process, because another machine's clock wrote the
 //! marker. Therefore a claim that existed before this process started gets the full grace period.
-//! A new leader remembers nothing: it gives the full grace period to a claim whose pod is deleted
-//! by then.
+//! A new leader remembers nothing: a claim whose pod was deleted before is then deleted only after
+//! the full grace period.
 
 use super::rule::Wait;
 use crate::hashing::HashMap;

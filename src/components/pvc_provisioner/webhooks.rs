@@ -142,8 +142,8 @@ impl PodWebhook {
             findings.notices.push(notice);
             return;
         }
-        // If requesters are checked, the reconciler creates no claims, so admission must create all
-        // of them.
+        // If requesters are checked, admission creates claims for refused pods without a limit,
+        // because the reconciler creates none later.
         let controller = controller.filter(|_| self.requesters.is_none());
         if let Some(OwnerReference {
             kind, name, uid, ..
@@ -165,9 +165,9 @@ impl PodWebhook {
         }
     }
 
-    /// Applies the rule to one claim that the pod requests, with the pod as the only user of the
-    /// claim. The absence of the claim needs no confirmation, because the API server answers with a
-    /// conflict if the claim exists. Returns whether the claim was created.
+    /// Applies the rule to one claim that the pod requests, as if this pod were the only one that
+    /// names the claim. The absence of the claim needs no confirmation, because the API server
+    /// answers with a conflict if the claim exists. Returns whether the claim was created.
     async fn provide_one(
         &self,
         name: &ObjectName,

@@ -147,7 +147,8 @@ pub(super) fn named_by<'a>(
     })
 }
 
-/// The StatefulSet that the claim belongs to. `set` looks up a StatefulSet by its name.
+/// The StatefulSet that the claim belongs to; none if that is not certain. `set` looks up a
+/// StatefulSet by its name.
 pub(super) fn owner(
     name: &ObjectName,
     claim: &Claim,
@@ -184,7 +185,7 @@ pub fn pod_name(set: &str, ordinal: u32) -> String {
 }
 
 /// The verdict on each claim of the StatefulSet, given these pods. A claim that may belong to
-/// another StatefulSet is kept, whatever the policy is.
+/// another StatefulSet is judged by the policy Retain, whatever the policy of this StatefulSet is.
 pub fn judge(
     name: &ObjectName,
     set: &StatefulSet,

@@ -18,8 +18,9 @@ pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Updat
         .filter_map(|(member, update)| needed(caches, in_tree, member, update))
         .collect();
     for member in caches.marked() {
-        // These are the claims of StatefulSets that are deleted or being deleted, and claims
-        // without a StatefulSet.
+        // From all other claims with the marker, only the marker is removed: the claims without a
+        // StatefulSet, those of StatefulSets that are being deleted, and those that the rule
+        // leaves unchanged.
         updates.entry(member.name).or_insert_with(|| Update {
             owners: member.claim.rare.owners.to_vec(),
             mark: Mark::Remove,

@@ -16,10 +16,12 @@ pub enum Fate {
     /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to the
     /// garbage collector.
     StaleOwner,
-    /// Another controller controls the claim, so it is left unchanged.
+    /// Another object controls the claim, so the policy is not applied: references to the
+    /// StatefulSet and its pod, and the marker, are removed.
     ConflictingController,
-    /// The claim is out of range, without a pod and without the marker, so it is kept: it may have
-    /// been created for later use, or while the policy was Retain.
+    /// `whenScaled` is Delete, the claim's ordinal is out of range and its pod does not exist, but
+    /// the claim lacks the marker or has another owner. So it is not deleted: it may have been
+    /// created for later use, or while `whenScaled` was Retain.
     ScaledDownUnmarked,
     /// The claim is being deleted, and its pod cannot be created before the claim is deleted.
     PodBlockedByClaim,

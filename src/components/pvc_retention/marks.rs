@@ -1,8 +1,8 @@
 //! The webhook that removes the marker of pvc-retention from claims that users create.
 //!
 //! A claim that a user creates from the manifest of another claim, or from a backup, has not been
-//! in range of a StatefulSet, so it must not carry the marker: with the marker, a claim created for
-//! later use would be deleted immediately.
+//! in range of a StatefulSet, so it must not carry the marker: with the marker, Volume Warden
+//! would delete a claim that a user creates in advance, for an ordinal that is still out of range.
 
 use super::webhooks::{CREATE_CLAIM, is_made_for_a_set};
 use crate::{

@@ -5,19 +5,22 @@
 //! `<template>-<set>-<ordinal>`. A claim that is to be deleted has an owner reference, and the
 //! garbage collector deletes the claim after its owner. The owner is the set where `whenDeleted`
 //! is Delete; it is the pod instead while the pod is condemned (its ordinal is out of range) and
-//! `whenScaled` is Delete. All other references stay unchanged. A claim that has another
-//! controller, or a reference to an earlier set or pod of the same name, is left unchanged.
+//! `whenScaled` is Delete. References to other objects stay unchanged. A claim that is being
+//! deleted, or has a reference to an earlier set or pod of the same name, is left unchanged. A
+//! claim that another object controls gets no reference to the set or pod, and keeps none.
 //!
 //! A claim whose ordinal is in range while `whenScaled` is Delete carries a marker with the set's
-//! uid. If its ordinal is out of range and the pod is already deleted, no owner is left. Then, and
-//! only with that marker, Volume Warden deletes the claim.
+//! uid. If its ordinal is out of range and its pod is already deleted, the pod cannot become the
+//! owner. Then Volume Warden itself deletes the claim, but only if it has that marker and no owner
+//! except the set.
 //!
-//! Writes that keep a claim are done first and separately: a set that is scaled up again does not
+//! Writes that keep claims have a queue key of their own: if a set is scaled up again, they do not
 //! wait for the writes of its scale-down.
 //!
-//! The reconciler writes nothing before it has read the set live, and nothing that rests on a pod
-//! before it has read the pods live. Where the name of a claim has several readings, neither the
-//! reconciler nor the webhook writes before every set that the name may mean was read live.
+//! Before any write, the reconciler reads the set live. Before it makes a pod the owner of a claim
+//! or deletes a claim, it also reads the pods live. If the name of a claim can be split into
+//! template, set and ordinal in several ways, the reconciler and the webhook first read live every
+//! set that the name may mean.
 //!
 //! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34.
 //! Differences: the owner is set when the claim is created, so that a set deleted early leaks no
@@ -73,12 +76,14 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// Another controller owns a claim of the StatefulSet, so the claim is left unchanged.
+        /// Another controller owns a claim of the StatefulSet, so the retention policy is not
+        /// applied to the claim.
         CONFLICTING_CONTROLLER: Warning "StatefulSet" = "ConflictingController";
         /// A pod of the StatefulSet cannot be created: its claim is still being deleted, and must
         /// be recreated first.
         POD_BLOCKED_BY_CLAIM: Warning "StatefulSet" = "PodBlockedByClaim";
-        /// A claim was scaled down and is kept although `whenScaled` is Delete: it has no marker.
+        /// A claim out of range, without a pod, is kept although `whenScaled` is Delete: it has no
+        /// marker, or another object owns it.
         SCALED_DOWN_UNMARKED: Normal "StatefulSet" = "ScaledDownUnmarked";
         /// The claim is kept when the StatefulSet or the pod is deleted.
         RETAINED = "Retained";

@@ -5,8 +5,8 @@
 //! (`isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`,
 //! `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the tests matters and is that of
 //! Kubernetes. Differences: a reference with the right uid but another apiVersion is repaired
-//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), and a pod need
-//! not exist.
+//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), and the rule
+//! also decides about claims whose pod does not exist.
 
 use crate::objects::{
     CompactText,
@@ -23,7 +23,8 @@ pub struct Owner<'a> {
     pub kind: &'static str,
     /// The name of the owner, whether it exists or not.
     pub name: &'a str,
-    /// The uid of the owner. None if the object does not exist, so that no reference matches.
+    /// The uid of the owner. None for a pod that does not exist or that the StatefulSet does not
+    /// control: then no reference matches.
     pub uid: Option<&'a CompactText>,
 }
 
@@ -61,8 +62,9 @@ impl<'a> Owner<'a> {
             .is_some_and(|uid| !uid.is_empty() && *uid == reference.uid)
     }
 
-    /// Returns whether the first reference with this object's name has another uid. Then the
-    /// garbage collector removes the reference, or deletes the claim if it has no other owner.
+    /// Returns whether the first reference with this object's name has another uid, or this object
+    /// has none. If the referenced owner does not exist, the garbage collector removes the
+    /// reference, or deletes the claim if it has no other owner.
     pub fn is_stale_in(self, references: &[OwnerReference]) -> bool {
         let named = references.iter().find(|each| self.is_named_by(each));
         named.is_some_and(|reference| !self.matches_uid(reference))
@@ -103,8 +105,9 @@ impl<'a> Owners<'a> {
         self.set.is_stale_in(references) || self.pod.is_stale_in(references)
     }
 
-    /// Returns whether another controller controls the claim. With the policy Retain for both
-    /// cases, another controller does not matter, so the result is false.
+    /// Returns whether the policy must not be applied to the claim because of another owner: one
+    /// with `controller: true`, or with the name of the StatefulSet or pod but another uid. False
+    /// if `whenDeleted` and `whenScaled` are Retain, because nothing is then added to the claim.
     pub fn face_another_controller(
         self,
         retention: Retention,
@@ -116,8 +119,9 @@ impl<'a> Owners<'a> {
         retention != Retention::default() && references.iter().any(foreign)
     }
 
-    /// The owner references that the policy requires: first those to other objects, in their order,
-    /// then those to the StatefulSet or the pod.
+    /// The owner references that the claim should have: those to other objects, unchanged, and the
+    /// one to the StatefulSet or the pod if the policy requires it. That one is appended if the
+    /// claim does not have it yet.
     pub fn desired_references(
         self,
         retention: Retention,
@@ -135,8 +139,8 @@ impl<'a> Owners<'a> {
         after
     }
 
-    /// The owner that the policy requires, if any. A condemned claim whose pod is deleted is owned
-    /// by the StatefulSet if `whenDeleted` is Delete.
+    /// The owner that the policy requires: the pod if it exists, its ordinal is out of range and
+    /// `whenScaled` is Delete; else the StatefulSet if `whenDeleted` is Delete; else none.
     fn wanted(self, retention: Retention, in_range: bool) -> Option<Owner<'a>> {
         let condemned = retention.when_scaled == Policy::Delete && !in_range;
         if condemned && self.pod.uid.is_some_and(|uid| !uid.is_empty()) {

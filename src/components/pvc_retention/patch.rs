@@ -13,17 +13,17 @@ use crate::{
 use json_patch::PatchOperation;
 use serde_json::json;
 
-/// Returns the action that writes `update`: in the urgent lane if it keeps a claim that would be
-/// deleted otherwise.
+/// Returns the action that writes `update`. If the update keeps a claim that would be deleted
+/// otherwise, the write is urgent, and waits only for other writes that keep data.
 pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: Proof) -> Action {
     let basis = Basis::Proof(proof);
     let fresh = changes(claim, update);
     if verdict.rescue(claim).is_none() {
         return Action::own(fresh, basis);
     }
-    // If the decision is too old, the reference to the StatefulSet is not added now: the
-    // StatefulSet may be deleted, and the garbage collector deletes claims whose owner does not
-    // exist.
+    // If the decision is too old when its turn comes, the writer sends `late`, which only removes.
+    // A reference to the StatefulSet is then not added: the StatefulSet may be deleted, and the
+    // garbage collector deletes claims whose owner does not exist.
     let late = changes(claim, &update.removals(claim));
     Action::disown(fresh, late, basis)
 }

@@ -55,12 +55,14 @@ impl PvcRetentionReconciler {
         metrics::register(metrics, self.caches.clone());
     }
 
-    /// Decides about the claims by live reads of pods and StatefulSets. `cached` are the decisions
-    /// by the watches.
+    /// Decides about the claims by live reads of StatefulSets and, if a decision depends on them,
+    /// of the pods. `cached` are the decisions by the watches. None if the StatefulSet is not
+    /// managed any more.
     ///
-    /// The StatefulSet is read last: a claim is deleted because of its policy, so no slow call may
-    /// lie between that read and the deletion. If a pod is created after the pods were read, its
-    /// ordinal is in the range of the StatefulSet that is read afterwards.
+    /// The StatefulSet is read last: its policy causes the deletion of claims, so no slow call may
+    /// lie between that read and the deletion. If the StatefulSet controller creates a pod after
+    /// the LIST of pods, the later read of the StatefulSet shows that the ordinal of the pod is in
+    /// range, so its claim is kept.
     async fn confirm(
         &self,
         name: &ObjectName,

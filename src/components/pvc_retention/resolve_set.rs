@@ -1,5 +1,6 @@
-//! Finds the StatefulSet that a claim belongs to. The claim's name may have several readings; if
-//! the StatefulSet is not certain, the claim belongs to none.
+//! Finds the StatefulSet that a claim belongs to. The claim's name may have several readings,
+//! which are ways to split it into template, StatefulSet and ordinal. If the StatefulSet is not
+//! certain, the claim belongs to none.
 //!
 //! **Source.** `getPersistentVolumeClaims` in `pkg/controller/statefulset/stateful_set_utils.go` of
 //! Kubernetes 1.34: every claim that the StatefulSet controller creates has all `matchLabels` of
@@ -72,7 +73,7 @@ fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
     !wanted.is_empty() && wanted.iter().all(|label| labels.contains(label))
 }
 
-/// Returns whether Volume Warden or Kubernetes assigned the claim to the StatefulSet before.
+/// Returns whether an owner reference or the marker of the claim has the uid of the StatefulSet.
 pub(super) fn owns(set: &StatefulSet, claim: &Claim) -> bool {
     let refers = claim.rare.owners.iter().any(|owner| set.uid == owner.uid);
     refers || claim.rare.scaled_with.as_ref() == Some(&set.uid)

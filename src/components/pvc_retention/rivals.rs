@@ -14,8 +14,8 @@ use crate::{
 use futures::future::try_join_all;
 use std::sync::Arc;
 
-/// The existing StatefulSets, other than the one being processed, that its claims may belong to by
-/// their names.
+/// The other existing StatefulSets to which the claims of the StatefulSet being reconciled may
+/// belong, by the names of the claims.
 pub(super) struct Rivals(HashMap<ObjectName, Arc<StatefulSet>>);
 
 impl Rivals {
@@ -52,8 +52,9 @@ impl Rivals {
         })
     }
 
-    /// The `members` that concern `set`, each with whether it belongs to `set` even though the
-    /// other StatefulSets exist.
+    /// Decides again for each claim whether it belongs to `set`, now that the other StatefulSets
+    /// were read live. Returns the claims that belong to `set`, and those that could still be
+    /// deleted with it because of an owner reference or the marker.
     pub(super) fn settle(
         &self,
         name: &ObjectName,

@@ -54,7 +54,8 @@ pub enum Step {
     Leave,
     /// Write this update of the owner references and the marker of the claim.
     Update(Update),
-    /// Delete the claim: its pod was scaled down and deleted before it could become the owner.
+    /// Delete the claim: its pod was scaled down and deleted before Volume Warden made the pod the
+    /// owner.
     Delete,
 }
 
@@ -139,8 +140,8 @@ impl Update {
 
 impl Verdict {
     /// The update that keeps a claim which the garbage collector, or Volume Warden by its marker,
-    /// would delete otherwise: a reference or the marker is removed, and the claim is not to be
-    /// deleted with its pod.
+    /// would delete otherwise: an update that removes a reference or the marker, and after which
+    /// the claim is not deleted with its pod. None for any other step.
     pub fn rescue(&self, claim: &Claim) -> Option<&Update> {
         let Step::Update(update) = &self.step else {
             return None;
@@ -150,8 +151,9 @@ impl Verdict {
         (removes && self.fate != Fate::DeletedWithPod).then_some(update)
     }
 
-    /// Returns whether the step depends on the existence of a pod, so that it requires a live read
-    /// of the pods.
+    /// Returns whether the step causes a deletion because of a pod, so that it requires a live
+    /// read of the pods: it makes the pod the owner, or deletes the claim because the pod does not
+    /// exist.
     pub fn rests_on_pods(&self) -> bool {
         self.fate == Fate::DeletedWithPod && self.step != Step::Leave
     }
@@ -178,7 +180,8 @@ impl<'a> View<'a> {
             .face_another_controller(self.retention, &self.claim.rare.owners)
     }
 
-    /// Whether the claim's pod was scaled down with `whenScaled: Delete` and is already deleted.
+    /// Whether `whenScaled` is Delete, the claim's ordinal is out of range and its pod does not
+    /// exist: the pod was scaled down and deleted, or never existed.
     fn is_left_behind(&self) -> bool {
         self.retention.when_scaled == Policy::Delete
             && !self.in_range()

@@ -7,8 +7,8 @@ use std::fmt;
 /// A key of the work queue: one part of the work on a StatefulSet. Each StatefulSet has two parts.
 ///
 /// The policy part may have to wait for a LIST of pods and for other writes. If the StatefulSet is
-/// scaled up again meanwhile, the writes that keep its condemned claims must not wait for the
-/// policy part.
+/// scaled up again meanwhile, the writes that keep the claims of its scaled-down pods must not
+/// wait for the policy part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// Keeps claims of this StatefulSet: removes owner references and markers. This part requires

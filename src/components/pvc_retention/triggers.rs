@@ -16,9 +16,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Enqueues a StatefulSet when the StatefulSet, one of its pods or one of its claims changes. Any
-/// change of a claim makes a write of the claim possible that the API server refused because the
-/// claim had changed before.
+/// Enqueues a StatefulSet when the StatefulSet, one of its pods, or a field of one of its claims
+/// that the rule reads changes. Any other change of a claim only retries a reconcile that failed:
+/// a write that failed because the claim had changed can now succeed.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     let (line, others) = (queue.clone(), caches.clone());
     let said = AtomicBool::new(false);
@@ -49,8 +49,8 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
 }
 
 impl Caches {
-    /// The StatefulSets that create claims with the same names as `set`: if `set` is created or
-    /// deleted, their claims may get another owner.
+    /// The other StatefulSets whose claims may have the same names as those of `set`: if `set` is
+    /// created or deleted, it is decided again to which StatefulSet these claims belong.
     fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> Vec<ObjectName> {
         let claims = self.claims.read();
         let shared = named_by(name, set, &claims).flat_map(sets_named_by);

@@ -37,8 +37,8 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 pub(super) const CREATE_CLAIM: &[Rule] = &[Rule("CREATE", "persistentvolumeclaims")];
 
-/// Returns whether the request is from the StatefulSet controller, or from a controller with the
-/// identity that all controllers share.
+/// Returns whether the request is from the StatefulSet controller, or from the user
+/// `system:kube-controller-manager`, which all its controllers may share.
 pub(super) fn is_made_for_a_set(request: &Request) -> bool {
     MAKERS.contains(&&*request.user_info.username)
 }
@@ -107,13 +107,13 @@ impl ClaimWebhook {
         let caches = self.cached_sets(&request.namespace, &readings);
         Ok(
             match resolve_set(&name, &claim, caches.clone(), |_| false) {
-                // The StatefulSet keeps its claims when it is deleted, so no claim can be leaked
-                // and no live read is needed.
+                // `whenDeleted` is Retain: the claims are kept anyway when the StatefulSet is
+                // deleted, so no claim can be leaked and no live read is needed.
                 Some(found) if readings.len() == 1 && !deletes_with_set(&found.set) => {
                     stamp(&found, &claim)
                 }
-                // The policy requires no write, so it does not matter whether the claim belongs to
-                // another StatefulSet.
+                // The policy of this StatefulSet requires no write. If the claim belongs to
+                // another StatefulSet, the reconciler adds the owner reference later.
                 Some(found) if retains_all(&found.set) => Answer::Allow,
                 Some(found) if readings.len() == 1 => {
                     self.confirm(request, &name, &claim, found).await
@@ -149,15 +149,16 @@ impl ClaimWebhook {
                 found.reading.set
             )),
             Err(error) if self.sets.read().get(&set).is_some() => {
-                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim is recorded as one of its claims, because the watch reported the StatefulSet");
+                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim gets the owner reference and the marker that the StatefulSet requires in the state that the watch reported");
                 stamp(&found, claim)
             }
             Err(_) if !made_by_it(request) => Answer::Allow,
-            // The watch says that the StatefulSet is deleted. Without the owner reference the claim
-            // would be leaked, and with it a new StatefulSet of that name would lose its claim. The
-            // StatefulSet controller retries.
-            // The controller publishes the refusal in the namespace, whose users must not read an
-            // error about the API server.
+            // The StatefulSet is deleted according to the watch. Without an owner reference, the
+            // claim could leak. With a reference to the deleted StatefulSet, the garbage collector
+            // would delete a claim that a new StatefulSet of that name may use. So the claim is
+            // refused, and the StatefulSet controller retries. It also publishes the refusal as an
+            // Event in the namespace, whose users must not read an error about the API server:
+            // that is only logged.
             Err(error) => {
                 tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim is refused, because the watch reported the StatefulSet as deleted");
                 Answer::deny(format!(
@@ -188,7 +189,8 @@ impl ClaimWebhook {
     }
 }
 
-/// Returns whether the request is from the StatefulSet controller itself.
+/// Returns whether the request is from the service account of the StatefulSet controller, so that
+/// no other controller can have created the claim.
 fn made_by_it(request: &Request) -> bool {
     request.user_info.username == MAKERS[0]
 }
@@ -198,14 +200,15 @@ fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<CachedCandid
         .then_some(Candidate { reading, set })
 }
 
-/// Returns whether the policy deletes claims with the StatefulSet, so that a claim without an owner
-/// reference would be leaked.
+/// Returns whether the policy deletes claims with the StatefulSet, so that a claim without an
+/// owner reference would be leaked. False if the StatefulSet is deleted with `--cascade=orphan`.
 fn deletes_with_set(set: &StatefulSet) -> bool {
     let retention = set.retention.filter(|_| !set.orphaning);
     retention.is_some_and(|retention| retention.when_deleted == Policy::Delete)
 }
 
-/// Returns whether the retention policy requires no write on the claims of the StatefulSet.
+/// Returns whether no claim of the StatefulSet needs a write: the policy keeps all claims, or the
+/// StatefulSet is deleted with `--cascade=orphan`.
 fn retains_all(set: &StatefulSet) -> bool {
     set.orphaning || set.retention.unwrap_or_default() == Retention::default()
 }

@@ -26,7 +26,8 @@ pub struct Caches {
     pub volumes: Arc<Feed<Volume>>,
     /// The watch of all claims, or of the claims of one namespace.
     pub claims: Arc<Feed<Claim>>,
-    /// The watch of the StorageClasses with an undelete window.
+    /// The watch of the StorageClasses with an annotation that some rule reads, such as an
+    /// undelete window.
     pub classes: Arc<Feed<StorageClass>>,
     /// The watch of all namespaces; none if only one namespace is handled, because the rights may
     /// not include namespaces then.
@@ -70,7 +71,8 @@ impl Caches {
         self.judge_for(volume, restorer.as_ref())
     }
 
-    /// Decides as [`Self::judge`], as if only this claim requested the data.
+    /// Decides as [`Self::judge`], as if only `restorer` requested the data, or no claim if it is
+    /// none.
     pub fn judge_for(&self, volume: &Volume, restorer: Option<&ObjectName>) -> Decision {
         self.view(volume, restorer, decide)
             .unwrap_or(Decision::Leave(Left::NotEnabled))
@@ -129,22 +131,23 @@ impl Caches {
         Some(read(&view))
     }
 
-    /// Returns what the StorageClass of this name requests; none without the annotation.
+    /// Returns the undelete window that the StorageClass of this name requests, or an error if its
+    /// annotation cannot be read; none without the annotation.
     pub fn window(&self, class: &str) -> Option<Result<Window, String>> {
         let class = self.classes.read().get(&ObjectName::new("", class))?;
         class.undelete_window.as_deref().map(Window::of_class)
     }
 
-    /// Returns the longest window that this StorageClass permits to a namespace; none without the
-    /// annotation.
+    /// Returns the longest window that this StorageClass permits to a namespace, or an error if
+    /// its annotation cannot be read; none without the annotation.
     pub fn longest(&self, class: &str) -> Option<Result<Duration, String>> {
         let class = self.classes.read().get(&ObjectName::new("", class))?;
         let longest = class.undelete_window_max.as_deref();
         longest.map(go_duration::parse)
     }
 
-    /// Returns whether new claims of this StorageClass get the volume of the deleted claim of their
-    /// name; none without the annotation.
+    /// Returns whether new claims of this StorageClass get the volume of the deleted claim of
+    /// their name, or an error if its annotation cannot be read; none without the annotation.
     pub fn rebinds(&self, class: &str) -> Option<Result<bool, String>> {
         let class = self.classes.read().get(&ObjectName::new("", class))?;
         class.rebind.as_deref().map(rebind::parse)
@@ -169,7 +172,8 @@ impl Caches {
             .collect()
     }
 
-    /// Returns whether a claim with another name than `except` requests the volume.
+    /// Returns whether a Pending claim in the namespace of `except`, but with another name,
+    /// requests the volume.
     pub fn is_requested(&self, volume: &ObjectName, except: &ObjectName) -> bool {
         let claims = self.restorers.of(&volume.name, Some(&except.namespace));
         claims.iter().any(|claim| claim != except)
@@ -184,8 +188,8 @@ impl Caches {
     }
 
     /// Returns the volumes in the trash that a claim of this namespace requests by the name of the
-    /// volume or of the deleted claim: first the volume of that name, then the one whose claim was
-    /// deleted last.
+    /// volume or of the deleted claim: first the volume of that name, then those of the deleted
+    /// claims, the latest deletion first.
     pub fn in_trash(&self, namespace: &str, requested: &str) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let fits = |name: &ObjectName, record: &TrashRecord| {

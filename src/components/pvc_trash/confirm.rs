@@ -55,9 +55,9 @@ impl Live {
         now.map_err(|error| ReconcileError::unread("the time of the API server", &error))
     }
 
-    /// Returns the later of two times: that of the API server and that of this process, `local`. As
-    /// the beginning of an undelete window, the later one keeps the data for longer if one clock is
-    /// wrong.
+    /// Returns the time of the API server. If `local`, the time of this process, differs from it
+    /// by more than 5 minutes, returns the later of the two times: as the beginning of an undelete
+    /// window, it keeps the data for longer.
     ///
     /// # Errors
     /// When the time of the API server could not be read.
@@ -130,7 +130,8 @@ impl Live {
         Ok((namespace.map(|found| found.uid.clone()), now))
     }
 
-    /// Returns whether the namespace of the record's claim is still the one that it was.
+    /// Returns whether the namespace of the record's claim still exists, with the recorded uid.
+    /// False if the record lacks that uid.
     ///
     /// # Errors
     /// When the namespace could not be read.
@@ -224,7 +225,8 @@ impl Live {
     }
 }
 
-/// Returns whether one of the two clocks is wrong.
+/// Returns whether the two times differ by more than `MAX_SKEW`, so that one of the clocks is
+/// wrong.
 pub fn is_skewed(server: Timestamp, local: Timestamp) -> bool {
     server.duration_since(local).abs() > MAX_SKEW
 }

@@ -1,8 +1,9 @@
-//! Keeps a copy of the object of each volume whose deletion can be undone, so that it can be
-//! created again if it was removed by force.
+//! Keeps a copy of the object of each volume whose claim can be restored, in a ConfigMap. If a
+//! user removes the object by force, `volume-warden trash repair` creates the volume again from
+//! the copy.
 //!
-//! A copy outlives its volume only if the volume was removed without a purge: before a purge, and
-//! before the trash is disabled, the copy is deleted.
+//! A copy outlives its volume only if the volume was removed without a purge: Volume Warden
+//! deletes the copy before a purge, and before it disables the trash.
 
 use super::{
     NAME,
@@ -71,7 +72,8 @@ impl Copies {
             let copies = self.feed.read();
             (copies.get(&copy_name), copies.get_fresh(&copy_name))
         };
-        // The watch delivers the result of the last write, which enqueues the volume again.
+        // Volume Warden has just written the copy. The watch delivers the result, which enqueues
+        // the volume again.
         if known.is_some() && fresh.is_none() {
             return Ok(());
         }

@@ -15,10 +15,10 @@ pub enum Step {
 
 /// Decides what happens next to the copy of a volume.
 ///
-/// The copy is neither replaced nor deleted while the volume is reserved for a claim that restores
-/// its data, while its record is unreadable or holds for another claim, and while it is being
-/// deleted. In these states no new copy is made, and if the volume is removed, it can be
-/// created again only from the present copy.
+/// The copy is neither replaced nor deleted while the volume is being deleted. While its policy is
+/// Retain, the same holds if the volume is reserved for a claim that restores its data, or if its
+/// record is unreadable or holds for another claim. In these states no new copy is made, and if
+/// the volume is removed, it can be created again only from the present copy.
 pub fn decide(volume: &Volume, copy: Option<&SavedVolume>) -> Step {
     if volume.deleting {
         return Step::Leave;

@@ -1,4 +1,4 @@
-//! Disables the trash for Bound volumes of a class that requests it.
+//! Disables the trash for Bound volumes whose StorageClass requests the undelete window `off`.
 
 use super::{
     patch,
@@ -21,7 +21,9 @@ impl PvcTrashReconciler {
         };
         let (live, proof) = self.live.claim(&claim.name).await?;
         if !live.is_some_and(|live| live.uid == claim.uid && !live.deleting) {
-            return Err(ReconcileError::new("the claim is being deleted"));
+            return Err(ReconcileError::new(
+                "the claim is being deleted, or does not exist",
+            ));
         }
         self.copies.forget(volume).await?;
         let operations = patch::disable(volume, record);

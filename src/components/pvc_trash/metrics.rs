@@ -1,4 +1,4 @@
-//! The metrics of pvc-trash: volumes whose claim can be restored.
+//! The metrics of pvc-trash: volumes with a record by fate, which says what happens next to them.
 
 use super::{
     caches::Caches,
@@ -40,9 +40,10 @@ pub fn register(metrics: &Metrics, caches: Caches, clock: Clock) {
     let own = metrics.register(|own| TrashMetrics {
         volumes: own.add(
             "trash_volumes",
-            "Volumes whose deleted claim can be restored, by fate: Enabled while the claim exists, \
-             Released before the window begins, InTrash, Due if the window has ended, Kept if the \
-             policy was Retain, Restoring, Purging, Unreadable",
+            "Volumes with a record of pvc-trash, by fate: Enabled while the claim exists, Released \
+             before the window begins, InTrash, Due if the window has ended or a purge was \
+             requested, Kept if the policy was Retain, Restoring, Purging, Unreadable if the record \
+             cannot be read",
         ),
         bytes: own.add(
             "trash_bytes",

@@ -1,17 +1,19 @@
 //! `pvc-trash`: the deletion of a claim can be undone for as long as its StorageClass says.
 //!
 //! **Rule.** A volume of a StorageClass with the annotation `volume-warden.dev/undelete-window`
-//! gets the reclaim policy Retain and a record, at its creation or while it is Bound. When its claim is
-//! deleted, the volume is *in the trash*: the record says since when. A claim with the annotation
-//! `volume-warden.dev/undelete` gets the volume back. When the window has ended, the volume is
-//! *purged*: it gets the policy Delete, and its provisioner deletes it with its data.
+//! gets the reclaim policy Retain and a record, at its creation or while it is Bound. When its
+//! claim is deleted, the volume is *in the trash*: the record says since when. A new claim with
+//! the annotation `volume-warden.dev/undelete` gets the volume. When the window has ended, Volume
+//! Warden *purges* the volume: it sets the policy Delete, and the provisioner deletes the volume
+//! with its data.
 //!
-//! The policy is set to Delete only by a purge, and by the class that disables the trash while the
-//! volume is Bound. A provisioner deletes the data of a volume that is Released and has the policy
-//! Delete, by its own cache and without another look, so no version of a volume in the trash may be
-//! both. For the same reason a purge is final.
+//! Volume Warden sets the policy Delete only in a purge, and while the volume is Bound, if its
+//! class disables the trash. A provisioner deletes the data of each volume that is Released and
+//! has the policy Delete in its cache, without another read. So no version of a volume in the
+//! trash may be both before the purge, and a purge is final.
 //!
-//! A record holds for one claim, by its uid. For a later claim of the volume it is written again.
+//! A record holds for one claim, by its uid. For a later claim of the volume, Volume Warden writes
+//! a new record.
 //!
 //! **Source.** `pkg/controller/volume/persistentvolume/pv_controller.go` of Kubernetes 1.34, and
 //! `controller/controller.go` of sig-storage-lib-external-provisioner v13.
@@ -69,8 +71,8 @@ pub mod reasons {
         PURGED: Normal "volume" = "Purged";
         /// The claim does not get the data that it requests.
         CANNOT_RESTORE: Warning "claim" = "ErrRestore";
-        /// The trash of the namespace has reached `--trash-max-bytes`, so the data of the claim is
-        /// deleted with it.
+        /// The trash of the namespace has reached `--trash-max-bytes`, so the data of the claim
+        /// will be deleted with the claim.
         TRASH_FULL: Warning "volume, claim" = "TrashFull";
         /// The record of the trash or the undelete window cannot be read, the object of a volume is too
         /// large for a copy, or the API server refused a write of `pvc-trash`.
@@ -80,12 +82,13 @@ pub mod reasons {
         TRASH_ENABLED = "TrashEnabled";
         /// The StorageClass disables the trash, and the volume got its original policy back.
         TRASH_DISABLED = "TrashDisabled";
-        /// A claim that a volume is reserved for is not Bound yet, so it was changed for the binder.
+        /// A claim that a volume is reserved for is not Bound yet, so Volume Warden changed an
+        /// annotation of the claim to make the binder look at it again.
         BINDING_RETRIED = "BindingRetried";
         /// The copy of the volume's object was created or changed.
         VOLUME_SAVED = "VolumeSaved";
-        /// The copy was deleted, by `pvc-trash` or `drain`: the trash keeps the volume no longer, or
-        /// the volume was created again.
+        /// The copy of the volume's object was deleted, by `pvc-trash` or `drain`: the trash keeps
+        /// the volume no longer, or the volume was created again.
         VOLUME_FORGOTTEN = "VolumeForgotten";
     }
 }

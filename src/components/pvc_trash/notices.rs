@@ -100,7 +100,8 @@ pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcem
 pub fn full(claim: &ObjectName) -> Announcement {
     let note = format!(
         "the trash of namespace {} has reached the limit --trash-max-bytes, so the data of claim \
-         {claim} is deleted with it. To see what the trash has: volume-warden trash -n {}",
+         {claim} will be deleted with the claim. To see what is in the trash: volume-warden trash \
+         -n {}",
         claim.namespace, claim.namespace
     );
     Announcement::new(TRASH_FULL, "EnableTrash", true, note)
@@ -118,8 +119,8 @@ pub fn unreadable() -> Announcement {
 /// The Event for a volume whose object is too large for a copy.
 pub fn too_large() -> Announcement {
     let note = format!(
-        "the object of this volume has more than {} KiB, so there is no copy of it, from \
-         which it can be created again if it is removed by force",
+        "the object of this volume has more than {} KiB, so Volume Warden keeps no copy of it: if \
+         the object is removed by force, volume-warden trash repair cannot create it again",
         MAX_MANIFEST / 1024
     );
     Announcement::new(CANNOT_READ, "SaveVolume", true, note)

@@ -47,8 +47,9 @@ pub fn move_to_trash(volume: &Volume, record: &TrashRecord, now: Timestamp) -> V
     vec![annotate(volume, &deleted)]
 }
 
-/// Reserves the volume for the claim: any uid of this name may be bound to it, and no other claim.
-/// A request to purge is removed: it must not delete the data if the claim cannot be bound.
+/// Reserves the volume for the claim: its `claimRef` gets no uid, so only a claim of this name can
+/// be bound to it. A request to purge is removed: it must not delete the data if the claim cannot
+/// be bound.
 pub fn reserve(
     volume: &Volume,
     record: &TrashRecord,
@@ -68,8 +69,8 @@ pub fn reserve(
     operations
 }
 
-/// Makes the claim with this uid that of a volume in the trash, so that no other claim can be bound
-/// to it. A request to purge is removed.
+/// Sets the `claimRef` of a volume in the trash to the claim with this uid, so that no other claim
+/// can be bound to it. A request to purge is removed.
 pub fn give(volume: &Volume, claim: &ObjectName, uid: &str) -> Vec<PatchOperation> {
     let reference = claim_ref(&claim.namespace, &claim.name, Some(uid));
     let given = add_at(&CLAIM_REF, reference);
@@ -89,8 +90,8 @@ pub fn put_back(volume: &Volume, returned: &TrashRecord) -> Vec<PatchOperation> 
     ]
 }
 
-/// Sets the policy Delete, and adds the finalizers without which a provisioner would leave the data
-/// behind if the volume were deleted meanwhile.
+/// Sets the policy Delete, and adds the recorded finalizers, without which a provisioner would
+/// leave the data behind if the volume were deleted meanwhile.
 pub fn purge(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
     let mut finalizers: Vec<&str> = volume.finalizers.iter().map(|each| &**each).collect();
     for finalizer in &record.finalizers {

@@ -1,4 +1,4 @@
-//! Purges volumes whose window has ended.
+//! Purges volumes whose window has ended, or whose purge a user requested.
 
 use super::{
     confirm::is_skewed,
@@ -18,7 +18,8 @@ use std::{sync::Arc, time::Duration};
 const SKEW_RETRY: Duration = Duration::from_secs(300);
 
 impl PvcTrashReconciler {
-    /// Purges the volume if its window has ended by the clock of the API server.
+    /// Purges the volume if its window has ended by the clock of the API server, or at once if
+    /// `requested`. Otherwise, returns when to reconcile it again.
     pub(super) async fn keep(
         &self,
         name: &ObjectName,

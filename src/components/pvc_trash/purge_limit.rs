@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-/// Delay of a volume whose window has ended while requested purges wait.
+/// Delay of a purge that no user requested, while requested purges wait for the limit.
 const YIELD: Duration = Duration::from_secs(10);
 
 /// The purges of the last hour, and the requested ones that wait.
 pub struct PurgeLimit {
     limit: HourlyLimit,
-    /// The volumes whose purge was requested, and that found the limit reached.
+    /// The volumes whose purge a user requested, and for which `reserve` found the limit reached.
     waiting: Mutex<BTreeSet<ObjectName>>,
 }
 
@@ -47,12 +47,13 @@ impl PurgeLimit {
         reserved
     }
 
-    /// Forgets a request for the volume, until it finds the limit reached again.
+    /// Forgets that a requested purge of the volume waits. `reserve` records it again if the limit
+    /// is still reached.
     pub fn forget(&self, volume: &ObjectName) {
         self.lock().remove(volume);
     }
 
-    /// Forgets the requests for all other volumes.
+    /// Forgets the requested purges of volumes for which `exists` returns false.
     pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
         self.lock().retain(exists);
     }

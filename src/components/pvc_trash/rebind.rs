@@ -1,7 +1,8 @@
-//! Rebinding: which volume of the trash a claim gets that is created again with its name.
+//! Rebinding: which volume in the trash a new claim with the name of a deleted claim gets.
 //!
-//! A claim gets only a volume that it can be bound to: it names the volume for as long as it
-//! exists. Otherwise it gets a new volume, as without Volume Warden, and a warning says why.
+//! The claim gets only a volume that it can be bound to, because its `volumeName` cannot be
+//! changed later. Otherwise it gets a new volume, as without Volume Warden, and a warning says
+//! why.
 
 use super::target::recorded;
 use crate::objects::{
@@ -17,8 +18,8 @@ use serde_json::Value;
 use std::{fmt, sync::Arc};
 
 /// How long before the end of its window a volume is not given to a claim any more. A purge lists
-/// the claims first, and the API server stores a claim a minute after its review at the latest. The
-/// clocks of two API servers may differ.
+/// the claims that request the volume, and the API server stores a claim up to a minute after its
+/// review. The clocks of two API servers may differ.
 const MARGIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// The namespace and name of a volume, and its cached state.
@@ -68,8 +69,9 @@ pub enum Kept {
     Misfit(String),
 }
 
-/// Returns whether the claim may get any volume: it names none and requires no labels or data. A
-/// claim that was made for a single pod does not count, because it begins with an empty volume.
+/// Returns whether any volume may be given to the claim: it has no `volumeName`, selector or data
+/// source. False for a claim that was made for a single pod, which must begin with an empty
+/// volume.
 pub fn is_open(claim: &Value) -> bool {
     let (metadata, spec) = (&claim["metadata"], &claim["spec"]);
     let unset = |field| spec[field].is_null();
@@ -109,7 +111,8 @@ pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
 
 impl View<'_> {
     /// The record of a volume that is kept for a deleted claim of this name and namespace. A claim
-    /// of the name is being created, so any claim that the volume is still bound to is deleted.
+    /// of the name is being created, so if the volume is still Bound, its claim is deleted
+    /// already.
     fn record<'a>(&self, volume: &'a Volume) -> Option<&'a TrashRecord> {
         let record = recorded(volume)?;
         let (claim, phase) = (&record.claim, volume.phase);

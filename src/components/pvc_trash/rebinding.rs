@@ -1,4 +1,4 @@
-//! The webhook's answer about a claim that is created again with its name.
+//! The webhook's answer about a new claim with the name of a deleted one.
 
 use super::{
     NAME,
@@ -20,7 +20,8 @@ use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
 impl Reviews {
-    /// Gives a new claim the volume of the deleted claim of its name, if its class requests that.
+    /// Gives a new claim the volume of the deleted claim of its name, if its class requests that,
+    /// unless the annotation `rebind` of the claim is `off`.
     pub(super) async fn rebind(&self, request: &Request, claim: &Value) -> Reviewed {
         let need = Need::from(request.object::<NeedWire>()?);
         if !self.caches.classes.is_synced() {
@@ -95,8 +96,9 @@ impl Reviews {
     }
 }
 
-/// Returns the same patch as for a claim that restores data by annotation, but without labels and
-/// annotations: the author of this claim has written those.
+/// Returns the same patch as for a claim that requests the data by annotation, and that
+/// annotation. It adds no labels and annotations of the deleted claim: the author of this claim
+/// has written those that it is to have.
 fn operations(claim: &Value, name: &ObjectName, (volume, found): &Named) -> Vec<PatchOperation> {
     let mut operations = restore(claim, volume, found);
     operations.push(match claim["metadata"]["annotations"].is_object() {

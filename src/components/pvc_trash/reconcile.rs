@@ -67,8 +67,8 @@ impl PvcTrashReconciler {
             .and_then(|trash| trash.record.as_ref());
         let known = before.filter(|before| before.claim.uid == record.claim.uid);
         let known = known.filter(|before| before.claim.namespace_uid.is_some());
-        // Without the uid of the namespace, only an administrator can restore the claim, but its
-        // data is kept.
+        // If the live reads fail, the record lacks the uid of the namespace: the data is kept, and
+        // until a later reconcile adds the uid, only an administrator can restore the claim.
         let completed = match known {
             None => self.live.complete_record(&mut record.claim).await,
             Some(known) => {
@@ -215,8 +215,8 @@ impl Reconcile for PvcTrashReconciler {
         if decision != Decision::AwaitBinding {
             self.undelete.forget(name);
         }
-        // The copy is written first, because carrying out the decision may delete it before a
-        // purge.
+        // The copy of the volume's object is written first. The decision may be a purge, which
+        // deletes the copy before the volume.
         let saved = match decision {
             Decision::Leave(_) | Decision::Keep { .. } => self.copies.settle(name, &volume).await,
             _ => Ok(()),

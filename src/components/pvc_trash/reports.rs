@@ -41,8 +41,8 @@ impl PvcTrashReconciler {
         }
     }
 
-    /// Publishes an Event, once, if the record of the volume cannot be read, or if the trash of its
-    /// namespace is full.
+    /// Publishes an Event, once, if the record of the volume cannot be read, or if the trash of
+    /// its claim's namespace is full.
     pub(super) fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {
         let reported = matches!(left, Left::Unreadable | Left::Full);
         let causes = HashSet::from_iter(reported.then_some(left));

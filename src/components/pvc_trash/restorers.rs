@@ -41,7 +41,8 @@ impl Restorers {
     }
 }
 
-/// Returns the volume whose data the claim requests; none if the claim is not Pending.
+/// Returns the volume whose data the claim requests. None unless the claim has the annotation
+/// `undelete`, names a volume, is Pending and is not being deleted.
 pub fn requested(claim: &Claim) -> Option<&CompactText> {
     let asks = claim
         .rare

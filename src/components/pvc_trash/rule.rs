@@ -11,8 +11,8 @@ use k8s_openapi::jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 use strum::IntoStaticStr;
 
-/// Finalizers that do not belong to the provisioner of a volume. All other finalizers are recorded,
-/// and added again before the volume is purged.
+/// Finalizers that do not belong to the provisioner of a volume, by their beginning. All others
+/// are recorded, and a purge adds them to the volume again.
 const OTHER_FINALIZERS: [&str; 2] = [PV_PROTECTION, "external-attacher/"];
 
 /// The volume and everything else that the rule reads.
@@ -44,12 +44,13 @@ pub enum Decision {
     /// Set the policy Retain and write this record. Live reads add the uid of the namespace, and
     /// the labels and annotations of the claim.
     Record(TrashRecord),
-    /// Give the volume the policy Delete back and remove the record, if a live read shows that the
-    /// claim is not being deleted.
+    /// Give the volume its original policy back and remove the record, if a live read shows that
+    /// the claim is not being deleted.
     Disable,
     /// Record the time of the deletion, if a live read shows that the claim does not exist.
     MoveToTrash(TrashRecord),
-    /// The volume is in the trash until this time. After it, or if `requested`, it is purged.
+    /// The volume is in the trash until this time. After it, or at once if `requested`, it is
+    /// purged.
     Keep {
         /// When the window ends.
         until: Timestamp,
@@ -70,7 +71,8 @@ pub enum Decision {
 pub enum Left {
     /// The trash is not enabled for the volume.
     NotEnabled,
-    /// The trash is not enabled for the volume: that of its namespace has reached its limit.
+    /// The trash is not enabled for the volume, because the trash of its claim's namespace has
+    /// reached its limit.
     Full,
     /// The volume is Bound, and its claim can be restored after a deletion.
     Enabled,
@@ -141,14 +143,14 @@ impl View<'_> {
                 self.window(window, living)
             }
             // A recorded window stays if the class has no annotation or the window 0, or if the
-            // namespace has not been read.
+            // claim or the window of the namespace is not known.
             (_, Some(record)) => self.recorded_window(record, claim_ref),
         };
         let Some(desired) = self.record(claim_ref, window, record) else {
             return Decision::Leave(Left::NotEnabled);
         };
-        // A full trash still keeps volumes that are recorded already. Volumes that had the policy
-        // Retain do not count.
+        // A full trash still keeps volumes that have a record. A volume that had the policy Retain
+        // gets a record, too, because it does not count towards the limit.
         if self.full && record.is_none() && desired.policy == OriginalPolicy::Delete {
             return Decision::Leave(Left::Full);
         }
@@ -168,8 +170,8 @@ impl View<'_> {
         window_of_claim(others, own.and_then(|own| own.window.as_deref()))
     }
 
-    /// The recorded window. A void record holds for an earlier claim, which may have requested less
-    /// than this one: the longer one of the two windows keeps the data.
+    /// The recorded window. If the record is that of an earlier claim of the volume, the longer
+    /// one of the recorded window and the window of the present claim keeps the data.
     fn recorded_window(&self, record: &TrashRecord, claim_ref: &ClaimRef) -> Duration {
         let recorded = Duration::from_secs(record.window_seconds);
         match self.class {
@@ -199,8 +201,8 @@ impl View<'_> {
     ) -> Option<TrashRecord> {
         let volume = self.volume;
         let (policy, finalizers) = match before {
-            // The administrator has set the policy Delete again, so the data is deleted with the
-            // claim.
+            // The volume had the policy Retain at first, and an administrator has set Delete
+            // since: the data is to be deleted with the claim.
             Some(before) if before.policy == OriginalPolicy::Retain && volume.delete => {
                 return None;
             }
@@ -274,8 +276,9 @@ impl View<'_> {
     }
 }
 
-/// Builds the record of a volume at its creation; none if its class requests no window, or its
-/// claim requests none.
+/// Builds the record of a volume at its creation. None if the class or the claim requests no
+/// window, the policy is not Delete, the namespace of the claim has opted out, or its trash is
+/// full.
 pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
     let Some(Window::For(window)) = view.class else {
         return None;

@@ -36,7 +36,8 @@ pub fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
     }
 }
 
-/// Creates an action of pvc-trash that patches an object, with the Event if that is refused.
+/// Creates an action of pvc-trash that patches an object. If the API server refuses the patch, an
+/// Event with the reason `ErrTrash` follows.
 pub fn action(
     name: &'static str,
     lane: Lane,

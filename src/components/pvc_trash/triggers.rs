@@ -7,8 +7,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when it, its claim, its StorageClass, its namespace's window, a claim that
-/// requests it or its copy changes.
+/// Enqueues a volume when it changes; when its claim, its StorageClass, its copy or the undelete
+/// window of its claim's namespace changes; and when a claim that requests it changes.
 pub fn listen(caches: &Caches, copies: &Copies, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, classes) = (queue.clone(), caches.classes.clone());
     caches.volumes.listen(move |change| {
@@ -51,7 +51,8 @@ pub fn listen(caches: &Caches, copies: &Copies, queue: &Arc<WorkQueue<ObjectName
     });
 }
 
-/// Enqueues the recorded volumes of a namespace when its undelete window changes.
+/// Enqueues the volumes that have a record and whose claim is in a namespace, when the undelete
+/// window of that namespace changes.
 fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let Some(namespaces) = &caches.namespaces else {
         return;

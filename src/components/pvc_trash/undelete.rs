@@ -29,12 +29,13 @@ use tokio::time::Instant;
 
 /// How long a volume stays reserved for a claim that is not Bound.
 const RESERVED: Duration = Duration::from_secs(300);
-/// Delay of the first change of a claim that is not Bound. The binder needs less if nothing
-/// conflicts.
+/// Delay before Volume Warden changes an annotation of a claim that is not Bound for the first
+/// time, to make the binder look at it again. The binder needs less time if nothing conflicts.
 const FIRST_TOUCH: Duration = Duration::from_millis(300);
-/// Delay of the second change. Each later delay is twice the one before.
+/// Delay of the second change of the annotation. Each later delay is twice the one before.
 const NEXT_TOUCH: Duration = Duration::from_secs(1);
-/// Maximum delay between two changes: the binder looks at a claim as often anyway.
+/// Maximum delay between two changes of the annotation: the binder looks at each claim every 15 s
+/// anyway.
 const SLOWEST_TOUCH: Duration = Duration::from_secs(15);
 
 /// Reserves volumes for the claims that request them, and waits until these claims are Bound.
@@ -45,7 +46,8 @@ pub struct Undelete {
     pub(super) clock: Clock,
     /// The reserved volumes whose claims are not Bound.
     pub(super) waiting: Mutex<HashMap<ObjectName, Waiting>>,
-    /// The uids of the claims that Events have already refused, by volume.
+    /// By volume, the uids of the claims for which an Event has already said that they do not get
+    /// it.
     pub(super) refused: EventDeduplicator<ObjectName, CompactText>,
 }
 
@@ -55,17 +57,17 @@ pub(super) struct Waiting {
     reserved_at: Timestamp,
     /// When the reservation ends.
     ends: Instant,
-    /// When the claim is changed next.
+    /// When Volume Warden next changes the annotation of the claim.
     touch: Instant,
-    /// The delay between the next change of the claim and the one after it.
+    /// The delay between the next change of the annotation and the one after it.
     delay: Duration,
 }
 
 impl Undelete {
     /// Reserves the volume for the claim, or returns none if the claim may not have it. The
     /// annotation and `volumeName` of the claim are text of a tenant. So live reads check that the
-    /// claim is the one that the watch showed, and that its namespace is the one in which the
-    /// deleted claim was.
+    /// claim still requests the volume, and that its namespace is the one in which the deleted
+    /// claim was.
     pub async fn restore(
         &self,
         name: &ObjectName,
@@ -111,8 +113,9 @@ impl Undelete {
         applied.settled().map(Some)
     }
 
-    /// Changes the claim from time to time until it is Bound. The binder's two workers may write
-    /// the same object; the one that loses tries again when the claim changes, or after 15 s.
+    /// Changes an annotation of the claim from time to time until the claim is Bound, and returns
+    /// the volume to the trash after five minutes. Two workers of the binder may write the same
+    /// object; the one that loses tries again when the claim changes, or after 15 s.
     pub async fn await_binding(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
             return Ok(Requeue::OnEvent);
@@ -139,8 +142,8 @@ impl Undelete {
             };
             let operations = patch::touch(&claim, self.clock.timestamp());
             let action = action("TouchClaim", Lane::Release, operations, Basis::Object);
-            // After a conflict the binder retries, too, because another client has changed the
-            // claim.
+            // The outcome does not matter: after a conflict another client has changed the claim,
+            // so the binder looks at it, too.
             self.apply
                 .perform(NAME, &target, action, BINDING_RETRIED)
                 .await;
@@ -163,7 +166,8 @@ impl Undelete {
             // The binder writes the volume before the claim. The watch has not delivered the volume
             // yet.
             let why = format!(
-                "the claim {} with the uid {} is Bound",
+                "the claim {} with the uid {} is Bound; waiting until the watch shows the volume \
+                 as Bound",
                 claim_ref.name, claim.uid
             );
             return Ok(Requeue::After(NEXT_TOUCH, why));
@@ -259,7 +263,8 @@ impl Undelete {
         Ok(ends)
     }
 
-    /// Returns whether the claim of the volume is to be changed now.
+    /// Succeeds if the annotation of the volume's claim is to be changed now, and sets the time of
+    /// the next change.
     ///
     /// # Errors
     /// How long to wait.

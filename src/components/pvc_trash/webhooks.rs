@@ -68,9 +68,10 @@ impl Reviews {
         };
         let completed = self.live.complete(&mut record.claim, request.call_budget);
         if let Err(error) = completed.await {
-            // The reconciler reads what is missing again, once the volume is Bound.
-            tracing::debug!(component = NAME, %error, "the record of the new volume lacks what \
-                could not be read; the reconciler adds it later");
+            // The reconciler completes the record, once the volume is Bound.
+            tracing::debug!(component = NAME, %error, "the claim or its namespace could not be \
+                read, so the record of the new volume lacks the uid of the namespace; the \
+                reconciler adds it later");
         }
         Ok(Answer::Patch {
             operations: patch::record(&volume, &record),
@@ -170,7 +171,8 @@ fn warning(record: &TrashRecord) -> String {
     )
 }
 
-/// Names the volume and its class in the claim, and adds what the claim leaves out.
+/// Names the volume and its class in the claim, and adds what the claim leaves out, such as access
+/// modes and size.
 pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
     let spec = &claim["spec"];
     let mut operations = Vec::new();
@@ -180,7 +182,8 @@ pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOp
     operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));
     operations.push(add_at(&["spec", "storageClassName"], json!(&*volume.class)));
     let trash = volume.trash.as_deref();
-    // The API server has already set the default mode, which looks like a requested one.
+    // The API server has already set the default mode, which looks like a requested one. So the
+    // mode of the volume replaces it.
     if let Some(mode) = trash.and_then(|trash| trash.mode.as_deref()) {
         operations.push(add_at(&["spec", "volumeMode"], json!(mode)));
     }

@@ -84,7 +84,8 @@ impl Caches {
     }
 }
 
-/// What a list may say about the volume, and whose claim it was.
+/// What a list may say about the volume, and whose claim it was; none if the volume is not in the
+/// trash.
 fn shown<'a>(name: &'a ObjectName, volume: &'a Volume) -> Option<impl PartialEq + use<'a>> {
     let entry = Entry::of(name, volume)?;
     Some((
@@ -95,7 +96,7 @@ fn shown<'a>(name: &'a ObjectName, volume: &'a Volume) -> Option<impl PartialEq 
     ))
 }
 
-/// The volumes with a record that holds for their claim, by the namespace of the claim.
+/// The volumes with a record, by the namespace of the recorded claim.
 struct Recorded {
     only: Option<Box<str>>,
     volumes: Mutex<ReferrerIndex<Box<str>>>,
@@ -117,7 +118,8 @@ impl Recorded {
         }
     }
 
-    /// Returns the namespace of the claim in the volume's record.
+    /// Returns the namespace of the claim in the volume's record; none if `--namespace` is another
+    /// one.
     fn namespace<'a>(&self, volume: &'a Volume) -> Option<&'a str> {
         let record = volume.trash.as_deref()?.record.as_ref()?;
         let namespace = record.claim.namespace.as_str();

@@ -1,4 +1,4 @@
-//! `trash-list`: users see which claims of their namespace can be restored.
+//! `trash-list`: a ConfigMap shows users which claims of their namespace can be restored.
 //!
 //! **Rule.** Each namespace with deleted claims in the trash has a ConfigMap
 //! `volume-warden-trash` that lists them, because users of a namespace may not list volumes. It is
@@ -27,8 +27,8 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// A ConfigMap of a user has the name of the list of deleted claims, so `trash-list` writes
-        /// none.
+        /// A ConfigMap of a user has the name of the list of deleted claims, so `trash-list` does
+        /// not write the list.
         CANNOT_LIST: Warning "ConfigMap" = "ErrTrashList";
         /// The API server refused to change the list of deleted claims.
         FAILED_LIST_TRASH: Warning "ConfigMap" = "FailedListTrash";

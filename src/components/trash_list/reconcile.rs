@@ -70,7 +70,8 @@ impl TrashListReconciler {
             }
             _ => return Ok(Requeue::OnEvent),
         };
-        // Also a write that failed counts: a user who changes the list all the time makes each fail.
+        // A write that failed also delays the next one by `PAUSE`: a user who changes the list all
+        // the time makes each write fail.
         self.times().insert(name.clone(), Instant::now());
         if let Some(list) = list.filter(|_| applied.written()) {
             self.caches.lists.mark_stale(name, list);
@@ -89,7 +90,7 @@ impl TrashListReconciler {
             .create(NAME, creation, Caller::Bulk, TRASH_LISTED)
             .await;
         match created {
-            // The watch has not delivered it yet.
+            // The ConfigMap exists, but the watch has not delivered it yet.
             Applied::Stale => Applied::Done,
             created => created,
         }
@@ -162,7 +163,8 @@ impl Reconcile for TrashListReconciler {
         let volumes = self.caches.volumes_of(&name.namespace);
         let mut entries = volumes.iter();
         let nothing = !entries.any(|(name, volume)| Entry::of(name, volume).is_some());
-        // After a write, the watch delivers the result, and then the list is looked at again.
+        // Either Volume Warden has just written the list, and the watch delivers the result, which
+        // enqueues it again; or there is no list, and nothing to list.
         if list.is_none() && (known.is_some() || nothing) {
             return Ok(Requeue::OnEvent);
         }

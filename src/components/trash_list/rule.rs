@@ -19,17 +19,17 @@ pub struct View<'a> {
     pub list: Option<&'a TrashList>,
 }
 
-/// What happens next to the list of a namespace.
+/// What happens next to the list of a namespace, which is a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Leave it as it is.
+    /// Leave the list unchanged.
     Leave,
-    /// Create it with this text.
+    /// Create the list with this text.
     Create(String),
-    /// Write this text.
+    /// Replace the content of the list by this text.
     Write(String),
-    /// Delete it: the namespace needs no list, or no patch can correct this one, because it is
-    /// immutable or has `binaryData`. In the second case the next reconcile creates it again.
+    /// Delete the list: the namespace needs none, or no patch can correct this one, because it is
+    /// immutable or has `binaryData`. After the latter, the next reconcile creates it again.
     Delete,
     /// A user's ConfigMap is in the way: report it.
     Report,

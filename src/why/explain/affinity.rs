@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm
 use kube::ResourceExt;
 use std::fmt::Write as _;
 
-/// Labels of a volume that a node must have, too. Several zones are separated by `__`.
+/// Labels of a volume that a node must have with the same value. The value on the volume can be
+/// several zones, separated by `__`: the node must then be in one of them.
 const TOPOLOGY: [&str; 4] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -23,7 +24,7 @@ pub(super) fn is_restricted(volume: &PersistentVolume) -> bool {
     !terms(volume).is_empty() || zones(volume).next().is_some()
 }
 
-/// Whether the volume can be used on the node.
+/// Whether the node affinity and the topology labels of the volume permit the node.
 pub(super) fn permits(volume: &PersistentVolume, node: &Node) -> bool {
     let terms = terms(volume);
     let affine = terms.is_empty() || terms.iter().any(|term| matches(term, node));

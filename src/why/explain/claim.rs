@@ -36,7 +36,9 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     })
 }
 
-/// Whether the claim is not Bound, or its volume is not as a Bound claim needs it.
+/// Whether the claim is not Bound, or is Bound and has a problem: no owner of it exists, its
+/// finalizer is missing while the webhook does not work, or its volume is lost, being deleted or
+/// not resized.
 pub fn has_trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> bool {
     state(claim) != "Bound" || settled::trouble(world, object, claim).is_some()
 }
@@ -56,8 +58,8 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     }
 }
 
-/// What holds the claim, or would hold it if it were deleted now. Empty if the claim would be
-/// deleted immediately.
+/// The causes that hold the claim, or would hold it if it were deleted now. Empty if the claim
+/// would be deleted immediately, or if the pods of its namespace could not be read.
 pub(super) fn held(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     let held = terminating::causes(world, object, claim).0;
     let deleted = claim.metadata.deletion_timestamp.is_some();
@@ -126,7 +128,9 @@ fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Ca
     )]
 }
 
-/// What prevents the claim from being bound to a volume that matches it.
+/// The cause that a volume which matches the claim cannot be bound to it, because it is being
+/// deleted, is reserved for another claim, or belonged to an earlier claim of this name. None if
+/// the volume does not match, or another claim is bound to it.
 fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<Cause> {
     let volume = &of.name_any();
     let object = Object::volume(volume);

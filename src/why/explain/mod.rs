@@ -1,7 +1,7 @@
 //! Explains why objects are in their state. Each kind that `why` supports has its own file.
 //!
 //! Each function reads from the [`World`], which may not have read the requested objects yet. The
-//! result of such a call is discarded, and the function is called again.
+//! result of such a call is discarded, and the function is called again once they are read.
 
 mod affinity;
 mod attachments;
@@ -26,7 +26,8 @@ use super::{Answer, Look, Object, World};
 use crate::causes::ObjectKind;
 pub use claim::has_trouble;
 
-/// Explains an object; nothing where it does not exist, could not be read, or is of another kind.
+/// Explains an object. Absent if it does not exist, or `why` does not explain its kind; unread if
+/// it could not be read, or is not read yet.
 pub fn explain(world: &World, object: &Object) -> Look<Answer> {
     match object.kind {
         ObjectKind::PersistentVolumeClaim => claim::explain(world, object),

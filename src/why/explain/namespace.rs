@@ -64,8 +64,8 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     }
 }
 
-/// The claims in the namespace as a cause, and what holds the first one that is being deleted.
-/// Absent if the namespace contains no claims.
+/// The chain of causes if claims keep the namespace: the cause that names the claims, and what
+/// holds the first one that is being deleted, or else the first one. Absent if there are no claims.
 fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cause>> {
     if !content.may_have("persistentvolumeclaims") {
         return Look::Absent;

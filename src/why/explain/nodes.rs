@@ -13,8 +13,8 @@ pub(super) fn name_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// The cause that the pod's node does not answer, is not ready or does not exist; none if it is
-/// ready.
+/// The cause that the pod's node does not answer, is not ready or does not exist. None if the node
+/// is ready or could not be read, or if the pod has no node.
 pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
     let name = name_of(pod)?;
     let object = Object::new("Node", "node", "", name);

@@ -17,8 +17,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde_json::json;
 
-/// What decides whether the claim is kept or deleted with its StatefulSet; empty if it belongs to
-/// none.
+/// The cause that kube-controller-manager and Volume Warden both manage the claim, or else the
+/// cause that says whether the claim is kept or deleted with its StatefulSet. Empty if it has none.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     if let Some(both) = both_active(world, object, claim) {
         return vec![both];
@@ -26,8 +26,8 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     by_policy(world, object, claim).into_iter().collect()
 }
 
-/// Whether the owner does not exist, or another object of its name does. None if the owner could
-/// not be read, or is neither a StatefulSet nor a Pod.
+/// Whether no object with the name and uid of the owner exists. None if the owner could not be
+/// read, or is neither a StatefulSet nor a Pod.
 fn is_dead(world: &World, object: &Object, owner: &OwnerReference) -> Option<bool> {
     let namespace = object.namespace_name();
     let group = owner.api_version.split('/').next().unwrap_or_default();
@@ -48,8 +48,8 @@ fn is_other<K: ResourceExt>(look: Look<std::sync::Arc<K>>, uid: &str) -> Option<
     }
 }
 
-/// The cause that the garbage collector deletes the claim, because none of its owners exists. A
-/// single existing owner would keep the claim.
+/// The cause that the garbage collector deletes the claim, because none of its owners exists. None
+/// if the claim has no owner, or if any owner exists or could not be checked.
 pub(super) fn dead_owner(
     world: &World,
     object: &Object,

@@ -1,11 +1,11 @@
-//! Decides whether a volume whose claim is deleted may be released for the next claim, and what has
-//! to be done first.
+//! Decides whether a user may give a volume whose claim is deleted to another claim, by removing
+//! its `claimRef` or the uid in it, and what the user has to do first.
 //!
 //! A claim that is bound to storage which is being deleted, or that another node still writes to,
-//! loses data; a claim that waits does not. So the command that releases a volume is printed only
+//! loses data; a claim that waits does not. So the command that changes `claimRef` is printed only
 //! if the policy is Retain and was Retain when the volume was Released, the volume is not being
-//! deleted, and no VolumeAttachment names it. The command fails if the volume has changed since it
-//! was read.
+//! deleted and not in the trash, and no VolumeAttachment names it. The command fails if the volume
+//! has changed since it was read.
 
 use super::{attachments, trash, wardens, writers};
 use crate::why::{Cause, Object, World, read::PersistentVolume};
@@ -13,7 +13,7 @@ use k8s_openapi::{api::core::v1::PersistentVolumeStatus, jiff::Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// A step that is required before the volume may be released for another claim.
+/// A step that is required before the user may give the volume to another claim.
 struct First {
     /// Why the step is required, as a sentence.
     why: String,
@@ -21,8 +21,9 @@ struct First {
     purpose: &'static str,
 }
 
-/// Adds the next step to `cause`. If it is safe, the step removes `path` from the volume, and
-/// `purpose` says when to do so. Otherwise the step is what has to be done first.
+/// Adds the next step to `cause`. If another claim may get the volume safely, the step removes the
+/// field `path` from the volume, and `purpose` says when the user should do so. Otherwise the step
+/// is the one that is required before, with its reason.
 pub(super) fn free(
     world: &World,
     volume: &PersistentVolume,
@@ -38,9 +39,9 @@ pub(super) fn free(
     Cause { sentence, ..cause }.run(first.command, first.purpose)
 }
 
-/// Adds the next step that saves the data of a volume which is Bound and being deleted: the policy
-/// Retain, and then the volume's manifest, because the volume is deleted with its claim while its
-/// storage stays.
+/// Adds the next step that saves the data of a volume which is Bound and being deleted: to set the
+/// policy Retain or, if it is Retain, to save the volume's manifest. With this policy, the storage
+/// stays when the volume is deleted after its claim.
 pub(super) fn rescue(volume: &PersistentVolume, cause: Cause) -> Cause {
     if let Some(First {
         why,
@@ -80,8 +81,8 @@ fn deleted(volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// The required step if the volume is in the trash, which only pvc-trash gives to a claim, or is
-/// purged, which is final. None otherwise.
+/// The required step if the volume is in the trash, where only pvc-trash may give it to a claim, or
+/// if it is purged, so that its data cannot be restored. None otherwise.
 fn in_trash(volume: &PersistentVolume) -> Option<First> {
     if trash::is_purged(volume) {
         return Some(First {
@@ -101,8 +102,8 @@ fn in_trash(volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// What the user must do before the volume can be reused, if its policy is not Retain: set the
-/// policy, because the storage driver deletes the data, or already has.
+/// The required step if the policy of the volume is not Retain: to set the policy Retain. Otherwise
+/// the storage driver deletes the data once the volume is Released, or has done so already.
 fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     let policy = policy(volume);
     if policy == "Retain" {
@@ -160,8 +161,8 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
     }
 }
 
-/// When the policy of the volume was written; none if that was before the volume was Released, or
-/// is not known.
+/// When the policy of the volume was last written, if that was after the volume was Released. None
+/// if it was before, or if either time is unknown.
 fn policy_changed_after_release(volume: &PersistentVolume) -> Option<Timestamp> {
     let path = ["f:spec", "f:persistentVolumeReclaimPolicy"];
     let written = writers::writer(&volume.metadata, &path)?.time.as_ref()?.0;

@@ -59,8 +59,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Explains the StatefulSet by its first pod that is missing or not ready, then by a pod that
-    /// has to be removed.
+    /// Explains the StatefulSet by its first pod that is missing or not ready. If all pods are
+    /// ready, explains it by a pod that scaling down has to remove.
     fn answer(&self) -> Answer {
         let wanted = self.kept.replicas;
         let mut ordinals = self.kept.start..self.kept.start.saturating_add(wanted);

@@ -27,14 +27,15 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
             "only until Volume Warden deletes it, as a user requested".to_owned()
         }
         Some(Next::Kept) => "until an administrator deletes it".to_owned(),
-        // The record is of an earlier claim, or cannot be read.
+        // The annotation belongs to an earlier claim of the volume, or cannot be parsed.
         Some(Next::Purging) | None => {
             format!("at least until Volume Warden writes its annotation {TRASH} again")
         }
     })
 }
 
-/// Returns whether the data of the volume is deleted permanently, after its time in the trash.
+/// Returns whether the volume was in the trash and has the policy Delete again: its provisioner is
+/// deleting its data.
 pub(super) fn is_purged(volume: &PersistentVolume) -> bool {
     let rules = &volume.rules;
     rules.trash.is_some() && rules.phase == Phase::Released && rules.delete

@@ -9,15 +9,16 @@ use crate::why::read::Pod;
 use crate::why::{Cause, Code, Evidence, World};
 use kube::ResourceExt;
 
-/// The chain of causes for a claim that the pod uses: `used` with the next step for the pod's
-/// owner, and why the pod is not deleted.
+/// The chain of causes for a claim that the pod uses: `used`, which says so, with a next step for
+/// the pod's controller; then what keeps the pod, if it is being deleted or its node is lost.
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
     std::iter::once(used).chain(stuck(world, pod)).collect()
 }
 
-/// The chain of causes for a pod that waits for `other` to end: that pod, as `sentence` says, and
-/// why it does not end. `then` says what happens once it has ended.
+/// The chain of causes for a pod that waits until the pod `other` ends: `sentence`, which says how
+/// `other` blocks it, and why `other` does not end. `then` says what happens after the end of
+/// `other`.
 pub(super) fn of_other(
     world: &World,
     other: &Pod,
@@ -35,8 +36,8 @@ pub(super) fn of_other(
     std::iter::once(used).chain(stuck(world, other)).collect()
 }
 
-/// The causes that keep a pod which is being deleted, or why the node of the pod does not report
-/// it; empty for a pod that simply runs.
+/// The causes that keep a pod which is being deleted. For another pod that has not finished: the
+/// cause that its node does not answer, is not ready or does not exist. Otherwise empty.
 fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
     if pod.metadata.deletion_timestamp.is_some() {
         terminating::causes(world, &of_pod(pod), pod).0
@@ -48,8 +49,9 @@ fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
     }
 }
 
-/// Replaces the next step by one for the controller of the pod, because the controller recreates a
-/// pod that is deleted. A finished pod is not recreated, except by its Job.
+/// Replaces the next step, which is to delete the pod, by one for the controller of the pod,
+/// because the controller recreates a pod that is deleted. The step for a finished pod is replaced
+/// only if a Job controls it.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let mut owners = pod.owner_references().iter();
     // The name in an owner reference can be any text. If it is not a valid object name, no command

@@ -15,8 +15,8 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use std::fmt;
 
-/// Why the volume cannot be bound to the claim: it does not match, is being deleted, or is of
-/// another claim, perhaps of an earlier one of that name.
+/// Why the volume cannot be bound to the claim: it does not match, is being deleted, or belongs to
+/// another claim, which may be an earlier claim of the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Misfit {
     /// The volume fits, but has been being deleted since this time.
@@ -76,7 +76,10 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Whether the claim could be bound to the volume.
+/// Checks whether Kubernetes could bind the claim to the volume.
+///
+/// # Errors
+/// The reason why it could not.
 pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Result<(), Misfit> {
     let (Some(has), Some(wants)) = (&volume.spec, &claim.spec) else {
         return Err(Misfit::Unlike(Difference::NoSpec));
@@ -182,7 +185,8 @@ pub(super) fn taken(has: &PersistentVolumeSpec, claim: &PersistentVolumeClaim) -
     }
 }
 
-/// The namespace whose claims the parked volume waits for; none if it is not parked.
+/// The namespace whose next claim gets the volume, if pv-releaser has parked it: its `claimRef`
+/// then names a claim that no client can create. None if the volume is not parked.
 pub(super) fn parked_for(volume: &PersistentVolume) -> Option<&str> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?.name.as_deref()?;
     reuse::parked_for(volume.metadata.uid.as_deref()?, claim, volume.annotations())

@@ -10,7 +10,8 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 
-/// Age of a deletion, in seconds, below which no controller is examined: the deletion is under way.
+/// Age of a deletion, in seconds, below which `why` does not check whether the controller that
+/// removes the finalizer runs: that controller needs some seconds.
 const SOON: i64 = 5;
 /// Age of a deletion, in seconds, from which a running controller counts as late.
 const LATE: i64 = 60;
@@ -18,8 +19,9 @@ const LATE: i64 = 60;
 /// clock of the holder.
 const CLOCKS: i64 = 15;
 
-/// The chain of causes for an object that only the protection finalizer holds: `waiting`, and why
-/// no controller has removed the finalizer. `deleted` is the time of the deletion.
+/// The chain of causes for an object that nothing uses, but that still has the protection
+/// finalizer: `waiting`, which says so, and why no controller has removed the finalizer since
+/// `deleted`, the time of the deletion.
 pub(super) fn causes(
     world: &World,
     waiting: Cause,
@@ -34,8 +36,8 @@ pub(super) fn causes(
     [Some(waiting), slow].into_iter().flatten().collect()
 }
 
-/// The cause that the controller of the protection finalizer is late or not running; none if the
-/// finalizer is not late, or the Leases could not be read.
+/// The cause that the controller of the protection finalizer is late or not running. None if Volume
+/// Warden runs and the deletion is younger than [`LATE`], or if the Leases could not be read.
 fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> {
     let leases = own_leases(world, component)?;
     match leases.iter().find(|lease| is_held(lease, world.now)) {
@@ -83,8 +85,8 @@ fn silent(lease: &Lease, component: ComponentRef) -> Cause {
 }
 
 /// The cause that Volume Warden's component is not installed and kube-controller-manager does not
-/// remove the finalizer. Its Lease shows only whether kube-controller-manager runs, not whether its
-/// protection controller is enabled.
+/// remove the finalizer. The Lease of kube-controller-manager shows only whether it runs, not
+/// whether its protection controller is enabled. None if that Lease could not be read.
 fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let object = in_tree_lease();
     let found = world.get::<Lease>(object.namespace_name(), &object.name.name);
@@ -113,7 +115,7 @@ fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(since);
     Some(Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
         object.describe(),
-        "to see whether kube-controller-manager runs; start the controller that manages the volumes of this cluster",
+        "to see whether kube-controller-manager runs; then start it with its protection controller, or install Volume Warden's component",
     ))
 }
 

@@ -19,7 +19,8 @@ pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
     down(world, called).or_else(|| mistrusted(world, &found.name_any(), called))
 }
 
-/// The cause that the Service of the webhook has no ready endpoint; none if it has one.
+/// The cause that the Service of the webhook has no ready endpoint; none if it has one, or if its
+/// EndpointSlices could not be read.
 fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
     let service = called.service.as_ref()?;
     let labels = format!("kubernetes.io/service-name={}", service.name);
@@ -46,7 +47,7 @@ fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
 }
 
 /// The cause that the webhook configuration has no CA certificate, or only expired ones; none if
-/// one is valid.
+/// one has not expired.
 fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) -> Option<Cause> {
     let bundle = called.ca_bundle.as_ref().map(|bundle| bundle.0.as_slice());
     let now = world.now.as_second();

@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
-/// Explains why `holder` prevents the deletion of the object. For a finalizer, the cause names the
-/// client that added it.
+/// Explains why `holder` prevents the deletion of the object. For a finalizer of another
+/// controller, the cause names the client that added it, if the `managedFields` do.
 pub(super) fn describe(object: &Object, holder: &Holder<'_>, metadata: &ObjectMeta) -> Cause {
     let cause = causes::describe(object, holder);
     match holder {
@@ -30,7 +30,7 @@ fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause 
     cause
 }
 
-/// Returns the entry of `managedFields` whose client owns the field at this path.
+/// Returns the first entry of `managedFields` whose client owns the field at this path.
 pub(super) fn writer<'a>(
     metadata: &'a ObjectMeta,
     path: &[&str],

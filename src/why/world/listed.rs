@@ -23,7 +23,7 @@ impl<K: ResourceExt> Listed<K> {
         Self(sorted.collect())
     }
 
-    /// The objects in the namespace; those of a cluster-scoped kind have none.
+    /// The objects in the namespace. For a cluster-scoped kind, `namespace` is empty.
     pub(super) fn in_namespace(&self, namespace: &str) -> Arc<Vec<K>> {
         self.0.get(namespace).cloned().unwrap_or_default()
     }
@@ -59,7 +59,7 @@ impl PodOfClaims {
         self.claims.iter().any(|named| **named == *claim)
     }
 
-    /// The whole pod.
+    /// Parses the whole pod.
     ///
     /// # Errors
     /// When a field of the pod is not what the API defines.

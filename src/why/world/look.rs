@@ -7,18 +7,18 @@ pub enum Look<T> {
     Found(T),
     /// The object does not exist.
     Absent,
-    /// It is not known whether the object exists: it is read before the next lookup, or could not
-    /// be read.
+    /// It is not known whether the object exists: it could not be read, or it is read before the
+    /// explanation runs again.
     Unread,
 }
 
 impl<T> Look<T> {
-    /// The result of `read` with the object, if it was read and exists.
+    /// Converts the object with `read`. `Absent` and `Unread` stay as they are.
     pub fn map<U>(self, read: impl FnOnce(T) -> U) -> Look<U> {
         self.and_then(|found| Some(read(found)))
     }
 
-    /// Converts the object as [`Self::map`] does. The result is absent where `read` finds nothing.
+    /// Converts the object as [`Self::map`] does. The result is `Absent` if `read` returns none.
     pub fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Look<U> {
         match self {
             Self::Found(found) => read(found).map_or(Look::Absent, Look::Found),
@@ -27,7 +27,7 @@ impl<T> Look<T> {
         }
     }
 
-    /// The object, if it was read and exists.
+    /// The object; none if it is absent or unread.
     pub fn found(self) -> Option<T> {
         match self {
             Self::Found(found) => Some(found),

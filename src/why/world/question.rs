@@ -1,4 +1,4 @@
-//! One read of an answer: what is asked, and how it is fetched.
+//! One API call of an answer: what it reads, and how.
 
 use super::{
     Readable,
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Time limit of the LIST of all objects of one kind.
+/// Time limit of a LIST of `why --stuck`, which reads all objects of a kind.
 const SURVEY_LIMIT: Duration = Duration::from_secs(60);
 
 /// One call to the API server.
@@ -115,7 +115,7 @@ pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<
     })
 }
 
-/// Lists the pods of a namespace, and keeps those that name a claim, as [`PodOfClaims`].
+/// Lists the pods of a namespace, and keeps those that name at least one claim.
 pub(super) fn pods_of_claims<K: Readable>(
     client: Client,
     question: Question,
@@ -152,8 +152,8 @@ pub(super) fn listed_metadata<K: Readable>(
     })
 }
 
-/// Lists without pages: kube-apiserver answers such a LIST from its watch cache, and a page from
-/// etcd.
+/// Lists all objects in one response: kube-apiserver can answer such a LIST from its watch cache,
+/// but a LIST in pages only from etcd.
 async fn list<K: DeserializeOwned + Clone>(
     client: Client,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,

@@ -19,14 +19,11 @@ async fn a_dry_run_says_everything_and_writes_nothing() -> Result<()> {
         "{drained:?}"
     );
     drained.prints(&[
-        &format!("claim {}/data: would be removed", space.name),
+        &format!("claim {}/data: would remove", space.name),
         CLAIM_FINALIZER,
         "awaiting-pod",
     ])?;
-    drained.prints(&[
-        &format!("volume {volume}: would be removed"),
-        VOLUME_FINALIZER,
-    ])?;
+    drained.prints(&[&format!("volume {volume}: would remove"), VOLUME_FINALIZER])?;
     drained
         .prints(&["webhook configuration volume-warden-pv-protection-guard: would be deleted"])?;
     let calls = stage.calls()?;

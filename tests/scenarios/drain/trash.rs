@@ -41,7 +41,7 @@ async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
     let purge = ["--in-tree=off", "--purge-trash"];
     let foreseen = stage.drain(&[&purge[..], &["--dry-run"]].concat()).await?;
     let line = "so that the data of the deleted claim";
-    foreseen.prints(&[&format!("volume {name}: would be removed"), line])?;
+    foreseen.prints(&[&format!("volume {name}: would remove"), line])?;
     let volume = space.volumes.get(&name).await?;
     ensure!(volume.annotations().contains_key(TRASH));
     ensure!(Path::new(&directory).join("file").exists());

@@ -9,14 +9,15 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// For how long a transition may stay unwritten before Volume Warden writes the condition again.
+/// For how long kube-controller-manager may leave the condition of a claim outdated before Volume
+/// Warden writes conditions again.
 pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(60);
 
 /// Whether kube-controller-manager, the other writer, writes the condition.
 ///
 /// # Guarantees
 /// The last observed write of a condition decides. Before the first one, the newest condition of
-/// all claims decides: the writer that wrote it was the last to work.
+/// all claims decides: its writer counts as the present one.
 #[derive(Debug, Default)]
 pub struct InTreeWriter(Mutex<State>);
 
@@ -58,7 +59,8 @@ impl InTreeWriter {
         }
         let since = state.unwritten.entry(name.clone());
         let since = since.or_insert_with(Instant::now);
-        // The entry is left from an earlier time as the leader, so the wait begins again.
+        // An entry of this age is left from an earlier time as the leader, so the wait begins
+        // again.
         if since.elapsed() > 2 * TAKEOVER_DELAY {
             *since = Instant::now();
         }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 pub enum UnusedCondition {
     /// Writes the condition unless kube-controller-manager does, as Kubernetes 1.37 does by
     /// default. Volume Warden stops when kube-controller-manager has written the condition of a
-    /// claim, and resumes when a transition of a claim stays unwritten for 60 s.
+    /// claim, and resumes when the condition of a claim has been outdated for 60 s.
     #[default]
     Auto,
     /// Always writes the condition. If kube-controller-manager writes it too, the status is the

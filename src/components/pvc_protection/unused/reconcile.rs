@@ -55,7 +55,9 @@ impl UnusedReconciler {
             if let Some(old) = change.old {
                 in_tree.observe(change.name, old, new);
             }
-            // A change of a pod may have arrived while the claim was hidden after a write.
+            // Every change of a bound claim enqueues it, because a change of a pod may have had no
+            // effect: for up to a minute after a write of another reconciler, `get_fresh` hides
+            // the claim.
             if new.bound && !new.deleting {
                 line.add(change.name.clone());
             }
@@ -98,8 +100,8 @@ impl UnusedReconciler {
         self.confirm(name, claim).await
     }
 
-    /// Returns what to wait for while kube-controller-manager writes the condition; none if Volume
-    /// Warden has to write it.
+    /// Returns when to reconcile the claim again while kube-controller-manager writes the
+    /// condition; none if Volume Warden has to write it.
     async fn left_to_other(
         &self,
         name: &ObjectName,
@@ -129,8 +131,9 @@ impl UnusedReconciler {
         Ok(None)
     }
 
-    /// Returns whether the condition differs from the one that the watch delivered, or the claim is
-    /// gone. Then the watch is late, and will deliver the change.
+    /// Reads the claim live, and returns whether its condition differs from the one that the watch
+    /// delivered, or the claim does not exist any more. If so, the watch is late, and will deliver
+    /// the change.
     async fn is_written(&self, name: &ObjectName, claim: &Claim) -> Result<bool, ReconcileError> {
         let live = self.live_claims.get(name, READ_LIMIT).await;
         let live = live.map_err(|error| ReconcileError::unread("the claim", &error))?;
@@ -178,7 +181,7 @@ impl UnusedReconciler {
         self.perform(name, claim, action, reason).await
     }
 
-    /// Removes the condition if Volume Warden wrote it.
+    /// Removes the condition if Volume Warden wrote it and the claim is not being deleted.
     async fn remove(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         if !claim.removable_unused() {
             return Ok(Requeue::OnEvent);
@@ -246,7 +249,8 @@ impl Reconcile for UnusedReconciler {
     }
 }
 
-/// The claims whose condition may change with a pod.
+/// The claims whose condition may change after this change of a pod; none if the pod keeps its uid
+/// and its claims, and did not end by this change.
 pub(super) fn affected_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
     let same = change.old.zip(change.new).is_some_and(|(old, new)| {
         old.uid == new.uid && old.terminated() == new.terminated() && old.mounts == new.mounts

@@ -10,7 +10,7 @@ pub enum Step {
     Leave,
     /// Write the status False: a pod uses the claim.
     Used,
-    /// Write the status True: no pod uses the claim. Only pods that were listed live prove it.
+    /// Write the status True: no pod uses the claim. Only a live LIST of pods proves it.
     Unused,
 }
 

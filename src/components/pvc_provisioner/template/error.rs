@@ -43,10 +43,13 @@ pub(super) enum Fault {
     /// The message of the YAML parser.
     #[error("{0}")]
     Syntax(String),
+    /// A field of a wrong type: its path, and the required type, such as "a list of strings".
     #[error("{0} must be {1}")]
     Shape(&'static str, &'static str),
+    /// A field with a wrong value: its path, the only valid value, and the value in the template.
     #[error("{0} must be \"{1}\", not {2}")]
     Other(&'static str, &'static str, String),
+    /// A required field that is absent: its path, and its only valid value.
     #[error("{0} is missing; it must be \"{1}\"")]
     Missing(&'static str, &'static str),
 }
@@ -123,7 +126,7 @@ fn in_its_words(error: &Error) -> Fault {
     Fault::Syntax(shown(&UserMessageFormatter.format_message(error)))
 }
 
-/// Truncates a text of the user, and escapes it to one line.
+/// Escapes a text that a user wrote, so that it is one line, and truncates it to 100 characters.
 pub fn shown(text: &str) -> String {
     let mut printable = text.chars().flat_map(printable);
     let mut shown: String = printable.by_ref().take(SHOWN).collect();

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 impl ClaimWebhook {
     /// Answers the review of a claim by a live read of every StatefulSet that the claim may belong
-    /// to by its name. StatefulSets can exist that the watch does not know yet: if the name is
-    /// ambiguous, the claim may belong to one of those, and not to a StatefulSet in `caches`. If no
-    /// StatefulSet creates this claim, its StatefulSet is deleted already, because the StatefulSet
-    /// controller creates claims only for StatefulSets.
+    /// to by its name. A claim with an ambiguous name may belong to a StatefulSet that the watch
+    /// has not delivered yet, and not to one of `caches`. If none of the StatefulSets exists with
+    /// the template of this claim, a claim that the StatefulSet controller creates is refused: its
+    /// StatefulSet is deleted already. It is allowed if a StatefulSet in `caches` keeps its
+    /// claims.
     pub(super) async fn ask(
         &self,
         request: &Request,
@@ -27,7 +28,7 @@ impl ClaimWebhook {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
             let live = self.live.get(&set, request.call_budget).await;
             if let Err(error) = &live {
-                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim is not recorded as one of its claims");
+                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim gets no owner reference at its creation");
             }
             live.map(|set| set.and_then(|set| candidate(reading, Arc::new(set))))
         });
@@ -67,7 +68,7 @@ impl ClaimWebhook {
     }
 
     /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and had
-    /// `whenDeleted: Delete`.
+    /// `whenDeleted: Delete`. False if `caches` is empty.
     fn are_gone(&self, request: &Request, caches: &[CachedCandidate<'_>]) -> bool {
         let gone = |each: &CachedCandidate<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);

@@ -11,7 +11,7 @@ use crate::why::{
 };
 use kube::ResourceExt;
 
-/// Maximum number of misfits in a message.
+/// Maximum number of volumes in a message that lists how volumes differ from the claim.
 const NAMED: usize = 3;
 
 /// Explains a Pending claim that names its volume in `spec.volumeName`.
@@ -44,8 +44,8 @@ pub(super) fn named(
             return in_the_way(world, &volume, &Misfit::Reserved(other));
         }
         (Some(reserved @ Misfit::Reserved(_)), _) => return in_the_way(world, &volume, &reserved),
-        // Misfits are checked first: Kubernetes never binds a volume that does not match, even if
-        // an earlier claim of the same name gives it up.
+        // A difference is reported before an earlier claim of the same name: Kubernetes does not
+        // bind a volume that differs, even if its claimRef no longer has the earlier claim's uid.
         (_, Err(Misfit::Unlike(how))) => how,
         (Some(misfit), _) => return in_the_way(world, &volume, &misfit),
         (None, _) => return binder(object, name),
@@ -82,8 +82,8 @@ pub(super) fn any(
     let volumes = world
         .list::<PersistentVolume>("", Selection::default())
         .found()?;
-    // Parked volumes are left out: each waits for the claims of one namespace, whose name is not
-    // shown here.
+    // Volumes that pv-releaser has parked are left out: each waits for the next claim of one
+    // namespace, and a message must not show that name to the users of other namespaces.
     let judged: Vec<_> = volumes
         .iter()
         .filter(|volume| parked_for(volume).is_none())

@@ -44,7 +44,9 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     trouble.unwrap_or_else(|| retention::causes(world, object, claim))
 }
 
-/// The chain of causes for a Bound claim whose volume is not as the claim needs it; none if it is.
+/// The chain of causes for the first problem of a Bound claim: no owner of it exists, its finalizer
+/// is missing while the webhook does not work, its volume is lost or being deleted, or is not
+/// resized. None without a problem.
 pub(super) fn trouble(
     world: &World,
     object: &Object,
@@ -87,8 +89,9 @@ fn volume_lost(
     Some(vec![reuse::rescue(&volume, cause)])
 }
 
-/// The conclusion for a claim without a known problem. It is healthy only if the claim and its
-/// volume are bound to each other and the claim reports no condition and no resize.
+/// The conclusion for a claim without a known problem. It is healthy only if its volume is Bound,
+/// and its status has no condition except `Unused` and no unfinished change of its
+/// VolumeAttributesClass.
 fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
     let name = volume_name(claim);
     let Some(volume) = world.get::<PersistentVolume>("", name).found() else {
@@ -115,7 +118,8 @@ fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> 
     }
 }
 
-/// What the status of the claim reports and no rule explains, such as a condition or a resize.
+/// What the status of the claim reports and no rule explains: a condition, or an unfinished change
+/// of the VolumeAttributesClass.
 fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
     let status = claim.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();

@@ -10,7 +10,8 @@ use crate::{
     },
 };
 
-/// The chain of causes for the first holder of the claim, and one cause for each further holder.
+/// The chain of causes for the first holder of the claim (the pods that use it, or a finalizer),
+/// and one cause for each further holder. Both are empty if the pods could not be read.
 pub(super) fn causes(
     world: &World,
     object: &Object,

@@ -124,8 +124,8 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     let claim_requests = pod.rules.claim_requests.as_deref()?;
-    // The server's --template-fields is not known here, so a template is checked against the
-    // default; the message names the flag.
+    // The value of --template-fields in the cluster is not known here, so the default is assumed.
+    // The message about a field that only this flag permits names the flag.
     let (claims, notices) = parse_claim_requests(claim_requests, &TemplatePolicy::default());
     let requested = claims
         .into_iter()

@@ -38,8 +38,8 @@ pub(super) fn causes(
     Some([first].into_iter().chain(further).collect())
 }
 
-/// The latest Event about a volume of this pod that is not mounted. Events about an earlier pod of
-/// the same name do not count.
+/// The latest Event that a volume of this pod was not attached or mounted. Events about an earlier
+/// pod of the same name do not count. None if the Events could not be read.
 fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Event>> {
     let uid = pod.metadata.uid.as_deref();
     let reasons = [NOT_ATTACHED].into_iter().chain(NOT_MOUNTED);
@@ -64,9 +64,9 @@ fn failed(object: &Object, event: &Event) -> Cause {
     )
 }
 
-/// The causes that another node has a volume of the pod attached which one node at a time may have,
-/// and what keeps it there. Empty if there is no such node. The message of the Event (`Multi-Attach
-/// error`) is not read.
+/// The chain of causes if a volume of the pod that only one node at a time may use is attached to
+/// another node: the VolumeAttachment, and the pod that uses the volume there. Empty if no volume
+/// is. The message of the Event (`Multi-Attach error`) is not parsed for that.
 fn elsewhere(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Vec<Cause> {
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
@@ -102,8 +102,8 @@ fn is_shared(claim: &PersistentVolumeClaim) -> bool {
     modes.any(|mode| SHARED.contains(&mode.as_str()))
 }
 
-/// The chain of causes for the pod that uses the claim on the other node: that pod, and why it does
-/// not end. Empty if there is no such pod.
+/// The chain of causes for the pod that uses the claim on the node of the `attachment`: that pod,
+/// and why it does not end. Empty if there is no such pod.
 fn user(world: &World, namespace: &str, claim: &str, attachment: &VolumeAttachment) -> Vec<Cause> {
     let node = attachment.spec.node_name.as_str();
     let users = world.users(namespace, claim).found().unwrap_or_default();
@@ -120,9 +120,8 @@ fn user(world: &World, namespace: &str, claim: &str, attachment: &VolumeAttachme
     users::of_other(world, user, sentence, "spec.nodeName", "the volume moves")
 }
 
-/// The cause that a ConfigMap or Secret which the failed volume of the pod needs does not exist;
-/// none if all exist. The message of the Event only says which volume of the pod failed: it quotes
-/// the volume's name.
+/// The cause that a ConfigMap or Secret which a volume of the pod needs does not exist; none if all
+/// exist. Only the volumes whose names the message of the Event quotes are checked.
 fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
     let message = event.message.as_deref().unwrap_or_default();
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
@@ -144,7 +143,8 @@ fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
     ))
 }
 
-/// The first of these objects that does not exist.
+/// The first of these names of which no object exists. An object that could not be read counts as
+/// existing.
 fn absent<'a, K: Readable>(world: &World, namespace: &str, names: &[&'a str]) -> Option<&'a str> {
     let mut names = names.iter().copied();
     names.find(|name| matches!(world.metadata::<K>(namespace, name), Look::Absent))

@@ -108,8 +108,9 @@ fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
     )
 }
 
-/// Cuts the chain before a claim that waits for this pod, which would lead back to the pod that the
-/// chain starts from. The chain then ends with the scheduler's message about the pod.
+/// Cuts the chain before the cause that the claim waits for a pod or for its node: this would lead
+/// back to the pod that the chain starts from. The chain then ends with the scheduler's message
+/// about that pod. A pod with a node keeps the whole chain.
 fn not_back(mut further: Vec<Cause>, pod: &Pod) -> Vec<Cause> {
     let back = |cause: &Cause| [Code::WaitsForPod, Code::PodUnscheduled].contains(&cause.code);
     if let (Some(at), Some(unscheduled)) = (further.iter().position(back), users::unscheduled(pod))

@@ -113,7 +113,8 @@ fn volume_names(claims: &[PersistentVolumeClaim]) -> impl ExactSizeIterator<Item
     })
 }
 
-/// The cause that no node may use all volumes of the pod; none if a node may.
+/// The cause that no node can use all volumes of the pod: it names a volume that none of the nodes
+/// can use or, if each can be used somewhere, what each volume requires of a node.
 fn no_node(volumes: &[PersistentVolume], nodes: &[Node]) -> Option<Cause> {
     let lonely = volumes
         .iter()
@@ -161,7 +162,8 @@ fn enumerate(all: &[String]) -> String {
     }
 }
 
-/// The cause that none of the nodes that may use the volumes takes pods; none if one does.
+/// The cause that all nodes that can use the volumes are cordoned or not ready; none if one of them
+/// is neither.
 fn unavailable(volumes: &[PersistentVolume], usable: &[&Node]) -> Option<Cause> {
     let states: Option<Vec<String>> = usable
         .iter()

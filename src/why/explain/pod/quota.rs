@@ -47,14 +47,16 @@ impl Want {
         }
         match resource {
             CLAIMS => Some(1.0),
-            // The requested size is not known, but every claim requests some storage.
+            // If the requested size is not known, one byte is assumed: every claim requests some
+            // storage.
             STORAGE => Some(self.storage.unwrap_or(1.0)),
             _ => None,
         }
     }
 }
 
-/// The first quota of the namespace that does not allow the claim.
+/// The cause that a quota of the namespace does not allow a claim with these requests; none if all
+/// quotas allow it, or if they could not be read.
 pub(in crate::why::explain) fn exhausted(
     world: &World,
     namespace: &str,

@@ -52,7 +52,7 @@ fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     }
     let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
     let sentence = format!(
-        "The pod is being deleted, and its containers have {seconds} seconds left to exit."
+        "The pod is being deleted, and its containers have a grace period of {seconds} seconds to exit."
     );
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionGracePeriodSeconds").since(since(pod));

@@ -11,7 +11,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-/// The waiting reasons of containers whose pod does not have all its volumes mounted yet.
+/// The reasons that the kubelet reports for waiting containers while not all volumes of their pod
+/// are mounted.
 const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// The chain of causes for a pod that can use all its claims and does not run yet; none if an

@@ -21,8 +21,8 @@ pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Look<Persisten
     names.into_iter().zip(looks).collect()
 }
 
-/// The chain of causes if a claim of this ordinal is being deleted, or has an owner that does not
-/// exist. Empty if no claim of the ordinal is.
+/// The chain of causes if a claim of the pod with this ordinal is being deleted and the pod cannot
+/// use it, or if none of its owners exists. Empty otherwise.
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     let known = claims(one, ordinal);
     let found = known.iter().filter_map(|(name, look)| match look {

@@ -11,7 +11,8 @@ use crate::why::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
-/// Completes the answer for a volume in this phase: concludes health, or says what was examined.
+/// Completes the answer for a volume in this phase: adds the cause that the volume does not fit the
+/// claim that it is reserved for, concludes health, or says what was examined.
 pub(super) fn explain(
     world: &World,
     object: &Object,

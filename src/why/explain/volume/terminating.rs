@@ -11,7 +11,8 @@ use crate::{
 };
 use kube::ResourceExt;
 
-/// The chain of causes for the first holder of the volume, and one cause for each further holder.
+/// The chain of causes for the first holder of the volume (its claim, or a finalizer), and one
+/// cause for each further holder.
 pub(super) fn causes(
     world: &World,
     object: &Object,
@@ -55,8 +56,8 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
             std::iter::once(bound).chain(further).collect()
         }
         Look::Found(_) => vec![bound],
-        // The claim could not be read, so it is not known whether it exists: no message suggests
-        // deleting it.
+        // The claim could not be read, so it is not known whether it exists: the next step does not
+        // suggest deleting it.
         Look::Unread => vec![bound.wait("the volume can be deleted once the claim is deleted")],
     }
 }

@@ -16,8 +16,8 @@ pub(super) fn driver(volume: &PersistentVolume) -> Option<&str> {
     Some(&source.driver)
 }
 
-/// The cause that each of these nodes has as many volumes attached as it may have; none if a node
-/// has room for the pod's volumes. None where an object could not be read.
+/// The cause that none of these nodes may attach the volumes of the pod, because of the limit of a
+/// CSI driver. Empty if one of them may. None if an object could not be read.
 pub(super) fn cause(
     world: &World,
     volumes: &[PersistentVolume],
@@ -27,7 +27,7 @@ pub(super) fn cause(
         return Some(Vec::new());
     }
     let csi_nodes = world.list::<CSINode>("", Selection::default()).found()?;
-    // No driver has a limit, so the attachments do not matter.
+    // The VolumeAttachments are read only if a driver has a limit.
     let limited = |each: &CSINode| {
         each.spec
             .drivers
