@@ -24,8 +24,8 @@ pub struct Settings {
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
-    /// Namespaces whose pods the webhooks neither refuse nor create claims for. The system
-    /// namespace is added to them.
+    /// Namespaces in which the webhooks refuse no pod and no claim, and create no claims for pods.
+    /// The system namespace is added to them.
     pub exempt: Vec<String>,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,

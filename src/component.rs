@@ -109,7 +109,9 @@ pub struct Shared {
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
-    /// Namespaces whose pods the webhooks neither refuse nor create claims for.
+    /// Namespaces in which the webhooks refuse no pod and no claim, and create no claims for pods:
+    /// those of `--exempt-namespaces`, and the system namespace. The reconcilers act in them, and
+    /// create the claims of their pods.
     pub exempt: Vec<String>,
     /// Namespaces that have opted out by the label `volume-warden.dev/exclude=true`. [`Apply`] and
     /// the webhooks enforce this for objects in these namespaces. Volumes have no namespace, so a

@@ -31,8 +31,9 @@ pub(super) struct InventoryOptions {
     #[arg(long = "price", value_name = "CLASS=PRICE", value_parser = price)]
     prices: Vec<(String, f64)>,
 
-    /// Custom resources that name claims of their namespace, with the JSONPath (RFC 9535) of these
-    /// names, such as postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
+    /// Custom resources to show as references to the claims that they name in their namespace, with
+    /// the JSONPath (RFC 9535) of these names, such as
+    /// postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
     #[arg(long, value_name = "GROUP/KIND:PATH")]
     references: Vec<ReferencePath>,
 

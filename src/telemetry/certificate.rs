@@ -6,7 +6,8 @@ use super::{
 };
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Metrics of the certificates, and of the caBundle, path and failurePolicy of the webhooks.
+/// Metrics of the certificates, and of the webhooks that have a wrong caBundle or path, or the
+/// failurePolicy Fail.
 #[derive(Debug)]
 pub struct CertificateMetrics {
     expiration: Level<Certificate>,

@@ -81,7 +81,7 @@ enum Kind {
     /// StorageOS, through its REST API v2.
     #[value(name = "storageos")]
     StorageOs,
-    /// A directory with one subdirectory per namespace.
+    /// A directory with one subdirectory per namespace. Only empty subdirectories are removed.
     Directory,
 }
 

@@ -1,4 +1,5 @@
-//! Reads which workloads and custom resources name claims that no pod uses now.
+//! Reads which workloads (StatefulSets, Deployments, CronJobs and Jobs) and custom resources name
+//! claims that no pod uses now.
 
 use crate::{
     cluster::ReconcileError,

@@ -125,10 +125,11 @@ pub struct Terms<'a> {
 pub enum Decision<'a, Act> {
     /// Leave the claim unchanged, for this reason.
     Leave(&'static str),
-    /// Publish an Event with this reason, which says why the claim is not created for this pod.
+    /// The claim exists and is being deleted, so it cannot be created for this pod now. Publish an
+    /// Event about that on the pod, with this reason.
     Refuse(&'a User, &'static str),
-    /// Remember that this pod was seen. The claim was created for the pod, but must not be written
-    /// yet.
+    /// Remember that this pod exists. The claim was created for the pod, but the pod is not written
+    /// as its owner yet, because other controllers may be about to write the claim.
     Await(&'a User),
     /// Decide about the claim again after this time.
     Later(Duration),

@@ -29,7 +29,8 @@ const DEPTH: usize = 16;
 const NODES: usize = 300;
 
 /// Fields of `metadata` that are removed from a template: the API server sets them, or, for
-/// `generateName`, the name of the claim is given.
+/// `generateName`, the volume of the pod names the claim. Fields that reach beyond a new claim
+/// are not removed but refused, unless `--template-fields` names them.
 const DROPPED_METADATA: [&str; 9] = [
     "uid",
     "resourceVersion",

@@ -43,7 +43,8 @@ impl Judged {
     }
 }
 
-/// A StatefulSet with a retention policy, as it was read.
+/// A StatefulSet that has a `spec.persistentVolumeClaimRetentionPolicy` and is not being deleted,
+/// as it was read. Its claims are not judged yet.
 pub struct Read {
     /// The StatefulSet, as the cache or a live read had it.
     pub set: StatefulSet,

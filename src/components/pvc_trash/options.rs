@@ -12,8 +12,8 @@ pub struct Options {
     /// `unlimited`. Further volumes whose undelete window has ended wait.
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = parse_hourly_limit)]
     pub trash_max_purges: u64,
-    /// Maximum capacity of the volumes in the trash of a namespace, such as `500Gi`, or
-    /// `unlimited`. Beyond it, the trash is not enabled for new volumes of that namespace.
+    /// Capacity of the volumes in the trash of a namespace, such as `500Gi`, or `unlimited`. While
+    /// it is reached, the trash is not enabled for further volumes of that namespace.
     #[arg(long, value_name = "QUANTITY", default_value = "unlimited", value_parser = bytes)]
     pub trash_max_bytes: u64,
 }

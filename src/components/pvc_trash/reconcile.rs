@@ -76,7 +76,9 @@ impl PvcTrashReconciler {
                 Ok(())
             }
         };
-        if volume.retain && before == Some(&record) {
+        // Without the uid, a record of an earlier claim of this namespace is better: it has that uid,
+        // and keeps it when the volume is moved to the trash.
+        if volume.retain && before.is_some() && record.claim.namespace_uid.is_none() {
             completed?;
             let why = "the claim of the volume does not exist";
             return Ok(Requeue::After(LONGEST_WAIT, why.to_owned()));

@@ -92,7 +92,7 @@ async fn what_is_written_again_is_reported_and_left() -> Result<()> {
         if drained.code == Some(0) || drained.has_lost_a_lease() {
             continue;
         }
-        drained.failed("1 objects were written again")?;
+        drained.failed("on 1 objects another client wrote again")?;
         stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
         assert_eq!(space.finalizers("data").await?, [""; 0]);
         return Ok(());

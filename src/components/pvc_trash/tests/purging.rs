@@ -499,6 +499,19 @@ async fn a_record_without_its_namespace_is_soon_tried_again() {
     assert_eq!(outcome(None).await, (false, true));
 }
 
+/// A claim that restored the data is deleted as soon as it is Bound. The record of the claim before
+/// it has the uid of the namespace, without which no user could restore the data again.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_gone_does_not_cost_the_record_its_namespace() {
+    let bound = json!({
+        "spec": {"claimRef": {"name": "again", "uid": "2"}}, "status": {"phase": "Bound"},
+    });
+    let scene = Scene::new(server(), after(0), in_trash(bound), &[]);
+    let outcome = scene.reconcile().await;
+    assert!(matches!(outcome, Ok(Requeue::After(..))), "{outcome:?}");
+    assert_eq!(scene.patched(RECORD), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_purges_keeps_the_others() {
     let scene = Scene::new(server(), after(120), in_trash(json!({})), &[]);

@@ -40,7 +40,7 @@ pub(super) fn causes(
         }
         let said = message_of(condition(pod, "PodScheduled"), "nothing yet");
         let sentence =
-            format!("{volumes}, and no node is selected for it. The scheduler says: {said}.");
+            format!("{volumes}, but no node is selected for the pod. The scheduler says: {said}.");
         let since = changed(pod, "PodScheduled");
         let field = "status.conditions[PodScheduled]";
         return Some(vec![at(object, sentence, field, since)]);
