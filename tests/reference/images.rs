@@ -54,7 +54,7 @@ fn images(line: &str) -> Vec<&str> {
 }
 
 /// Adds the texts of the file or of all files below the directory.
-fn collect(path: &Path, texts: &mut Vec<(String, String)>) {
+pub fn collect(path: &Path, texts: &mut Vec<(String, String)>) {
     if let Ok(entries) = fs::read_dir(path) {
         for entry in entries.flatten() {
             collect(&entry.path(), texts);

@@ -1,5 +1,5 @@
 //! The krew manifest follows krew's rules, and names the archives that the release builds.
-//! `release/dry-run` checks its checksums.
+//! `release/dry-run` checks its checksums, and runs krew's validator.
 
 use crate::root;
 use serde_json::Value;

@@ -1,9 +1,11 @@
-//! Relative links, links to files of this repository on its host, and their anchors.
+//! Relative links, addresses of this repository on its host, and their anchors.
 
-use crate::{documentation::pages, root};
+use crate::{
+    documentation::{own_addresses, pages, problem},
+    images::collect,
+    root,
+};
 use std::{collections::BTreeSet, fs, path::Path};
-
-const HOST: &str = "https://github.com/volume-warden/volume-warden/blob/main/";
 
 #[test]
 fn every_link_has_a_target() {
@@ -20,6 +22,51 @@ fn every_link_has_a_target() {
     }
     assert!(checked > 100, "{checked} links");
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// In the chart, the alerts, the dashboard and the forms for issues, for example.
+#[test]
+fn every_address_of_the_repository_has_a_target() {
+    let (mut texts, mut checked) = (Vec::new(), 0);
+    for place in ["manifests", ".github", "examples", "src"] {
+        collect(&root().join(place), &mut texts);
+    }
+    for (path, text) in texts {
+        for address in own_addresses(&text) {
+            let problem = problem(Path::new(&path), address);
+            assert_eq!(problem, None, "{path}: {address}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "{checked} addresses");
+}
+
+#[test]
+fn a_link_without_a_target_is_found() {
+    const NO_FILE: Option<&str> = Some("no such file");
+    const NO_HEADING: Option<&str> = Some("no such heading");
+    const UNKNOWN: Option<&str> = Some("not a known page of the repository");
+    let page = root().join("README.md");
+    let repository = "https://github.com/volume-warden/volume-warden";
+    for (start, end, expected) in [
+        ("", "docs/proof.md#fuzzing", None),
+        ("", "docs/proof.md#no-heading", NO_HEADING),
+        ("", "docs/no-page.md", NO_FILE),
+        ("https://example.com", "/no-page", None),
+        (repository, "", None),
+        (repository, "#readme", None),
+        (repository, "#install", None),
+        (repository, "#no-heading", NO_HEADING),
+        (repository, "/blob/main/SECURITY.md", None),
+        (repository, "/blob/main/no-file", NO_FILE),
+        (repository, "/tree/main/docs", None),
+        (repository, "/blob/v9/README.md", UNKNOWN),
+        (repository, "/security/advisories/new", None),
+        (repository, "/no-page", UNKNOWN),
+    ] {
+        let target = format!("{start}{end}");
+        assert_eq!(problem(&page, &target), expected, "{target}");
+    }
 }
 
 #[test]
@@ -39,44 +86,4 @@ fn targets(text: &str) -> impl Iterator<Item = String> {
     links
         .into_iter()
         .filter_map(|rest| Some(rest.split(')').next()?.to_owned()))
-}
-
-fn problem(page: &Path, target: &str) -> Option<&'static str> {
-    let own = target.strip_prefix(HOST);
-    if own.is_none() && target.contains("://") {
-        return None;
-    }
-    let (file, anchor) = own
-        .unwrap_or(target)
-        .split_once('#')
-        .unwrap_or((own.unwrap_or(target), ""));
-    let path = match own {
-        Some(_) => root().join(file),
-        None if file.is_empty() => page.to_owned(),
-        None => page.parent()?.join(file),
-    };
-    if !path.exists() {
-        return Some("no such file");
-    }
-    if anchor.is_empty() {
-        return None;
-    }
-    let text = fs::read_to_string(path).unwrap_or_default();
-    (!anchors(&text).contains(anchor)).then_some("no such heading")
-}
-
-/// The anchors of the headings, as GitHub and mdBook make them.
-fn anchors(text: &str) -> BTreeSet<String> {
-    let prose: String = text.split("```").step_by(2).collect();
-    let headings = prose.lines().filter(|line| line.starts_with('#'));
-    headings
-        .map(|line| {
-            let heading = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = heading
-                .chars()
-                .filter(|each| each.is_alphanumeric() || "-_ ".contains(*each));
-            kept.map(|each| if each == ' ' { '-' } else { each })
-                .collect()
-        })
-        .collect()
 }

@@ -18,13 +18,29 @@ fn the_first_screen_says_what_it_does_for_whom_and_what_it_never_does() {
     let first: Vec<_> = README.lines().take(40).collect();
     let first = first.join("\n");
     for part in [
+        "for administrators of Kubernetes clusters",
         "$ volume-warden why pvc",
         "cargo demo",
+        "C compiler",
+        "minutes",
         "## Is this for you?",
         "## What it never does",
         "never deletes a volume",
     ] {
         assert!(first.contains(part), "no {part}");
+    }
+}
+
+#[test]
+fn each_pain_has_a_command_or_a_field_that_ends_it() {
+    let section = README.split("## Is this for you?").nth(1);
+    let section = section.and_then(|rest| rest.split("## ").next());
+    let pains = section.expect("a section").split("\n- ").skip(1);
+    let pains: Vec<_> = pains.collect();
+    assert_eq!(pains.len(), 5, "{pains:?}");
+    for pain in pains {
+        let (_, remedy) = pain.split_once(": ").expect("a remedy");
+        assert!(remedy.contains('`'), "{pain}");
     }
 }
 
@@ -42,7 +58,8 @@ fn each_fragment_is_a_part_of_an_example() {
         }
     }
     for fragment in README.split("```yaml\n").skip(1) {
-        let fragment = fragment.split("```").next().unwrap_or_default();
+        // A block in a list is indented, and so is its end.
+        let fragment = fragment.split("```").next().unwrap_or_default().trim_end();
         let part: Value = serde_saphyr::from_str(fragment).expect("YAML");
         let shown = examples.iter().any(|example| contains(example, &part));
         assert!(shown, "{fragment}");

@@ -21,7 +21,7 @@ enum Check {
 }
 
 /// Every program that a code block runs, and some that only sentences name.
-const PROGRAMS: [(&str, Check); 20] = [
+const PROGRAMS: [(&str, Check); 21] = [
     (
         "volume-warden",
         Check::In("tests/operations/documentation/executed/mod.rs"),
@@ -43,6 +43,7 @@ const PROGRAMS: [(&str, Check); 20] = [
     ("release/book", Check::Script),
     ("release/build", Check::Script),
     ("release/check", Check::Script),
+    ("release/diagrams", Check::Script),
     ("release/record", Check::Script),
     ("release/screenshot", Check::Script),
     ("release/sbom", Check::Script),

@@ -1,6 +1,7 @@
-//! The commands that the documentation shows.
+//! The commands that the documentation shows, and the targets of its links.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -100,4 +101,63 @@ fn quoted(page: &Path, text: &str) -> Vec<Shown> {
         in_block: false,
     });
     shown.collect()
+}
+
+/// The address of this repository.
+const REPOSITORY: &str = "https://github.com/volume-warden/volume-warden";
+/// What precedes the path of a file in such an address.
+const FILES: [&str; 3] = ["/blob/main/", "/tree/main/", "/edit/main/"];
+/// The pages of GitHub about this repository that the documentation may name.
+const GITHUB: [&str; 1] = ["/security/advisories/new"];
+
+/// Why a link on a page has no target. The addresses of other sites are not looked up.
+pub fn problem(page: &Path, target: &str) -> Option<&'static str> {
+    let (place, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = match place.strip_prefix(REPOSITORY) {
+        // The first page of the repository.
+        Some("") if anchor.is_empty() || anchor == "readme" => return None,
+        Some("") => root.join("README.md"),
+        Some(rest) if GITHUB.contains(&rest) => return None,
+        Some(rest) => match FILES.iter().find_map(|view| rest.strip_prefix(view)) {
+            Some(file) => root.join(file),
+            None => return Some("not a known page of the repository"),
+        },
+        None if place.contains("://") => return None,
+        None if place.is_empty() => page.to_owned(),
+        None => page.parent()?.join(place),
+    };
+    if !path.exists() {
+        return Some("no such file");
+    }
+    if anchor.is_empty() {
+        return None;
+    }
+    let text = fs::read_to_string(path).unwrap_or_default();
+    (!anchors(&text).contains(anchor)).then_some("no such heading")
+}
+
+/// The addresses of pages and files of this repository in a text.
+pub fn own_addresses(text: &str) -> Vec<&str> {
+    let ends = |each: char| each.is_whitespace() || "\"'`<>()".contains(each);
+    let words = text.split(ends);
+    let own = words.filter(|word| word.starts_with(REPOSITORY));
+    own.map(|word| word.trim_end_matches(['.', ',', ';', ':']))
+        .collect()
+}
+
+/// The anchors of the headings, as GitHub and mdBook make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let prose: String = text.split("```").step_by(2).collect();
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| {
+            let heading = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = heading
+                .chars()
+                .filter(|each| each.is_alphanumeric() || "-_ ".contains(*each));
+            kept.map(|each| if each == ' ' { '-' } else { each })
+                .collect()
+        })
+        .collect()
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 /// Lease duration: other replicas wait this long after the last renewal before they acquire the
 /// Lease.
-const DURATION: Duration = Duration::from_secs(15);
+pub(super) const DURATION: Duration = Duration::from_secs(15);
 /// Time limit of one call of the leader election.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 

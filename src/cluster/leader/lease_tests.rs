@@ -1,5 +1,6 @@
 //! Tests of the leader election.
 
+use super::super::held::DURATION;
 use super::*;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
@@ -7,6 +8,20 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+#[test]
+fn the_page_about_plumber_cd_has_the_times_of_the_election() {
+    let page = include_str!("../../../docs/migrating/plumber-cd.md");
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (part, time) in [
+        ("the Lease expires in", DURATION),
+        ("that cannot renew it stops after", RENEW_DEADLINE),
+        ("replicas try to acquire it every", FOLLOW_PERIOD),
+    ] {
+        let part = format!("{part} {} s (", time.as_secs_f64());
+        assert!(page.contains(&part), "{part}");
+    }
 }
 
 /// A renewal that is one second late counts as a loss: a task that waits for the loss is woken,

@@ -72,6 +72,16 @@ mod tests {
     use std::time::Duration;
     use tokio::time::timeout;
 
+    const ALL: [Lane; 5] = [
+        Lane::Safety,
+        Lane::Ownership,
+        Lane::Release,
+        Lane::Bulk,
+        Lane::Conditions,
+    ];
+    /// The default of `--max-in-flight`.
+    const DEFAULT: usize = 32;
+
     async fn free(lanes: &Lanes, lane: Lane) -> usize {
         let (namespace, mut permits) = (Arc::from("ns"), Vec::new());
         while let Ok(permit) = timeout(Duration::ZERO, lanes.permit(lane, &namespace)).await {
@@ -80,7 +90,28 @@ mod tests {
         permits.len()
     }
 
-    /// The help of `--max-in-flight` and the README state this number of permits.
+    /// The total is in the page about sizing, and the lanes are in the glossary.
+    #[tokio::test(start_paused = true)]
+    async fn the_documentation_has_every_lane() {
+        let lanes = Lanes::new(DEFAULT);
+        let (mut total, mut names) = (0, Vec::new());
+        for lane in ALL {
+            total += free(&lanes, lane).await;
+            names.push(format!("{lane:?}").to_lowercase());
+        }
+        let sizing = include_str!("../../../docs/operations/sizing.md");
+        for part in [
+            format!("`--max-in-flight` ({DEFAULT}) limits bulk writes"),
+            format!("That is {total} writes in all."),
+        ] {
+            assert!(sizing.contains(&part), "{part}");
+        }
+        let glossary = include_str!("../../../docs/architecture.md");
+        let row = format!("permits of its own: {} |", names.join(", "));
+        assert!(glossary.contains(&row), "{row}");
+    }
+
+    /// The help of `--max-in-flight` states this number of permits.
     #[tokio::test(start_paused = true)]
     async fn each_lane_has_permits_of_its_own() {
         for (bulk, small) in [(32, 16), (4, 4)] {
@@ -91,12 +122,7 @@ mod tests {
                 taken.push(lanes.permit(Lane::Bulk, &namespace).await);
             }
             assert_eq!(free(&lanes, Lane::Bulk).await, 0);
-            for lane in [
-                Lane::Safety,
-                Lane::Ownership,
-                Lane::Release,
-                Lane::Conditions,
-            ] {
+            for lane in ALL.into_iter().filter(|lane| *lane != Lane::Bulk) {
                 assert_eq!(free(&lanes, lane).await, small, "{lane:?}");
             }
             drop(taken);

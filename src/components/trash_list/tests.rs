@@ -123,6 +123,20 @@ fn a_list_says_what_happens_to_each_claim() {
 }
 
 #[test]
+fn the_page_shows_the_list_of_a_deleted_claim() {
+    let record = json!({"windowSeconds": 259_200, "deletedAt": "2026-01-01T12:00:00Z"});
+    let name = json!({"metadata": {"name": "pvc-7f3a"}});
+    let (_, photos) = volume("photos", record, name);
+    let Step::Create(text) = step(&[(ObjectName::new("", "pvc-7f3a"), photos)], None) else {
+        panic!("it is created");
+    };
+    let page = include_str!("../../../docs/components/trash-list.md");
+    let shown = page.split("```text\n").nth(1);
+    let shown = shown.and_then(|rest| rest.split("\n```").next());
+    assert_eq!(Some(text.as_str()), shown);
+}
+
+#[test]
 fn only_claims_of_the_present_namespace_that_are_in_the_trash_are_listed() {
     let of = |uid: Value| json!({"claim": {"namespaceUid": uid}});
     let phase = |phase: &str| json!({"status": {"phase": phase}});

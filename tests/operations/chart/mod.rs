@@ -4,6 +4,7 @@ mod cluster;
 mod collecting;
 mod effects;
 mod flags;
+mod notes;
 mod promises;
 mod renamed;
 mod render;

@@ -1,14 +1,18 @@
 //! Helm and kustomize render the same objects.
 
-use super::{installed, only, section, template};
+use super::{COMPONENTS, installed, only, section, template, values::file};
 use crate::support::{
     bare,
     kustomization::{Kustomization, NAMESPACE},
     repository,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 /// Labels that mark an object as part of a release. Kustomize has no equivalent.
 const HELM_LABELS: [&str; 3] = [
@@ -158,10 +162,24 @@ async fn each_component_alone_is_the_same() -> Result<()> {
     Ok(())
 }
 
-/// Each value, and the kustomize component that enables the same beside all others.
-#[tokio::test]
-async fn each_option_is_the_same() -> Result<()> {
-    let options = [
+/// The kustomize components that no comparison enables alone or as an option, and why.
+const NOT_OPTIONS: [(&str, &str); 5] = [
+    (
+        "self-signed",
+        "the default, in all comparisons with webhooks",
+    ),
+    ("webhook-path", "a part of self-signed"),
+    (NETWORK, "the default, in all comparisons"),
+    (RESTRICT, "the default, in all comparisons with webhooks"),
+    (
+        "pvc-trash-admission-policy",
+        "needs Kubernetes 1.36, and names nothing of an installation: it is applied beside one",
+    ),
+];
+
+/// Each kustomize component, and the values that enable the same beside all others.
+fn options() -> Vec<(&'static str, Value)> {
+    vec![
         ("pvc-expiry", json!({"pvcExpiry": {"enabled": true}})),
         ("trash-list", json!({"trashList": {"enabled": true}})),
         (
@@ -197,8 +215,74 @@ async fn each_option_is_the_same() -> Result<()> {
             "metrics-authorization",
             json!({"metricsAuthorization": {"enabled": true}}),
         ),
-    ];
-    for (component, values) in options {
+    ]
+}
+
+/// A component, a kustomize component beside it, and what enables the same in its section.
+fn options_of_one() -> Vec<(&'static str, &'static str, Value)> {
+    vec![
+        (
+            "pvc-provisioner",
+            "pvc-provisioner-authorize-requester",
+            json!({"authorizeRequester": "pod-creator"}),
+        ),
+        (
+            "pv-releaser",
+            "pv-releaser-storage-classes",
+            json!({"associateByStorageClass": true}),
+        ),
+    ]
+}
+
+/// The directories in this folder of `manifests`.
+fn directories(folder: &str) -> Result<BTreeSet<String>> {
+    let entries = fs::read_dir(repository().join("manifests").join(folder))?;
+    let directories = entries.flatten().filter(|entry| entry.path().is_dir());
+    let names = directories.map(|entry| entry.file_name().into_string());
+    names
+        .collect::<Result<_, _>>()
+        .map_err(|name| anyhow!("{name:?} is not UTF-8"))
+}
+
+/// A new component has a value, or a reason why it has none.
+#[test]
+fn every_kustomize_component_is_compared() -> Result<()> {
+    let mut compared: Vec<&str> = COMPONENTS.to_vec();
+    compared.extend(options().iter().map(|(name, _)| *name));
+    compared.extend(options_of_one().iter().map(|(_, name, _)| *name));
+    compared.extend(NOT_OPTIONS.map(|(name, reason)| {
+        assert!(!reason.is_empty(), "{name}");
+        name
+    }));
+    let compared: BTreeSet<_> = compared.into_iter().map(str::to_owned).collect();
+    let all = directories("components")?;
+    assert_eq!(all, compared, "left: the directories");
+    Ok(())
+}
+
+/// A component that is installed by default has a section of its name in the values instead.
+#[test]
+fn the_readme_lists_every_overlay_and_component() -> Result<()> {
+    let readme = file("README.md")?;
+    let (_, table) = readme
+        .split_once("\n## Beside kustomize\n")
+        .context("no table")?;
+    let (table, _) = table
+        .split_once("\n\nWith these values")
+        .context("no end")?;
+    let overlays = directories("overlays")?.into_iter();
+    let mut expected: Vec<_> = overlays.map(|name| format!("overlays/{name}")).collect();
+    let components = directories("components")?.into_iter();
+    expected.extend(components.filter(|name| !installed().contains(&name.as_str())));
+    for name in expected {
+        ensure!(table.contains(&format!("`{name}`")), "no row for {name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_option_is_the_same() -> Result<()> {
+    for (component, values) in options() {
         let all = [
             &["self-signed", NETWORK][..],
             &installed(),
@@ -214,19 +298,7 @@ async fn each_option_is_the_same() -> Result<()> {
         json!({"serviceMonitor": {"enabled": true}, "metricsAuthorization": {"enabled": true}});
     let kustomization = Kustomization::of(&all, "elsewhere")?;
     same(kustomization.path(), &values, "elsewhere").await?;
-    let options = [
-        (
-            "pvc-provisioner",
-            "pvc-provisioner-authorize-requester",
-            json!({"authorizeRequester": "pod-creator"}),
-        ),
-        (
-            "pv-releaser",
-            "pv-releaser-storage-classes",
-            json!({"associateByStorageClass": true}),
-        ),
-    ];
-    for (component, option, value) in options {
+    for (component, option, value) in options_of_one() {
         let kustomization = Kustomization::of(
             &["self-signed", NETWORK, component, option, RESTRICT],
             NAMESPACE,

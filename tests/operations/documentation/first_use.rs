@@ -1,10 +1,10 @@
 //! The examples do what README says of them.
 
 use super::executed;
-use crate::support::{BINARY, installed, repository, webhooks_answer};
+use crate::support::{BINARY, create_namespace, installed, repository, run, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::fs;
+use std::{fs, path::PathBuf};
 use tokio::process::Command;
 use volume_warden_controlplane::{Cluster, Component, Kubernetes, Warden, eventually};
 
@@ -78,6 +78,8 @@ async fn the_examples_work_where_the_api_server_emulates_1_31() -> Result<()> {
     Ok(())
 }
 
+/// All sentences of the README about components that act by default and within a test: not
+/// `namespace-gc`, which has no backend here, nor `pvc-expiry` and `trash-list`.
 async fn the_examples_work(cluster: &Cluster) -> Result<()> {
     for example in fs::read_dir(repository().join("examples"))?.flatten() {
         let path = example.path().display().to_string();
@@ -86,15 +88,62 @@ async fn the_examples_work(cluster: &Cluster) -> Result<()> {
             ensure!(cluster.kubectl(&apply).await?.contains("(server dry run)"));
         }
     }
-    claims_exist_when_the_pod_is_created(cluster).await?;
+    the_deletion_of_a_used_claim_warns(cluster).await?;
     the_deletion_of_a_bound_volume_warns(cluster).await?;
-    a_deleted_claim_leaves_its_volume_available(cluster).await
+    the_claims_of_removed_pods_are_deleted(cluster).await?;
+    claims_exist_when_the_pod_is_created(cluster).await?;
+    a_deleted_claim_leaves_its_volume_available(cluster).await?;
+    a_deleted_claim_is_restored(cluster).await
+}
+
+fn example(component: &str) -> PathBuf {
+    repository().join(format!("examples/{component}.yaml"))
 }
 
 async fn apply(cluster: &Cluster, component: &str) -> Result<()> {
-    let path = repository().join(format!("examples/{component}.yaml"));
-    let path = path.display().to_string();
+    let path = example(component).display().to_string();
     cluster.kubectl(&["apply", "-f", &path]).await.map(drop)
+}
+
+async fn the_deletion_of_a_used_claim_warns(cluster: &Cluster) -> Result<()> {
+    apply(cluster, "pvc-protection").await?;
+    let node = ["get", "pod", "editor", "-o=jsonpath={.spec.nodeName}"];
+    eventually("the pod is on a node", async || {
+        let node = cluster.kubectl(&node).await?;
+        ensure!(!node.is_empty(), "no node");
+        Ok(())
+    })
+    .await?;
+    // The webhook answers from its cache, which may not have the pod yet.
+    let delete = ["delete", "pvc", "documents", "--wait=false"];
+    let probe = [&delete[..], &["--dry-run=server"]].concat();
+    eventually("the deletion warns", async || {
+        let warnings = cluster.kubectl_warnings(&probe).await?;
+        ensure!(warnings.concat().contains("editor"), "{warnings:?}");
+        Ok(())
+    })
+    .await?;
+    let warnings = cluster.kubectl_warnings(&delete).await?;
+    ensure!(warnings.concat().contains("editor"), "{warnings:?}");
+    cluster.kubectl(&["get", "pvc", "documents"]).await?;
+    cluster.kubectl(&["delete", "pod", "editor"]).await?;
+    is_gone(cluster, "pvc/documents").await
+}
+
+async fn the_claims_of_removed_pods_are_deleted(cluster: &Cluster) -> Result<()> {
+    apply(cluster, "pvc-retention").await?;
+    eventually("the set has its claims", async || {
+        let last = ["get", "pvc", "data-cache-nodes-2"];
+        cluster.kubectl(&last).await.map(drop)
+    })
+    .await?;
+    let scale = ["scale", "statefulset", "cache-nodes", "--replicas=1"];
+    cluster.kubectl(&scale).await?;
+    for removed in ["pvc/data-cache-nodes-2", "pvc/data-cache-nodes-1"] {
+        is_gone(cluster, removed).await?;
+    }
+    let first = ["get", "pvc", "data-cache-nodes-0"];
+    cluster.kubectl(&first).await.map(drop)
 }
 
 /// A block with a kind of its own, and one that is merged over a claim, are accepted.
@@ -168,6 +217,47 @@ async fn a_deleted_claim_leaves_its_volume_available(cluster: &Cluster) -> Resul
     phase("Bound").await?;
     cluster.kubectl(&["delete", "pvc", "cache"]).await?;
     phase("Available").await
+}
+
+/// In a namespace of its own: the pages of components are checked while the trash of `default` has
+/// no claim `photos`.
+async fn a_deleted_claim_is_restored(cluster: &Cluster) -> Result<()> {
+    const SPACE: &str = "album";
+    create_namespace(&cluster.client(), SPACE).await?;
+    let example = fs::read_to_string(example("pvc-trash"))?;
+    let (provisioner, own) = ("ebs.csi.aws.com", "kubernetes.io/host-path");
+    ensure!(example.contains(provisioner), "{example}");
+    let apply = ["apply", "-n", SPACE, "-f", "-"];
+    let example = example.replace(provisioner, own);
+    cluster.kubectl_with_stdin(&apply, &example).await?;
+    let claim = ["get", "pvc", "photos", "-n", SPACE];
+    let claim = [&claim[..], &["-o=jsonpath={.spec.volumeName}"]].concat();
+    let volume = eventually("the trash is enabled for the volume", async || {
+        let volume = cluster.kubectl(&claim).await?;
+        ensure!(!volume.is_empty(), "the claim is not bound");
+        let annotations = ["get", "pv", &volume, "-o=jsonpath={.metadata.annotations}"];
+        let annotations = cluster.kubectl(&annotations).await?;
+        let enabled = annotations.contains("volume-warden.dev/trash");
+        ensure!(enabled, "{annotations}");
+        anyhow::Ok(Some(volume))
+    })
+    .await?;
+    let delete = ["delete", "pvc", "photos", "-n", SPACE];
+    cluster.kubectl(&delete).await?;
+    eventually("the volume is in the trash", async || {
+        let (_, printed) = run(cluster, &["trash", "-n", SPACE]).await?;
+        ensure!(printed.contains(&volume), "{printed}");
+        Ok(())
+    })
+    .await?;
+    let undelete = ["undelete", "pvc", "photos", "-n", SPACE];
+    let (code, printed) = run(cluster, &undelete).await?;
+    ensure!(code == Some(0), "{printed}");
+    let restored = cluster.kubectl(&claim).await?;
+    ensure!(restored == volume, "{restored} instead of {volume}");
+    // The example with its own provisioner can be applied later.
+    let class = ["delete", "storageclass", "recoverable"];
+    cluster.kubectl(&class).await.map(drop)
 }
 
 /// Apart from the ages.

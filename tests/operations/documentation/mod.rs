@@ -5,6 +5,6 @@ mod commands;
 mod executed;
 mod first_use;
 #[path = "../../support/documentation.rs"]
-mod pages;
+pub mod pages;
 mod programs;
 mod understood;
