@@ -1,9 +1,11 @@
 //! Tests of the writes of the pv-releaser reconciler, and of their results.
 
 use super::{
+    parking::{parked, wanted},
     scene::{Scene, attachment, claim, claimed, labelled},
     *,
 };
+use crate::{cluster::Reconcile, objects::ObjectName};
 
 /// Test cases PR-09 and PR-11 of the specification.
 #[tokio::test(start_paused = true)]
@@ -110,4 +112,23 @@ async fn a_volume_is_labelled_once_it_is_bound() {
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, patches, "{phase}");
     }
+}
+
+/// No event follows a reservation that failed, so the reconcile fails and is retried.
+#[tokio::test(start_paused = true)]
+async fn a_failed_reservation_of_a_waiting_claim_is_retried() {
+    let scene = Scene::new(Options::default());
+    *scene.server.namespace.lock().expect("lock") = Some("n");
+    *scene.server.claim.lock().expect("lock") = Some(wanted(json!({})));
+    scene.watch_volume("5", parked("n"));
+    scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+    let answers = [(500, "etcd is away"), (409, "conflict")];
+    scene.server.answers.lock().expect("lock").extend(answers);
+    let name = ObjectName::new("ns", "data");
+    let mut failed = Vec::new();
+    for _ in 0..3 {
+        failed.push(scene.releaser.reconcile(&name).await.is_err());
+    }
+    assert_eq!(failed, [true, true, false]);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 3);
 }
