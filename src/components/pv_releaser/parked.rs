@@ -146,7 +146,8 @@ impl Handover {
         let (Some(claim), Some(record)) = (volume.reserved_for(), volume.record()) else {
             return Ok(Requeue::OnEvent);
         };
-        if !self.caches.watches_namespace(&record.namespace) {
+        let watched = self.caches.watches_namespace(&record.namespace);
+        if !watched || self.caches.is_never_changed(volume) {
             return Ok(Requeue::OnEvent);
         }
         let namespace = self.identity.namespace(&record.namespace, UNHURRIED).await;
