@@ -36,7 +36,10 @@ fn latest<'a>(events: &'a [Event], namespace: &str) -> Option<&'a Event> {
     let about = events.iter().filter(|event| {
         let reason = event.reason.as_deref().unwrap_or_default();
         let note = event.message.as_deref().unwrap_or_default();
-        [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason) && note.starts_with(&about)
+        let of_lease = event.involved_object.kind.as_deref() == Some("Lease");
+        of_lease
+            && [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason)
+            && note.starts_with(&about)
     });
     about.max_by_key(|event| events::last(event))
 }
