@@ -110,5 +110,8 @@ mod tests {
         assert_eq!(reason_of(&events).as_deref(), Some(DELETED));
         assert_eq!(reason_of(&events[..1]).as_deref(), Some(NOT_EMPTY));
         assert_eq!(reason_of(&events[3..]), None);
+        let mut other = event(NOT_EMPTY, 6, "shop");
+        other.involved_object.kind = Some("Pod".to_owned());
+        assert_eq!(reason_of(&[other]), None, "it is not about the Lease");
     }
 }
