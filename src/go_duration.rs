@@ -35,11 +35,14 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 /// Parses a duration that may also be a number of days, such as `30d`.
 ///
 /// # Errors
-/// When the text is neither a duration that [`parse`] accepts nor a whole number of days.
+/// When the text is neither a duration that [`parse`] accepts nor a whole number of days, or the
+/// duration is longer than 100 years.
 pub fn parse_days(text: &str) -> Result<Duration, String> {
     let days = text.trim().strip_suffix('d');
-    match days.and_then(|days| days.parse::<u16>().ok()) {
-        Some(days) => Ok(Duration::from_secs(u64::from(days) * 86_400)),
+    let days = days.and_then(|days| days.parse::<u16>().ok());
+    let read = days.map(|days| Duration::from_secs(u64::from(days) * 86_400));
+    match read.filter(|read| *read <= LONGEST) {
+        Some(read) => Ok(read),
         None => parse(text).map_err(|error| format!("{error}, or days such as 30d")),
     }
 }
@@ -95,7 +98,8 @@ mod tests {
     fn ages_may_be_days() {
         assert_eq!(parse_days("30d"), Ok(Duration::from_secs(30 * 86_400)));
         assert_eq!(parse_days("12h"), Ok(Duration::from_secs(12 * 3600)));
-        for wrong in ["d", "-1d", "1.5d", "30", "month"] {
+        assert_eq!(parse_days("36500d"), Ok(LONGEST));
+        for wrong in ["d", "-1d", "1.5d", "30", "month", "36501d", "65535d"] {
             assert!(parse_days(wrong).is_err(), "{wrong}");
         }
     }

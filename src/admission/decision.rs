@@ -32,11 +32,14 @@ pub(super) struct Log<'a> {
     pub(super) unavailable: &'a LogLimiter,
     /// Limits the log lines about refusals to ten a minute for each namespace.
     pub(super) refused: &'a NamespaceLogLimiter,
+    /// Whether Volume Warden runs with `--dry-run`, so that it allows every request unchanged.
+    pub(super) dry_run: bool,
 }
 
 impl Log<'_> {
     /// Logs the decision: a refusal at the level info and an unavailable review at warn, as far as
-    /// the limits permit, because users ask about them. Everything else is logged at debug.
+    /// the limits permit, because users ask about them. Everything else is logged at debug. The
+    /// message of a refusal or patch that `--dry-run` withholds is `would answer`.
     pub(super) fn report(
         &self,
         request: &Request,
@@ -46,6 +49,9 @@ impl Log<'_> {
     ) {
         let (path, took) = (self.path, took.as_secs_f64());
         let dry_run = request.dry_run.unwrap_or_default();
+        let withheld =
+            self.dry_run && matches!(reviewed, Ok(Answer::Deny { .. } | Answer::Patch { .. }));
+        let said = if withheld { "would answer" } else { "review" };
         macro_rules! line {
         ($level:ident, $why:expr, $suppressed:expr) => {
             tracing::$level!(
@@ -61,7 +67,7 @@ impl Log<'_> {
                 took,
                 why = $why,
                 suppressed = $suppressed,
-                "review"
+                "{said}"
             )
         };
     }

@@ -209,6 +209,7 @@ async fn answer(
         path: hook.path,
         unavailable: &route.unavailable,
         refused: &route.refused,
+        dry_run: route.options.dry_run,
     };
     log.report(&request, &reviewed, verdict, started.elapsed());
     let answer = match reviewed {

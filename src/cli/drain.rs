@@ -3,7 +3,7 @@
 use super::{
     connection::DEFAULT_NAME,
     options::{ClusterOptions, ComponentsOption, ControllerOptions, LeaseOptions},
-    print::print,
+    print::{keep_first_error, print},
     signals::Signals,
 };
 use crate::{
@@ -239,12 +239,10 @@ async fn remove(
         },
         in_flight,
     };
-    // If a line cannot be printed, the drain continues. An error of the last line is returned at
-    // the end.
+    // If a line cannot be printed, the drain continues. The first error is returned at the end.
     let mut printed = Ok(());
-    let outcome = drain
-        .run(&mut |line| printed = print(&Plain(line).to_string()))
-        .await;
+    let mut say = |line: &str| keep_first_error(&mut printed, print(&Plain(line).to_string()));
+    let outcome = drain.run(&mut say).await;
     // The process must not end before the Events about refused writes are published in the
     // background.
     let _ = timeout(EVENTS_TIMEOUT, drain.apply.reported()).await;

@@ -17,7 +17,31 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Keeps the first error of several prints: it records the result of another one, unless an earlier
+/// one failed.
+pub(super) fn keep_first_error(first: &mut io::Result<()>, next: io::Result<()>) {
+    if first.is_ok() {
+        *first = next;
+    }
+}
+
 /// Prints an error or a warning on standard error, as one line.
 pub(super) fn complain(sentence: impl Display) {
     eprintln!("volume-warden: {}", Plain(sentence));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_line_that_is_printed_hides_no_error() {
+        let mut first = Ok(());
+        let error = |text: &str| Err(io::Error::other(text));
+        for next in [Ok(()), error("a full disk"), Ok(()), error("a later one")] {
+            keep_first_error(&mut first, next);
+        }
+        let kept = first.expect_err("a line was not printed");
+        assert_eq!(kept.to_string(), "a full disk");
+    }
 }

@@ -92,9 +92,9 @@ impl<'a> Row<'a> {
 }
 
 /// Formats the volumes in the trash, sorted by namespace and claim; the claim that was deleted last
-/// is the last one of its name.
+/// is the last one of its name. A deletion whose time is not recorded yet counts as the latest one.
 pub(super) fn shown(mut rows: Vec<Row<'_>>, output: Output, now: Timestamp) -> String {
-    rows.sort_by_key(|row| (row.namespace, row.claim, row.deleted_at, row.volume));
+    rows.sort_by_key(|row| (row.namespace, row.claim, order(row.deleted_at), row.volume));
     match output {
         Output::Json => format!(
             "{:#}",
@@ -115,20 +115,23 @@ pub(super) fn shown(mut rows: Vec<Row<'_>>, output: Output, now: Timestamp) -> S
     }
 }
 
-/// Sorts the volumes by namespace and claim; the claim that was deleted last is the last one of its
-/// name.
+/// Sorts the volumes as [`shown`] does.
 pub(super) fn sort(entries: &mut [Entry<'_>]) {
     entries.sort_by(|a, b| key(a).cmp(&key(b)));
 }
 
-fn key<'a>(entry: &Entry<'a>) -> (&'a str, &'a str, Option<Timestamp>, &'a str) {
+fn key<'a>(entry: &Entry<'a>) -> (&'a str, &'a str, Timestamp, &'a str) {
     let (record, claim) = (entry.record, &entry.record.claim);
     (
         &claim.namespace,
         &claim.name,
-        record.deleted_at,
+        order(record.deleted_at),
         &entry.name.name,
     )
+}
+
+fn order(deleted_at: Option<Timestamp>) -> Timestamp {
+    deleted_at.unwrap_or(Timestamp::MAX)
 }
 
 fn cells(row: &Row<'_>, wide: bool, now: Timestamp) -> Vec<String> {

@@ -107,6 +107,23 @@ fn the_table_is_sorted_and_aligned() {
     assert!(row.ends_with("pv-3    fast          3d      n"), "{wide}");
 }
 
+/// A deletion whose time is not recorded yet counts as the latest one, as for `undelete`.
+#[test]
+fn a_deletion_without_a_time_is_the_last_one() {
+    let unknown = || volume(json!({"deletedAt": null}), json!({}));
+    let volumes = [("pv-1", unknown()), ("pv-2", volume(json!({}), json!({})))];
+    let table = printed(&volumes, Output::Table);
+    let place = |volume| table.find(volume).expect("a row");
+    assert!(place("pv-2") < place("pv-1"), "{table}");
+    let names = ["pv-1", "pv-2"].map(|name| ObjectName::new("", name));
+    let entries = names.iter().zip(&volumes);
+    let entries = entries.filter_map(|(name, (_, volume))| Entry::of(name, volume));
+    let mut entries: Vec<_> = entries.collect();
+    sort(&mut entries);
+    let sorted: Vec<_> = entries.iter().map(|entry| &*entry.name.name).collect();
+    assert_eq!(sorted, ["pv-2", "pv-1"]);
+}
+
 #[test]
 fn json_has_every_field() {
     let text = printed(&[("pv", volume(json!({}), json!({})))], Output::Json);

@@ -6,6 +6,7 @@ use crate::{
     inventory::{Listed, References},
     objects::{
         ObjectName, Pod, Volume,
+        keys::STORAGE_CLASS,
         trash_entry::{Entry, Next},
         unused::UNUSED,
         volume::VolumeWire,
@@ -13,7 +14,10 @@ use crate::{
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{ObjectMeta, Time},
+    },
     jiff::Timestamp,
 };
 use kube::ResourceExt as _;
@@ -146,9 +150,10 @@ fn of_claim(claim: &PersistentVolumeClaim, state: State) -> Row {
         volume: spec
             .and_then(|spec| spec.volume_name.clone())
             .unwrap_or_default(),
-        class: spec
-            .and_then(|spec| spec.storage_class_name.clone())
-            .unwrap_or_default(),
+        class: class(
+            &claim.metadata,
+            spec.and_then(|spec| spec.storage_class_name.as_ref()),
+        ),
         capacity: storage(capacity.or(requests)),
         since: time(unused.and_then(|each| each.last_transition_time.as_ref())),
         deleted: time(claim.metadata.deletion_timestamp.as_ref()),
@@ -172,7 +177,7 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
         namespace: claim.map_or_else(String::new, |claim| claim.namespace.clone()),
         claim: claim.map_or_else(String::new, |claim| claim.name.clone()),
         volume: volume.metadata.name.clone().unwrap_or_default(),
-        class: spec.storage_class_name.clone().unwrap_or_default(),
+        class: class(&volume.metadata, spec.storage_class_name.as_ref()),
         capacity: capacity.cloned().unwrap_or_default(),
         since: time(status.last_phase_transition_time.as_ref()),
         deleted: time(volume.metadata.deletion_timestamp.as_ref()),
@@ -187,6 +192,13 @@ fn in_trash(volume: &VolumeWire) -> bool {
     Entry::of(&name, &volume).is_some_and(|entry| entry.next != Next::Purging)
 }
 
+/// Returns the StorageClass as Kubernetes reads it: the annotation takes precedence over the field.
+fn class(metadata: &ObjectMeta, field: Option<&String>) -> String {
+    let annotations = metadata.annotations.as_ref();
+    let annotation = annotations.and_then(|all| all.get(STORAGE_CLASS));
+    annotation.or(field).cloned().unwrap_or_default()
+}
+
 fn storage(quantities: Option<&BTreeMap<String, Quantity>>) -> String {
     let storage = quantities.and_then(|all| all.get("storage"));
     storage
@@ -196,4 +208,24 @@ fn storage(quantities: Option<&BTreeMap<String, Quantity>>) -> String {
 
 fn time(time: Option<&Time>) -> Option<Timestamp> {
     time.map(|time| time.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unused::test_objects::{claim, read, volume};
+    use serde_json::json;
+
+    #[test]
+    fn the_annotation_of_the_class_takes_precedence() {
+        let old = json!({"metadata": {"annotations": {STORAGE_CLASS: "old"}}});
+        let listed = Listed {
+            claims: vec![read(claim("data", old.clone()))],
+            volumes: vec![read(volume("kept", "Released", old))],
+            ..Listed::default()
+        };
+        let rows = rows(&listed, None);
+        let classes: Vec<_> = rows.iter().map(|row| &*row.class).collect();
+        assert_eq!(classes, ["old", "old"]);
+    }
 }

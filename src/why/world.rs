@@ -173,7 +173,10 @@ impl World {
         let all_namespaces = namespace.is_empty() && self.scope == Scope::Namespace;
         if self.lists::<K>() && !all_namespaces {
             let all = self.listed::<K, K>(namespace, question::listed::<K>);
-            return all.map(|all| all.in_namespace(namespace));
+            return all.map(|all| match namespace {
+                "" => all.everywhere(),
+                _ => all.in_namespace(namespace),
+            });
         }
         let question = Question {
             labels: selection.labels.to_owned(),

@@ -44,6 +44,16 @@ async fn lines(
     bodies: impl Iterator<Item = String>,
     is_expected: fn(StatusCode) -> bool,
 ) -> String {
+    lines_of(false, answer, bodies, is_expected).await
+}
+
+/// Returns the same as [`lines`], with `--dry-run` if `dry_run` is true.
+async fn lines_of(
+    dry_run: bool,
+    answer: fn(&Request) -> Reviewed,
+    bodies: impl Iterator<Item = String>,
+    is_expected: fn(StatusCode) -> bool,
+) -> String {
     log_to_lines();
     LINES.take();
     let hook = Hook {
@@ -53,7 +63,7 @@ async fn lines(
         review: Review::from_memory(answer),
     };
     let options = Options {
-        dry_run: false,
+        dry_run,
         longest_timeout: None,
         metrics: Arc::new(Metrics::new()),
     };
@@ -112,4 +122,19 @@ async fn reviews_without_an_answer_do_not_fill_the_log() {
         assert_eq!(lines.lines().count(), 1, "{lines}");
         assert!(lines.contains(verdict), "{lines}");
     }
+}
+
+/// With `--dry-run`, the request is allowed, so the line does not look like a refusal.
+#[tokio::test]
+async fn a_refusal_in_a_dry_run_is_logged_as_one_that_would_follow() {
+    let denied = |_: &Request| Ok(Answer::deny("no".to_owned()));
+    let unavailable = |_: &Request| Err(Unavailable::new("no list yet"));
+    let one = || [review("ns")].into_iter();
+    for (dry_run, expected) in [(true, true), (false, false)] {
+        let lines = lines_of(dry_run, denied, one(), |status| status == StatusCode::OK).await;
+        assert!(lines.contains("Denied"), "{lines}");
+        assert_eq!(lines.contains("would answer"), expected, "{lines}");
+    }
+    let lines = lines_of(true, unavailable, one(), |status| status.as_u16() >= 400).await;
+    assert!(!lines.contains("would answer"), "{lines}");
 }

@@ -5,16 +5,22 @@ use super::lease_name::LeaseName;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
 use kube::{Api, Client};
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
 
 const LOOK: Duration = Duration::from_secs(4);
+/// Age from which the uid is read again: the Lease may have been recreated with another uid.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The Lease of Volume Warden, as the object to which Events are attached.
 #[derive(Clone)]
 pub struct LeaseObject {
     leases: Api<Lease>,
     lease: Arc<LeaseName>,
-    uid: Arc<OnceCell<String>>,
+    /// The uid, and when it was read.
+    uid: Arc<Mutex<Option<(String, Instant)>>>,
 }
 
 impl LeaseObject {
@@ -30,20 +36,67 @@ impl LeaseObject {
     /// Returns the reference with the uid of the Lease, by which `kubectl describe` finds the
     /// Events. None while the Lease does not exist or cannot be read.
     pub async fn reference(&self) -> Option<ObjectReference> {
-        let uid = self.uid.get_or_try_init(|| self.read_uid()).await.ok()?;
+        let uid = self.uid().await?;
         Some(ObjectReference {
             api_version: Some("coordination.k8s.io/v1".to_owned()),
             kind: Some("Lease".to_owned()),
             namespace: Some(self.lease.namespace.clone()),
             name: Some(self.lease.name.clone()),
-            uid: Some(uid.clone()),
+            uid: Some(uid),
             ..ObjectReference::default()
         })
     }
 
-    async fn read_uid(&self) -> Result<String, ()> {
+    /// Returns the uid of the Lease, which is read at most once a minute.
+    async fn uid(&self) -> Option<String> {
+        let mut known = self.uid.lock().await;
+        if let Some((uid, read)) = &*known
+            && read.elapsed() < MAX_AGE
+        {
+            return Some(uid.clone());
+        }
         let lease = timeout(LOOK, self.leases.get(&self.lease.name)).await;
-        let lease = lease.ok().and_then(Result::ok);
-        lease.and_then(|lease| lease.metadata.uid).ok_or(())
+        let uid = lease.ok().and_then(Result::ok)?.metadata.uid?;
+        *known = Some((uid.clone(), Instant::now()));
+        Some(uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use serde_json::json;
+
+    /// The Lease is recreated, and read again after a minute.
+    #[tokio::test(start_paused = true)]
+    async fn the_uid_is_that_of_a_recreated_lease() {
+        let reads = Arc::new(std::sync::Mutex::new(0));
+        let counted = reads.clone();
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let mut reads = counted.lock().expect("lock");
+            *reads += 1;
+            let lease = json!({"metadata": {"name": "warden", "uid": reads.to_string()}});
+            let body = Body::from(lease.to_string().into_bytes());
+            std::future::ready(Ok::<_, std::io::Error>(http::Response::new(body)))
+        });
+        let lease = LeaseName {
+            namespace: "ns".to_owned(),
+            name: "warden".to_owned(),
+            identity: "a".to_owned(),
+            former: None,
+            labels: Default::default(),
+        };
+        let object = LeaseObject::new(Client::new(service, "ns"), lease);
+        let uid = async || object.reference().await.expect("a reference").uid;
+        assert_eq!(uid().await.as_deref(), Some("1"));
+        assert_eq!(
+            uid().await.as_deref(),
+            Some("1"),
+            "it is not read each time"
+        );
+        tokio::time::advance(MAX_AGE).await;
+        assert_eq!(uid().await.as_deref(), Some("2"));
+        assert_eq!(*reads.lock().expect("lock"), 2);
     }
 }

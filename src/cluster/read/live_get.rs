@@ -58,15 +58,27 @@ impl<T: Tracked> LiveGet<T> {
         limit: Duration,
     ) -> kube::Result<Evidence<Option<T>>> {
         let api = (self.api)(self.client.clone(), &name.namespace);
+        let mut sent = false;
         let read = async {
             // The semaphore is never closed, so acquiring a permit cannot fail.
             let _permit = self.permits.acquire().await;
+            sent = true;
             self.metrics.feeds.live_read(T::KIND);
             let began = Instant::now();
             let object = existing(api.get(&name.name).await)?;
             Ok(Evidence::new(object.and_then(T::track), began))
         };
-        within(limit, read).await
+        let answer = within(limit, read).await;
+        match answer {
+            Err(_) if !sent => Err(kube::Error::Service(
+                format!(
+                    "no request was sent within {limit:?}, because {MAX_READS} others were under \
+                     way"
+                )
+                .into(),
+            )),
+            answer => answer,
+        }
     }
 }
 
@@ -108,11 +120,23 @@ mod tests {
         };
         let in_time = reads(2 * second).await.into_iter().filter(Result::is_ok);
         assert_eq!(in_time.count(), MAX_READS + 1);
-        let in_time = reads(second * 3 / 2)
-            .await
-            .into_iter()
-            .filter(Result::is_ok);
-        assert_eq!(in_time.count(), MAX_READS);
+        let late = reads(second * 3 / 2).await;
+        let late = late.into_iter().filter_map(Result::err);
+        let late: Vec<_> = late.map(|error| error.to_string()).collect();
+        assert_eq!(late.len(), 1);
+        assert!(
+            late[0].contains("no answer from the API server within 1.5s"),
+            "{late:?}"
+        );
+        let (_, waited) = tokio::join!(reads(2 * second), get.read(&name, second / 2));
+        let waited = waited
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(
+            waited.contains("no request was sent within 500ms"),
+            "{waited}"
+        );
     }
 
     #[tokio::test]

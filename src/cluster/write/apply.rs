@@ -123,7 +123,7 @@ impl Apply {
     /// Returns whether the namespace has opted out, so that only removals are written in it.
     /// ConfigMaps are exempt, because all that are written are Volume Warden's own: its list of
     /// deleted claims must be deleted in a namespace that has opted out.
-    pub(super) fn excludes(&self, kind: Kind, namespace: &str) -> bool {
+    pub fn excludes(&self, kind: Kind, namespace: &str) -> bool {
         kind != Kind::ConfigMap && self.excluded.contains(namespace)
     }
 

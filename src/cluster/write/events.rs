@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::cluster::api::within;
 use crate::objects::{CompactText, Kind, ObjectName};
 use crate::plain::Plain;
+use crate::telemetry::LogLimiter;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1 as api},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -89,6 +90,8 @@ pub(crate) struct Events {
     /// Locks, chosen by the object's uid, so that [`Self::count`] publishes the Events about one
     /// object one after the other: the recorder knows an equal Event only once it is published.
     one_by_one: [Mutex<()>; IN_FLIGHT],
+    /// Limits the log lines about dropped Events to one a minute.
+    dropped: LogLimiter,
 }
 
 impl Events {
@@ -104,6 +107,7 @@ impl Events {
             in_flight: FairSemaphore::new(IN_FLIGHT),
             counting: TaskTracker::new(),
             one_by_one: Default::default(),
+            dropped: LogLimiter::default(),
         }
     }
 
@@ -179,7 +183,7 @@ impl Events {
 
     /// Writes an Event once it is the turn of the object's namespace. Returns whether the write
     /// succeeded; a failure is only logged. If [`WAITING`] Events of the namespace wait already, it
-    /// drops the Event without a log line and returns false.
+    /// drops the Event and returns false.
     async fn in_turn(
         &self,
         regarding: &ObjectReference,
@@ -188,6 +192,10 @@ impl Events {
     ) -> bool {
         let namespace = regarding.namespace.as_deref().unwrap_or_default().into();
         if self.in_flight.waiting(&namespace) >= WAITING {
+            if let Some(suppressed) = self.dropped.check() {
+                tracing::warn!(%namespace, suppressed, "an Event was dropped, because {WAITING} of \
+                    its namespace wait already");
+            }
             return false;
         }
         let _permit = self.in_flight.acquire(&namespace).await;
@@ -377,6 +385,9 @@ mod tests {
             IN_FLIGHT + WAITING + 1,
             "the others are reported lost"
         );
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let left_out = (published.len() - kept - 1) as u64;
+        assert_eq!(events.dropped.check(), Some(left_out), "one was logged");
         let written = written.lock().expect("lock");
         assert_eq!(written.len(), kept);
         let place = written.iter().position(|(namespace, _)| namespace == "few");

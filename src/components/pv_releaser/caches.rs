@@ -127,13 +127,22 @@ impl Caches {
     }
 
     /// Returns the volumes that wait for a claim of this namespace: those that are parked, or
-    /// reserved for a claim. Volumes that Volume Warden has just written are left out.
+    /// reserved for a claim. Volumes that Volume Warden has just written, and those that it never
+    /// changes, are left out.
     pub fn waiting_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let names = volumes.names_referring_to(&waiting_in(namespace));
         let names = names.filter(|_| self.watches_namespace(namespace));
         let fresh = names.filter_map(|name| Some((name.clone(), volumes.get_fresh(name)?)));
-        fresh.filter(|(_, volume)| !volume.deleting).collect()
+        fresh
+            .filter(|(_, volume)| !volume.deleting && !self.is_never_changed(volume))
+            .collect()
+    }
+
+    /// Returns whether this installation leaves the volume unchanged in any state: the volume has
+    /// the label of another installation, or pvc-trash keeps it.
+    pub fn is_never_changed(&self, volume: &Volume) -> bool {
+        volume.trash.is_some() || self.options.volume_ownership(volume) == Ownership::Foreign
     }
 
     /// Returns the parked volumes that wait for claims of this namespace and are Available or

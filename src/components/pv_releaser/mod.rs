@@ -30,6 +30,7 @@
 mod assemble;
 mod caches;
 mod claims;
+mod fitting;
 mod identity;
 mod metrics;
 mod notices;

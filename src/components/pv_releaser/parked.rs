@@ -9,6 +9,7 @@
 use super::{
     NAME,
     caches::Caches,
+    fitting::{fitting, is_of},
     identity::Identity,
     patch::{action, park, reservation, written},
     reasons::{CANNOT_RELEASE, PARKED, RESERVED},
@@ -21,7 +22,6 @@ use crate::{
     objects::{
         ObjectName, Volume,
         fit::{Need, NeedWire},
-        reuse::Record,
     },
 };
 use std::sync::Arc;
@@ -52,8 +52,6 @@ enum Caller {
     Reconciler,
     Review(Instant),
 }
-
-type Named = (ObjectName, Arc<Volume>);
 
 impl Handover {
     /// Reserves a parked volume for a claim that is about to be stored. A volume that is reserved
@@ -116,7 +114,7 @@ impl Handover {
     /// scheduler has begun to find a volume for it.
     ///
     /// # Errors
-    /// When an object could not be read. A write that failed is no error.
+    /// When an object could not be read, or the write failed.
     pub async fn serve(&self, name: &ObjectName) -> Reconciled {
         let claim = self.caches.claims.read().get(name);
         let claim = claim.filter(|claim| claim.awaits_volume());
@@ -132,7 +130,8 @@ impl Handover {
         let need = need.map_err(unread)?;
         let need = need.filter(|need| claim.uid == need.uid && need.open);
         if let (Some(uid), Some(need)) = (namespace.map_err(unread)?, need) {
-            self.reserve(name, &need, &uid, Caller::Reconciler).await;
+            let reserved = self.reserve(name, &need, &uid, Caller::Reconciler);
+            return reserved.await.settled();
         }
         Ok(Requeue::OnEvent)
     }
@@ -147,7 +146,8 @@ impl Handover {
         let (Some(claim), Some(record)) = (volume.reserved_for(), volume.record()) else {
             return Ok(Requeue::OnEvent);
         };
-        if !self.caches.watches_namespace(&record.namespace) {
+        let watched = self.caches.watches_namespace(&record.namespace);
+        if !watched || self.caches.is_never_changed(volume) {
             return Ok(Requeue::OnEvent);
         }
         let namespace = self.identity.namespace(&record.namespace, UNHURRIED).await;
@@ -176,16 +176,19 @@ impl Handover {
     }
 
     /// Reserves the smallest parked volume of the namespace with this uid that fits the claim.
-    async fn reserve(&self, claim: &ObjectName, need: &Need, uid: &str, caller: Caller) {
+    /// Returns the outcome of the last write, or `Done` if no volume fits.
+    async fn reserve(&self, claim: &ObjectName, need: &Need, uid: &str, caller: Caller) -> Applied {
+        let mut applied = Applied::Done;
         let parked = self.caches.parked_in(&claim.namespace);
         for (name, volume) in fitting(parked, need, uid).into_iter().take(TRIES) {
             let operations = reservation(claim, self.clock.timestamp());
             let write = self.write(&name, &volume, ("Reserve", operations, RESERVED), caller);
-            match write.await {
-                Applied::Stale => {}
-                _ => return,
+            applied = write.await;
+            if !matches!(applied, Applied::Stale) {
+                break;
             }
         }
+        applied
     }
 
     async fn park(&self, name: &ObjectName, volume: &Arc<Volume>, caller: Caller) -> Applied {
@@ -218,27 +221,6 @@ impl Handover {
         }
         applied
     }
-}
-
-fn is_of(volume: &Volume, namespace_uid: &str) -> bool {
-    let of = |record: &Record| &*record.namespace_uid == namespace_uid;
-    volume.record().is_some_and(of)
-}
-
-/// The parked volumes of the namespace with this uid that fit the claim, the smallest first.
-pub(super) fn fitting(parked: Vec<Named>, need: &Need, namespace_uid: &str) -> Vec<Named> {
-    let offer = |volume: &Volume| volume.reuse.as_ref().and_then(|all| all.offer.clone());
-    let fits = |(name, volume): &Named| {
-        let fits = offer(volume).is_some_and(|it| it.fits(&name.name, &volume.class, need));
-        fits && is_of(volume, namespace_uid)
-    };
-    let mut fitting: Vec<_> = parked.into_iter().filter(fits).collect();
-    let size = |volume: &Volume| offer(volume).map_or(0.0, |offer| offer.capacity);
-    fitting.sort_by(|(name, one), (other, two)| {
-        let size = size(one).total_cmp(&size(two));
-        size.then_with(|| name.cmp(other))
-    });
-    fitting
 }
 
 fn unread(error: kube::Error) -> ReconcileError {

@@ -4,9 +4,12 @@ use super::{
     caches::Caches,
     rule::{Decision, Left},
 };
-use crate::telemetry::{
-    Metrics,
-    labels::{Fate, Level},
+use crate::{
+    objects::Claim,
+    telemetry::{
+        Metrics,
+        labels::{Fate, Level},
+    },
 };
 use std::collections::HashMap;
 
@@ -24,20 +27,23 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         own.add(
             "expiry_claims",
             "Claims to which an expiry annotation applies, by fate: Used (named by a pod, or owned \
-             by another object), Waiting (unused, but not for long enough), Announced (deleted \
-             within seven days unless a pod uses it), Due (deleted next), CannotExpire (kept, \
-             because the data could not be restored or the annotation cannot be read)",
+             by another object), Waiting (not unused for long enough, or named by a workload or \
+             custom resource), Announced (deleted within seven days unless a pod uses it), Due \
+             (deleted next), CannotExpire (kept, because the data could not be restored or the \
+             annotation cannot be read)",
         )
     });
     metrics.before_scrape(move |_| {
         let mut fates: HashMap<&str, i64> = HashMap::new();
         for (name, claim) in caches.candidates() {
-            let announced = claim
-                .rare
-                .expiry
-                .as_ref()
-                .is_some_and(|expiry| expiry.at.is_some());
-            if let Some(fate) = fate(&caches.judge(&name, &claim), announced) {
+            let expiry = claim.rare.expiry.as_ref();
+            let announced = expiry.is_some_and(|expiry| expiry.at.is_some());
+            let fate = match caches.judge(&name, &claim) {
+                // The announcement is about to be removed.
+                Decision::Cancel => fate(&caches.judge(&name, &unannounced(&claim)), false),
+                decision => fate(&decision, announced),
+            };
+            if let Some(fate) = fate {
                 *fates.entry(fate).or_default() += 1;
             }
         }
@@ -48,15 +54,81 @@ pub fn register(metrics: &Metrics, caches: Caches) {
     });
 }
 
+fn unannounced(claim: &Claim) -> Claim {
+    let mut rare = (*claim.rare).clone();
+    if let Some(expiry) = &mut rare.expiry {
+        expiry.at = None;
+    }
+    Claim {
+        rare: rare.into(),
+        ..claim.clone()
+    }
+}
+
 fn fate(decision: &Decision, announced: bool) -> Option<&'static str> {
     match decision {
         Decision::Leave(Left::NotRequested | Left::NotBound) => None,
         Decision::Leave(Left::Unreadable | Left::NoWindow) => Some(CANNOT_EXPIRE),
-        Decision::Leave(Left::Used | Left::Owned) | Decision::Cancel => Some(USED),
+        Decision::Leave(Left::Used | Left::Owned) => Some(USED),
         Decision::Wait(_) if announced => Some(ANNOUNCED),
-        Decision::Wait(_) | Decision::Announce(_) | Decision::Leave(Left::NotObserved) => {
-            Some(WAITING)
-        }
+        Decision::Wait(_)
+        | Decision::Announce(_)
+        | Decision::Cancel
+        | Decision::Leave(Left::NotObserved) => Some(WAITING),
         Decision::Expire => Some(DUE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Clock,
+        cluster::{Excluded, Feed, Feeds, Observation},
+        objects::expiry::{EXPIRE_UNUSED, EXPIRES_AT},
+    };
+    use k8s_openapi::jiff::Timestamp;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    /// The metrics if this claim, which was announced to expire, is the only one. It has been
+    /// unused and watched since 1970. No volume is recorded for the trash.
+    fn text(changes: Value) -> String {
+        let unused = json!({"type": "Unused", "status": "True",
+            "lastTransitionTime": "1970-01-01T00:00:00Z"});
+        let mut claim = json!({
+            "metadata": {"namespace": "shop", "name": "data", "uid": "c",
+                "annotations": {EXPIRE_UNUSED: "30d", EXPIRES_AT: "1971-01-01T00:00:00Z"}},
+            "spec": {"volumeName": "pv"},
+            "status": {"phase": "Bound", "conditions": [unused]}});
+        json_patch::merge(&mut claim, &changes);
+        let metrics = Arc::new(Metrics::new());
+        let feeds = Feeds {
+            claims: Feed::filled(vec![serde_json::from_value(claim).expect("a claim")]),
+            ..Feeds::new(&metrics)
+        };
+        let observation = Arc::new(Observation::default());
+        observation.begin(Timestamp::UNIX_EPOCH);
+        let excluded = Excluded::by_label(&feeds, None);
+        let caches = Caches::new(&feeds, observation, Clock::system(), excluded);
+        register(&metrics, caches);
+        metrics.text()
+    }
+
+    /// A claim whose announcement is about to be removed counts by the reason for the removal.
+    #[test]
+    fn a_claim_whose_announcement_ends_counts_as_without_it() {
+        let annotated = |value: &str| json!({"metadata": {"annotations": {EXPIRE_UNUSED: value}}});
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "o"});
+        for (changes, expected) in [
+            (json!({}), CANNOT_EXPIRE),
+            (annotated("soon"), CANNOT_EXPIRE),
+            (annotated("876000h"), WAITING),
+            (json!({"metadata": {"ownerReferences": [owner]}}), USED),
+        ] {
+            let text = text(changes.clone());
+            let line = format!("expiry_claims{{fate=\"{expected}\"}} 1\n");
+            assert!(text.contains(&line), "{changes}: {text}");
+        }
     }
 }

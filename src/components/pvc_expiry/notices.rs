@@ -38,10 +38,9 @@ pub fn cancelled(claim: &ObjectName) -> Announcement {
 pub fn expired(claim: &ObjectName, record: &TrashRecord) -> Announcement {
     let note = format!(
         "no pod has used claim {claim} for the time that {EXPIRE_UNUSED} says, so it is deleted. Its \
-         data is kept for {}. To restore it: volume-warden undelete pvc {} -n {}",
+         data is kept for {}. To restore it: {}",
         window(record),
-        claim.name,
-        claim.namespace,
+        record.command(),
     );
     Announcement::new(EXPIRED, "Expire", false, note)
 }
@@ -87,4 +86,25 @@ pub fn class_without_window(class: &str) -> Announcement {
 
 fn window(record: &TrashRecord) -> String {
     go_duration::format(Duration::from_secs(record.window_seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Without the uid of the namespace, only an administrator can restore the claim.
+    #[test]
+    fn an_expired_claim_names_the_command_that_restores_it() {
+        let note = |namespace_uid| {
+            let claim = json!({"namespace": "shop", "name": "data", "uid": "c",
+                "namespaceUid": namespace_uid});
+            let record = json!({"policy": "Delete", "windowSeconds": 3600, "claim": claim});
+            let record: TrashRecord = serde_json::from_value(record).expect("a record");
+            expired(&ObjectName::new("shop", "data"), &record).note
+        };
+        let command = "volume-warden undelete pvc data -n shop";
+        assert!(note(Some("n")).ends_with(command));
+        assert!(note(None).ends_with(&format!("{command} --to-namespace shop")));
+    }
 }

@@ -8,11 +8,11 @@ use crate::{
     admission::Review,
     cluster::{Configuration, LiveGet, SharedList, WorkQueue},
     component::{Component, Parts, Shared},
-    objects::Kind,
+    objects::{Kind, ObjectName},
 };
 use clap::{Args as _, Command};
 use futures::future::BoxFuture;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Maximum number of concurrent LISTs of pods for the condition `Unused`. The removal of
 /// finalizers uses LISTs of its own, which never wait for these.
@@ -69,6 +69,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         clock: shared.clock.clone(),
         finished_pods,
         events: Arc::default(),
+        last: Mutex::new(ObjectName::new("", "")),
     };
     parts
         .tasks

@@ -8,7 +8,11 @@ use crate::{
     cluster::{Announcement, Apply, EventDeduplicator, Feed, Leadership, Regarding},
     objects::{Claim, Kind, ObjectName, Pod},
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Interval between two evaluations of all claims that are held while being deleted.
@@ -17,7 +21,9 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// after its pod needs no Event.
 const PATIENCE_SECONDS: i64 = 10;
 /// Maximum number of Events per evaluation. If ten thousand claims are held, later evaluations
-/// report the remaining claims.
+/// report the remaining claims. The API server may refuse some Events at each attempt, for example
+/// in a namespace that is being deleted, so each evaluation continues after the last reported
+/// claim.
 const AT_ONCE: usize = 50;
 
 /// Publishes Events on claims that are held while being deleted. It reads only the watches.
@@ -36,6 +42,8 @@ pub struct HeldClaimReporter {
     pub finished_pods: FinishedPods,
     /// The causes that Events have already reported, by claim.
     pub events: Arc<EventDeduplicator<ObjectName, Code>>,
+    /// The last claim of the previous evaluation that was reported.
+    pub last: Mutex<ObjectName>,
 }
 
 impl HeldClaimReporter {
@@ -57,16 +65,24 @@ impl HeldClaimReporter {
         if !synced || !self.leadership.holds() {
             return;
         }
-        let deleted = deleted(&self.claims);
+        let mut deleted = deleted(&self.claims);
+        deleted.sort_by(|(one, _), (other, _)| one.cmp(other));
         let there: HashSet<&ObjectName> = deleted.iter().map(|(name, _)| name).collect();
         self.events.retain(|name| there.contains(name));
         let old =
             |(_, claim): &&(ObjectName, Arc<Claim>)| now - claim.rare.deleted >= PATIENCE_SECONDS;
-        let news = deleted.iter().filter(old).filter_map(|(name, claim)| {
+        let excludes =
+            |namespace: &str| self.apply.excludes(Kind::PersistentVolumeClaim, namespace);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, after) = deleted.split_at(deleted.partition_point(|(name, _)| *name <= *last));
+        let due = after.iter().chain(before).filter(old);
+        let due = due.filter(|(name, _)| !excludes(&name.namespace));
+        let news = due.filter_map(|(name, claim)| {
             let code = self.news(name, claim)?;
             Some((name, claim, code))
         });
         for (name, claim, code) in news.take(AT_ONCE) {
+            *last = name.clone();
             self.publish(name, claim, code);
         }
     }

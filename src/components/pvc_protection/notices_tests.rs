@@ -5,7 +5,7 @@ use crate::{
     awaited::Awaited,
     causes::{Code, FinishedPods},
     clock::Clock,
-    cluster::{Apply, Elector, Feed},
+    cluster::{Apply, Elector, Excluded, Feed, Feeds},
     objects::{ObjectName, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
     telemetry::Metrics,
 };
@@ -35,7 +35,18 @@ fn pod(claim: &str, phase: &str) -> PodWire {
     serde_json::from_value(pod).expect("a pod")
 }
 
-/// A reporter with a simulated API server that accepts Events.
+/// The claims `0` to `59` of this namespace, each of which is held by a finalizer.
+fn many(namespace: &str) -> Vec<ClaimWire> {
+    let of = |number: i32| {
+        let mut claim = claim(&number.to_string(), &number.to_string(), &["other"]);
+        claim.metadata.namespace = Some(namespace.to_owned());
+        claim
+    };
+    (0..60).map(of).collect()
+}
+
+/// A reporter with a simulated API server that accepts Events, except in the namespace `ending`.
+/// The namespace `a-out` has opted out.
 struct Scene {
     reporter: HeldClaimReporter,
     lead: Arc<Awaited<Option<Instant>>>,
@@ -50,6 +61,10 @@ impl Scene {
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let heard = heard.clone();
             async move {
+                if request.uri().path().contains("/ending/") {
+                    let refused = http::Response::builder().status(403).body(Body::empty());
+                    return Ok(refused.expect("a response"));
+                }
                 let body = request.into_body().collect().await.expect("a body");
                 let event: Value = serde_json::from_slice(&body.to_bytes()).expect("an event");
                 heard.lock().expect("lock").push(event.clone());
@@ -59,7 +74,13 @@ impl Scene {
         });
         let (lead, leadership) = Elector::by_hand();
         let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
-        let apply = Apply::new(client, leadership.clone(), 1, false, metrics);
+        let feeds = Feeds::new(&metrics);
+        let labels = json!({"volume-warden.dev/exclude": "true"});
+        let out = json!({"metadata": {"name": "a-out", "uid": "o", "labels": labels}});
+        let out = serde_json::from_value(out).expect("a namespace");
+        feeds.namespaces.list(vec![out]);
+        let apply = Apply::new(client, leadership.clone(), 1, false, metrics)
+            .excluding(Excluded::by_label(&feeds, None));
         let reporter = HeldClaimReporter {
             clock: Clock::system(),
             claims: Feed::filled(Vec::new()),
@@ -68,6 +89,7 @@ impl Scene {
             leadership,
             finished_pods: FinishedPods::Hold,
             events: Arc::default(),
+            last: Mutex::new(ObjectName::new("", "")),
         };
         let scene = Self {
             reporter,
@@ -208,4 +230,18 @@ async fn events_for_many_claims_are_spread() {
         published.push(scene.look(LATER).await.len());
     }
     assert_eq!(published, [50, 50, 20, 0]);
+}
+
+/// Claims without an Event do not take the places of others: those of a namespace that has opted
+/// out, and those of a namespace in which the API server refuses Events.
+#[tokio::test(start_paused = true)]
+async fn claims_that_get_no_event_do_not_delay_others() {
+    for (namespace, expected) in [("a-out", [1, 0]), ("ending", [0, 1])] {
+        let scene = Scene::new().used();
+        many(namespace)
+            .into_iter()
+            .for_each(|claim| scene.hear(claim));
+        let published = [scene.look(LATER).await, scene.look(LATER).await];
+        assert_eq!(published.map(|notes| notes.len()), expected, "{namespace}");
+    }
 }

@@ -148,7 +148,8 @@ impl PvcRetentionReconciler {
     fn publish(&self, name: &ObjectName, judged: &Judged) {
         let verdicts = judged.members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
-            let announcement = announcement(name, member, verdict.fate)?;
+            let set = (name, &judged.set.uid);
+            let announcement = announcement(set, member, verdict.fate)?;
             let cause = (member.name.name.clone(), announcement.reason);
             Some((cause, announcement))
         });

@@ -143,11 +143,7 @@ impl ClaimWebhook {
                 stamp(&CachedCandidate { set, ..found }, claim)
             }
             Ok(_) if !made_by_it(request) => Answer::Allow,
-            Ok(_) => Answer::deny(format!(
-                "statefulset \"{}\" does not exist, so its claim \"{name}\" is not created: \
-                 no controller would delete the claim",
-                found.reading.set
-            )),
+            Ok(live) => ask::not_created(name, found.reading, live.is_some()),
             Err(error) if self.sets.read().get(&set).is_some() => {
                 tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim gets the owner reference and the marker that the StatefulSet requires in the state that the watch reported");
                 stamp(&found, claim)

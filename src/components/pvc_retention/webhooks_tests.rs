@@ -267,3 +267,28 @@ async fn a_claim_of_sets_that_the_watch_shows_as_deleted_is_refused() {
         assert_eq!(born(&webhook, "c").await, expected, "{policy}");
     }
 }
+
+/// The set was recreated with another template: it exists, and does not create this claim.
+#[tokio::test]
+async fn the_refusal_says_what_does_not_exist() {
+    let other = named("web", "logs", ("Delete", "Retain"));
+    for (code, live, expected) in [
+        (
+            404,
+            status(404, "NotFound"),
+            "statefulset \"web\" does not exist",
+        ),
+        (
+            200,
+            other,
+            "statefulset \"web\" has no volume claim template \"data\"",
+        ),
+    ] {
+        let webhook = webhook(vec![wire()], code, &live);
+        let answer = review(&webhook, CONTROLLER, json!({"name": "data-web-0"})).await;
+        let Ok(Answer::Deny { message, .. }) = answer else {
+            unreachable!("{answer:?}");
+        };
+        assert!(message.starts_with(expected), "{message}");
+    }
+}

@@ -163,6 +163,13 @@ impl Caches {
         })
     }
 
+    /// Returns the uid of the namespace, if the watch of namespaces has delivered it.
+    pub fn namespace_uid(&self, namespace: &str) -> Option<Box<str>> {
+        let namespaces = self.namespaces.as_ref()?.read();
+        let found = namespaces.get(&ObjectName::new("", namespace))?;
+        Some(found.uid.clone())
+    }
+
     /// Returns the volumes whose `claimRef` has this name, with any uid.
     pub fn referring(&self, claim: &ObjectName) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();

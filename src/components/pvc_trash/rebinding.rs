@@ -67,8 +67,11 @@ impl Reviews {
             Err(error) => {
                 tracing::debug!(component = NAME, claim = %name, %error, "the namespace or the time \
                     of the API server could not be read, so the claim gets a new volume");
-                let mut volumes = volumes.iter();
-                let deleted = volumes.any(|(_, volume)| record_in_trash(volume).is_some());
+                // The warning needs the cached uid of the namespace: users do not learn which
+                // claims an earlier namespace of this name had.
+                let uid = self.caches.namespace_uid(&name.namespace);
+                let mut records = volumes.iter().filter_map(|(_, each)| record_in_trash(each));
+                let deleted = records.any(|record| record.is_of(uid.as_deref()));
                 return Ok(Answer::warned(deleted.then(|| unread(&name))));
             }
         };

@@ -103,6 +103,27 @@ async fn a_pod_without_a_node_whose_nodes_are_not_known() {
     assert_eq!(answer.unread, ["nodes could not be read: not for you"]);
 }
 
+/// A volume that any node can use is no reason why a pod has no node, also if there are no nodes.
+#[tokio::test]
+async fn a_pod_in_a_cluster_without_nodes() {
+    let claim = json!({
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"volumeName": "disk"}, "status": {"phase": "Bound"},
+    });
+    let csi = json!({"driver": "csi.example.com", "volumeHandle": "1"});
+    let volume = json!({"metadata": {"name": "disk"}, "spec": {"csi": csi}});
+    let condition =
+        json!({"type": "PodScheduled", "status": "False", "message": "no nodes available"});
+    let pod = json!({
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    });
+    let cluster = Cluster::default().claim(claim).volume(volume).pod(pod);
+    let answer = cluster.explained(&Object::pod("shop", "web")).await;
+    assert_eq!(codes(&answer), [Code::NoVolumeProblem]);
+}
+
 /// `why` for a claim ends with the same root as `why` for the pod that uses the claim.
 #[tokio::test]
 async fn a_user_that_is_being_deleted() {

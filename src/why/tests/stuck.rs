@@ -1,7 +1,8 @@
 //! Tests of the list of everything that is stuck.
 
 use super::*;
-use crate::why::{Stuck, Survey, Which, survey};
+use crate::why::{Selection, Stuck, Survey, Which, survey};
+use k8s_openapi::api::core::v1::Event;
 use std::time::Duration;
 
 const DELETED: &str = "2026-01-01T00:10:00Z";
@@ -212,4 +213,29 @@ async fn a_namespace_that_does_not_exist_is_reported() {
     let now: Timestamp = NOW.parse().expect("a time");
     let none = survey(shop().client(), &which(Some("none")), now).await;
     assert_eq!(none, Survey::NoNamespace);
+}
+
+/// An answer about the cluster lists the objects of a kind in all namespaces.
+#[tokio::test]
+async fn a_world_of_the_cluster_lists_all_namespaces() {
+    let event = |namespace: &str| {
+        let metadata = json!({"name": "e", "namespace": namespace});
+        json!({"metadata": metadata, "involvedObject": {"kind": "Lease"}})
+    };
+    let cluster = ["a", "b"]
+        .into_iter()
+        .fold(Cluster::default(), |all, each| {
+            all.with(&format!("/api/v1/namespaces/{each}/events"), event(each))
+        });
+    let mut world = World::for_all(cluster.client(), NOW.parse().expect("a time"), false);
+    let listed = |world: &World, namespace: &str| {
+        let events = world.list::<Event>(namespace, Selection::default());
+        events.found().map(|events| events.len())
+    };
+    assert_eq!(listed(&world, ""), None);
+    world.fulfil().await;
+    assert_eq!(
+        ["", "a", "c"].map(|each| listed(&world, each)),
+        [Some(2), Some(1), Some(0)]
+    );
 }

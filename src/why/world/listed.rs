@@ -23,6 +23,17 @@ impl<K: ResourceExt> Listed<K> {
         Self(sorted.collect())
     }
 
+    /// All objects, sorted by namespace and name.
+    pub(super) fn everywhere(&self) -> Arc<Vec<K>>
+    where
+        K: Clone,
+    {
+        match &*self.namespaces() {
+            [only] => only.clone(),
+            all => Arc::new(all.iter().flat_map(|list| list.iter().cloned()).collect()),
+        }
+    }
+
     /// The objects in the namespace. For a cluster-scoped kind, `namespace` is empty.
     pub(super) fn in_namespace(&self, namespace: &str) -> Arc<Vec<K>> {
         self.0.get(namespace).cloned().unwrap_or_default()

@@ -1,8 +1,13 @@
 //! Tests of the writes of the pv-releaser reconciler, and of their results.
 
 use super::{
+    parking::{parked, reserved, wanted},
     scene::{Scene, attachment, claim, claimed, labelled},
     *,
+};
+use crate::{
+    cluster::Reconcile,
+    objects::{ObjectName, trash::TRASH},
 };
 
 /// Test cases PR-09 and PR-11 of the specification.
@@ -109,5 +114,51 @@ async fn a_volume_is_labelled_once_it_is_bound() {
         assert!(scene.look().await);
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, patches, "{phase}");
+    }
+}
+
+/// No event follows a reservation that failed, so the reconcile fails and is retried.
+#[tokio::test(start_paused = true)]
+async fn a_failed_reservation_of_a_waiting_claim_is_retried() {
+    let scene = Scene::new(Options::default());
+    *scene.server.namespace.lock().expect("lock") = Some("n");
+    *scene.server.claim.lock().expect("lock") = Some(wanted(json!({})));
+    scene.watch_volume("5", parked("n"));
+    scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+    let answers = [(500, "etcd is away"), (409, "conflict")];
+    scene.server.answers.lock().expect("lock").extend(answers);
+    let name = ObjectName::new("ns", "data");
+    let mut failed = Vec::new();
+    for _ in 0..3 {
+        failed.push(scene.releaser.reconcile(&name).await.is_err());
+    }
+    assert_eq!(failed, [true, true, false]);
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 3);
+}
+
+/// A reserved volume with the label of another installation, or one that pvc-trash keeps, is not
+/// parked, although its namespace was recreated.
+#[tokio::test(start_paused = true)]
+async fn a_reserved_volume_of_another_installation_or_in_the_trash_is_left_unchanged() {
+    let trash = json!({"metadata": {"annotations": {TRASH: "{}"}}});
+    let own = label(RELEASER_LABEL, &US);
+    for (row, changes, expected) in [
+        ("own", own, 1),
+        ("another", label(RELEASER_LABEL, "another"), 0),
+        ("in the trash", trash, 0),
+    ] {
+        let scene = Scene::new(Options::default());
+        *scene.server.namespace.lock().expect("lock") = Some("recreated");
+        scene.watch_volume("5", changed(reserved("n", None), changes));
+        let review = super::parking::review(&wanted(json!({})), false);
+        let waiting = scene.releaser.caches.waiting_in(&"ns".into()).len();
+        assert_eq!(waiting, expected, "{row}");
+        assert!(scene.look().await, "{row}");
+        let written = scene.server.sent("PATCH persistentvolumes").len();
+        assert_eq!(written, expected, "{row}");
+        let answer = scene.releaser.handover.review(&review).await;
+        assert!(answer.is_ok(), "{row}: {answer:?}");
+        let written = scene.server.sent("PATCH persistentvolumes").len();
+        assert_eq!(written, expected, "{row}");
     }
 }

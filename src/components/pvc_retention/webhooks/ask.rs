@@ -5,10 +5,26 @@ use super::{CachedCandidate, ClaimWebhook, candidate, deletes_with_set, made_by_
 use crate::{
     admission::{Answer, Request},
     components::pvc_retention::resolve_set::resolve_set,
-    objects::{Claim, ObjectName, stateful_set::readings},
+    objects::{
+        Claim, ObjectName,
+        stateful_set::{Reading, readings},
+    },
 };
 use futures::future::join_all;
 use std::sync::Arc;
+
+/// Refuses a claim whose StatefulSet does not exist, or exists without the template of the claim.
+pub(super) fn not_created(claim: &str, reading: Reading<'_>, exists: bool) -> Answer {
+    let Reading { set, template, .. } = reading;
+    let why = match exists {
+        true => format!("has no volume claim template \"{template}\""),
+        false => "does not exist".to_owned(),
+    };
+    Answer::deny(format!(
+        "statefulset \"{set}\" {why}, so its claim \"{claim}\" is not created: no controller \
+         would delete the claim"
+    ))
+}
 
 impl ClaimWebhook {
     /// Answers the review of a claim by a live read of every StatefulSet that the claim may belong

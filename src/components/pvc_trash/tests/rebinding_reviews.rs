@@ -198,3 +198,14 @@ async fn the_user_learns_that_a_failed_read_gives_the_claim_a_new_volume() {
     let other = json!({"metadata": {"name": "other"}});
     assert_eq!(cluster.answer(other).await, Answer::Allow);
 }
+
+/// Users do not learn which claims an earlier namespace of this name had.
+#[tokio::test]
+async fn a_failed_read_reveals_no_claim_of_an_earlier_namespace() {
+    let cluster = Cluster::new("recreated", "same-name", Some("/namespaces/ns"));
+    let recreated = json!({"metadata": {"name": "ns", "uid": "recreated"}});
+    let recreated = serde_json::from_value(recreated).expect("a namespace");
+    let namespaces = cluster.scene.reconciler.caches.namespaces.clone();
+    namespaces.expect("all are watched").hear(recreated, true);
+    assert_eq!(cluster.answer(json!({})).await, Answer::Allow);
+}

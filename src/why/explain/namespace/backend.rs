@@ -36,7 +36,10 @@ fn latest<'a>(events: &'a [Event], namespace: &str) -> Option<&'a Event> {
     let about = events.iter().filter(|event| {
         let reason = event.reason.as_deref().unwrap_or_default();
         let note = event.message.as_deref().unwrap_or_default();
-        [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason) && note.starts_with(&about)
+        let of_lease = event.involved_object.kind.as_deref() == Some("Lease");
+        of_lease
+            && [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason)
+            && note.starts_with(&about)
     });
     about.max_by_key(|event| events::last(event))
 }
@@ -107,5 +110,8 @@ mod tests {
         assert_eq!(reason_of(&events).as_deref(), Some(DELETED));
         assert_eq!(reason_of(&events[..1]).as_deref(), Some(NOT_EMPTY));
         assert_eq!(reason_of(&events[3..]), None);
+        let mut other = event(NOT_EMPTY, 6, "shop");
+        other.involved_object.kind = Some("Pod".to_owned());
+        assert_eq!(reason_of(&[other]), None, "it is not about the Lease");
     }
 }

@@ -114,14 +114,14 @@ fn volume_names(claims: &[PersistentVolumeClaim]) -> impl ExactSizeIterator<Item
 }
 
 /// The cause that no node can use all volumes of the pod: it names a volume that none of the nodes
-/// can use or, if each can be used somewhere, what each volume requires of a node.
+/// can use or, if each can be used somewhere, what each volume requires of a node. None if no
+/// volume requires anything of a node: then the cluster has no nodes.
 fn no_node(volumes: &[PersistentVolume], nodes: &[Node]) -> Option<Cause> {
-    let lonely = volumes
-        .iter()
-        .find(|volume| !nodes.iter().any(|node| affinity::permits(volume, node)));
     let restricted = volumes
         .iter()
         .filter(|volume| affinity::is_restricted(volume));
+    let mut alone = restricted.clone();
+    let lonely = alone.find(|volume| !nodes.iter().any(|node| affinity::permits(volume, node)));
     let (volume, sentence) = if let Some(volume) = lonely {
         let sentence = format!(
             "The volume {} can be used only on a node with {}, and there is no such node.",
