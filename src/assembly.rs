@@ -14,24 +14,27 @@ use kube::{Api, Client};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The options and outside connections of one process.
+/// The options of one process, and its API client, clock and metrics.
 pub struct Settings {
     /// The parsed command line of `volume-warden run`, from which components read their options.
     pub flags: ArgMatches,
     /// The API client, without kube's retries.
     pub client: Client,
-    /// The only namespace whose objects are handled; none handles all namespaces.
+    /// The only namespace whose claims, pods and StatefulSets are watched; all namespaces if none.
+    /// Volumes are watched in any case.
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
     /// Namespaces in which the webhooks refuse no pod and no claim, and create no claims for pods.
-    /// The system namespace is added to them.
+    /// The reconcilers act in them. The system namespace is added to them.
     pub exempt: Vec<String>,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
-    /// Whether `--dry-run` is set, so that nothing may be written.
+    /// Whether `--dry-run` is set, so that components write nothing. The Lease, the Secrets of
+    /// certificate and webhook path, and the webhook configurations are written nevertheless.
     pub dry_run: bool,
-    /// Maximum number of concurrent bulk writes, which are finalizer removals and deletions.
+    /// Maximum number of concurrent bulk writes, such as finalizer removals and deletions. Each
+    /// other group of writes has this limit, too, but at most 16.
     pub max_in_flight: usize,
     /// The Lease for which this process competes.
     pub lease: LeaseName,

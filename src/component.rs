@@ -105,7 +105,8 @@ pub struct Shared {
     pub flags: ArgMatches,
     /// The API client. Its reads are live: the API server answers them, not the cache of a watch.
     pub client: Client,
-    /// The only namespace whose objects are handled, if `--namespace` is set.
+    /// The only namespace whose claims, pods and StatefulSets are watched, if `--namespace` is set.
+    /// Volumes are watched in any case.
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,

@@ -34,7 +34,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// certificate at once.
 pub type Certificate = Arc<ArcSwapOption<ServerConfig>>;
 
-/// A TCP listener with a limited number of places.
+/// A TCP listener that limits the number of connections: each has a [`Place`], which the webhook
+/// server releases once the client has authenticated.
 pub struct Listener {
     tcp: TcpListener,
     places: Arc<Places>,
@@ -55,7 +56,8 @@ impl Listener {
         }
     }
 
-    /// Accepts the next connection, and gives it a place.
+    /// Accepts the next connection, and gives it a place: if all are taken, an older connection is
+    /// evicted.
     pub async fn accept(&self) -> (TcpStream, Place) {
         loop {
             // The semaphore is never closed, so acquiring a permit cannot fail.

@@ -1,13 +1,12 @@
 //! The objects of a large cluster.
 
-use crate::api::Api;
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::time::Duration;
-use volume_warden_apiserver_model::User;
+use volume_warden_apiserver_model::{ApiServer, User};
 use volume_warden_controlplane::eventually_within;
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -24,24 +23,30 @@ pub struct Load {
 
 impl Load {
     /// Creates everything; so many claims have no finalizer.
-    pub async fn fill(&self, api: &Api, without: usize) -> Result<()> {
+    pub async fn fill(&self, server: &ApiServer, without: usize) -> Result<()> {
         for name in ["volume-warden", "kube-system"] {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            send(api, Method::POST, "/api/v1/namespaces", &body).await?;
+            send(server, Method::POST, "/api/v1/namespaces", &body).await?;
         }
         for number in 0..self.namespaces {
             let name = format!("team-{number}");
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            send(api, Method::POST, "/api/v1/namespaces", &body).await?;
+            send(server, Method::POST, "/api/v1/namespaces", &body).await?;
         }
         for number in 0..self.objects {
             let path =
                 |plural: &str| format!("/api/v1/namespaces/{}/{plural}", self.namespace(number));
             let claim = claim(number, number >= without);
-            send(api, Method::POST, &path("persistentvolumeclaims"), &claim).await?;
-            send(api, Method::POST, &path("pods"), &pod(number)).await?;
+            send(
+                server,
+                Method::POST,
+                &path("persistentvolumeclaims"),
+                &claim,
+            )
+            .await?;
+            send(server, Method::POST, &path("pods"), &pod(number)).await?;
         }
-        api.server.compact();
+        server.compact();
         Ok(())
     }
 
@@ -50,13 +55,13 @@ impl Load {
     }
 
     /// Deletes the first half of the pods, then their claims.
-    pub async fn delete_half(&self, api: &Api) -> Result<()> {
+    pub async fn delete_half(&self, server: &ApiServer) -> Result<()> {
         for plural in ["pods", "persistentvolumeclaims"] {
             for number in 0..self.objects / 2 {
                 let namespace = self.namespace(number);
                 let path = format!("/api/v1/namespaces/{namespace}/{plural}/workspace-{number}");
                 send(
-                    api,
+                    server,
                     Method::DELETE,
                     &path,
                     &json!({"gracePeriodSeconds": 0}),
@@ -70,9 +75,9 @@ impl Load {
     }
 
     /// Waits until the claims of [`Self::delete_half`] are gone.
-    pub async fn half_is_gone(&self, api: &Api) -> Result<()> {
+    pub async fn half_is_gone(&self, server: &ApiServer) -> Result<()> {
         eventually_within(LIMIT, "half of the claims are gone", async || {
-            let left = api.server.list("persistentvolumeclaims", None).len();
+            let left = server.list("persistentvolumeclaims", None).len();
             ensure!(left == self.objects - self.objects / 2, "{left} are left");
             Ok(())
         })
@@ -80,9 +85,9 @@ impl Load {
     }
 
     /// Waits until each claim has its finalizer.
-    pub async fn protected(&self, api: &Api) -> Result<()> {
+    pub async fn protected(&self, server: &ApiServer) -> Result<()> {
         eventually_within(LIMIT, "all claims are protected", async || {
-            let claims = api.server.list("persistentvolumeclaims", None);
+            let claims = server.list("persistentvolumeclaims", None);
             let bare = |claim: &&std::sync::Arc<Value>| !claim["metadata"]["finalizers"].is_array();
             let left = claims.iter().filter(bare).count();
             ensure!(left == 0, "{left} are not");
@@ -92,7 +97,7 @@ impl Load {
     }
 }
 
-async fn send(api: &Api, method: Method, path: &str, body: &Value) -> Result<()> {
+async fn send(server: &ApiServer, method: Method, path: &str, body: &Value) -> Result<()> {
     let administrator = User {
         name: "admin".to_owned(),
         groups: vec!["system:masters".to_owned()],
@@ -100,7 +105,7 @@ async fn send(api: &Api, method: Method, path: &str, body: &Value) -> Result<()>
     let request = Request::builder().method(method).uri(path);
     let request = request.header("content-type", "application/json");
     let request = request.body(Bytes::from(body.to_string()))?;
-    let response = api.server.handle(&administrator, request).await;
+    let response = server.handle(&administrator, request).await;
     let status = response.status();
     if !status.is_success() {
         let body = response.into_body().collect().await?.to_bytes();

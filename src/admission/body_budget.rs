@@ -42,8 +42,8 @@ pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
 }
 
 impl Share {
-    /// Waits until there is room for a body of `bytes` bytes. A body that fits into the reserved
-    /// part of its path does not wait; the others are served in order of arrival.
+    /// Waits until there is room for a body of `bytes` bytes. A body that fits into what is free of
+    /// the reserved part of its path does not wait; the others are served in order of arrival.
     pub(super) async fn acquire(&self, bytes: usize) -> Grant {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         if let Ok(permit) = self.own.clone().try_acquire_many_owned(units) {

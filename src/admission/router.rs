@@ -72,9 +72,9 @@ struct Route {
     options: Options,
     places: Semaphore,
     bodies: Share,
-    /// Limits log lines about bodies that are invalid or do not arrive.
+    /// Limits log lines about bodies that are invalid or do not arrive to one a minute.
     unreadable: LogLimiter,
-    /// Limits the log lines about reviews that cannot be answered.
+    /// Limits the log lines about reviews that cannot be answered to one a minute.
     unavailable: LogLimiter,
     /// Limits the log lines about refusals to ten a minute for each namespace.
     refused: NamespaceLogLimiter,

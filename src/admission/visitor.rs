@@ -5,7 +5,8 @@ use crate::{listener::Place, telemetry::Metrics};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// A client, which is unauthenticated until one of its requests shows a secret path.
+/// The client of one connection. It is unauthenticated until a request on this connection shows a
+/// secret path.
 pub(super) struct Visitor {
     authenticated: CancellationToken,
     place: Mutex<Option<Place>>,

@@ -25,7 +25,8 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// The reasons why this replica is not ready; empty when it is.
+    /// What this replica still lacks to be ready: a certificate, or the secret path. Empty when it
+    /// has both.
     pub(super) fn missing(&self) -> Vec<String> {
         let mut missing = self.serving.missing();
         if !(self.path_is_ready)() {

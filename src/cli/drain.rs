@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time that `drain` leaves to a waiting replica to acquire a released Lease. The replica reads the
-/// Lease at shorter intervals.
+/// Time that `drain` waits before it tries to acquire the Leases. Within this time, a running
+/// replica acquires a Lease that was just released, and `drain` then fails.
 const HANDOVER: Duration = Duration::from_millis(2500);
 /// Maximum time for which `drain` waits, before it exits, for the publication of the Events about
 /// writes that the API server refused.
@@ -55,8 +55,9 @@ pub struct DrainOptions {
     #[command(flatten)]
     components: ComponentsOption,
 
-    /// Delete the data of volumes in the trash, except those whose policy was Retain, that are
-    /// attached, or that a claim requests. Without it, they are listed and kept.
+    /// Delete the data of volumes in the trash, except of volumes whose reclaim policy was Retain
+    /// before pvc-trash set it, that are attached, or that a claim names in spec.volumeName.
+    /// Without this flag, all volumes in the trash are listed and kept.
     #[arg(long, default_value_t, conflicts_with = "namespace")]
     purge_trash: bool,
 
@@ -151,7 +152,7 @@ fn elect(client: &Client, lease: LeaseName, metrics: &Arc<Metrics>) -> (Elector,
     Elector::new(leases, lease, metrics.clone(), Clock::system())
 }
 
-/// Acquires all Leases, then removes what Volume Warden wrote while it holds them.
+/// Acquires all Leases and, while it holds them, removes what Volume Warden has written.
 async fn drain_as_leader(
     options: &DrainOptions,
     components: Vec<ComponentRef>,

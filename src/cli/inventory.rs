@@ -19,11 +19,12 @@ use std::process::ExitCode;
 /// Selects the claims and volumes to list, and sets the prices of storage.
 #[derive(Debug, Args)]
 pub(super) struct InventoryOptions {
-    /// Only claims of this namespace [default: the namespace of the kubeconfig's context]
+    /// Only claims of this namespace, and volumes of its deleted claims [default: the namespace of
+    /// the kubeconfig's context]
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Claims of all namespaces, and volumes that name no claim.
+    /// Claims of all namespaces, and all volumes whose claim was deleted or that never had one.
     #[arg(short = 'A', long, default_value_t, conflicts_with = "namespace")]
     all_namespaces: bool,
 

@@ -94,7 +94,8 @@ enum Command {
     /// Undo the deletion of a claim: create a claim that gets its volume, with the data.
     #[command(after_help = undelete::EXIT_CODES)]
     Undelete(undelete::UndeleteOptions),
-    /// Permanently delete the data of a deleted claim, before its undelete window ends.
+    /// Request that Volume Warden permanently deletes the data of a deleted claim, before its
+    /// undelete window ends.
     #[command(after_help = purge::EXIT_CODES)]
     Purge(purge::PurgeOptions),
     /// List the claims and volumes that no pod uses: since when, what they cost, and what refers to

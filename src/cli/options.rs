@@ -69,7 +69,9 @@ pub(super) struct ClusterOptions {
     #[arg(long)]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// The only namespace to watch; all namespaces when empty.
+    /// The only namespace to watch; all namespaces when empty. It does not limit which volumes
+    /// pv-protection protects, pv-releaser releases and drain changes, because volumes have no
+    /// namespace. With it, namespace-gc does not run.
     #[arg(long, default_value = "")]
     pub(super) namespace: String,
 
@@ -89,8 +91,8 @@ pub(super) struct ClusterOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "pvc-provisioner and pv-releaser")]
 pub(super) struct ControllerOptions {
-    /// Name of this installation in the managed-by labels. It manages only claims and volumes with
-    /// this name.
+    /// Name of this installation in the managed-by labels. pvc-provisioner and pv-releaser manage
+    /// only claims and volumes with this name; the other components ignore these labels.
     #[arg(long, default_value_t, value_name = "ID")]
     pub(super) controller_id: ControllerId,
 }
@@ -120,14 +122,16 @@ pub(super) struct ServerOptions {
     #[arg(long, default_value = "0.0.0.0:9443", value_name = "IP:PORT")]
     pub(super) webhook_bind_address: SocketAddr,
 
-    /// Maximum duration of a review, for webhooks whose timeoutSeconds is longer than in the
-    /// manifests [default: the timeoutSeconds of each webhook in the manifests]
+    /// Maximum duration of every review, which the timeoutSeconds of its webhook limits, too. Raise
+    /// it when you raise timeoutSeconds [default: the timeoutSeconds of each webhook in the
+    /// manifests]
     #[arg(long, value_parser = go_duration::parse)]
     pub(super) max_webhook_timeout: Option<Duration>,
 
-    /// Namespaces in which the webhooks refuse no pod and no claim, and create no claims for pods, so
-    /// that pods do not wait for Volume Warden. The system namespace is always exempt. The
-    /// reconcilers act in these namespaces, and create the claims of their pods; to opt out completely, label a namespace volume-warden.dev/exclude=true.
+    /// Namespaces in which the webhooks refuse no pod and no claim, and create no claims for pods,
+    /// so that pods do not wait for Volume Warden. The system namespace is always exempt. The
+    /// reconcilers act in these namespaces, and create the claims of their pods; to opt out
+    /// completely, label a namespace volume-warden.dev/exclude=true.
     #[arg(
         long,
         value_delimiter = ',',

@@ -1,6 +1,6 @@
-//! `volume-warden undelete --to-namespace`: restores a deleted claim in another namespace, or in one
-//! that was created again with its name. `volume-warden run` reserves a volume only for claims in
-//! the namespace, by uid, of the deleted claim. So this command writes the new claim into the
+//! `volume-warden undelete --to-namespace`: restores a deleted claim in another namespace, or in
+//! one that was created again with its name. `volume-warden run` reserves a volume only for claims
+//! in the namespace, by uid, of the deleted claim. So this command writes the new claim into the
 //! volume's `claimRef`, with the caller's rights.
 
 use super::{
@@ -31,8 +31,8 @@ use kube::{
 use serde_json::{Value, json};
 use std::{convert::Infallible, process::ExitCode, time::Duration};
 
-/// Interval between two changes of the claim while it is not Bound: kube-controller-manager looks at
-/// an unchanged claim every 15 s only.
+/// Interval between two changes of the claim while it is not Bound: kube-controller-manager tries
+/// to bind an unchanged claim every 15 s only.
 const TOUCH: Duration = Duration::from_secs(2);
 
 /// Creates the claim, gives it the volume, and waits until it is Bound. `from` is the namespace of
@@ -137,7 +137,7 @@ async fn give_volume(
 }
 
 /// Prints why the claim does not get the volume. If the API server certainly refused the change of
-/// the volume, deletes the new claim, too: it has no data, and no other client would delete it.
+/// the volume, also deletes the new claim, which has no data and which no other client deletes.
 async fn not_given(
     claims: &Api<PersistentVolumeClaim>,
     restoration: &Restoration<'_>,

@@ -1,4 +1,5 @@
-//! Renamed flags. The old names still work, hidden from help, and each use is reported once.
+//! Renamed flags. The old names still work, hidden from help. A warning reports each old name that
+//! is used.
 
 use std::{
     env,

@@ -24,8 +24,8 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let written = write(&temporary, text, permissions);
     let written = written.and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // The temporary file may not exist. The caller gets the first error, so this one is
-        // ignored.
+        // It is possible that the temporary file was not created. The caller gets the first error,
+        // so this one is ignored.
         let _ = fs::remove_file(&temporary);
     }
     written

@@ -215,8 +215,8 @@ impl Restoration<'_> {
         }
     }
 
-    /// Returns the message that the claim does not get the data, because the API server did not
-    /// call the webhook of pvc-trash for it.
+    /// Returns the message that the claim does not get the data, because the webhook of pvc-trash
+    /// has not filled in its spec.
     pub(super) fn not_filled_in(&self) -> String {
         format!(
             "the webhook of pvc-trash did not process the claim {self}, so it does not get the \

@@ -26,7 +26,8 @@ use kube::Client;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// Time to release the Lease, after all other tasks have ended.
+/// Time that the shutdown timeout leaves for the release of the Lease, after the time that the
+/// webhook server may take to end.
 const LEASE_RELEASE: Duration = Duration::from_secs(6);
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 ended after SIGTERM or SIGINT; 1 failed, standard \

@@ -8,7 +8,8 @@ use std::ffi::{OsStr, OsString};
 /// Checks the arguments, without the name of the program, before they are parsed.
 ///
 /// # Errors
-/// A usage error for the first flag with a single dash and more than one letter.
+/// A usage error for the first argument that has a single dash and more than one character after
+/// it, such as `-namespace` or `-ojson`.
 pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(), clap::Error> {
     let Some(name) = arguments
         .iter()
@@ -29,7 +30,8 @@ pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(),
     Err(command.error(ErrorKind::UnknownArgument, message))
 }
 
-/// Returns the name of a flag with a single dash and more than one letter, without its value.
+/// Returns the name of a flag with a single dash, without its value; none if at most one character
+/// follows the dash.
 fn single_dashed(argument: &OsStr) -> Option<&str> {
     let flag = argument.to_str()?.strip_prefix('-')?;
     let name = flag.split('=').next()?;

@@ -54,10 +54,10 @@ pub struct TrashOptions {
     caller: CallerOptions,
 }
 
-/// Prints the volumes in the trash.
+/// Prints the volumes in the trash, or runs `trash repair`.
 ///
 /// # Errors
-/// When the list cannot be written.
+/// When the list cannot be written, or `trash repair` returns an error.
 pub fn run(options: TrashOptions) -> anyhow::Result<ExitCode> {
     match options.command {
         Some(TrashCommand::Repair(options)) => repair::run(*options),

@@ -1,5 +1,5 @@
-//! The copies of volumes that pvc-trash keeps in ConfigMaps, and which of these volumes were
-//! removed by force: their objects do not exist, although no purge deleted them.
+//! The copies of PersistentVolume objects that pvc-trash keeps in ConfigMaps, and which of these
+//! volumes were removed by force: their objects do not exist, although no purge deleted them.
 
 use crate::{
     cluster::{Store, read_all},
@@ -10,7 +10,7 @@ use crate::{
 };
 use kube::{Api, Client};
 
-/// A copy of a volume, as it is parsed from its ConfigMap.
+/// A copy of a PersistentVolume object, parsed from its ConfigMap.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeCopy {
     /// The uid of the volume when it was copied.

@@ -153,7 +153,7 @@ fn cells(row: &Row<'_>, wide: bool, now: Timestamp) -> Vec<String> {
     cells.collect()
 }
 
-/// Describes when the data is deleted, in the words of the table.
+/// Returns the text of the column PURGED AT: when the data is deleted.
 pub(super) fn purged_at(next: Next) -> String {
     match next {
         Next::Until(Some(end)) => end.to_string(),

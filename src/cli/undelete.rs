@@ -28,7 +28,8 @@ pub struct UndeleteOptions {
     /// Name of the deleted claim, if it does not follow the kind.
     name: Option<String>,
 
-    /// Namespace of the claim [default: the namespace of the kubeconfig's context]
+    /// Namespace of the deleted claim, and of the new one unless --to-namespace is set [default:
+    /// the namespace of the kubeconfig's context]
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 

@@ -87,10 +87,10 @@ enum Output {
     Name,
 }
 
-/// Prints why the object is in its state.
+/// Prints why the object is in its state, or, with `--stuck`, which objects are stuck.
 ///
 /// # Errors
-/// When the answer cannot be written.
+/// When the command line is wrong, or the answer cannot be written.
 pub fn run(options: WhyOptions) -> anyhow::Result<ExitCode> {
     install_crypto();
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,4 +1,5 @@
-//! Deletes the webhook configurations, which is the first step of `drain`.
+//! Deletes the webhook configurations. `drain` does so before it changes any other object, while it
+//! holds the Leases.
 
 use crate::{
     cluster::{Applied, Apply, Configuration, UNHURRIED, existing, within},

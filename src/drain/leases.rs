@@ -9,8 +9,8 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 
-/// A Lease that elects the leader of at least one of the components that are drained. It may be
-/// released.
+/// A Lease that elects the leader of at least one of the components that are drained. Despite
+/// the name, it need not have a holder.
 #[derive(Clone, Debug)]
 pub struct HeldLease {
     /// Namespace of the Lease, which may be another one than that of `drain`.

@@ -3,13 +3,13 @@
 //! **Order.** `drain` first acquires the Leases, so that no Volume Warden writes meanwhile:
 //! [`leases`]. It deletes the webhook configurations, because a webhook without a server delays
 //! every request: [`configurations`]. Then it reads all objects live, [`plan`]s the removals by a
-//! pure function of these objects, and patches each object once. It repeats these three steps
-//! until a read that began after the last write finds nothing to remove.
+//! pure function of these objects, and patches each object. It repeats these three steps until a
+//! read that began after the last write finds nothing to remove, but at most 20 times.
 //!
-//! **Safety.** Every write tests uid and resourceVersion. If a list cannot be read, nothing is
-//! written. The protection finalizer can be the only thing that keeps an object that is being
-//! deleted: `drain` leaves it on such an object while a pod uses the claim, or while the volume is
-//! Bound.
+//! **Safety.** Every write tests the uid, and the resourceVersion unless it removes a condition
+//! from the status. If a list cannot be read, nothing more is written. The protection finalizer
+//! can be the only thing that keeps an object that is being deleted: `drain` leaves it on such an
+//! object while a pod uses the claim, or while the volume is Bound.
 //!
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
 //! because the claim must be deleted with the pod. Labels that only users write: those of

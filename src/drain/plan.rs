@@ -106,8 +106,8 @@ pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
     plan
 }
 
-/// Returns a pod that uses the claim, by the rule of pvc-protection; none if the claim is not
-/// being deleted.
+/// Returns a pod that uses the claim, by the rule of pvc-protection with `--finished-pods=hold`:
+/// finished pods count. None if the claim is not being deleted.
 fn user<'a>(name: &ObjectName, claim: &Claim, pods: &'a Store<Pod>) -> Option<&'a str> {
     let uses = |pod: &&ObjectName| {
         let pod = pods.get(pod);

@@ -94,7 +94,9 @@ pub async fn exists(client: &Client, namespace: Option<&str>) -> anyhow::Result<
 async fn read<T: Tracked>(api: &Api<T::Wire>) -> anyhow::Result<Store<T>> {
     let kind = T::KIND.plural();
     let read = read_all(api).await;
-    read.with_context(|| format!("{kind} could not be read, so nothing is removed"))
+    read.with_context(|| {
+        format!("{kind} could not be read, so drain ends without further removals")
+    })
 }
 
 /// Checks that the list of claims is plausible: it must not be empty if a volume is bound to a
@@ -111,7 +113,8 @@ fn believable(
     });
     match claimed {
         Some((name, _)) if claims.is_empty() => bail!(
-            "the list of claims is empty, but the volume {name} is bound to one, so nothing is removed"
+            "the list of claims is empty, but the volume {name} is bound to one, so drain ends \
+             without further removals"
         ),
         _ => Ok(()),
     }

@@ -72,7 +72,7 @@ pub(super) fn purge(
         return false;
     }
     let what = format!(
-        "reclaim policy Retain, so that the data of the deleted claim {} is deleted",
+        "reclaim policy Retain (without it, the data of the deleted claim {} is deleted)",
         entry.claim()
     );
     piece.remove_parts(what, pvc_trash::purge(volume, entry.record));
@@ -132,7 +132,7 @@ fn disable(
     }
 }
 
-/// Describes why a Released volume is left; none if its provisioner deletes it.
+/// Describes why a Released or Failed volume is left; none if nothing keeps its data any more.
 fn in_trash(name: &ObjectName, volume: &Volume) -> Option<String> {
     let Some(entry) = Entry::of(name, volume) else {
         let kept = volume.retain && !volume.deleting;

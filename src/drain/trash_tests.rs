@@ -186,7 +186,7 @@ fn a_volume_in_the_trash_is_purged_on_request() {
             panic!("{:?}", plan.pieces);
         };
         let expected =
-            "reclaim policy Retain, so that the data of the deleted claim ns/c is deleted";
+            "reclaim policy Retain (without it, the data of the deleted claim ns/c is deleted)";
         assert_eq!(piece.what, [expected]);
         assert!(piece.forgets, "its copy is deleted");
         let Some(Condition::Gone(claim)) = &piece.condition else {

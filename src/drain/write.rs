@@ -104,7 +104,7 @@ impl Drain {
         self.apply.perform(NAME, &target, action, TAKEN_BACK).await
     }
 
-    /// Reads the claim that the condition names live, and returns whether the condition holds.
+    /// Reads live the claim that the condition names, and returns whether the condition holds.
     async fn holds(&self, condition: &Condition) -> kube::Result<bool> {
         let (Condition::Living(claim) | Condition::Gone(claim)) = condition;
         let ObjectName { namespace, name } = &claim.name;

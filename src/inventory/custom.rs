@@ -1,4 +1,5 @@
-//! Custom resources that name claims, at a path that the user gives with `--references`.
+//! Custom resources that name claims, at a path that the user gives with `--references`, or for
+//! pvc-expiry with `--expiry-references`.
 
 use super::list::list;
 use crate::cluster::{UNHURRIED, error_message, within};
@@ -92,7 +93,7 @@ impl ReferencePath {
 }
 
 /// Returns the objects that name claims, and an error for each path whose objects could not be
-/// read. Calls the API server once to find the kinds, and then lists the objects of each path.
+/// read. Finds the kinds by aggregated discovery, and then lists the objects of each path.
 pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,

@@ -5,8 +5,9 @@ use kube::{Api, api::ListParams};
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, time::Duration};
 
-/// Objects of one page. The calls of a user are limited in number more than in size: the API server
-/// takes about as long for 20 pages of 500 claims as for 100,000 claims at once.
+/// Maximum number of objects of one page. Pages are large, because each call is slow and counts
+/// towards a user's limit: the API server takes about as long for 20 pages of 500 claims as for
+/// 100,000 claims at once.
 const PAGE_SIZE: u32 = 10_000;
 /// Time limit of the request for one page: 10,000 pods are some 80 MB.
 const PAGE_LIMIT: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Reads claims, volumes, pods and what refers to claims although no pod runs: workloads, snapshots
-//! and custom resources.
+//! Reads claims, volumes, pods and what else refers to claims: workloads, snapshots and custom
+//! resources.
 
 mod custom;
 mod list;

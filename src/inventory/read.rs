@@ -45,7 +45,8 @@ pub struct Listed {
     pub snapshots: Vec<DynamicObject>,
     /// The custom resources that name claims.
     pub referrers: Vec<Referrer>,
-    /// The kinds that could not be listed, in the plural. Nothing is known about them.
+    /// The kinds that could not be listed, in the plural, without custom resources, which are only
+    /// in `errors`. Nothing is known about the objects of these kinds.
     pub unlisted: Vec<&'static str>,
     /// Why something could not be listed, each as a sentence.
     pub errors: Vec<String>,
@@ -92,8 +93,9 @@ pub async fn read(
     Ok(listed)
 }
 
-/// Lists the workloads whose pods use claims, of a namespace or of all, and custom resources where
-/// `paths` says that they name claims. What could not be listed is in [`Listed::errors`].
+/// Lists all StatefulSets, Deployments, CronJobs and Jobs of a namespace or of all, and custom
+/// resources where `paths` says that they name claims. What could not be listed is in
+/// [`Listed::errors`].
 pub async fn read_workloads(
     client: &Client,
     namespace: Option<&str>,

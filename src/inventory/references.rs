@@ -1,5 +1,5 @@
-//! What refers to a claim although no pod uses it: workloads that run no pod now, snapshots, and
-//! custom resources.
+//! What refers to a claim besides pods: workloads (whether or not they run pods now), snapshots,
+//! and custom resources.
 
 use super::Listed;
 use crate::{
@@ -102,7 +102,8 @@ impl<'a> References<'a> {
         references
     }
 
-    /// Returns which of the listed objects name the claim of this name.
+    /// Returns which of the listed workloads, snapshots and custom resources name the claim. Pods
+    /// are not among them.
     pub fn to(&self, namespace: &str, claim: &str) -> Vec<String> {
         let key = |name: &str| (namespace.to_owned(), name.to_owned());
         let common = ordinal(claim).map(|(before, _)| key(before));

@@ -12,19 +12,21 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Maximum length of all kept keys and values together, as JSON. In a record they are at most three
-/// times as long, because quotes are escaped. So the record stays below the maximum length of a
-/// record that is read.
+/// Maximum length of all recorded keys and values together, as JSON; those that would exceed it
+/// are left out. In a record they are at most three times as long, because quotes are escaped. So
+/// the record stays below the maximum length of a record that is read.
 const LIMIT: usize = 4096;
-/// Labels that name the installation which manages a claim. They are not kept.
+/// Labels that name the installation which manages a claim. They are not recorded.
 const OWN_LABELS: [&str; 3] = [PROVISIONER_LABEL, RELEASER_LABEL, LEGACY_LABEL];
-/// Domains of Kubernetes, whose annotations are not kept: they hold for one volume and one binding,
-/// or repeat the whole object, as `kubectl.kubernetes.io/last-applied-configuration` does.
+/// Domains of Kubernetes, whose annotations are not recorded: they hold for one volume and one
+/// binding, or repeat the whole object, such as
+/// `kubectl.kubernetes.io/last-applied-configuration`.
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
-/// Domains of tools whose labels and annotations are not kept, because they make a controller act
-/// on a claim or its disk: CDI writes an image to the disk; Argo CD, Flux, Helm, Fleet, kapp and
-/// `kubectl apply --applyset` delete what has their mark and is not in their source.
+/// Domains of tools whose labels and annotations are not recorded: on a restored claim, they would
+/// make a controller act on the claim or its disk. CDI writes an image to the disk; Argo CD, Flux,
+/// Helm, Fleet, kapp and `kubectl apply --applyset` delete what has their mark and is not in their
+/// source.
 const TOOLS: [&str; 8] = [
     "cdi.kubevirt.io",
     "argoproj.io",
@@ -35,8 +37,8 @@ const TOOLS: [&str; 8] = [
     "k14s.io",
     "applyset.kubernetes.io",
 ];
-/// Labels by which tools such as Argo CD and Helm track the objects that they created. They are not
-/// kept.
+/// Labels by which tools such as Argo CD and Helm track the objects that they created. They are
+/// not recorded.
 const TRACKING: [&str; 2] = [TRACKED_INSTANCE, MANAGER];
 
 /// The labels and annotations of one claim, only those that a restored claim gets back.
@@ -63,8 +65,8 @@ impl Tracked for ClaimTexts {
     type Wire = ClaimTextsWire;
     const KIND: Kind = Kind::PersistentVolumeClaim;
 
-    /// Keeps labels before annotations, each in the order of their keys, and leaves out what
-    /// exceeds 4 KiB in all: the same claim always gives the same record.
+    /// Keeps labels before annotations, each in the order of their keys, and leaves out each one
+    /// that would exceed 4 KiB in all: the same claim always gives the same record.
     fn track(wire: ClaimTextsWire) -> Option<Self> {
         let ObjectMeta {
             uid,

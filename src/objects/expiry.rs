@@ -28,9 +28,10 @@ pub fn parse(text: &str) -> Result<Option<Duration>, String> {
 /// [`MAX_TEXT`](super::MAX_TEXT) is read as an empty text, which is neither a duration nor a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimExpiry {
-    /// After what time without a pod the claim expires, from [`EXPIRE_UNUSED`], unparsed.
+    /// After what time without a pod `pvc-expiry` deletes the claim, from [`EXPIRE_UNUSED`],
+    /// unparsed.
     pub age: Option<Box<str>>,
-    /// The announced time of expiry, from [`EXPIRES_AT`], unparsed.
+    /// The announced time of that deletion, from [`EXPIRES_AT`], unparsed.
     pub at: Option<Box<str>>,
 }
 
@@ -45,7 +46,7 @@ impl ClaimExpiry {
         (found != Self::default()).then(|| Box::new(found))
     }
 
-    /// Returns the announced time of expiry; none if it is absent or cannot be read.
+    /// Returns the announced time of the deletion; none if it is absent or cannot be read.
     pub fn announced(&self) -> Option<Timestamp> {
         self.at.as_deref()?.parse().ok()
     }

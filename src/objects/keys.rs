@@ -95,8 +95,8 @@ keys! {
         /// ignored.
         SEEN_IN_CLUSTER: "annotation" on "ConfigMap `volume-warden-seen-namespaces`"
             = "volume-warden.dev/cluster";
-        /// On a Lease, `volume-warden.dev/COMPONENT` for each component that its holder runs. Only
-        /// Volume Warden may set annotations with this prefix through a pod's claim template.
+        /// On a Lease, `volume-warden.dev/COMPONENT` for each component that its holder runs. A
+        /// claim does not get the annotations with this prefix in a pod's claim template.
         OWN: "prefix of labels" on "Lease" = "volume-warden.dev/";
         /// `volume-warden`.
         PART_OF: "label" on "Lease" = "app.kubernetes.io/part-of";
@@ -117,7 +117,7 @@ keys! {
         /// A claim that has it is restored by `pvc-trash` without it: Argo CD deletes objects that
         /// have it and are not in their source.
         TRACKED_INSTANCE: "label" on "claim" = "app.kubernetes.io/instance";
-        /// `true`: the namespace has opted out of Volume Warden.
+        /// `true`: the namespace has opted out: Volume Warden only removes what it added there.
         EXCLUDE: "label" on "namespace" see "concepts.md#namespaces-that-opt-out"
             = "volume-warden.dev/exclude";
         /// How long the claims of the class can be restored after their deletion, such as `72h`,
@@ -128,8 +128,8 @@ keys! {
         /// `off`. That of the claim takes precedence.
         EXPIRE_UNUSED: "annotation" on "StorageClass, claim" see "components/pvc-expiry.md"
             = "volume-warden.dev/expire-unused";
-        /// The longest undelete window that a namespace may request. Without it, none lengthens
-        /// the window of the class.
+        /// Up to what undelete window a namespace can lengthen that of the class; a longer one
+        /// that it requests is shortened to this. Without it, no namespace lengthens the window.
         UNDELETE_WINDOW_MAX: "annotation" on "StorageClass"
             = "volume-warden.dev/undelete-window-max";
         /// The name of a deleted claim of the namespace, or of its volume: the new claim gets its
@@ -142,7 +142,8 @@ keys! {
         /// `VOLUME.enabled` and `VOLUME.pvc`: the claim that the pod requests.
         REQUEST_PREFIX: "prefix of annotations" on "pod" see "components/pvc-provisioner.md"
             = "dynamic-pvc-provisioner.kubernetes.io/";
-        /// `namespace` or `cluster`: who may get the volume once it is released.
+        /// `namespace`: the released volume is only for claims of the namespace of its deleted
+        /// claim. `cluster`: it is for claims of any namespace.
         RELEASE_SCOPE: "label, annotation" on "volume, StorageClass"
             = "volume-warden.dev/release-scope";
         /// plumber-cd's reclaimable-pv-releaser wrote and read this label instead of the one that
@@ -180,7 +181,8 @@ keys! {
         /// A large annotation that repeats the manifest. It is not part of the copy of a volume.
         LAST_APPLIED: "annotation" on "volume"
             = "kubectl.kubernetes.io/last-applied-configuration";
-        /// A mirror pod, which the kubelet created for a static pod.
+        /// A mirror pod, which the kubelet created for a static pod. `pvc-protection` allows it
+        /// even if it uses a claim that is being deleted.
         MIRROR: "annotation" on "pod" = "kubernetes.io/config.mirror";
         /// The class, as written before Kubernetes 1.6. It takes precedence over the field.
         STORAGE_CLASS: "annotation" on "claim, volume" = "volume.beta.kubernetes.io/storage-class";

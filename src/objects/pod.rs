@@ -23,7 +23,8 @@ pub struct Pod {
     /// Whether the pod is being deleted with a grace period of zero: the kubelet has finished, and
     /// only finalizers keep the pod object.
     pub shut_down: bool,
-    /// The claims that the pod uses, in the order of `spec.volumes`.
+    /// The claims of the pod's volumes, in the order of `spec.volumes`. The pod uses the claim of
+    /// an ephemeral volume only if it owns the claim.
     pub mounts: Mounts,
     /// The uid of the StatefulSet that controls the pod.
     pub stateful_set: Option<CompactText>,
@@ -37,12 +38,14 @@ impl Pod {
         self.finished || self.stopped
     }
 
-    /// Returns whether the pod uses the claim, by name or as an ephemeral volume.
+    /// Returns whether a volume of the pod has the claim with this name. For an ephemeral volume,
+    /// it is not compared whether the pod owns the claim.
     pub fn names(&self, claim: &str) -> bool {
         self.claims().any(|named| **named == *claim)
     }
 
-    /// Returns the claims that the pod uses, by name or as ephemeral volumes.
+    /// Returns the names of the claims of the pod's volumes, also of ephemeral volumes whose
+    /// claims the pod does not own.
     pub fn claims(&self) -> impl Iterator<Item = &Arc<str>> {
         self.mounts.iter().map(|mount| &mount.claim)
     }

@@ -17,7 +17,7 @@ pub struct Mount {
     pub ephemeral: bool,
 }
 
-/// The claims that a pod uses, in the order of its volumes. Most pods use one, which needs no
+/// The claims of a pod's volumes, in the order of the volumes. Most pods have one, which needs no
 /// memory beside that of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounts(Form);

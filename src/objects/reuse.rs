@@ -11,7 +11,8 @@ const PARKED: &str = "parked-";
 /// The labels and annotations that decide about the next claim of a volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reuse {
-    /// Who may get the released volume, from [`RELEASE_SCOPE`], unparsed.
+    /// Whether the released volume is only for claims of the namespace of its deleted claim, or
+    /// for those of any namespace, from [`RELEASE_SCOPE`], unparsed.
     pub scope: Option<Box<str>>,
     /// The namespace of the volume's last claim, from [`CLAIM_NAMESPACE`]; none if the value is
     /// invalid.

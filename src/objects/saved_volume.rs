@@ -1,5 +1,6 @@
-//! The copy of a volume's object: a ConfigMap in Volume Warden's own namespace. If the object is
-//! removed by force, nothing else says where its data is.
+//! The copy of the object of a volume with a trash record and the original policy Delete: a
+//! ConfigMap in Volume Warden's own namespace. If the object is removed by force, nothing else
+//! says where its data is.
 
 use super::keys::LAST_APPLIED;
 pub use super::keys::SAVED_VOLUME;
@@ -20,7 +21,7 @@ use std::{collections::BTreeMap, hash::BuildHasher};
 pub const PREFIX: &str = "volume-warden-trash-";
 /// The key of a copy that holds the manifest of the volume, as JSON.
 pub const KEY: &str = "volume";
-/// Maximum length of a manifest in a copy.
+/// Maximum length of a manifest in a copy. Of a volume with a longer one, no copy is written.
 pub const MAX_MANIFEST: usize = 64 * 1024;
 
 /// Label selector of all copies.

@@ -29,8 +29,9 @@ pub struct StatefulSet {
     pub replicas: u32,
     /// The ordinal of the first pod.
     pub start: u32,
-    /// The retention policy of the claims. None if the API server does not know the field, or if
-    /// replicas or ordinals are negative, which no API server accepts; then no rule may act on it.
+    /// The `persistentVolumeClaimRetentionPolicy`. None if the API server does not know the field,
+    /// or if replicas or ordinals are negative, which no API server accepts; then no rule may act
+    /// on it.
     pub retention: Option<Retention>,
     /// The names of the volumeClaimTemplates.
     pub templates: Box<[Box<str>]>,

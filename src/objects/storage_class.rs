@@ -23,11 +23,14 @@ pub struct StorageClass {
     pub controller_id: Option<Box<str>>,
     /// For how long the data of deleted claims can be restored, from [`UNDELETE_WINDOW`], unparsed.
     pub undelete_window: Option<Box<str>>,
-    /// The longest window that a namespace may request, from [`UNDELETE_WINDOW_MAX`], unparsed.
+    /// Up to what window a namespace can lengthen that of the class, from [`UNDELETE_WINDOW_MAX`],
+    /// unparsed.
     pub undelete_window_max: Option<Box<str>>,
-    /// Who may get released volumes of the class, from [`RELEASE_SCOPE`], unparsed.
+    /// Whether released volumes of the class are only for claims of the namespace of the deleted
+    /// claim, or for those of any namespace, from [`RELEASE_SCOPE`], unparsed.
     pub release_scope: Option<Box<str>>,
-    /// After what time without a pod claims of the class expire, from [`EXPIRE_UNUSED`], unparsed.
+    /// After what time without a pod `pvc-expiry` deletes claims of the class, from
+    /// [`EXPIRE_UNUSED`], unparsed.
     pub expire_unused: Option<Box<str>>,
     /// Whether new claims get the volume of the deleted claim of their name, from [`REBIND`],
     /// unparsed.

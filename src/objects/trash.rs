@@ -35,7 +35,8 @@ pub enum OriginalPolicy {
 pub struct TrashRecord {
     /// The reclaim policy of the volume before Volume Warden set it to Retain.
     pub policy: OriginalPolicy,
-    /// For how many seconds after its deletion the claim can be restored.
+    /// The undelete window in seconds, from the deletion of the claim. With
+    /// [`OriginalPolicy::Retain`], the claim can be restored after it, too.
     pub window_seconds: u64,
     /// The finalizers of the volume that a provisioner removes when the policy is Retain, and that
     /// the volume gets back before its data is deleted.

@@ -115,7 +115,8 @@ pub struct ListedVolume {
     pub state: State,
     /// The name of the volume.
     pub volume: String,
-    /// For how many seconds after its deletion the claim can be restored.
+    /// The undelete window in seconds, from the deletion of the claim. In the state `Kept`, the
+    /// claim can be restored after it, too.
     pub window_seconds: u64,
 }
 

@@ -10,9 +10,11 @@ const OFF: &str = "off";
 /// The undelete window that a StorageClass requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The data can be restored for this long; zero means not at all.
+    /// The data can be restored for this long. With zero, the trash is enabled for no further
+    /// volume, and windows that are recorded on volumes stay.
     For(Duration),
-    /// The trash is disabled for the class, also for volumes that it was enabled for.
+    /// The trash is disabled for the class, also for Bound volumes that it was enabled for.
+    /// Volumes in the trash stay there.
     Off,
 }
 
@@ -24,7 +26,8 @@ pub enum NamespaceWindow {
     Unknown,
     /// The namespace requests nothing.
     Unset,
-    /// The data can be restored for this long, if the class permits it.
+    /// The namespace requests this window, which has an effect only if it is longer than that of
+    /// the class; see [`Self::lengthen`].
     For(Duration),
 }
 

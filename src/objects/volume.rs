@@ -40,7 +40,7 @@ pub struct Volume {
     pub retain: bool,
     /// Whether the reclaim policy is Delete: the volume and its data are deleted after its claim.
     pub delete: bool,
-    /// The claim that the volume is bound to or reserved for.
+    /// The claim that the volume is or was bound to, or is reserved for.
     pub claim_ref: Option<ClaimRef>,
     /// The capacity in bytes; 0 if it cannot be read.
     pub capacity: f64,
@@ -98,13 +98,14 @@ impl Volume {
             .filter(|claim| !claim.uid.is_empty())
     }
 
-    /// Returns the namespace of the claim that the volume has or had, as the annotation records it.
+    /// Returns the namespace that the annotation `volume-warden.dev/claim-namespace` records: that
+    /// of the claim that the volume has or had.
     pub fn record(&self) -> Option<&Record> {
         self.reuse.as_ref()?.record.as_ref()
     }
 
-    /// Returns whether the annotation records the namespace of the claim that the volume is or was
-    /// bound to, and not that of an earlier claim.
+    /// Returns whether the annotation `volume-warden.dev/claim-namespace` records the namespace of
+    /// the claim that the volume is or was bound to, and not that of an earlier claim.
     pub fn is_recorded(&self) -> bool {
         self.claimed_by()
             .zip(self.record())
@@ -122,7 +123,7 @@ impl Volume {
     }
 
     /// Returns the claim that the volume is reserved for; none if that claim is not in the
-    /// namespace that the annotation records.
+    /// namespace that the annotation `volume-warden.dev/claim-namespace` records.
     pub fn reserved_for(&self) -> Option<&ClaimRef> {
         let (claim, record) = self.waiting()?;
         (claim.name.namespace == record.namespace).then_some(claim)
@@ -155,7 +156,7 @@ pub struct VolumeWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSpec {
-    /// The claim that the volume is bound to or reserved for.
+    /// The claim that the volume is or was bound to, or is reserved for.
     #[serde(default)]
     pub claim_ref: Option<ClaimRefWire>,
     /// The reclaim policy: Retain, Delete or Recycle.
@@ -310,8 +311,8 @@ impl Tracked for Volume {
         Some(wire.into())
     }
 
-    /// Returns the claim that the volume is bound to or reserved for, and the namespace whose
-    /// claims a parked or reserved volume waits for.
+    /// Returns the claim in `claimRef`, also of a Released volume, and the namespace whose claims
+    /// a parked or reserved volume waits for.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         let claim = self.claim_ref.as_ref().map(|claim| claim.name.clone());
         let waits = self.waiting();

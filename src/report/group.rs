@@ -102,7 +102,7 @@ pub(super) fn groups(subject: &Subject<'_>, rows: &[Row]) -> [Group; 5] {
 }
 
 impl Group {
-    /// The number of claims and volumes, with those that are left out.
+    /// The number of claims and volumes, including those that are left out.
     pub(super) fn number(&self) -> usize {
         self.lines.len() + self.left_out
     }

@@ -7,8 +7,8 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Maximum number of rectangles of namespaces, and of classes of one namespace, without the one in
-/// which the smaller ones are merged.
+/// Maximum number of rectangles of namespaces, and of classes of one namespace. One more rectangle
+/// merges the smaller ones.
 const MOST: usize = 48;
 /// Smallest areas of the rectangles of namespaces and of classes, in square pixels. What is smaller
 /// is shown as "others".

@@ -22,8 +22,8 @@ pub(super) struct Record {
 }
 
 impl<'a> Records<'a> {
-    /// Reads the records of all volumes whose policy is Retain. A record for a claim that the
-    /// volume's `claimRef` no longer names is left out.
+    /// Reads the records of all volumes whose `persistentVolumeReclaimPolicy` is Retain now. A
+    /// record for a claim that the volume's `claimRef` no longer names is left out.
     pub(super) fn new(subject: &Subject<'a>) -> Self {
         let volumes = subject.listed.volumes.iter();
         let records =

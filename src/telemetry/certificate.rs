@@ -1,4 +1,5 @@
-//! Metrics of the certificates, and of the webhook configurations.
+//! Metrics of the certificates, and of webhooks with a wrong caBundle or path, or the failurePolicy
+//! Fail.
 
 use super::{
     Registrar,
@@ -26,7 +27,8 @@ impl CertificateMetrics {
             ),
             lifetime: own.add_seconds(
                 "certificate_lifetime",
-                "Lifetime of the certificates in seconds",
+                "Whole lifetime of the served certificate, and of the CA it is trusted by, from \
+                 notBefore to notAfter, in seconds",
             ),
             ca_mismatch: own.add(
                 "webhooks_ca_mismatch",
@@ -46,7 +48,7 @@ impl CertificateMetrics {
     }
 
     /// Sets when a certificate expires, in seconds since 1970, and its lifetime in seconds. Without
-    /// `seconds` both are unknown.
+    /// `seconds` both are unknown, and their series are removed.
     pub fn validity(&self, certificate: &'static str, seconds: Option<(i64, i64)>) {
         let Self {
             expiration,

@@ -15,8 +15,8 @@ pub type Count<L> = Family<L, Counter>;
 pub type Level<L> = Family<L, Gauge>;
 pub type Durations<L> = Family<L, Histogram, Buckets>;
 
-/// Histogram buckets from half a millisecond, which a review takes, to ten seconds, the longest
-/// time that the API server waits.
+/// Upper bounds of the histogram buckets: from 0.5 ms, as most reviews take, to 10 s. Longer
+/// durations, such as of a reconcile, are counted in `+Inf` only.
 #[derive(Clone, Debug)]
 pub struct Buckets;
 

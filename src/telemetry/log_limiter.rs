@@ -34,7 +34,7 @@ impl LogLimiter {
     }
 }
 
-/// Maximum number of log lines about one namespace per minute.
+/// Maximum number of log lines of one cause about one namespace per minute.
 const OF_A_NAMESPACE: u32 = 10;
 /// Maximum number of namespaces that are limited separately. Further ones share one limit.
 const NAMESPACES: usize = 1024;

@@ -22,7 +22,8 @@ pub struct Metrics {
     pub feeds: FeedMetrics,
     /// Metrics of the reviews and connections of the webhook server.
     pub admission: AdmissionMetrics,
-    /// Metrics of the certificates, and of the caBundle and path in the webhook configurations.
+    /// Metrics of the certificates, and of the webhooks that have a wrong caBundle or path, or the
+    /// failurePolicy Fail.
     pub certificate: CertificateMetrics,
     observers: Observers,
 }

@@ -21,8 +21,8 @@ impl WorkMetrics {
         Self {
             actions: own.add(
                 "actions",
-                "Actions (changes and deletions of objects), carried out or not, by component, \
-                 action, reason and outcome",
+                "Actions (creations, changes and deletions of objects), carried out or not, by \
+                 component, action, reason and outcome",
             ),
             reconciles: own.add_durations(
                 "reconcile_duration",

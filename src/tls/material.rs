@@ -12,7 +12,8 @@ use super::{
 };
 use time::OffsetDateTime;
 
-/// How long a new CA is published, in seconds, before it signs a certificate. It is at most a
+/// Minimum time in seconds from the creation of the next CA to its first signature, while the CA in
+/// use is valid: API servers observe meanwhile that the next CA is published. It is at most a
 /// thirteenth of the lifetime of the CA.
 const ANNOUNCED: i64 = 60;
 
@@ -30,7 +31,8 @@ pub(super) struct Scene<'a> {
 pub(super) struct Material {
     /// The CA that signs certificates.
     pub(super) authority: Authority,
-    /// The CA that is used next; it is published already.
+    /// The CA that signs once every caBundle contains it and API servers have had time to observe
+    /// that; none most of the time.
     pub(super) next: Option<Authority>,
     /// Older CAs that are still trusted, as PEM; mostly empty.
     pub(super) previous: String,

@@ -1,10 +1,10 @@
 //! A self-signed CA and a serving certificate in a Secret that all replicas share. The CA is
 //! published in the webhook configurations of Volume Warden.
 //!
-//! The first replica creates the Secret, and the others serve its content. Every write is a
-//! compare-and-swap. A round reads the configurations first and the Secret second, and writes the
-//! configurations last. So if a replica would publish an outdated CA, the configuration has changed
-//! since it was read, and the write fails.
+//! The first replica fills the Secret, which the manifests contain empty, and the others serve its
+//! content. Every write is a compare-and-swap. A round reads the configurations first and the
+//! Secret second, and writes the configurations last. So if a replica would publish an outdated CA,
+//! the configuration has changed since it was read, and the write fails.
 
 use super::{
     Lifetimes, ServingCertificate, Warnings,
@@ -149,9 +149,10 @@ impl SelfSigned {
         Ok(published?)
     }
 
-    /// Returns the shared material from the Secret, after the renewal step that is due. A missing
-    /// or damaged Secret is restored from memory, so that no client has to trust a new CA. Only a
-    /// replica without that content generates new material.
+    /// Returns the shared material from the Secret, after the renewal step that is due. A
+    /// damaged or emptied Secret is restored from memory, and a missing one if RBAC permits its
+    /// creation, so that no client has to trust a new CA. Only a replica without that content
+    /// generates new material.
     async fn share(&mut self, found: &[StoredConfiguration]) -> anyhow::Result<Material> {
         let secret = self.shared.read().await?;
         let shared = secret

@@ -40,8 +40,8 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// Creates warnings about the certificate from `source`, published as Events on the Lease while
-    /// this replica leads.
+    /// Creates warnings about the certificate from `source`. Every replica logs them; the leader
+    /// also publishes them as Events on the Lease.
     pub fn new(apply: Arc<Apply>, lease: LeaseObject, source: &str) -> Self {
         Self {
             apply,

@@ -69,9 +69,11 @@ pub struct Row {
     pub class: String,
     /// The capacity, as the API server stores it.
     pub capacity: String,
-    /// Since when no pod uses it; none if that is not recorded.
+    /// For a claim, since when no pod uses it; for a volume without a claim, since when it has
+    /// its phase. None if that is not recorded.
     pub since: Option<Timestamp>,
-    /// When the deletion of the claim, or of the volume without a claim, was requested.
+    /// When the deletion of the claim was requested; for a volume without a claim, when that of
+    /// the volume was.
     pub deleted: Option<Timestamp>,
     /// What refers to the claim, in words.
     pub referenced_by: Vec<String>,

@@ -8,8 +8,8 @@ use kube::Client;
 /// The result of explaining an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Explanation {
-    /// The answer says why the object is in its state. The object exists, or it is a namespace that
-    /// Kubernetes has deleted and the storage backend still has.
+    /// The answer about the object, which can be that no cause was found. The object exists, or it
+    /// is a namespace that Kubernetes has deleted and the storage backend still has.
     Explained(Answer),
     /// The object does not exist.
     NotFound,

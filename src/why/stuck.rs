@@ -1,12 +1,13 @@
 //! Everything in a namespace, or in the cluster, that is stuck, each with its root cause.
 //!
 //! **Rule.** An object is stuck if `why` finds a root cause for its state, and that cause is not
-//! normal. Normal are: a claim waits for its first pod, a retention policy keeps or deletes a
-//! claim, an object is deleted within seconds, a pod is in its grace period, or the cause concerns
-//! only the installation of Volume Warden. If `why` finds no cause, a claim, volume or namespace is
-//! stuck if its state is Terminating, Pending, Lost, Failed or Released. Of pods and StatefulSets,
-//! only those are listed whose root cause concerns a volume. An object that has been in its state
-//! for less than [`Which::min_age`] is not listed: binding, mounting and deleting take some time.
+//! normal. Normal are: a claim waits for its first pod, the persistentVolumeClaimRetentionPolicy of
+//! a StatefulSet keeps or deletes a claim, an object is deleted within seconds, a pod is in its
+//! grace period, or the cause concerns only the installation of Volume Warden. If `why` finds no
+//! cause, a claim, volume or namespace is stuck if its state is Terminating, Pending, Lost, Failed
+//! or Released. Of pods and StatefulSets, only those are listed whose root cause concerns a volume.
+//! An object that has been in its state for less than [`Which::min_age`] is not listed: binding,
+//! mounting and deleting take some time.
 //!
 //! **Limits.** All objects of a kind are read with one LIST, so that the number of API calls does
 //! not grow with the number of objects.
@@ -210,8 +211,8 @@ fn namespaces(world: &World, which: &Which) -> Option<Vec<Object>> {
     Some(objects.collect())
 }
 
-/// The claims that are not Bound, and the Bound claims with a problem, such as a volume that does
-/// not exist or is not resized.
+/// The claims that are being deleted or not Bound, and the other claims with a problem, such as a
+/// volume that does not exist or is not resized.
 fn claims(world: &World, which: &Which) -> Vec<Object> {
     let claims = every::<PersistentVolumeClaim>(world, which);
     let objects = claims

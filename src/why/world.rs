@@ -26,8 +26,8 @@ const MOST_CALLS: usize = 8;
 /// LIST for each of the kinds in [`LISTED`], and some for single objects.
 const MOST_CALLS_FOR_ALL: usize = 24;
 
-/// The kinds of which `why --stuck` reads all objects of the namespace or cluster with one LIST. An
-/// answer about one object reads only the objects of these kinds that it depends on.
+/// The kinds of which `why --stuck` reads all objects of the namespace or cluster with one LIST, or
+/// none if no answer depends on the kind. Of ConfigMaps and Secrets it reads only the metadata.
 const LISTED: [&str; 9] = [
     "pods",
     "persistentvolumeclaims",

@@ -63,8 +63,8 @@ pub struct PathPublisher {
     metrics: Arc<Metrics>,
     paths: SecretPaths,
     clock: Clock,
-    /// The state that the Secret had last. If the Secret is deleted or emptied, this state is
-    /// written again.
+    /// The state that the Secret had last. It is written again if the Secret is emptied, or deleted
+    /// and recreated empty.
     known: Option<State>,
     /// The next path, and when this replica first knew that the Secret contains it.
     next_seen: Option<(PathSecret, Instant)>,

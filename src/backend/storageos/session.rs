@@ -149,7 +149,8 @@ impl Session {
     }
 
     /// Logs in to StorageOS with the current content of the credential files, at most once per
-    /// `login_interval`. An earlier call sends nothing and returns the failure in [`Login::then`].
+    /// `login_interval`: before this interval has passed, a call sends nothing and returns the
+    /// failure in [`Login::then`].
     async fn log_in(&self, last: &mut Option<Login>) -> Result<Token, Failure> {
         if let Some(login) = last.as_ref()
             && login.at.elapsed() < self.login_interval

@@ -17,8 +17,8 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Lease duration: other replicas wait this long after the last renewal before they acquire the
-/// Lease.
+/// Lease duration: other replicas wait this long after the last renewal before they acquire a Lease
+/// that was not released.
 pub(super) const DURATION: Duration = Duration::from_secs(15);
 /// Time limit of one call of the leader election.
 const CALL_LIMIT: Duration = Duration::from_secs(5);

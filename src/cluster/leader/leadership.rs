@@ -4,7 +4,7 @@ use crate::awaited::Awaited;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Whether this replica leads and may therefore write.
+/// Whether this replica leads, so that its reconcilers may write.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     until: Arc<Awaited<Option<Instant>>>,

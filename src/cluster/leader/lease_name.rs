@@ -9,7 +9,8 @@ pub struct LeaseName {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Identity of the holder, unique to this process.
+    /// Identity of this replica, unique to this process. It is in the Lease while this replica
+    /// holds the Lease.
     pub identity: String,
     /// Name of the Lease by which version 0.1.0 would elect the leader of the same components. A
     /// leader holds this Lease, too, so that two versions never lead at once.

@@ -70,8 +70,8 @@ impl Observation {
     }
 }
 
-/// Returns the time in the Lease since when its holder has watched; none if another replica wrote
-/// the time.
+/// Returns the time in the Lease since when its holder has watched; none if the present holder did
+/// not write it.
 fn written(lease: &Lease) -> Option<Timestamp> {
     let annotations = lease.metadata.annotations.as_ref()?;
     let (since, identity) = annotations.get(OBSERVED_SINCE)?.split_once(' ')?;

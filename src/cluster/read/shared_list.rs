@@ -29,8 +29,8 @@ const PAGE_SIZE: u32 = 500;
 /// Maximum age at which the result of a LIST is given to later callers. It leaves time for the
 /// writes that rely on the result.
 const KEPT: Duration = Duration::from_secs(10);
-/// Maximum number of concurrent LISTs in all namespaces together: they are the most expensive calls
-/// for the API server, and they use memory in this process.
+/// Maximum number of concurrent LISTs of one [`SharedList`], all namespaces together, by default:
+/// LISTs are the most expensive calls for the API server, and they use memory in this process.
 const LISTS_IN_FLIGHT: usize = 8;
 
 type ListResult<T> = Result<Listed<T>, Arc<kube::Error>>;

@@ -33,7 +33,8 @@ pub type Reconciled = Result<Requeue, ReconcileError>;
 /// When to reconcile a key again after a success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requeue {
-    /// The key is reconciled again when an event arrives for it.
+    /// The key is reconciled again when an event arrives for it, or when the full pass every ten
+    /// minutes queues it as a candidate.
     OnEvent,
     /// The key is reconciled again after this delay or when an event arrives. The sentence states
     /// what the key waits for.
@@ -50,10 +51,11 @@ pub struct ReconcileError {
 
 #[derive(Clone, Copy, Debug)]
 enum Backoff {
-    /// The key is reconciled again after a delay that doubles with each failure and is at least
-    /// this long.
+    /// The key is reconciled again when an event arrives, or after a delay that doubles with each
+    /// failure and is at least this long.
     Exponential(Duration),
-    /// The key is reconciled again after exactly this delay.
+    /// The key is reconciled again when an event arrives, or after this delay, which stays the
+    /// same.
     Fixed(Duration),
 }
 

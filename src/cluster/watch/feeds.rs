@@ -25,7 +25,7 @@ pub struct Feeds {
     pub volumes: Arc<Feed<Volume>>,
     /// StatefulSets that have volumeClaimTemplates.
     pub sets: Arc<Feed<StatefulSet>>,
-    /// StorageClasses with an annotation that a rule reads.
+    /// StorageClasses with an annotation that a rule reads; see [`StorageClass`].
     pub classes: Arc<Feed<StorageClass>>,
     /// All VolumeAttachments that name a PersistentVolume.
     pub attachments: Arc<Feed<VolumeAttachment>>,

@@ -28,7 +28,7 @@ const REPORTER: &str = "volume-warden.dev/volume-warden";
 
 /// Time limit of writing one Event.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
-/// Maximum length of an Event note that the API server accepts.
+/// Maximum length of an Event note, in bytes; the rest is cut off. The API server accepts 1024.
 const NOTE_LIMIT: usize = 1000;
 /// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
 /// writes.

@@ -1,4 +1,5 @@
-//! All writes to the API server, except leader election, certificates and the webhook path.
+//! The writer of what the components decide, and of Events. Leader election, certificates, webhook
+//! configurations and the list of seen namespaces have writes of their own.
 
 mod action;
 mod applied;

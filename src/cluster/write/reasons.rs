@@ -7,10 +7,10 @@ reasons! {
     FAILED_ADD_FINALIZER: Warning "claim, volume" = "FailedAddFinalizer";
     /// The API server refused to remove the protection finalizer.
     FAILED_REMOVE_FINALIZER: Warning "claim, volume" = "FailedRemoveFinalizer";
-    /// The API server refused an owner reference or a marker of Volume Warden.
+    /// The API server refused to add or remove an owner reference or a marker of Volume Warden.
     FAILED_UPDATE_OWNER_REFERENCES: Warning "claim" = "FailedUpdateOwnerReferences";
-    /// The API server refused the condition `Unused`.
+    /// The API server refused to set or remove the condition `Unused`.
     FAILED_UPDATE_CONDITION: Warning "claim" = "FailedUpdateCondition";
-    /// The API server refused a deletion.
+    /// The API server refused the deletion of the claim by Volume Warden.
     FAILED_DELETE: Warning "claim" = "FailedDelete";
 }

@@ -19,8 +19,8 @@ use std::{
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: storage backend")]
 pub struct BackendOptions {
-    /// Storage backend whose namespaces are deleted when Kubernetes no longer has them. Without
-    /// this flag, namespace-gc is inactive.
+    /// Storage backend whose namespaces are deleted when Kubernetes no longer has them and they are
+    /// empty. Without this flag, namespace-gc is inactive.
     #[arg(long, value_enum)]
     storage_backend: Option<Kind>,
 
@@ -69,8 +69,8 @@ pub struct BackendOptions {
     #[arg(long, requires = "storageos_client_cert_file")]
     storageos_client_key_file: Option<PathBuf>,
 
-    /// Send the StorageOS password and tokens over plain HTTP, where everyone on the network path
-    /// can read them.
+    /// Allow an --storageos-endpoint with http://, and use http for one without a scheme. Everyone
+    /// on the network path can then read the StorageOS password and tokens.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     insecure_http: bool,
 }

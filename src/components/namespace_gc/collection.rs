@@ -61,7 +61,7 @@ pub type Done<'a> = &'a (dyn Fn(&Listed, &Removal) + Send + Sync);
 pub struct Collection {
     remover: Arc<Remover>,
     live: Arc<SharedList<Namespace>>,
-    /// The names of the namespaces that this cluster once had.
+    /// The names of the namespaces that this cluster once had; read only with `Scope::Seen`.
     pub seen: Arc<Seen>,
     /// The options of namespace-gc.
     pub options: Arc<Options>,
@@ -86,7 +86,7 @@ pub struct Collected {
     /// The verdict on each namespace of the backend, and the result of its removal.
     pub report: Report,
     /// Names of namespaces that this cluster once had, and that neither Kubernetes nor the backend
-    /// has any more.
+    /// has any more. Empty unless the scope is `Scope::Seen`.
     pub gone: HashSet<String>,
 }
 
@@ -116,7 +116,7 @@ impl Collection {
     /// retries, so the collection leaves them; `done` is called after each removal.
     ///
     /// # Errors
-    /// If a list could not be read. Nothing was deleted then.
+    /// If a list could not be read or is implausible, see [`Abort`]. Nothing was deleted then.
     pub async fn run(&self, waiting: &HashSet<String>, done: Done<'_>) -> Result<Collected, Abort> {
         let mut found = self.look().await?;
         let orphans = self.judge(&found, waiting).contains(&Verdict::Orphan);

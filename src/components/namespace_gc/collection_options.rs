@@ -1,11 +1,12 @@
-//! The flags that select which namespaces are deleted, and when.
+//! The flags that select which namespaces are deleted from the storage backend, and when.
 
 use super::{Glob, Options, Scope, backend_options::BackendOptions};
 use crate::go_duration;
 use clap::Args;
 use std::time::Duration;
 
-/// Options of every collection, both in `volume-warden run` and in `volume-warden gc`.
+/// Options of every collection of orphaned namespaces, both in `volume-warden run` and in
+/// `volume-warden gc`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "namespace-gc: collection")]
 pub struct CollectionOptions {
@@ -18,7 +19,8 @@ pub struct CollectionOptions {
     #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     gc_confirm_after: Duration,
 
-    /// Which namespaces a collection may delete from the storage backend [default: all for
+    /// Which namespaces a collection may delete from the storage backend: all that Kubernetes does
+    /// not have, or of these only the ones that this cluster once had (seen) [default: all for
     /// storageos, seen for directory]
     #[arg(long, value_enum)]
     gc_scope: Option<Scope>,
@@ -33,7 +35,8 @@ pub struct CollectionOptions {
     )]
     gc_protect: Vec<Glob>,
 
-    /// Maximum number of namespaces that one collection deletes; 0 means no limit.
+    /// Maximum number of namespaces that one collection deletes from the storage backend; 0 means
+    /// no limit.
     #[arg(long, default_value_t = 100)]
     gc_max_deletions: u32,
 

@@ -70,7 +70,8 @@ impl Metered {
     /// read that permits the deletion must be recent.
     ///
     /// # Errors
-    /// If the outcome of the request is unknown.
+    /// If the backend refuses access, fails or does not answer in time. The namespace may have been
+    /// deleted nevertheless.
     pub async fn delete(&self, namespace: &Listed) -> Result<Deletion, Failure> {
         let began = Instant::now();
         let deleted = timeout(DELETE_LIMIT, self.backend.delete(namespace)).await;

@@ -1,4 +1,4 @@
-//! Options of namespace-gc: which namespaces are deleted, and when.
+//! Options of namespace-gc: which namespaces are deleted from the storage backend, and when.
 
 use super::protect::Glob;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 pub struct Options {
     /// Which namespaces of the backend a collection may delete.
     pub scope: Scope,
-    /// Patterns for the names of namespaces that are never deleted.
+    /// Patterns for the names of namespaces that are never deleted from the backend.
     pub protect: Vec<Glob>,
     /// Minimum age of a namespace in the backend. A younger namespace is left to a later
     /// collection.
     pub grace: Duration,
-    /// Maximum number of namespaces that one collection deletes; 0 means no limit.
+    /// Maximum number of namespaces that one collection deletes from the backend; 0 means no limit.
     pub max_deletions: usize,
     /// Interval between the two LISTs of Kubernetes namespaces in one collection.
     pub confirm_after: Duration,
@@ -38,7 +38,7 @@ pub enum Scope {
 }
 
 impl Options {
-    /// Whether a namespace of this name is never deleted.
+    /// Whether a namespace of this name is never deleted from the backend.
     pub fn protects(&self, name: &str) -> bool {
         self.protect.iter().any(|glob| glob.matches(name))
     }

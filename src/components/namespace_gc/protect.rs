@@ -1,4 +1,4 @@
-//! Patterns of protected names, which are never deleted.
+//! Patterns for the names of namespaces that are never deleted from the storage backend.
 
 use std::{fmt, str::FromStr};
 

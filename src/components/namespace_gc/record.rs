@@ -1,4 +1,5 @@
-//! Records the names of namespaces as soon as the watch reports them.
+//! With `--gc-scope=seen`, records the name of each Kubernetes namespace in a ConfigMap as soon as
+//! the watch reports the namespace.
 
 use super::{
     GcMetrics, NAME, schedule,
@@ -21,7 +22,7 @@ const GATHER: Duration = Duration::from_millis(200);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// Records the names of namespaces while this replica leads.
+/// Writes the names of new Kubernetes namespaces to [`Seen`] while this replica leads.
 pub struct Recorder {
     seen: Arc<Seen>,
     leadership: Leadership,

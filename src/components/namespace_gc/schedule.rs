@@ -9,7 +9,8 @@ use std::{hash::BuildHasher, time::Duration};
 const NOT_EMPTY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(900));
 /// First and longest delay of a retry after other failures, whose cause may end at any moment.
 const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// The random share of a delay, so that removals that failed together are not retried together.
+/// Maximum share of a delay that is subtracted at random, so that removals that failed together are
+/// not retried together.
 const JITTER: f64 = 0.2;
 
 /// The delay of a retry after this number of consecutive failures for the same reason. `chance` is

@@ -1,8 +1,9 @@
-//! Records the names of the namespaces that this cluster once had in a ConfigMap, one per line.
+//! With `--gc-scope=seen`, records the names of the namespaces that this cluster once had in a
+//! ConfigMap, one per line.
 //!
 //! Only the leader writes the ConfigMap, each time based on a fresh read. It removes a name when
-//! neither Kubernetes nor the backend has the namespace any more. With `--gc-scope=seen`, a
-//! collection keeps a namespace whose name is not recorded, so no failure deletes one.
+//! neither Kubernetes nor the backend has the namespace any more. A collection keeps a namespace
+//! whose name is not recorded, so a failure to record a name never causes a deletion.
 
 use super::NAME;
 use crate::cluster::{UNHURRIED, existing, within};

@@ -97,7 +97,8 @@ impl Waiting {
         }
     }
 
-    /// Records that the Event for this reason was not published.
+    /// Records that the Event for this reason was not published, so that the next failure for it
+    /// publishes one.
     pub fn mark_unpublished(&self, name: &ObjectName, reason: Reason) {
         if let Some(wait) = self.lock().get_mut(name) {
             wait.published.remove(&reason);

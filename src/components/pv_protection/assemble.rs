@@ -44,8 +44,8 @@ fn parts(shared: &Shared) -> Parts {
     parts
         .joined_reviews
         .push(("/pv-releaser/volumes", review.clone()));
-    // If pvc-trash is installed, the same holds for the policy Delete and the webhook of
-    // pvc-trash.
+    // If pvc-trash is installed, the API server sends a new volume of a claim with the policy
+    // Delete only to the webhook of pvc-trash. So that webhook adds the finalizer, too.
     parts.joined_reviews.push(("/pvc-trash/volumes", review));
     let reconciler = PvProtectionReconciler {
         volumes: feeds.volumes,

@@ -1,5 +1,5 @@
 //! The webhooks of pv-protection: they add the finalizer to a new volume, and refuse to bind a
-//! volume that is being deleted.
+//! volume that is being deleted to a claim that was not bound to it before.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},

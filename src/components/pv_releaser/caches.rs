@@ -127,8 +127,8 @@ impl Caches {
     }
 
     /// Returns the volumes that wait for a claim of this namespace: those that are parked, or
-    /// reserved for a claim. Volumes that Volume Warden has just written, and those that it never
-    /// changes, are left out.
+    /// reserved for a claim. A volume that Volume Warden has written is left out until the watch
+    /// delivers the result, and so are volumes that it never changes.
     pub fn waiting_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let names = volumes.names_referring_to(&waiting_in(namespace));
@@ -180,8 +180,8 @@ impl Caches {
         self.judge(name, volume) == Decision::Leave(Left::Orphaned)
     }
 
-    /// Returns the VolumeAttachment that alone keeps the volume from being released, and the
-    /// volume; none if the volume is left unchanged for another reason, or does not exist.
+    /// Returns a VolumeAttachment of the volume, and the volume, if the volume would be released
+    /// were it not attached; none if it is left unchanged for another reason, or does not exist.
     pub fn attachment_in_the_way(
         &self,
         name: &ObjectName,

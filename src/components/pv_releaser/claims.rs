@@ -15,7 +15,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// The webhook for new claims with annotations of the binder.
+/// The webhook that removes annotations of the binder from new claims.
 pub fn strip_binding_hook() -> Hook {
     Hook {
         path: "/pv-releaser/claims",
@@ -35,7 +35,10 @@ fn review(request: &Request) -> Reviewed {
     if operations.is_empty() {
         return Ok(Answer::Allow);
     }
-    let what = format!("remove the annotations under {BINDER_PREFIX}");
+    let what = format!(
+        "remove the annotations under {BINDER_PREFIX} from the claim, because this user may not \
+         write them"
+    );
     let warning = format!(
         "the annotations under {BINDER_PREFIX} were removed from the claim: they state that it is bound, and \
          only users who may patch persistentvolumes may create claims with them"

@@ -1,5 +1,5 @@
-//! The metrics of pv-releaser: Released volumes by fate, which says why they stay Released or what
-//! happens next.
+//! The metrics of pv-releaser: Released and parked volumes by fate, which says why they stay
+//! Released or what happens next.
 
 use super::{
     caches::Caches,
@@ -49,8 +49,8 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         ),
         released: own.add(
             "released_volumes",
-            "Released volumes by fate: why they stay Released, Due if they are labelled or released \
-             next, or Parked if they wait for a claim of their namespace",
+            "Volumes of deleted claims by fate: Due if they are labelled or released next, Parked \
+             if they are Available for a claim of their namespace, else why they stay Released",
         ),
         bytes: own.add(
             "released_bytes",

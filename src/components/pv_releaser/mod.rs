@@ -70,7 +70,8 @@ pub mod reasons {
         /// Volume Warden labelled the volume, because this installation manages its claim.
         ASSOCIATED: Normal "volume" = "Associated";
         /// The claim of the volume is deleted, so Volume Warden removed the volume's claimRef, or
-        /// parked the volume: it waits for the next claim of the same namespace.
+        /// only its uid (`--release-mode=soft`), or parked the volume: it waits for the next claim
+        /// of the same namespace.
         RELEASED: Normal "volume" = "Released";
         /// The volume, which waited for a claim of its namespace, is reserved for a new claim.
         RESERVED: Normal "volume" = "Reserved";
@@ -80,7 +81,8 @@ pub mod reasons {
         /// The volume is managed and Released, but cannot be made available, or the API server refused
         /// the write.
         CANNOT_RELEASE: Warning "volume" = "ErrReleasePV";
-        /// The volume is Released, and no label assigns it to an installation.
+        /// The volume stays Released, because no label or StorageClass assigns it to an
+        /// installation.
         ORPHANED: Warning "volume" = "Orphaned";
         /// The namespace of the volume's claim was recorded on the volume.
         RECORDED = "Recorded";

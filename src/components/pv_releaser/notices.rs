@@ -86,7 +86,9 @@ pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announceme
         Left::Orphaned => {
             let (claim, id) = (claim_name(volume), &options.id);
             let any = match options.scope() {
-                Scope::Namespace => format!(" and {RELEASE_SCOPE}=cluster for any claim"),
+                Scope::Namespace => {
+                    format!(" and, to let a claim of any namespace get it, {RELEASE_SCOPE}=cluster")
+                }
                 Scope::Cluster => String::new(),
             };
             let note = format!(

@@ -12,7 +12,8 @@ pub struct Options {
     #[arg(skip)]
     pub id: ControllerId,
 
-    /// The namespace of Volume Warden. The `claimRef` of a parked volume names a claim in it.
+    /// The namespace of Volume Warden. The `claimRef` of a parked volume names a claim in it that
+    /// no client can create.
     #[arg(skip)]
     pub system_namespace: String,
 
@@ -21,12 +22,14 @@ pub struct Options {
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub disable_automatic_association: bool,
 
-    /// Which part of its claimRef a released volume keeps.
+    /// What a released volume loses of its claimRef: all of it (full), or only the uid (soft), so
+    /// that only a new claim of the same namespace and name can be bound to it.
     #[arg(long, value_enum, default_value_t)]
     pub release_mode: Mode,
 
-    /// Who may get a released volume. The label volume-warden.dev/release-scope of a volume, or
-    /// else the annotation of that name on its StorageClass, takes precedence
+    /// Which claims may get a released volume: those of the namespace of its deleted claim
+    /// (namespace), or of any namespace (cluster). The label volume-warden.dev/release-scope of a
+    /// volume, or else the annotation of that name on its StorageClass, takes precedence
     /// [default: namespace; with a --controller-id other than the default, cluster]
     #[arg(long, value_enum)]
     pub release_scope: Option<Scope>,

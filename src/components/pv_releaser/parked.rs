@@ -137,7 +137,7 @@ impl Handover {
     }
 
     /// Parks a reserved volume again, so that another claim can get it, if [`decide_reservation`]
-    /// says that the reserved one cannot: it does not exist or names another volume, or the
+    /// says so: the claim that it is reserved for does not exist or names another volume, or the
     /// namespace was deleted.
     ///
     /// # Errors

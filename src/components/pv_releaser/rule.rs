@@ -87,10 +87,10 @@ pub enum Left {
     Unlabeled,
     /// The volume has the label of another installation.
     OtherInstallation,
-    /// The volume is managed and not Released, or its claim still exists in the watch.
+    /// The volume is managed, but its phase is not Released, or the watch still has its claim.
     InUse,
-    /// The volume is managed and has been released from its claim. kube-controller-manager changes
-    /// its phase next.
+    /// The volume is managed and Released, but its `claimRef` is removed or has no uid any more, so
+    /// kube-controller-manager sets the phase Available next.
     Freed,
     /// The volume is managed and Released, but its reclaim policy is not Retain: the provisioner
     /// may delete its data.
@@ -204,8 +204,8 @@ impl<D: Copy> View<'_, D> {
     }
 
     /// Returns whether the StorageClass assigns the volume to this installation. A class counts
-    /// only for volumes that have the policy Retain and are not being deleted, because the policy
-    /// of most classes is Delete.
+    /// only for volumes that have the policy Retain and are not being deleted: otherwise an Event
+    /// would report each Released volume with the policy Delete as one that is not released.
     fn is_ours_by_class(&self, options: &Options) -> bool {
         let own = self.class_id() == Some(options.id.as_str());
         options.associate_by_storage_class && own && self.stays()

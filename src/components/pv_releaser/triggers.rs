@@ -7,9 +7,9 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a volume when it changes, when its claim is created, deleted, recreated or gets
-/// another label, when a VolumeAttachment no longer names it, when it is Released and its
-/// StorageClass changes, and when the namespace that it is reserved in is deleted.
+/// Enqueues a volume when it changes, when its claim is created, deleted or recreated or its
+/// managed-by labels change, when a VolumeAttachment no longer names it, when it is Released and
+/// its StorageClass changes, and when the namespace that it is reserved in is deleted.
 ///
 /// Enqueues a claim that waits for a volume while a parked volume waits for claims of its
 /// namespace: when the claim changes, and when such a volume becomes Available.
@@ -71,7 +71,7 @@ fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
 }
 
-/// Returns whether the claim was created, deleted, recreated or labelled.
+/// Returns whether the claim was created, deleted or recreated, or its managed-by labels changed.
 fn concerns_us(change: &Change<'_, Claim>) -> bool {
     let looked_at = |claim: &Arc<Claim>| (claim.uid.clone(), claim.rare.managed_by.clone());
     change.old.map(looked_at) != change.new.map(looked_at)

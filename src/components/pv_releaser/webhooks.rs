@@ -38,8 +38,8 @@ pub fn volume_hook(webhook: VolumeWebhook) -> Hook {
     }
 }
 
-/// Creates the webhook for new claims, which a parked volume may fit. It is a validating webhook:
-/// the API server calls it after all changes to the claim.
+/// Creates the webhook that reserves a parked volume for a new claim that the volume fits. It is a
+/// validating webhook: the API server calls it after all changes to the claim.
 pub fn reservation_hook(handover: Handover) -> Hook {
     let handover = Arc::new(handover);
     Hook {

@@ -66,7 +66,8 @@ impl Live {
     /// shortens a wait. The pods are read first, because the age of the proof counts from that
     /// LIST.
     ///
-    /// # Errors When a read failed, or the claim with this `uid` does not exist any more.
+    /// # Errors
+    /// When a read failed, or the claim with this `uid` does not exist any more.
     pub async fn confirm(
         &self,
         name: &ObjectName,

@@ -45,7 +45,8 @@ pub fn expired(claim: &ObjectName, record: &TrashRecord) -> Announcement {
     Announcement::new(EXPIRED, "Expire", false, note)
 }
 
-/// The Event for an unused claim whose data could not be restored.
+/// The Event that an unused claim is kept, because its data could not be restored if the claim
+/// was deleted.
 pub fn no_window(claim: &ObjectName) -> Announcement {
     let note = format!(
         "claim {claim} is unused and would expire, but is kept: its data could not be restored, \
@@ -55,7 +56,7 @@ pub fn no_window(claim: &ObjectName) -> Announcement {
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
-/// The Event for a claim whose annotation cannot be read.
+/// The Event that a claim does not expire, because the value of its annotation is invalid.
 pub fn unreadable_of_claim(claim: &ObjectName, error: &str) -> Announcement {
     let note = format!(
         "the annotation {EXPIRE_UNUSED} of claim {claim} cannot be read, so the claim does not \
@@ -64,7 +65,8 @@ pub fn unreadable_of_claim(claim: &ObjectName, error: &str) -> Announcement {
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
-/// The Event for a StorageClass whose annotation cannot be read.
+/// The Event that the value of a StorageClass's annotation is invalid, so that only claims with an
+/// annotation of their own expire.
 pub fn unreadable_of_class(class: &str, error: &str) -> Announcement {
     let note = format!(
         "the annotation {EXPIRE_UNUSED} of StorageClass {class} cannot be read, so only claims \

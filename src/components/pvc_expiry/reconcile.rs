@@ -30,7 +30,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Maximum delay until a claim is evaluated again.
+/// Maximum delay until a claim that is not due yet is evaluated again.
 const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
 /// Minimum time between the two live evaluations that precede the deletion of a claim.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);

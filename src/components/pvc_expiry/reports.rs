@@ -13,8 +13,9 @@ use crate::{
 use std::collections::HashSet;
 
 impl PvcExpiryReconciler {
-    /// Publishes an Event if the claim cannot expire as its annotation or StorageClass requests:
-    /// once, for as long as the cause holds.
+    /// Publishes an Event if the claim does not expire because its annotation is invalid or its
+    /// data could not be restored: once, for as long as the cause holds. Other causes have no
+    /// Event.
     pub(super) fn report(&self, name: &ObjectName, claim: &Claim, left: Option<Left>) {
         let left = left.filter(|left| matches!(left, Left::NoWindow | Left::Unreadable));
         let causes = left.into_iter().collect();

@@ -11,7 +11,8 @@ pub(super) struct Options {
     /// Whether a pod that has Succeeded or Failed still uses its claims.
     #[arg(long, value_enum, default_value_t)]
     finished_pods: FinishedPodsOption,
-    /// Whether Volume Warden writes the condition Unused of claims, as Kubernetes 1.37 does.
+    /// Whether Volume Warden writes the condition Unused of claims, as Kubernetes 1.37 does; with
+    /// auto, unless kube-controller-manager writes it.
     #[arg(long, value_enum, default_value_t)]
     unused_condition: UnusedCondition,
 }

@@ -18,8 +18,9 @@ use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-/// Pause after the API server refused a claim. It usually refuses the same claim again until an
-/// object changes that Volume Warden does not watch, such as a quota.
+/// Minimum pause after the API server refused a claim, unless its pod changes before. It usually
+/// refuses the same claim again until an object changes that Volume Warden does not watch, such as
+/// a quota.
 const REFUSED: Duration = Duration::from_secs(30);
 
 impl PvcProvisionerReconciler {

@@ -36,7 +36,8 @@ const MOST: usize = 4096;
 /// The uid of the controller of a pod.
 type Controller = Box<str>;
 
-/// The claims that admission has created for pods of controllers.
+/// Counts, for each controller, the claims that admission created for pods that did not come to
+/// exist, and decides whether admission may create the next claim.
 #[derive(Debug, Default)]
 pub struct Attempts(Mutex<Memory>);
 
@@ -126,7 +127,7 @@ impl Attempts {
 }
 
 impl Memory {
-    /// Counts each claim whose pod was not seen within [`SEEN`] for its controller, and forgets
+    /// Counts each claim whose pod was not seen within [`SEEN`] as refused, and forgets the
     /// controllers for whose pods admission has created no claim for [`REMEMBERED`].
     fn settle(&mut self, now: Instant) {
         let Self {

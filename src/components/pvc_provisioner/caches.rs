@@ -117,8 +117,8 @@ fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
 
 /// Maximum number of different templates that are parsed for one claim at a time. The pods of a
 /// workload share one template text. Parsing the most expensive text takes almost a millisecond,
-/// and any tenant may write such a text. A pod whose text is not among the first 32 requests no
-/// claim.
+/// and any tenant may write such a text. From the 33rd different text on, a pod counts as one that
+/// does not request the claim.
 const TEXTS: usize = 32;
 
 /// Parsed templates by their texts. A text that is invalid or not allowed has no template.

@@ -9,7 +9,7 @@ use crate::objects::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::fmt::Display;
 
-/// A notice about a pod's claims. The same sentence is an admission warning and an Event.
+/// A notice about a pod's claims: an admission warning, an Event on the pod, or both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Notice {
     /// The `reason` field of the Event.
@@ -41,7 +41,8 @@ impl Notice {
         Self::new(reasons::INVALID_ANNOTATION, sentence)
     }
 
-    /// The notice that the pod has more invalid annotations than notices are published.
+    /// The notice that counts the invalid annotations beyond the first eight, which have a notice
+    /// each.
     pub fn more_annotations(more: usize) -> Self {
         let sentence = format!(
             "{more} more annotations with the prefix \"{PREFIX}\" are invalid, so they request no \
@@ -106,8 +107,9 @@ impl Notice {
         Self::about(volume, reasons::FAILED, sentence)
     }
 
-    /// The notice that the template has a field which Volume Warden does not know. A newer API
-    /// server may know the field.
+    /// The notice that the template has a field which Volume Warden does not know. Only a pod that
+    /// is created with a server-side dry run gets it: otherwise the API server, which may be
+    /// newer, decides about the field when the claim is created.
     pub fn unknown_field(volume: &str, field: &UnknownField) -> Self {
         let sentence = format!(
             "the template of volume \"{volume}\" has a field that Volume Warden does not know, at \
@@ -143,8 +145,8 @@ impl Notice {
         Self::new(reasons::CLAIM_TERMINATING, sentence)
     }
 
-    /// The notice that the claim was not created at admission, and cannot be created later, because
-    /// the creator of the pod is then unknown.
+    /// With `--authorize-requester=pod-creator`: the notice that the claim was not created at
+    /// admission, and cannot be created later, because the creator of the pod is then unknown.
     pub fn requester_unknown(claim: &str) -> Self {
         let sentence = format!(
             "claim \"{claim}\" is created only together with the pod, if the user who creates the pod may \

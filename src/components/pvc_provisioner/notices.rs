@@ -57,8 +57,8 @@ impl Notices {
     }
 
     /// Publishes the errors in the pod's annotations, and which of the requested claims the pod
-    /// does not own. If the pod does not exist or does not wait for claims, forgets which notices
-    /// about it were published.
+    /// does not own. If the pod does not exist, is not Pending or is being deleted, publishes
+    /// nothing and forgets which notices about it were published.
     pub async fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, caches: &Caches) {
         let waiting = pod.and_then(|pod| {
             let claim_requests = pod

@@ -15,7 +15,8 @@ pub struct Options {
     #[arg(skip)]
     pub controller_id: ControllerId,
 
-    /// Refuse pods with invalid claim templates, instead of creating the pod with a warning.
+    /// Refuse pods with invalid claim templates or annotations of pvc-provisioner, instead of
+    /// admitting them with a warning and without the claim.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub strict_templates: bool,
 
@@ -23,13 +24,13 @@ pub struct Options {
     #[command(flatten)]
     pub templates: TemplatePolicy,
 
-    /// Whether the user who creates a pod must be allowed to create the claims that the pod
-    /// requests.
+    /// Whether to create the claims that a pod requests only if the user who creates the pod may
+    /// create claims.
     #[arg(long, value_enum, default_value_t)]
     pub authorize_requester: Authorize,
 
-    /// How long a claim that was created at admission may wait for its pod before the claim is
-    /// deleted; at least 1s.
+    /// How long a claim that was created at admission is kept if its pod never appears, for
+    /// example because a quota refused the pod; at least 1s.
     #[arg(
         long,
         default_value = "1m",

@@ -7,8 +7,9 @@ use crate::objects::{
 };
 use tokio::task::yield_now;
 
-/// Maximum number of notices about single annotations of a pod. A pod may have thousands of
-/// annotations, and each notice becomes an Event.
+/// Maximum number of notices about a pod's unknown keys, values that are not booleans, and missing
+/// volumes. One more notice counts the rest: a pod may have thousands of annotations, and each
+/// notice becomes an Event. Notices about templates are not limited by this.
 const MOST_NOTICES: usize = 8;
 
 /// The valid claim requests of the pod, in the order of its volumes, and notices about the invalid
@@ -93,8 +94,9 @@ fn claim_request(
     })
 }
 
-/// Notices about too many requests, about annotations that match no volume of the pod, and about
-/// annotations that are invalid.
+/// Notices about unknown keys, values that are not booleans, and volumes that the pod does not
+/// have. If the pod requests too many claims, the only notice is about that. Templates are not
+/// checked here.
 fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
     if claim_requests.requested > MOST_CLAIMS {
         return vec![Notice::too_many_claims(claim_requests.requested)];

@@ -10,8 +10,8 @@ pub enum Subject {
     /// A claim that exists or is requested, by its name. The reconciler creates the claim, sets its
     /// owner, or deletes it.
     Claim(ObjectName),
-    /// A pod with claim annotations, by its name. The reconciler publishes the errors in the
-    /// annotations.
+    /// A pod with claim annotations, by its name. The reconciler publishes Events about errors in
+    /// the annotations and about requested claims that the pod does not own; it writes no claim.
     Pod(ObjectName),
 }
 

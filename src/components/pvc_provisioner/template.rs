@@ -128,7 +128,8 @@ fn labels(mut labels: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Valu
     labels
 }
 
-/// The template's annotations, except those that only Volume Warden may set.
+/// The template's annotations without all those under `volume-warden.dev/`, and the marker if the
+/// claim awaits its pod.
 fn annotations(mut annotations: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Value> {
     annotations.retain(|key, _| !key.starts_with(OWN));
     if let Some(since) = birth.awaiting_since {

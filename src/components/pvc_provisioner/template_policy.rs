@@ -32,9 +32,9 @@ pub enum TemplateField {
 #[derive(Clone, Debug, Default, Args)]
 #[group(skip)]
 pub struct TemplatePolicy {
-    /// Restricted fields that templates may set nevertheless. By default, a template that sets one
-    /// of them is refused, because they can bind another tenant's volume, read another claim's
-    /// data or block a deletion.
+    /// Restricted fields that templates may set nevertheless. By default, no claim is created from
+    /// a template that sets one of them, because they can bind another tenant's volume, read
+    /// another claim's data or block a deletion.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FIELD")]
     pub template_fields: Vec<TemplateField>,
 
@@ -67,7 +67,8 @@ impl TemplatePolicy {
     /// Checks a template that was parsed.
     ///
     /// # Errors
-    /// The first field or StorageClass that is not allowed.
+    /// The first field or StorageClass that is not allowed, or that the template names no
+    /// StorageClass although only some are allowed.
     pub fn check(&self, template: &Template) -> Result<(), Refusal> {
         let forbidden = TemplateField::value_variants()
             .iter()
@@ -90,7 +91,8 @@ impl TemplatePolicy {
             return Ok(());
         }
         let allowed = || self.allowed_storage_classes.join(", ");
-        // Kubernetes prefers the annotation, which is older than the field, where both are present.
+        // Each of the two that is present must name an allowed class. Where both are present,
+        // Kubernetes uses the annotation.
         let paths: [&[&str]; 2] = [
             &["metadata", "annotations", STORAGE_CLASS],
             &["spec", "storageClassName"],

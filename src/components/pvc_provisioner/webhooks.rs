@@ -37,14 +37,15 @@ pub struct PodWebhook {
     pub clock: Clock,
     /// Checks whether the user who creates the pod may create claims; none if no check is required.
     pub requesters: Option<Requesters>,
-    /// Limits the claims of controllers whose pods are refused.
+    /// Delays further claims for a controller, such as a ReplicaSet, whose pods are refused after
+    /// their claims were created.
     pub attempts: Arc<Attempts>,
     /// The options of pvc-provisioner.
     pub options: Arc<Options>,
     /// The only namespace whose pods are handled; none for all namespaces.
     pub namespace: Option<String>,
     /// Namespaces whose pods are not reviewed, as in the webhook configuration. The reconciler
-    /// creates the claims of these pods.
+    /// creates the claims of these pods, except with `--authorize-requester=pod-creator`.
     pub exempt: Vec<String>,
 }
 
@@ -65,7 +66,8 @@ pub fn hook(webhook: PodWebhook) -> Hook {
 #[derive(Default)]
 struct Findings {
     notices: Vec<Notice>,
-    /// Whether a template or an annotation is invalid.
+    /// Whether a template or an annotation is invalid, so that the pod is refused with
+    /// `--strict-templates`.
     invalid: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Decides which writes of pvc-retention `volume-warden drain` reverts. The result equals the
-//! policy Retain of KEP-1847: no claim is deleted with its StatefulSet or pod.
+//! policy Retain of KEP-1847: no claim is deleted with its StatefulSet or pod, except the claims
+//! whose owner references [`to_take_back`] leaves unchanged.
 
 use super::{
     caches::{Caches, Member, judge},

@@ -11,7 +11,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook that removes the marker from claims that users create.
+/// The webhook that removes the marker from every new claim, except from those that the
+/// StatefulSet controller creates.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",

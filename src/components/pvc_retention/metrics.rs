@@ -28,7 +28,7 @@ pub fn register(metrics: &Metrics, caches: Caches) {
     let own = metrics.register(|own| RetentionMetrics {
         sets: own.add(
             "statefulsets",
-            "StatefulSets with claim templates by retention policy",
+            "StatefulSets with claim templates by persistentVolumeClaimRetentionPolicy",
         ),
         claims: own.add(
             "statefulset_claims",

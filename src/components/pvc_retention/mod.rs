@@ -79,17 +79,18 @@ pub mod reasons {
         /// Another controller owns a claim of the StatefulSet, so the retention policy is not
         /// applied to the claim.
         CONFLICTING_CONTROLLER: Warning "StatefulSet" = "ConflictingController";
-        /// A pod of the StatefulSet cannot be created: its claim is still being deleted, and must
-        /// be recreated first.
+        /// A pod of the StatefulSet cannot be created before the deletion of its claim is complete.
+        /// The StatefulSet controller then recreates the claim and creates the pod.
         POD_BLOCKED_BY_CLAIM: Warning "StatefulSet" = "PodBlockedByClaim";
         /// A claim out of range, without a pod, is kept although `whenScaled` is Delete: it has no
-        /// marker, or another object owns it.
+        /// marker that `whenScaled` was Delete while it was in range, or another object owns it.
         SCALED_DOWN_UNMARKED: Normal "StatefulSet" = "ScaledDownUnmarked";
         /// The claim is kept when the StatefulSet or the pod is deleted.
         RETAINED = "Retained";
         /// The garbage collector deletes the claim after the StatefulSet.
         DELETED_WITH_SET = "DeletedWithSet";
-        /// The garbage collector deletes the claim after its pod, which is scaled down.
+        /// The claim is deleted after its pod, which is scaled down: by the garbage collector, or
+        /// by Volume Warden if the pod was deleted before it owned the claim.
         DELETED_WITH_POD = "DeletedWithPod";
         /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to
         /// the garbage collector.

@@ -95,8 +95,8 @@ impl PvcRetentionReconciler {
         }
     }
 
-    /// Reads the StatefulSet live. None if the StatefulSet is deleted, being deleted or recreated;
-    /// the watch then enqueues it.
+    /// Reads the StatefulSet live. None if it is deleted, being deleted or recreated, or has no
+    /// retention policy: then no claim is written, and the watch enqueues it again.
     async fn live(
         &self,
         name: &ObjectName,

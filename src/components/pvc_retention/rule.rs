@@ -68,7 +68,8 @@ pub struct Update {
     pub mark: Mark,
 }
 
-/// Change of the marker that permits the deletion of the claim once it is out of range.
+/// Change of the marker that permits Volume Warden to delete the claim once its ordinal is out of
+/// range and its pod does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The marker stays unchanged.

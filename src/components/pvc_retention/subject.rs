@@ -11,8 +11,8 @@ use std::fmt;
 /// wait for the policy part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Keeps claims of this StatefulSet: removes owner references and markers. This part requires
-    /// one live read of the StatefulSet.
+    /// Keeps claims of this StatefulSet: removes owner references and markers. This part reads
+    /// StatefulSets live, but needs no LIST of pods.
     Rescue(ObjectName),
     /// Writes all other changes that the policy of this StatefulSet requires.
     Policy(ObjectName),

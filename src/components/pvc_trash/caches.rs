@@ -79,8 +79,8 @@ impl Caches {
     }
 
     /// Returns a claim that requests the volume and may get it. A claim of another namespace, or
-    /// one that could not be bound to the volume before, is passed over, so that it does not block
-    /// other claims.
+    /// one for which the volume was reserved before and that was not Bound in time, is passed over,
+    /// so that it does not block other claims.
     fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
         let mut requesting = self
             .requesting(&name.name, Some(&record.claim.namespace))
@@ -139,7 +139,8 @@ impl Caches {
     }
 
     /// Returns the longest window that this StorageClass permits to a namespace, or an error if
-    /// its annotation cannot be read; none without the annotation.
+    /// its annotation cannot be read; none without the annotation: no namespace may then lengthen
+    /// the window of the class.
     pub fn longest(&self, class: &str) -> Option<Result<Duration, String>> {
         let class = self.classes.read().get(&ObjectName::new("", class))?;
         let longest = class.undelete_window_max.as_deref();
@@ -186,7 +187,8 @@ impl Caches {
         claims.iter().any(|claim| claim != except)
     }
 
-    /// Returns whether this installation handles claims of the namespace.
+    /// Returns whether this installation handles claims of the namespace: the namespace has not
+    /// opted out, and `--namespace`, if it is set, is this one.
     pub fn handles(&self, namespace: &str) -> bool {
         self.namespace
             .as_deref()

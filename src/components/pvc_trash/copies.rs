@@ -1,6 +1,6 @@
-//! Keeps a copy of the object of each volume whose claim can be restored, in a ConfigMap. If a
-//! user removes the object by force, `volume-warden trash repair` creates the volume again from
-//! the copy.
+//! Keeps a copy of the object of each volume whose claim can be restored, in a ConfigMap, unless
+//! the volume had the policy Retain at first. If a user removes the object by force, the command
+//! `volume-warden trash repair` creates the volume again from the copy.
 //!
 //! A copy outlives its volume only if the volume was removed without a purge: Volume Warden
 //! deletes the copy before a purge, and before it disables the trash.

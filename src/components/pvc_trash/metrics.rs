@@ -16,7 +16,7 @@ use crate::{
 use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
 
-/// Every fate of a volume that the metric reports, also those without a volume.
+/// Every fate that the metric reports. A fate without a volume is reported as zero.
 const FATES: [&str; 8] = [
     ENABLED, RELEASED, IN_TRASH, DUE, KEPT, RESTORING, PURGING, UNREADABLE,
 ];
@@ -42,8 +42,8 @@ pub fn register(metrics: &Metrics, caches: Caches, clock: Clock) {
             "trash_volumes",
             "Volumes with a record of pvc-trash, by fate: Enabled while the claim exists, Released \
              before the window begins, InTrash, Due if the window has ended or a purge was \
-             requested, Kept if the policy was Retain, Restoring, Purging, Unreadable if the record \
-             cannot be read",
+             requested, Kept without limit if the reclaim policy was Retain, Restoring, Purging, \
+             Unreadable if the record cannot be read",
         ),
         bytes: own.add(
             "trash_bytes",

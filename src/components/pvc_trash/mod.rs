@@ -60,7 +60,8 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// The claim is deleted, and its data is kept until the end of its undelete window.
+        /// The claim is deleted, and its data is kept until the end of its undelete window, or
+        /// without limit if the reclaim policy was Retain.
         MOVED_TO_TRASH: Normal "volume, claim" = "MovedToTrash";
         /// The volume of a deleted claim is reserved for the new claim that requests it.
         RESTORED: Normal "volume, claim" = "Restored";

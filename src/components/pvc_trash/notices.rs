@@ -95,8 +95,8 @@ pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcem
     Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
 }
 
-/// The Event, on a volume and on its claim, that the trash of the namespace is full: the data of
-/// this claim will be deleted with it.
+/// The Event, on a volume and on its claim, that the trash of the namespace is full: if the claim
+/// is deleted before there is room, its data is deleted with it.
 pub fn full(claim: &ObjectName) -> Announcement {
     let note = format!(
         "the trash of namespace {} has reached the limit --trash-max-bytes, so the data of claim \

@@ -13,7 +13,8 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = parse_hourly_limit)]
     pub trash_max_purges: u64,
     /// Capacity of the volumes in the trash of a namespace, such as `500Gi`, or `unlimited`. While
-    /// it is reached, the trash is not enabled for further volumes of that namespace.
+    /// it is reached, the trash is not enabled for further volumes of that namespace. Volumes for
+    /// which it is enabled already still get into the trash, so it can exceed this capacity.
     #[arg(long, value_name = "QUANTITY", default_value = "unlimited", value_parser = bytes)]
     pub trash_max_bytes: u64,
 }

@@ -14,7 +14,8 @@ use serde_json::json;
 const POLICY: [&str; 2] = ["spec", "persistentVolumeReclaimPolicy"];
 const CLAIM_REF: [&str; 2] = ["spec", "claimRef"];
 
-/// Sets the policy Retain and writes the record. A request to purge another claim is removed.
+/// Sets the policy Retain and writes the record. A request to purge the data of another claim is
+/// removed.
 pub fn record(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
     let policy = (!volume.retain).then(|| add_at(&POLICY, json!(RETAIN)));
     policy

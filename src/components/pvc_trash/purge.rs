@@ -18,8 +18,8 @@ use std::{sync::Arc, time::Duration};
 const SKEW_RETRY: Duration = Duration::from_secs(300);
 
 impl PvcTrashReconciler {
-    /// Purges the volume if its window has ended by the clock of the API server, or at once if
-    /// `requested`. Otherwise, returns when to reconcile it again.
+    /// Purges the volume, within the hourly limit, if its window has ended by the clock of the API
+    /// server, or before that if `requested`. Otherwise, returns when to reconcile it again.
     pub(super) async fn keep(
         &self,
         name: &ObjectName,

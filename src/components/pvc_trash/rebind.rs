@@ -52,7 +52,7 @@ pub enum Rebinding<'a> {
     Keep(&'a ObjectName, Kept),
 }
 
-/// Why a volume in the trash is not given to the claim of its name.
+/// Why a volume in the trash is not given to the new claim with the name of its deleted claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// It is not known which of several claims of this name was deleted last.

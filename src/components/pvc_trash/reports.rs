@@ -1,4 +1,4 @@
-//! What Events report about StorageClasses and records that cannot be read.
+//! Events about StorageClasses and records that cannot be read, and about a full trash.
 
 use super::{notices, reconcile::PvcTrashReconciler, rule::Left, target::regarding};
 use crate::{

@@ -22,7 +22,8 @@ pub struct View<'a> {
     pub volume: &'a Volume,
     /// What the StorageClass of the volume requests; none without a readable annotation.
     pub class: Option<Window>,
-    /// The longest window that the StorageClass permits to a namespace.
+    /// The longest window that the StorageClass permits to a namespace; without it, no namespace
+    /// may lengthen the window of the class.
     pub longest: Option<Duration>,
     /// What the namespace of the claim requests.
     pub namespace: NamespaceWindow,
@@ -61,8 +62,8 @@ pub enum Decision {
     Restore(ObjectName),
     /// The volume is reserved for a claim that is not Bound yet.
     AwaitBinding,
-    /// Return the volume to the trash, if a live read shows that the claim that it is reserved for
-    /// cannot be bound to it.
+    /// Return the volume to the trash, unless a live read shows that the claim that it is reserved
+    /// for is Bound to it.
     Return,
 }
 
@@ -84,7 +85,8 @@ pub enum Left {
     Kept,
     /// The record of the volume cannot be read.
     Unreadable,
-    /// The trash is disabled for the class, but the claim is being deleted.
+    /// The class disables the trash, but the claim is being deleted or does not exist any more, so
+    /// the volume keeps the policy Retain and its record.
     Terminating,
 }
 
@@ -170,8 +172,8 @@ impl View<'_> {
         window_of_claim(others, own.and_then(|own| own.window.as_deref()))
     }
 
-    /// The recorded window. If the record is that of an earlier claim of the volume, the longer
-    /// one of the recorded window and the window of the present claim keeps the data.
+    /// The recorded window. If the record is that of an earlier claim of the volume: the recorded
+    /// window or that of the present claim, whichever is longer.
     fn recorded_window(&self, record: &TrashRecord, claim_ref: &ClaimRef) -> Duration {
         let recorded = Duration::from_secs(record.window_seconds);
         match self.class {
@@ -276,9 +278,9 @@ impl View<'_> {
     }
 }
 
-/// Builds the record of a volume at its creation. None if the class or the claim requests no
-/// window, the policy is not Delete, the namespace of the claim has opted out, or its trash is
-/// full.
+/// Builds the record of a volume at its creation. None if the class has no window or the window 0,
+/// the claim shortens the window to 0, the policy is not Delete, the namespace of the claim has
+/// opted out, or its trash is full.
 pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
     let Some(Window::For(window)) = view.class else {
         return None;

@@ -151,8 +151,9 @@ impl Undelete {
         Ok(Requeue::After(NEXT_TOUCH, why()))
     }
 
-    /// Returns the volume to the trash, because the claim that it is reserved for does not exist or
-    /// cannot be bound.
+    /// Returns the volume to the trash, because the claim that it is reserved for was deleted or
+    /// was not Bound to it in time. If a live read shows that the claim is Bound to the volume,
+    /// waits for the watch instead.
     pub async fn put_back(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
             return Ok(Requeue::OnEvent);
@@ -239,8 +240,8 @@ impl Undelete {
         (known.reserved_at == reserved_at).then_some(known.ends)
     }
 
-    /// Reads how long the volume has been reserved, by the clock that wrote the time of the
-    /// reservation, and returns when the reservation ends.
+    /// Reads how long the volume has been reserved, by the clock of the API server, which also gave
+    /// the time of the reservation, and returns when the reservation ends.
     ///
     /// # Errors
     /// When the time could not be read.

@@ -8,7 +8,8 @@ use crate::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The bytes of the volumes in the trash, by the namespace of the deleted claim.
+/// The total capacity of the volumes in the trash that had the policy Delete, in bytes, by the
+/// namespace of the deleted claim.
 pub struct Usage {
     limit: u64,
     bytes: Mutex<HashMap<Box<str>, u64>>,

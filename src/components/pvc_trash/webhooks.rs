@@ -49,14 +49,15 @@ pub fn hooks(reviews: &Arc<Reviews>) -> Vec<Hook> {
     ]
 }
 
-/// Warns a user who deletes a claim until when the deletion can be undone, and how.
+/// Warns a user who deletes a claim whose data is kept: for how long, and how to restore it.
 pub fn deletions(reviews: &Arc<Reviews>) -> Review {
     let reviews = reviews.clone();
     Review::from_memory(move |request| reviews.deletion(request))
 }
 
 impl Reviews {
-    /// Enables the trash for a new volume, so that no stored version of it has the policy Delete.
+    /// Enables the trash for a new volume if its class requests that, so that no stored version of
+    /// the volume has the policy Delete.
     async fn volume(&self, request: &Request) -> Reviewed {
         let volume = Volume::from(request.object::<VolumeWire>()?);
         let record = self
@@ -76,7 +77,7 @@ impl Reviews {
         Ok(Answer::Patch {
             operations: patch::record(&volume, &record),
             what: format!(
-                "set the policy {RETAIN}, because the deletion of the claim can be undone"
+                "set the reclaim policy {RETAIN} to keep the data after the deletion of the claim"
             ),
             warnings: Vec::new(),
         })
@@ -225,8 +226,9 @@ pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOper
     operations
 }
 
-/// The refusal of a claim that requests no data of its namespace. It is the same if a deleted claim
-/// of an earlier namespace had this name: users do not learn which claims others had.
+/// The refusal of a claim that requests data which is not in the trash of its namespace. It is the
+/// same if a deleted claim of an earlier namespace had the requested name: users do not learn which
+/// claims others had.
 fn unknown(requested: &str, namespace: &str) -> Answer {
     refuse(format!(
         "no deleted claim {requested:?} of the namespace {namespace} is in the trash. Check its \

@@ -36,9 +36,9 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     })
 }
 
-/// Whether the claim is not Bound, or is Bound and has a problem: no owner of it exists, its
-/// finalizer is missing while the webhook does not work, or its volume is lost, being deleted or
-/// not resized.
+/// Whether the claim is being deleted or not Bound, or has a problem: it has owners, none of which
+/// exists, its finalizer is missing while the webhook does not work, or its volume is lost, being
+/// deleted or not resized.
 pub fn has_trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> bool {
     state(claim) != "Bound" || settled::trouble(world, object, claim).is_some()
 }

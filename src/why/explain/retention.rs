@@ -18,7 +18,8 @@ use kube::ResourceExt;
 use serde_json::json;
 
 /// The cause that kube-controller-manager and Volume Warden both manage the claim, or else the
-/// cause that says whether the claim is kept or deleted with its StatefulSet. Empty if it has none.
+/// cause that says whether the claim is kept or deleted with its StatefulSet. Empty if it is no
+/// claim of a StatefulSet.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     if let Some(both) = both_active(world, object, claim) {
         return vec![both];

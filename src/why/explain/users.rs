@@ -36,8 +36,8 @@ pub(super) fn of_other(
     std::iter::once(used).chain(stuck(world, other)).collect()
 }
 
-/// The causes that keep a pod which is being deleted. For another pod that has not finished: the
-/// cause that its node does not answer, is not ready or does not exist. Otherwise empty.
+/// If the pod is being deleted: the causes that keep it. Otherwise, if it has not finished: the
+/// cause that its node does not answer, is not ready or does not exist. Empty if there is none.
 fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
     if pod.metadata.deletion_timestamp.is_some() {
         terminating::causes(world, &of_pod(pod), pod).0
@@ -49,9 +49,9 @@ fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
     }
 }
 
-/// Replaces the next step, which is to delete the pod, by one for the controller of the pod,
-/// because the controller recreates a pod that is deleted. The step for a finished pod is replaced
-/// only if a Job controls it.
+/// Replaces the next step, which is to delete the pod, by one for the Job, StatefulSet or
+/// ReplicaSet that controls the pod, because it recreates a pod that is deleted. The step for a
+/// finished pod is replaced only if a Job controls it.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let mut owners = pod.owner_references().iter();
     // The name in an owner reference can be any text. If it is not a valid object name, no command

@@ -25,7 +25,8 @@ pub(super) enum Misfit {
     Reserved(String),
     /// The volume fits, but belonged to an earlier claim of the same name, with this uid.
     Former(String),
-    /// The volume fits, but another claim is bound to it: `shop/data`.
+    /// The volume fits, but another claim is or was bound to it, so that `claimRef` contains the
+    /// uid of that claim: `shop/data`.
     Taken(String),
     /// The volume does not fit, because of this difference.
     Unlike(Difference),

@@ -9,7 +9,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// The time limit of [`eventually`]: far longer than any step takes on a busy machine.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
 
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The interval of checks at first. It grows with the time waited, because each check is a call to
+/// an API server that other tests use.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
+const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The result of a check: `bool`, `Option`, `()` or a `Result` of one of these.
 ///
@@ -59,7 +62,7 @@ impl<O: Outcome, E: Display> Outcome for Result<O, E> {
     }
 }
 
-/// Checks every 50 ms until the check succeeds. Fails after [`DEFAULT_TIMEOUT`] with an error that
+/// Checks every 50 ms, and less often after some time, until the check succeeds. Fails after [`DEFAULT_TIMEOUT`] with an error that
 /// contains `what` and the last state seen.
 ///
 /// ```no_run
@@ -85,7 +88,8 @@ pub async fn eventually_within<O: Outcome>(
     what: &str,
     mut check: impl AsyncFnMut() -> O,
 ) -> Result<O::Value> {
-    let deadline = Instant::now() + limit;
+    let began = Instant::now();
+    let deadline = began + limit;
     let mut seen = "no answer from the first check".to_owned();
     loop {
         // A check may hang, on a paused API server for example.
@@ -98,9 +102,10 @@ pub async fn eventually_within<O: Outcome>(
             Ok(value) => return Ok(value),
             Err(instead) => seen = instead,
         }
-        if Instant::now() + POLL_INTERVAL >= deadline {
+        let interval = (began.elapsed() / 8).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+        if Instant::now() + interval >= deadline {
             bail!("waited {limit:?} until {what}; last seen: {seen}");
         }
-        sleep(POLL_INTERVAL).await;
+        sleep(interval).await;
     }
 }

@@ -40,7 +40,7 @@ async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
     ensure!(drained.code == Some(0), "{drained:?}");
     let purge = ["--in-tree=off", "--purge-trash"];
     let foreseen = stage.drain(&[&purge[..], &["--dry-run"]].concat()).await?;
-    let line = "so that the data of the deleted claim";
+    let line = "without it, the data of the deleted claim";
     foreseen.prints(&[&format!("volume {name}: would remove"), line])?;
     let volume = space.volumes.get(&name).await?;
     ensure!(volume.annotations().contains_key(TRASH));

@@ -21,7 +21,7 @@ pub const MARK: &str = "volume-warden.dev/scaled-with";
 /// The number of claims in the namespace without a record of their sets because Volume Warden, by
 /// its log, could not read the sets in time.
 pub fn unread(log: &str, namespace: &str) -> usize {
-    let words = "the claim gets no owner reference at its creation";
+    let words = "the webhook adds no owner reference to the claim";
     let place = format!("{namespace}/");
     let matches = |line: &&str| line.contains(words) && line.contains(&place);
     log.lines().filter(matches).count()

@@ -28,9 +28,10 @@ impl Scene {
     pub async fn bind(&self, name: &str) -> Result<String> {
         let volume_name = format!("{}-{name}", self.0.name);
         let spec = json!({"spec": {"volumeName": volume_name, "storageClassName": ""}});
+        // The volume is first: if both were new, the two workers of the binder might conflict.
+        self.disk(name).await?;
         let (post, wanted) = (PostParams::default(), claim(name, spec)?);
         let created = self.0.claims.create(&post, &wanted).await?;
-        self.disk(name).await?;
         created.metadata.resource_version.context("a version")
     }
 

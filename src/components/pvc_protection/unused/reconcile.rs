@@ -70,8 +70,9 @@ impl UnusedReconciler {
         });
     }
 
-    /// Returns who writes the condition in this namespace. Off in a namespace that has opted out,
-    /// so that a condition of Volume Warden, which would become wrong, is removed.
+    /// Returns the mode of this namespace: that of `--unused-condition`, but Off in a namespace
+    /// that has opted out, so that a condition of Volume Warden, which would become wrong, is
+    /// removed.
     fn mode_in(&self, namespace: &str) -> UnusedCondition {
         match self.excluded.contains(namespace) {
             true => UnusedCondition::Off,

@@ -31,8 +31,8 @@ impl ClaimWebhook {
     /// to by its name. A claim with an ambiguous name may belong to a StatefulSet that the watch
     /// has not delivered yet, and not to one of `caches`. If none of the StatefulSets exists with
     /// the template of this claim, a claim that the StatefulSet controller creates is refused: its
-    /// StatefulSet is deleted already. It is allowed if a StatefulSet in `caches` keeps its
-    /// claims.
+    /// StatefulSet is deleted already. Such a claim is nevertheless allowed if the policy of a
+    /// StatefulSet in `caches` is not `whenDeleted: Delete`.
     pub(super) async fn ask(
         &self,
         request: &Request,
@@ -44,7 +44,7 @@ impl ClaimWebhook {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
             let live = self.live.get(&set, request.call_budget).await;
             if let Err(error) = &live {
-                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim gets no owner reference at its creation");
+                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the webhook adds no owner reference to the claim");
             }
             live.map(|set| set.and_then(|set| candidate(reading, Arc::new(set))))
         });

@@ -17,6 +17,7 @@ use kube::ResourceExt;
 
 /// The conditions by which the external-resizer or the kubelet reports that a resize failed.
 const ERRORS: [&str; 2] = ["ControllerResizeError", "NodeResizeError"];
+/// The values of `status.allocatedResourceStatuses` if the requested size cannot be reached.
 const INFEASIBLE: [&str; 2] = ["ControllerResizeInfeasible", "NodeResizeInfeasible"];
 /// The condition of a claim whose volume has the new size, but whose file system does not have it
 /// yet.

@@ -44,9 +44,9 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     trouble.unwrap_or_else(|| retention::causes(world, object, claim))
 }
 
-/// The chain of causes for the first problem of a Bound claim: no owner of it exists, its finalizer
-/// is missing while the webhook does not work, its volume is lost or being deleted, or is not
-/// resized. None without a problem.
+/// The chain of causes for the first problem of a Bound claim: it has owners, none of which exists,
+/// its finalizer is missing while the webhook does not work, its volume is lost or being deleted,
+/// or is not resized. None without a problem.
 pub(super) fn trouble(
     world: &World,
     object: &Object,

@@ -114,7 +114,7 @@ fn is_mounting(pod: &Pod) -> bool {
     })
 }
 
-/// The message of the first container of the pod that waits.
+/// The message, or else the reason, of the first container of the pod whose state is waiting.
 fn waits(pod: &Pod) -> Option<String> {
     containers(pod).find_map(waiting)
 }

@@ -22,7 +22,7 @@ pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Look<Persisten
 }
 
 /// The chain of causes if a claim of the pod with this ordinal is being deleted and the pod cannot
-/// use it, or if none of its owners exists. Empty otherwise.
+/// use it, or if the claim has owners, none of which exists. Empty otherwise.
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     let known = claims(one, ordinal);
     let found = known.iter().filter_map(|(name, look)| match look {
