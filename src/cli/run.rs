@@ -26,8 +26,9 @@ use kube::Client;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// Time that the shutdown timeout leaves for the release of the Lease, after the time that the
-/// webhook server may take to end.
+/// Time that the shutdown timeout adds to the time that the webhook server may take to end. The
+/// Lease does not wait for that server: its release begins when the shutdown begins, or when a
+/// renewal that is under way has ended.
 const LEASE_RELEASE: Duration = Duration::from_secs(6);
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 ended after SIGTERM or SIGINT; 1 failed, standard \

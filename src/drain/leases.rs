@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 /// the name, it need not have a holder.
 #[derive(Clone, Debug)]
 pub struct HeldLease {
-    /// Namespace of the Lease, which may be another one than that of `drain`.
+    /// Namespace of the Lease, which may differ from that of the Lease that the flags select.
     pub namespace: String,
     /// Name of the Lease, whatever flags chose it.
     pub name: String,

@@ -25,7 +25,7 @@ pub struct ClaimTrash {
 }
 
 impl ClaimTrash {
-    /// Reads the annotations of a claim; none if it has none of these.
+    /// Reads the annotations about the trash from all those of a claim; none if there are none.
     pub(super) fn of(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
         let value = |key| metadata::bounded(annotations, key);
         let found = Self {

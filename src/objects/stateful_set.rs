@@ -127,7 +127,8 @@ pub struct StatefulSetWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
-    /// The `spec`, of which the replicas, ordinals, templates and policies are parsed.
+    /// The `spec`, of which the replicas, ordinals, selector, claim templates and retention policy
+    /// are parsed.
     #[serde(default)]
     pub spec: StatefulSetSpec,
 }

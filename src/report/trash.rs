@@ -1,4 +1,5 @@
-//! What Volume Warden recorded on volumes whose claims can be restored after their deletion.
+//! What Volume Warden recorded on volumes so that their claims can be restored: both claims that
+//! are deleted, and claims that exist and can be restored if they are deleted.
 
 use super::Subject;
 use crate::{

@@ -263,8 +263,8 @@ fn pods(world: &World, which: &Which) -> Vec<Object> {
     objects.collect()
 }
 
-/// The StatefulSets that are being deleted, and those whose status does not report exactly the
-/// requested number of pods, all of them ready.
+/// The StatefulSets that may be stuck: those that are being deleted, and those whose status is
+/// outdated, or does not report exactly the requested number of pods, all of them ready.
 fn sets(world: &World, which: &Which) -> Vec<Object> {
     let sets = every::<StatefulSet>(world, which);
     let short = sets.iter().flat_map(|sets| sets.iter()).filter(|set| {

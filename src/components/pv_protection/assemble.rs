@@ -1,4 +1,4 @@
-//! Builds the component pv-protection from its options and the shared parts.
+//! Builds the component pv-protection from the shared parts.
 
 use super::{NAME, PvProtectionReconciler, deletions_hook, hooks, protect};
 use crate::{

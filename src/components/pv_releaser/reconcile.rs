@@ -31,7 +31,10 @@ const DETACHED: Duration = Duration::from_secs(420);
 /// Maximum age of the LIST of VolumeAttachments on which the release of a volume may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// Labels volumes, releases those whose claim is deleted, and reports orphaned ones.
+/// Labels volumes, and records the namespaces of their claims. Releases a managed volume whose
+/// claim is deleted: parks it for the next claim of that namespace, or removes its `claimRef` or
+/// only the uid in it. Reserves parked volumes for claims, and reports orphans: Released volumes
+/// that no label or StorageClass assigns to an installation.
 pub struct PvReleaserReconciler {
     /// The watches that pv-releaser reads.
     pub caches: Caches,

@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use std::time::Duration;
 use strum::IntoStaticStr;
 
-/// The volume and everything else that the rule reads.
+/// The volume and everything else that [`decide`] reads, except the options.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a, D> {
     /// The volume that is decided about, as the watch delivered it.

@@ -93,7 +93,7 @@ impl Notice {
     }
 
     /// The notice that the claim was not created, because the API server refused it or did not
-    /// answer. `then` says what happens next.
+    /// answer. `then` says that the creation will be tried again, or what the user has to do.
     pub fn failed(claim_request: &ClaimRequest, error: &kube::Error, then: &str) -> Self {
         let cause = cause(error);
         let fields = claim_request.template.unknown_fields().iter();

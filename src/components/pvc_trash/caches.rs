@@ -1,4 +1,4 @@
-//! The watches of volumes, claims and StorageClasses, and views for the rule.
+//! The watches of volumes, claims, StorageClasses and namespaces, and views for the rule.
 
 use super::{
     restorers::Restorers,

@@ -59,7 +59,8 @@ pub(super) struct Waiting {
     ends: Instant,
     /// When Volume Warden next changes the annotation of the claim.
     touch: Instant,
-    /// The delay between the next change of the annotation and the one after it.
+    /// The delay from that change to the one after it. Each change doubles it, up to
+    /// [`SLOWEST_TOUCH`].
     delay: Duration,
 }
 

@@ -26,11 +26,13 @@ pub(super) fn volume_name(attachment: &VolumeAttachment) -> Option<&str> {
     source.persistent_volume_name.as_deref()
 }
 
-/// The cause that a node has the volume attached, or has not reported that it is detached.
+/// The cause that a volume is attached to a node, or that its detachment is not confirmed: its
+/// VolumeAttachment exists.
 pub(super) fn attached(attachment: &VolumeAttachment) -> Cause {
     let (node, name) = (&attachment.spec.node_name, attachment.name_any());
     let sentence = format!(
-        "The node {node} still has the volume attached (VolumeAttachment {name}), or has not reported that it is detached."
+        "The VolumeAttachment {name} exists: the volume is still attached to the node {node}, or \
+         its detachment is not confirmed yet."
     );
     let evidence = Evidence::new(format!("VolumeAttachment {name}"), "spec.nodeName")
         .since(attachment.creation_timestamp().map(|time| time.0));

@@ -130,7 +130,7 @@ fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Ca
 
 /// The cause that a volume which matches the claim cannot be bound to it, because it is being
 /// deleted, is reserved for another claim, or belonged to an earlier claim of this name. None if
-/// the volume does not match, or another claim is bound to it.
+/// the volume does not match, or another claim is or was bound to it.
 fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<Cause> {
     let volume = &of.name_any();
     let object = Object::volume(volume);
