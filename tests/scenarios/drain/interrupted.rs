@@ -1,4 +1,4 @@
-//! A drain that does not come to its end, by one of hundreds of claims.
+//! A drain that does not come to its end, by one of two thousand claims.
 
 use super::support::{CLAIM_FINALIZER, Drained, RUNS, Stage};
 use anyhow::{Context, Result, bail, ensure};
@@ -14,9 +14,7 @@ use tokio::{
 };
 use volume_warden_controlplane::{DEFAULT_TIMEOUT, Rule, RuleHandle};
 
-const MANY: usize = 400;
-/// A claim in the middle of them.
-const MIDDLE: &str = "many-0200";
+const MANY: usize = 2000;
 
 async fn protected(stage: &Stage) -> Result<Vec<String>> {
     let all = ListParams::default();
@@ -44,7 +42,7 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
     let created = stream::iter(&names).map(|name| stage.create_claim(name, json!({})));
     let created = created.buffer_unordered(32);
     created.try_for_each(async |_| Ok(())).await?;
-    let middle = held(&stage, MIDDLE);
+    let middle = held(&stage, "many-1000");
     let mut killed = stage.command(&["--in-tree=off"]);
     let mut killed = killed.stdout(Stdio::null()).spawn()?;
     middle.held(1).await?;
@@ -69,7 +67,7 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
 /// A drain that waits for one of these claims says how many of them are done.
 async fn reports_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
     // The last one's answer may still have come.
-    let other = left.iter().find(|name| *name != MIDDLE);
+    let other = left.iter().find(|name| *name != "many-1000");
     let waited_for = held(stage, other.context("nothing was left")?);
     for _ in 0..RUNS {
         let (progressed, drained) = first_progress(stage, &waited_for).await?;
