@@ -20,8 +20,8 @@ pub struct Settings {
     pub flags: ArgMatches,
     /// The API client, without kube's retries.
     pub client: Client,
-    /// The only namespace whose claims, pods and StatefulSets are watched; all namespaces if none.
-    /// Volumes are watched in any case.
+    /// The only namespace whose claims, pods, StatefulSets and lists of deleted claims are watched;
+    /// all namespaces if none. Cluster-scoped objects are watched in any case.
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
@@ -47,8 +47,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates the clients and caches that the components share, and the leader election. Nothing
-    /// runs yet.
+    /// Creates what the components share, and the leader election. Nothing runs yet.
     pub fn share(self) -> (Shared, Elector) {
         let (client, metrics, clock) = (self.client, self.metrics, self.clock);
         let leases = Api::namespaced(client.clone(), &self.lease.namespace);
@@ -147,7 +146,8 @@ impl Assembly {
         &self.shared
     }
 
-    /// The watches of the components, each with the plural of its kind. The futures never end.
+    /// The watches of the components, and that of namespaces for the opt-out, each with the plural
+    /// of its kind. The futures never end.
     pub fn watches(&self) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let (client, namespace) = (&self.shared.client, self.shared.namespace.as_deref());
         let feeds = &self.shared.feeds;

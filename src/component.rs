@@ -1,8 +1,7 @@
 //! A component: a part of Volume Warden that can be enabled alone.
 //!
-//! Components are values in one list, [`crate::components::ALL`]. Everything that is specific to
-//! one component comes from its folder: flags, metrics, webhooks, the reconciler, and its label on
-//! the Lease.
+//! Components are values in one list, [`crate::components::ALL`]. The folder of a component holds
+//! the code that only this component needs, such as its flags, metrics, webhooks and reconciler.
 
 use crate::{
     admission::{Hook, Review},
@@ -37,8 +36,9 @@ pub trait Component: Sync {
         &[]
     }
 
-    /// Whether the component acts only on objects labelled with its `--controller-id`.
-    /// Installations with different ids then run side by side, each with its own Lease.
+    /// Whether the claims or volumes that the component manages are labelled with its
+    /// `--controller-id`. Installations with different ids then run side by side, each with its
+    /// own Lease.
     fn is_per_controller_id(&self) -> bool {
         false
     }
@@ -105,8 +105,8 @@ pub struct Shared {
     pub flags: ArgMatches,
     /// The API client. Its reads are live: the API server answers them, not the cache of a watch.
     pub client: Client,
-    /// The only namespace whose claims, pods and StatefulSets are watched, if `--namespace` is set.
-    /// Volumes are watched in any case.
+    /// The only namespace whose claims, pods, StatefulSets and lists of deleted claims are watched,
+    /// if `--namespace` is set. Cluster-scoped objects are watched in any case.
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden itself runs.
     pub system_namespace: String,
@@ -115,21 +115,24 @@ pub struct Shared {
     /// create the claims of their pods.
     pub exempt: Vec<String>,
     /// Namespaces that have opted out by the label `volume-warden.dev/exclude=true`. [`Apply`] and
-    /// the webhooks enforce this for objects in these namespaces. Volumes have no namespace, so a
-    /// component that handles volumes checks the namespace of their claims.
+    /// the webhooks, except [`Parts::safeguards`], leave objects in these namespaces unchanged.
+    /// Volumes have no namespace, so a component that handles volumes checks the namespace of their
+    /// claims.
     pub excluded: Excluded,
     /// The name of this installation in managed-by labels.
     pub controller_id: ControllerId,
     /// Whether `--dry-run` is set: components decide and log, but change nothing. [`Apply`]
-    /// enforces this for Kubernetes; a component that changes anything elsewhere must check it.
+    /// enforces this for its writes; a component that writes in any other way must check it.
     pub dry_run: bool,
     /// The Lease that this process competes for; Events about the process name it.
     pub lease: LeaseName,
-    /// One watch feed for each kind. Only the feeds of the kinds in [`Parts::watches`] run.
+    /// One watch feed for each kind. Only the feeds of the kinds in [`Parts::watches`] run, and
+    /// that of namespaces for the opt-out.
     pub feeds: Feeds,
-    /// Lists pods live. Callers that wait at the same time share one LIST.
+    /// Lists the pods of a namespace live. Callers that wait for the same namespace share one LIST.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// Carries out all actions of the components on objects of the cluster.
+    /// Writes to Kubernetes for the components. Only the record of namespaces that namespace-gc
+    /// keeps in a ConfigMap is written without it.
     pub apply: Arc<Apply>,
     /// Whether this replica leads. Only the leader reconciles and publishes Events.
     pub leadership: Leadership,
@@ -187,9 +190,10 @@ impl Parts {
         }
     }
 
-    /// Adds a reconciler. The reconciler starts once every watched kind of this component is
-    /// listed: a partly filled index misses users of a claim, and each missed user would cost a
-    /// live read. A kind that cannot be listed does not delay other components.
+    /// Adds a reconciler. The reconciler starts once every watched kind of this component, and the
+    /// namespaces for the opt-out, are listed: a partly filled index misses users of a claim, and
+    /// each missed user would cost a live read. It does not wait for kinds that only other
+    /// components watch.
     pub fn reconcile<R: Reconcile>(
         &mut self,
         shared: &Shared,

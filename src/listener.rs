@@ -34,8 +34,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// certificate at once.
 pub type Certificate = Arc<ArcSwapOption<ServerConfig>>;
 
-/// A TCP listener that limits the number of connections: each has a [`Place`], which the webhook
-/// server releases once the client has authenticated.
+/// A TCP listener that limits the number of connections with a [`Place`]. The webhook server
+/// releases the place of a connection once its client has authenticated.
 pub struct Listener {
     tcp: TcpListener,
     places: Arc<Places>,
@@ -64,7 +64,7 @@ impl Listener {
             let socket = self.sockets.clone().acquire_owned().await.ok();
             match self.tcp.accept().await {
                 Ok((tcp, peer)) => return (tcp, self.places.admit(peer.ip(), socket)),
-                // An error here means that the client has closed its connection already.
+                // The client has closed its connection already, or a signal interrupted the call.
                 Err(error) if is_about_one(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
@@ -78,7 +78,7 @@ impl Listener {
 /// Listens on `address`, with a long queue for connections that are not accepted yet.
 ///
 /// # Errors
-/// When the address is in use or does not belong to this machine.
+/// When the address cannot be bound, for example because it is in use.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),

@@ -30,7 +30,7 @@ pub enum Answer {
         /// Describes the patch for the warning of a dry run, starting with a verb: "add the
         /// finalizer …".
         what: String,
-        /// Warnings that `kubectl` prints, about changes of the patch that the user may not expect.
+        /// Warnings for the client, for example about the patch; `kubectl` prints them.
         warnings: Vec<String>,
     },
 }

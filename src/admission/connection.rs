@@ -45,9 +45,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Serves the connection until it ends. Until a request on it has a secret path, the
-    /// connection may be closed earlier: when another connection needs its place, or after
-    /// [`Limits::stranger_time`].
+    /// Serves the connection until it ends. Until a request on it has a secret path, the connection
+    /// may be closed earlier: when another connection needs its place, or when the limits of
+    /// unauthenticated clients ([`Limits::stranger_time`], [`Limits::stranger_bytes`]) are reached.
     pub(super) async fn connection(self, tcp: TcpStream, place: Place, tls: Arc<ServerConfig>) {
         let deadline = Instant::now() + self.limits.stranger_time;
         let (metrics, evicted) = (self.metrics.clone(), place.evicted());

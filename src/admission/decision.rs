@@ -28,11 +28,11 @@ pub(super) fn span(path: &'static str, request: &Request) -> Span {
 /// Writes the log lines about the reviews of one webhook path.
 pub(super) struct Log<'a> {
     pub(super) path: &'static str,
-    /// Limits the log lines about unavailable reviews to one a minute.
+    /// Limits the lines at the level warn about unavailable reviews to one a minute.
     pub(super) unavailable: &'a LogLimiter,
-    /// Limits the log lines about refusals to ten a minute for each namespace.
+    /// Limits the lines at the level info about refusals to ten a minute for each namespace.
     pub(super) refused: &'a NamespaceLogLimiter,
-    /// Whether Volume Warden runs with `--dry-run`, so that it allows every request unchanged.
+    /// Whether Volume Warden runs with `--dry-run`, so that it withholds denials and patches.
     pub(super) dry_run: bool,
 }
 

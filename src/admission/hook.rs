@@ -20,8 +20,9 @@ pub struct Hook {
     /// The operations and resources that the webhook reviews. Any other request is answered with
     /// HTTP 503, and the log line says that the webhook configuration is wrong.
     pub rules: &'static [Rule],
-    /// The `timeoutSeconds` of this webhook in `manifests/`. It is the time limit of a review,
-    /// even if the client announces a longer timeout, unless `--max-webhook-timeout` is set.
+    /// The `timeoutSeconds` of this webhook in `manifests/`. It is the maximum time limit of a
+    /// review, even if the client announces a longer timeout, unless `--max-webhook-timeout` is
+    /// set.
     pub timeout: Duration,
     /// The function that answers the reviews.
     pub review: Review,
@@ -88,8 +89,7 @@ impl Review {
         }
     }
 
-    /// Makes the review allow every request unchanged in namespaces that have opted out by the
-    /// label `volume-warden.dev/exclude=true`.
+    /// Makes the review allow every request unchanged in the namespaces that `excluded` contains.
     pub fn outside(self, excluded: Excluded) -> Self {
         match self {
             Self::FromMemory(review) => {

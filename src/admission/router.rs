@@ -37,7 +37,8 @@ const CONCURRENT_REVIEWS: usize = 64;
 /// How reviews are answered.
 #[derive(Clone)]
 pub struct Options {
-    /// Whether every request is allowed, with the denial or patch described in a warning.
+    /// Whether denials and patches are withheld: the request is allowed unchanged, and a warning
+    /// describes them.
     pub dry_run: bool,
     /// If set, the maximum time limit of a review; it replaces [`Hook::timeout`] of every webhook.
     pub longest_timeout: Option<Duration>,
@@ -74,14 +75,15 @@ struct Route {
     bodies: Share,
     /// Limits log lines about bodies that are invalid or do not arrive to one a minute.
     unreadable: LogLimiter,
-    /// Limits the log lines about reviews that cannot be answered to one a minute.
+    /// Limits the lines at the level warn about reviews that cannot be answered to one a minute.
     unavailable: LogLimiter,
-    /// Limits the log lines about refusals to ten a minute for each namespace.
+    /// Limits the lines at the level info about refusals to ten a minute for each namespace.
     refused: NamespaceLogLimiter,
 }
 
 /// Receives and answers a review. Its time limit is the timeout that the client announces, but at
-/// most that of the webhook: after that, the API server no longer waits for the answer.
+/// most [`Options::longest_timeout`], or else that of the webhook: after that, the API server no
+/// longer waits for the answer.
 async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     let started = Instant::now();
     let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
@@ -160,8 +162,8 @@ fn too_large(route: &Route) -> Refusal {
     unreadable(route, StatusCode::PAYLOAD_TOO_LARGE, sentence)
 }
 
-/// Answers a body that did not arrive or is no review with a plain HTTP status: without a uid
-/// there is no review to answer.
+/// Answers a body that did not arrive, is too large or is no review with a plain HTTP status:
+/// without a uid there is no review to answer.
 fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
     let (verdict, path) = ("Unreadable", route.hook.path);
     if let Some(suppressed) = route.unreadable.check() {
@@ -226,9 +228,9 @@ async fn answer(
     )
 }
 
-/// Calls the webhook. It returns [`Unavailable`] if the webhook panics, or does not review such
-/// requests: then its configuration is wrong or of a newer release. The API server counts that as
-/// a failed webhook call. It is no denial, because the user cannot correct it.
+/// Calls the webhook. It also returns [`Unavailable`] if the webhook panics, or does not review
+/// such requests: then its configuration is wrong or of a newer release. The API server counts that
+/// as a failed webhook call. It is no denial, because the user cannot correct it.
 async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);

@@ -2,8 +2,8 @@
 //! the path `/<secret>/<hook>`.
 //!
 //! Client certificates for webhooks would need flags of the API server that managed clusters do not
-//! offer. The path is published in the webhook configurations, which no default role lets users
-//! read.
+//! offer. The path is published in the webhook configurations, which no default role except
+//! `cluster-admin` lets users read.
 
 use arc_swap::ArcSwap;
 use rustls::crypto::ring;

@@ -28,8 +28,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Serves `app` until `stop` and the following lame-duck and drain phases are over.
 ///
-/// A request reaches `app`, under the path of its hook, if `paths` accept its path. Any other
-/// request is answered 404, its body is not read, and its connection is closed.
+/// A request reaches `app`, under the path of its hook, if `paths` accept its path. It is answered
+/// 503 instead if its connection gets no seat; see [`Limits::connections`]. Any other request is
+/// answered 404, its body is not read, and its connection is closed.
 pub async fn serve(
     listener: TcpListener,
     certificate: Certificate,

@@ -46,8 +46,8 @@ impl Visitor {
         }
     }
 
-    /// Records that the client has sent the beginning of a TLS handshake. Connections that have
-    /// sent nothing are closed before this one.
+    /// Records that the client has sent the beginning of a TLS handshake. Of otherwise equal
+    /// connections, one that has sent nothing is evicted before this one.
     pub(super) fn advance(&self) {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = &*place {

@@ -11,17 +11,18 @@ pub enum Outcome {
     Ok,
     /// The namespace to delete does not exist.
     NotFound,
-    /// The namespace to delete is not empty.
+    /// The namespace to delete is not empty, or is still used.
     InUse,
     /// The namespace to delete was replaced or changed after it was listed, and was not deleted.
     Stale,
-    /// The backend does not accept the credentials.
+    /// The credentials are missing or not accepted.
     Unauthorized,
-    /// The backend accepts the credentials, but they lack the permission.
+    /// The permission for the call is missing.
     Forbidden,
-    /// The backend reports an error, or its response cannot be parsed.
+    /// The backend reports an error, or its state or response cannot be used.
     Server,
-    /// The backend cannot be reached, or the connection broke.
+    /// The backend cannot be reached, for example because a TLS file is invalid, or the connection
+    /// broke.
     Transport,
     /// The backend did not answer in time.
     Timeout,
@@ -41,9 +42,9 @@ pub enum Deletion {
     Deleted,
     /// The namespace did not exist any more.
     NotFound,
-    /// The namespace is not empty and was not deleted; the sentence is the reason that the backend
-    /// gives. List the namespaces again before the next attempt: a backend may give this answer
-    /// about a later namespace of the same name.
+    /// The namespace is not empty, or is still used, and was not deleted; the sentence is the
+    /// reason that the backend gives. List the namespaces again before the next attempt: a backend
+    /// may give this answer about a later namespace of the same name.
     NotEmpty(Sentence),
     /// The namespace was replaced or changed after it was listed, and was not deleted. List the
     /// namespaces again.
@@ -66,9 +67,10 @@ impl Deletion {
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The backend denies access: the credentials or their permissions are wrong.
+    /// Access is denied: the credentials or the permission are missing or wrong.
     Unauthorized(Denial, Sentence),
-    /// The backend was down, broken or too slow, so a later call may succeed.
+    /// The call failed for any other reason, such as a backend that is down or too slow. A later
+    /// call may succeed.
     Unavailable(Outage, Sentence),
 }
 
@@ -77,16 +79,17 @@ pub enum Failure {
 pub enum Denial {
     /// The credentials are missing or not accepted.
     Credentials,
-    /// The credentials are accepted but lack the permission.
+    /// The permission for the call is missing.
     Rights,
 }
 
 /// How a backend failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// The backend reports an error, or its response cannot be parsed.
+    /// The backend reports an error, or its state or response cannot be used.
     Server,
-    /// The backend cannot be reached, or the connection broke.
+    /// The backend cannot be reached, for example because a TLS file is invalid, or the connection
+    /// broke.
     Transport,
     /// The backend did not answer in time.
     Timeout,
@@ -98,17 +101,18 @@ impl Failure {
         Self::Unauthorized(Denial::Credentials, Sentence::new(why))
     }
 
-    /// Creates a failure: the credentials lack the permission.
+    /// Creates a failure: the permission for the call is missing.
     pub fn rights(why: impl AsRef<str>) -> Self {
         Self::Unauthorized(Denial::Rights, Sentence::new(why))
     }
 
-    /// Creates a failure: the backend reports an error, or its response cannot be parsed.
+    /// Creates a failure: the backend reports an error, or its state or response cannot be used.
     pub fn server(why: impl AsRef<str>) -> Self {
         Self::Unavailable(Outage::Server, Sentence::new(why))
     }
 
-    /// Creates a failure: the backend cannot be reached, or the connection broke.
+    /// Creates a failure: the backend cannot be reached, for example because a TLS file is invalid,
+    /// or the connection broke.
     pub fn transport(why: impl AsRef<str>) -> Self {
         Self::Unavailable(Outage::Transport, Sentence::new(why))
     }

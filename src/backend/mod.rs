@@ -12,10 +12,10 @@
 //! * A namespace that contains anything is never deleted: the storage checks that it is empty, in
 //!   the same step as the deletion.
 //! * A namespace is only deleted as it was listed. If it was replaced or written since, the result
-//!   is [`Deletion::Stale`], or [`Deletion::NotFound`] if it is gone.
+//!   is [`Deletion::Stale`], [`Deletion::NotEmpty`], or [`Deletion::NotFound`] if it is gone.
 //! * A list that cannot be read is an error, never an empty list, because an empty list means that
 //!   there is nothing to delete.
-//! * An entry without an id or a name is not listed, and counted in [`Listing::skipped`].
+//! * An entry without a valid id and name is not listed, and counted in [`Listing::skipped`].
 //! * Every call ends within a time limit, whatever the storage does, and never panics.
 //! * A call whose future is dropped, or that ends with a [`Failure`], may or may not have been
 //!   carried out.
@@ -54,7 +54,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Deletes a namespace of the storage, if it is empty and has not changed since it was listed.
     ///
     /// # Errors
-    /// When the result of the deletion is unknown; it may have been carried out.
+    /// When the call fails; the deletion may have been carried out.
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>>;
 
     /// Returns whether the preparation of the backend, such as a login, is done; true for a

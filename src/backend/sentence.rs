@@ -10,7 +10,7 @@ impl Sentence {
     /// Maximum length of the line in characters.
     pub const LIMIT: usize = 200;
 
-    /// Converts the text to one line, and cuts it after [`Self::LIMIT`] characters.
+    /// Converts the text to one line, and shortens it to at most [`Self::LIMIT`] characters.
     pub fn new(text: impl AsRef<str>) -> Self {
         // A backend may answer with megabytes, so only the beginning of the text is processed.
         let flat = text.as_ref().chars().take(Self::LIMIT * 4).map(printable);

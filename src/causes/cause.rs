@@ -37,15 +37,14 @@ pub enum Next {
     /// The user has nothing to do.
     Nothing {
         /// What happens while the user does nothing, as a clause: `the claim is deleted within
-        /// seconds`.
+        /// seconds`. Empty if that is not known.
         meanwhile: String,
     },
-    /// The user can run a command that either deletes nothing or whose purpose names what it
-    /// deletes.
+    /// The user can run a command. If it deletes something, `purpose` states when that is safe.
     Run {
         /// The command as a line for a shell.
         command: String,
-        /// What the command does, and when it is safe: `once the pod is not needed`.
+        /// What the command is for, or when it is safe: `once the pod is not needed`.
         purpose: String,
     },
 }

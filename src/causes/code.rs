@@ -56,7 +56,8 @@ codes! {
             `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`.",
         /// The pod's node answers, and reports that it is not ready.
         NodeNotReady: "Check what the node lacks: mostly its container runtime or network.",
-        /// The pod is being deleted, and its node reports containers that still run.
+        /// The pod is being deleted, and its node has not reported yet that all its containers have
+        /// stopped.
         PodTerminating: "Wait for its grace period, then check its containers.",
         /// No pod uses the claim. Volume Warden or kube-controller-manager removes its protection
         /// finalizer within seconds.

@@ -11,7 +11,8 @@ use crate::objects::finalizers::{PV_PROTECTION, PVC_PROTECTION};
 pub const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// Finalizer of the built-in volume controller on volumes that an in-tree provisioner created.
 pub const PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
-/// Prefix of the finalizers of external-attachers; the name of the CSI driver follows.
+/// Prefix of the finalizers of external-attachers; the name of the CSI driver follows, with dashes
+/// for dots.
 pub const ATTACHER: &str = "external-attacher/";
 
 /// The controller that removes a finalizer, and when it does.

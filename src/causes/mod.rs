@@ -1,5 +1,6 @@
-//! What prevents the deletion of a claim or a volume, as values. Components report these causes in
-//! Events, metrics and warnings, and `why` begins its chain of causes with them.
+//! Causes of an object's state, as values, and the rules for what prevents the deletion of a claim
+//! or a volume. Components report the latter in Events, metrics and warnings; `why` reports all
+//! causes.
 //!
 //! Everything here is a pure function of trimmed objects. It reads nothing from the API server.
 

@@ -4,7 +4,7 @@ use crate::objects::ObjectName;
 use serde_json::Value;
 use std::fmt;
 
-/// The kinds that a cause can name, with their API versions.
+/// The kind of an object that a cause can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// `v1` PersistentVolumeClaim
@@ -55,7 +55,7 @@ impl ObjectKind {
 /// The kind and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// The kind of the object, with its API version.
+    /// The kind of the object.
     pub kind: ObjectKind,
     /// The namespace and name; the namespace is empty for a cluster-scoped object.
     pub name: ObjectName,

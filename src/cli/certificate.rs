@@ -1,5 +1,6 @@
-//! The serving certificate and the secret path of the webhooks. Tasks load both, and reload them
-//! when they change; the replica is not ready before both are known.
+//! The serving certificate, the client CAs and the secret path of the webhooks. Tasks keep them up
+//! to date; the replica is not ready before it has a certificate and, if a component has a
+//! webhook, the path.
 
 use super::{tasks::Tasks, tls::TlsOptions};
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 use kube::Client;
 use std::sync::Arc;
 
-/// The certificate and the paths that the webhook server uses. Tasks keep both up to date.
+/// The certificate and the paths that the servers use. Tasks keep both up to date.
 #[derive(Clone)]
 pub(super) struct Front {
     pub(super) serving: ServingCertificate,
@@ -25,8 +26,8 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// What this replica still lacks to be ready: a certificate, or the secret path. Empty when it
-    /// has both.
+    /// What this replica still lacks to be ready: a certificate that the webhook configurations
+    /// trust, or the secret path. Empty when it lacks neither.
     pub(super) fn missing(&self) -> Vec<String> {
         let mut missing = self.serving.missing();
         if !(self.path_is_ready)() {
@@ -94,8 +95,8 @@ impl Serving {
         })
     }
 
-    /// Starts the tasks that reload the certificate and the path, and that publish Events about
-    /// failures through `apply`.
+    /// Starts the tasks that keep the certificate, the client CAs and the path up to date. Those
+    /// of the certificate publish Events about failures through `apply`.
     pub(super) fn follow(self, tasks: &mut Tasks, apply: Arc<Apply>, lease: LeaseName) -> Front {
         let (serving, stop) = (self.serving, tasks.stop.clone());
         if let Some(clients) = self.clients {

@@ -83,10 +83,10 @@ impl ClusterOptions {
 }
 
 impl LeaseOptions {
-    /// Returns the name and namespace of the Lease of the installation with this name. All its
-    /// processes compete for this Lease, whatever their components are. Unless a flag sets the
-    /// name, a controller id and a dry run extend it: installations with different ids must not
-    /// compete for one Lease, and a dry run must not acquire the Lease of a real run.
+    /// Returns the name, namespace, identity and labels for the Lease of the installation with
+    /// this name. All its processes compete for this Lease, whatever their components are. Unless
+    /// a flag sets the name, a controller id and a dry run extend it: installations with different
+    /// ids must not compete for one Lease, and a dry run must not acquire the Lease of a real run.
     ///
     /// # Errors
     /// When the controller id cannot be part of the name of the Lease.

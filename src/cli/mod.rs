@@ -56,8 +56,8 @@ Exit codes:
   3  something could not be read; `undelete`: not Bound in time; `drain`: objects in use are left";
 
 /// The commands whose flags are also environment variables: the containers in `manifests` and the
-/// chart set them. The other commands read only `KUBECONFIG` and `NO_COLOR`, so that no other
-/// variable changes the answer to a user.
+/// chart set them. The flags of the other commands are not, so that no variable `VOLUME_WARDEN_*`
+/// changes the answer to a user.
 const WITH_ENVIRONMENT: [&str; 4] = ["run", "gc", "drain", "probe"];
 
 /// Manages Kubernetes volumes through their whole lifecycle.

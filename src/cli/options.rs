@@ -1,4 +1,4 @@
-//! The flags of `volume-warden run`, one group per concern.
+//! The flags of `volume-warden run`, one group per concern. Other commands use some of the groups.
 
 use super::{component_flags::ComponentFlags, tls::TlsOptions};
 use crate::{component::ComponentRef, go_duration, objects::ControllerId, telemetry::logs::Format};

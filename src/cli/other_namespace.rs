@@ -38,8 +38,7 @@ const TOUCH: Duration = Duration::from_secs(2);
 /// Creates the claim, gives it the volume, and waits until it is Bound. `from` is the namespace of
 /// the deleted claim.
 ///
-/// # Errors
-/// When the steps cannot be printed.
+/// # Errors When the claim cannot be built, or the steps cannot be printed.
 pub(super) async fn restore_in(
     client: &Client,
     restoration: &Restoration<'_>,

@@ -29,7 +29,7 @@ pub(super) struct Removed {
     pub(super) uid: CompactText,
     /// The volume as its copy describes it; none if the copy cannot be parsed.
     pub(super) whole: Option<WholeVolume>,
-    /// Why the volume is not created again; none if it is created.
+    /// Why the volume is not created again; none if nothing prevents it.
     pub(super) refused: Option<String>,
 }
 

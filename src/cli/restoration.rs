@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// Number of reads of the claim between two reads of its Events.
 const READS: usize = 4;
 
-/// Printed while `undelete` reads the claim.
+/// Printed before `undelete` waits for the claim.
 pub(super) const WAITING: &str = "Waiting until the claim is Bound.";
 
 /// A claim that `undelete` creates to restore the data of a deleted claim.
@@ -158,8 +158,8 @@ impl Restoration<'_> {
         format!("The claim {self} is Bound to volume {volume}.")
     }
 
-    /// Reads why Volume Warden refuses the claim; none if it does not, or if the user may not read
-    /// Events.
+    /// Reads why Volume Warden refuses the claim; none if it does not, or if the Events cannot be
+    /// read.
     async fn refused(
         &self,
         claims: &Api<PersistentVolumeClaim>,
@@ -189,7 +189,8 @@ impl Restoration<'_> {
         }
     }
 
-    /// Returns the message that says why the claim was not created, and what to do.
+    /// Returns the message that says why the claim was not created, or that this is unknown, and
+    /// what to do.
     pub(super) fn refusal(&self, error: &kube::Error) -> String {
         let Self {
             namespace, name, ..

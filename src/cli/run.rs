@@ -34,7 +34,8 @@ const LEASE_RELEASE: Duration = Duration::from_secs(6);
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 ended after SIGTERM or SIGINT; 1 failed, standard \
 error states why; 2 the command line is wrong.";
 
-/// Runs the enabled components of `all` until SIGTERM or SIGINT. Logs the `warnings` first.
+/// Runs the enabled components of `all` until SIGTERM or SIGINT, or until a task ends
+/// unexpectedly. Logs the `warnings` first.
 pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -126,8 +127,8 @@ impl Process {
         configurations.copied().collect()
     }
 
-    /// Loads the certificate; `None` if no component has a webhook and metrics are served over
-    /// plain HTTP.
+    /// Loads a mounted certificate, or prepares a self-signed one; `None` if no component has a
+    /// webhook and metrics are served over plain HTTP.
     async fn serving(&self, client: &Client) -> anyhow::Result<Option<Serving>> {
         let configurations = self.configurations();
         if configurations.is_empty() && !self.options.server.metrics_authorization {

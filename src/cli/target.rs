@@ -55,7 +55,7 @@ fn names<K: ValueEnum>() -> String {
     names.join(", ")
 }
 
-/// Returns the namespace that was given, or else that of the kubeconfig's context.
+/// Returns the namespace that was given, or else the default.
 pub(super) fn namespace<'a>(given: &'a str, default: &'a str) -> &'a str {
     if given.is_empty() { default } else { given }
 }

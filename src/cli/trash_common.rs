@@ -13,7 +13,8 @@ use crate::{
 use kube::{Api, Client};
 use std::{fmt, process::ExitCode};
 
-/// Exit code of the commands for the trash if something that they require could not be read.
+/// Exit code of these commands if something that they require could not be read, or if a restored
+/// claim is not Bound in time.
 pub(super) const UNREADABLE: u8 = 3;
 
 /// Runs a command of a user to its end, on this thread.

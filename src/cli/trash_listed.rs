@@ -17,8 +17,8 @@ use crate::{
 use kube::{Api, Client};
 use std::process::ExitCode;
 
-/// Prints the list in the ConfigMap of the namespace. If there is none, prints `forbidden`, the
-/// error with which the API server refused to list the volumes.
+/// Prints the list in the ConfigMap of the namespace. If there is none, or it cannot be read,
+/// prints `forbidden`, the error with which the API server refused to list the volumes.
 ///
 /// # Errors
 /// When the list cannot be written.

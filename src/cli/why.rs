@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum, error::ErrorKind};
 use kube::Client;
 use std::{process::ExitCode, time::Duration};
 
-/// Exit code of `why` if the object does not exist.
+/// Exit code of `why` if the object, or with `--stuck` the namespace, does not exist.
 const NOT_FOUND: u8 = 1;
 /// Exit code of `why` if something that the answer requires could not be read. It is not clap's 2
 /// for a wrong command line.

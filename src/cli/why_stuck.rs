@@ -19,7 +19,7 @@ const GAP: usize = 3;
 /// Which columns the table of `why --stuck` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
-    /// The object, its state, the root cause, and the command that explains it.
+    /// All columns except the sentence of the root cause.
     Usual,
     /// The columns of [`Columns::Usual`], and the sentence of the root cause.
     Wide,

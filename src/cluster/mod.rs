@@ -1,5 +1,5 @@
-//! Access to the API server: watches, live reads, leader election, and the only writer of what the
-//! components decide.
+//! Access to the API server: watches, live reads, leader election, the loop that reconciles, and
+//! the only writer of what the components decide.
 //!
 //! This module depends on no component. A component registers its triggers, reads views of the
 //! caches, and passes actions to [`Apply`].

@@ -12,11 +12,12 @@
 //! object while a pod uses the claim, or while the volume is Bound.
 //!
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
-//! because the claim must be deleted with the pod. Labels that only users write: those of
-//! pv-releaser on claims, and its legacy label. Events, which expire. The Lease, the Secret and
-//! the ConfigMap, which are deleted with their namespace. Volumes in the trash of pvc-trash with
-//! the copies of their objects, unless `--purge-trash` is set. The annotation by which a user
-//! restores a claim.
+//! because the claim must be deleted with the pod. The annotations and reservations of pv-releaser
+//! on volumes, and the annotation by which pvc-expiry announces a deletion. Labels that only users
+//! write: those of pv-releaser on claims, and its legacy label. Events, which expire. The Lease,
+//! the Secrets and the ConfigMap, which are deleted with their namespace. Volumes in the trash of
+//! pvc-trash with the copies of their objects, unless `--purge-trash` is set. The annotation by
+//! which a user restores a claim.
 
 pub mod configurations;
 pub mod leases;
@@ -82,8 +83,8 @@ pub struct Drain {
     pub client: Client,
     /// Carries out all writes on objects.
     pub apply: Arc<Apply>,
-    /// The only namespace whose claims are drained; all namespaces if none. Volumes are drained in
-    /// any case.
+    /// The only namespace whose claims and lists of deleted claims are drained; all namespaces if
+    /// none. Volumes are drained in any case.
     pub namespace: Option<String>,
     /// The namespace in which Volume Warden ran. It contains the copies of volume objects, which
     /// pvc-trash keeps in ConfigMaps.

@@ -24,8 +24,8 @@ pub struct Outcome {
     pub unsettled: usize,
     /// Objects that are being deleted and in use, and therefore keep their finalizer.
     pub in_use: Vec<InUse>,
-    /// Volumes of pvc-trash that are left unchanged, because their data would be lost or could not
-    /// be restored otherwise.
+    /// Volumes on which the writes of pvc-trash are left, because their data would be lost or could
+    /// not be restored otherwise.
     pub kept: Vec<Kept>,
     /// Webhook configurations that exist again after their deletion.
     pub configurations: Vec<&'static str>,

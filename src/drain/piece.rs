@@ -1,4 +1,4 @@
-//! One object, and the parts that are removed from it.
+//! One object, and the parts that are removed from it. A list of deleted claims is removed whole.
 
 use crate::{
     cluster::Target,
@@ -14,7 +14,7 @@ use crate::{
 };
 use json_patch::PatchOperation;
 
-/// An object with parts to remove.
+/// An object with parts to remove, or the ConfigMap of a list of deleted claims, which is deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     /// The kind of the object, which selects the API endpoint.
@@ -27,7 +27,7 @@ pub struct Piece {
     pub resource_version: CompactText,
     /// The parts to remove, in words, for the output.
     pub what: Vec<String>,
-    /// The patch that removes these parts.
+    /// The patch that removes these parts, except for the condition Unused. Empty for a ConfigMap.
     pub operations: Vec<PatchOperation>,
     /// Whether the condition Unused that Volume Warden has applied to the status is removed, too.
     pub applied_status: bool,
@@ -93,8 +93,8 @@ impl Piece {
         self.remove_parts(format!("label {key}"), [remove(&["labels", key])]);
     }
 
-    /// Removes the condition Unused if Volume Warden wrote it: no controller would keep it up to
-    /// date.
+    /// Removes the condition Unused if Volume Warden wrote it, because no controller would keep it
+    /// up to date. It stays on a claim that is being deleted.
     pub(super) fn unused_condition(&mut self, claim: &Claim) {
         if claim.removable_unused() {
             self.what.push("condition Unused".to_owned());

@@ -49,22 +49,22 @@ impl Terms {
     }
 }
 
-/// The removals, and the objects that are left because they are in use.
+/// The removals, and the objects on which something is left.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Objects with parts to remove.
     pub pieces: Vec<Piece>,
     /// Objects that keep their finalizer, because they are being deleted and in use.
     pub in_use: Vec<InUse>,
-    /// Volumes of pvc-trash that are left unchanged, because their data would be lost or could not
-    /// be restored otherwise.
+    /// Volumes on which the writes of pvc-trash are left, because their data would be lost or could
+    /// not be restored otherwise.
     pub kept: Vec<Kept>,
 }
 
 /// An object that is being deleted and in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InUse {
-    /// Kind and name of the object, which is left unchanged, in words.
+    /// Kind and name of the object, which keeps its protection finalizer, in words.
     pub object: String,
     /// What uses the object, in words.
     pub by: String,
@@ -80,7 +80,7 @@ impl fmt::Display for InUse {
     }
 }
 
-/// Decides which parts are removed from each object, and which objects are left unchanged.
+/// Decides which parts are removed from each object, and on which objects something is left.
 pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
     let mut plan = Plan::default();
     let mut updates = if terms.drains(&PvcRetention) {

@@ -17,13 +17,13 @@ use crate::{
 };
 use std::fmt;
 
-/// A volume on which pvc-trash wrote and that is left unchanged, because its data would be lost or
-/// could not be restored otherwise.
+/// A volume on which the writes of pvc-trash are left, because its data would be lost or could not
+/// be restored otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The kind and name of the object, in words.
     pub object: String,
-    /// Why the volume is left unchanged, as a clause.
+    /// Why the writes are left, as a clause.
     pub why: String,
 }
 
@@ -49,7 +49,8 @@ pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
 }
 
 /// Plans the purge of a volume in the trash, for `--purge-trash`: its provisioner then deletes its
-/// data. Returns false, without a plan, if something may still need the data.
+/// data. Returns false, without a plan, if the volume is not in the trash, or something may still
+/// need the data.
 ///
 /// The conditions are those of the reconciler of pvc-trash, except that the undelete window need
 /// not have ended.
@@ -81,8 +82,9 @@ pub(super) fn purge(
     true
 }
 
-/// Disables the trash for a Bound volume whose claim is not being deleted, and returns none. Any
-/// other volume that pvc-trash keeps is left unchanged, and returned.
+/// Disables the trash for a Bound volume if neither it nor its claim is deleted or being deleted,
+/// and returns none. On any other volume that pvc-trash keeps, it removes nothing, and returns the
+/// volume.
 pub(super) fn volume(
     piece: &mut Piece,
     name: &ObjectName,

@@ -92,8 +92,9 @@ impl ReferencePath {
     }
 }
 
-/// Returns the objects that name claims, and an error for each path whose objects could not be
-/// read. Finds the kinds by aggregated discovery, and then lists the objects of each path.
+/// Returns the objects that name claims, and an error for each path whose objects could not be read
+/// or have no text there, or one error if the discovery failed. Finds the kinds by aggregated
+/// discovery, and then lists the objects of each path.
 pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,

@@ -1,5 +1,5 @@
-//! Lists objects of the kinds that decide about the use of claims: one call for each kind, with the
-//! caller's rights.
+//! Lists objects of the kinds that decide about the use of claims: one LIST for each kind, in
+//! pages, with the caller's rights.
 
 use super::{
     custom::{self, ReferencePath, Referrer},

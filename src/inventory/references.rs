@@ -1,5 +1,5 @@
-//! What refers to a claim besides pods: workloads (whether or not they run pods now), snapshots,
-//! and custom resources.
+//! What refers to a claim besides pods: StatefulSets, Deployments, CronJobs and Jobs (whether or
+//! not they run pods now), snapshots, custom resources, and the owners of the claim.
 
 use super::Listed;
 use crate::{
@@ -84,8 +84,8 @@ impl<'a> References<'a> {
         references
     }
 
-    /// Returns what refers to the claim. Its owner is named, too, unless one of these references
-    /// names it already.
+    /// Returns what refers to the claim. Each of its owners is named, too, unless one of these
+    /// references names it already.
     pub fn of(&self, claim: &PersistentVolumeClaim) -> Vec<String> {
         let namespace = claim.namespace().unwrap_or_default();
         let mut references = self.to(&namespace, &claim.name_any());
@@ -129,7 +129,8 @@ impl<'a> References<'a> {
         }
     }
 
-    /// Adds the claims that the set creates: TEMPLATE-SET-ORDINAL.
+    /// Adds the StatefulSet as a reference to each claim TEMPLATE-SET-ORDINAL, whatever the
+    /// ordinal.
     fn of_claim_templates(&mut self, of: &StatefulSet) {
         let templates = of
             .spec

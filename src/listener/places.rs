@@ -11,8 +11,8 @@
 //! 3. A connection that has sent nothing useful is evicted before one that has.
 //! 4. The oldest connection is evicted first.
 //!
-//! So one address cannot keep out another one, and many addresses together cannot keep out an
-//! address that has been trusted before.
+//! So one address cannot keep out another one, and many addresses together cannot keep out a
+//! trusted address.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// Maximum number of remembered trusted addresses; more than a cluster has API servers.
 const REMEMBERED: usize = 32;
 
-/// The places of connections that have not authenticated yet.
+/// The places of connections. A connection keeps its place until the server releases it.
 pub(super) struct Places {
     capacity: usize,
     state: Mutex<State>,
@@ -114,7 +114,7 @@ impl State {
     }
 }
 
-/// The place of one unauthenticated connection, released when dropped.
+/// The place of one connection, released when dropped.
 pub struct Place {
     places: Arc<Places>,
     number: u64,

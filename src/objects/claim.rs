@@ -33,7 +33,7 @@ pub struct Claim {
     pub annotated: bool,
     /// The volume that the claim names; empty if it names none.
     pub volume_name: CompactText,
-    /// Whether the volume binder has completed the binding.
+    /// Whether the claim has the annotation [`BIND_COMPLETED`], which the volume binder writes.
     pub bind_completed: bool,
     /// Whether `status.phase` is Pending or not set yet. Bound is the last field that the volume
     /// binder of kube-controller-manager writes on a claim (`bind` in `pv_controller.go`), after

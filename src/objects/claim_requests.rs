@@ -12,7 +12,7 @@ use std::sync::Arc;
 const ENABLED: &str = ".enabled";
 /// Suffix of the keys whose value is a claim template.
 const TEMPLATE: &str = ".pvc";
-/// Maximum number of bytes that are kept of a template. It is more than a template may have, so
+/// Maximum number of bytes that are kept of an annotation. It is more than a template may have, so
 /// that a template that is too long is still recognized.
 const KEPT: usize = 17 * 1024;
 /// Maximum number of claims that one pod may request. The templates are parsed while the creation
@@ -30,7 +30,7 @@ pub struct ClaimRequests {
     pub volumes: Box<[RequestingVolume]>,
     /// The number of volumes of the pod for which a claim is requested.
     pub requested: usize,
-    /// Whether the phase is Pending, so that the pod does not run yet.
+    /// Whether the phase is Pending.
     pub pending: bool,
     /// Whether the phase is Succeeded or Failed.
     pub ended: bool,
@@ -88,7 +88,7 @@ impl ClaimRequests {
         })
     }
 
-    /// Keeps at most 17 KiB of each template, and no template of a pod that has ended. A pod may
+    /// Keeps at most 17 KiB of each annotation, and no template of a pod that has ended. A pod may
     /// have 256 KiB of annotations, and no node limits the number of pods that have ended.
     pub fn compact(mut self) -> Self {
         for (key, value) in &mut self.annotations {

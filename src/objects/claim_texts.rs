@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// are left out. In a record they are at most three times as long, because quotes are escaped. So
 /// the record stays below the maximum length of a record that is read.
 const LIMIT: usize = 4096;
-/// Labels that name the installation which manages a claim. They are not recorded.
+/// Labels that name the installation which manages a claim or its volume. They are not recorded.
 const OWN_LABELS: [&str; 3] = [PROVISIONER_LABEL, RELEASER_LABEL, LEGACY_LABEL];
 /// Domains of Kubernetes, whose annotations are not recorded: they hold for one volume and one
 /// binding, or repeat the whole object, such as
@@ -41,18 +41,18 @@ const TOOLS: [&str; 8] = [
 /// not recorded.
 const TRACKING: [&str; 2] = [TRACKED_INSTANCE, MANAGER];
 
-/// The labels and annotations of one claim, only those that a restored claim gets back.
+/// The labels and annotations of one claim that are recorded on its volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTexts {
     /// The uid of the claim; a recreated claim has another one.
     pub uid: Box<str>,
-    /// The labels that a restored claim gets back.
+    /// The recorded labels, without those that must not be restored.
     pub labels: BTreeMap<String, String>,
-    /// The annotations that a restored claim gets back.
+    /// The recorded annotations, without those that must not be restored.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The fields of a claim that are parsed: its uid, labels and annotations.
+/// The fields of a claim that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolumeClaim)]
 pub struct ClaimTextsWire {
@@ -93,18 +93,18 @@ impl Tracked for ClaimTexts {
     }
 }
 
-/// The length of the text in a record, where some characters are escaped.
+/// The length of the text as JSON: with quotes, and with some characters escaped.
 fn length(text: &str) -> usize {
     serde_json::to_string(text).map_or(usize::MAX / 4, |json| json.len())
 }
 
-/// Returns whether a claim that restores the data gets the label with this key back.
+/// Returns whether the label with this key is recorded and may be restored.
 pub fn is_kept_label(key: &str) -> bool {
     let own = key.starts_with(OWN) || OWN_LABELS.contains(&key);
     !own && !TRACKING.contains(&key) && !is_of(key, &TOOLS)
 }
 
-/// Returns whether a claim that restores the data gets the annotation with this key back.
+/// Returns whether the annotation with this key is recorded and may be restored.
 pub fn is_kept_annotation(key: &str) -> bool {
     is_kept_label(key) && !is_of(key, &KUBERNETES)
 }

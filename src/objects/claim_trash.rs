@@ -7,9 +7,9 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// The annotations of a claim about the trash. The creator of the claim writes them, so a value
-/// that is longer than [`MAX_TEXT`](super::MAX_TEXT) is read as an empty text, which is neither a
-/// name nor a duration.
+/// The annotations of a claim about the trash. Tenants may write them, so a value that is longer
+/// than [`MAX_TEXT`](super::MAX_TEXT) is read as an empty text, which is neither a name nor a
+/// duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTrash {
     /// The name of the deleted claim whose volume the claim requests, or of that volume, from

@@ -1,4 +1,4 @@
-//! Texts that the API server generates, in few bytes.
+//! Texts that the API server or a provisioner generates, in few bytes.
 
 use serde::{Serialize, Serializer};
 use std::fmt;

@@ -6,7 +6,7 @@ use crate::go_duration;
 use k8s_openapi::jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The values of [`EXPIRE_UNUSED`] that disable the expiry of a claim.
+/// Values of [`EXPIRE_UNUSED`] that disable expiry, as any duration of zero does.
 const OFF: [&str; 2] = ["off", "0"];
 
 /// Parses the value of [`EXPIRE_UNUSED`]; none if the value disables expiry.

@@ -10,8 +10,8 @@ use serde::{
 };
 use std::{borrow::Cow, fmt};
 
-/// Finds a path of keys in JSON, without storing anything. Of `managedFields`, often half of an
-/// object, nothing else is needed.
+/// Returns whether JSON has a path of keys, without storing the JSON: `managedFields` are often
+/// half of an object.
 struct Contains<'a>(&'a [&'a str]);
 
 impl<'de> DeserializeSeed<'de> for Contains<'_> {
@@ -101,8 +101,8 @@ struct Entry {
     fields_v1: UnusedStatus,
 }
 
-/// The `managedFields` of a claim, of which only the managers are kept that own the status of the
-/// condition `Unused`.
+/// The `managedFields` of a claim: of each entry, the manager, and whether it owns the status of
+/// the condition `Unused`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct UnusedOwners(Option<Vec<Entry>>);

@@ -27,7 +27,7 @@ pub struct Offer {
     pub capacity: f64,
     /// The access modes that the volume supports.
     pub access_modes: Vec<String>,
-    /// The volume mode: Filesystem or Block. Filesystem if the volume names none.
+    /// The volume mode: Filesystem or Block; none means Filesystem.
     pub mode: Option<String>,
     /// The VolumeAttributesClass of the volume.
     pub attributes_class: Option<String>,

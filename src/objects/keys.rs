@@ -1,7 +1,7 @@
-//! Every label, annotation and finalizer that Volume Warden writes or reads.
+//! The labels, annotations and finalizers by which Volume Warden works.
 //!
-//! `docs/reference/labels.md` is generated from these lists. Keys that `why` and the causes only
-//! name in a message are not part of them.
+//! `docs/reference/labels.md` is generated from these lists. They do not contain keys of other
+//! programs that are only compared, listed or named in a message.
 
 /// A label, an annotation or a finalizer, as `docs/reference/labels.md` lists it.
 #[derive(Clone, Copy, Debug)]
@@ -66,16 +66,16 @@ keys! {
         /// Warden removes it once the claim is Bound and its namespace is recorded on the volume,
         /// or when the reservation ends before that.
         RESERVED_AT: "annotation" on "volume" = "volume-warden.dev/reserved-at";
-        /// The time (RFC 3339) at which `pvc-expiry` deletes the claim unless a pod names it
-        /// before.
+        /// The announced time (RFC 3339) at which `pvc-expiry` deletes the claim. It is removed if
+        /// the claim does not expire any more, for example because a pod names it.
         EXPIRES_AT: "annotation" on "claim" = "volume-warden.dev/expires-at";
         /// Since when (RFC 3339) the replicas with `pvc-expiry` have watched the cluster without a
         /// break, and the identity of the replica that wrote it. It counts only while that replica
         /// holds the Lease: another holder, such as one of an older version, need not have watched.
         OBSERVED_SINCE: "annotation" on "Lease" = "volume-warden.dev/observed-since";
-        /// The record of `pvc-trash`: the original policy, the undelete window and the claim that
-        /// can be restored, as JSON. The policy `volume-warden-trash` refuses changes by other
-        /// users.
+        /// The record of `pvc-trash` as JSON, such as the original policy, the undelete window and
+        /// the claim that can be restored. The policy `volume-warden-trash` refuses changes by
+        /// other users.
         TRASH: "annotation" on "volume" = "volume-warden.dev/trash";
         /// The uid of the deleted claim: `volume-warden purge` requests the deletion of its data.
         /// It does not count for a later claim of the volume, and is removed at a restore.
@@ -112,7 +112,8 @@ keys! {
         /// by users, it requests that.
         RELEASER_LABEL: "label" on "volume" = "reclaimable-pv-releaser.kubernetes.io/managed-by";
     }
-    /// The keys that Volume Warden only reads, removes or refuses.
+    /// The keys that users, Kubernetes or other tools write. Volume Warden reads, removes or
+    /// refuses them.
     READ {
         /// A claim that has it is restored by `pvc-trash` without it: Argo CD deletes objects that
         /// have it and are not in their source.

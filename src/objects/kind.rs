@@ -1,4 +1,4 @@
-//! The kinds of object that Volume Warden reads or writes.
+//! The kinds of object that the rules read or change.
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,

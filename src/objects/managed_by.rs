@@ -16,18 +16,19 @@ pub struct ManagedBy {
     pub provisioner: Option<Box<str>>,
     /// The installation that releases the volume, from [`RELEASER_LABEL`].
     pub releaser: Option<Box<str>>,
-    /// The installation that releases the volume, from [`LEGACY_LABEL`].
+    /// The installation that releases the volume, from [`LEGACY_LABEL`], which counts only with
+    /// `--legacy-label`.
     pub legacy: Option<Box<str>>,
 }
 
-/// Whether this installation manages an object, by its managed-by labels.
+/// Whether this installation manages an object, by those of its managed-by labels that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// All managed-by labels of the object name this installation.
+    /// At least one label counts, and all of them name this installation.
     Own,
-    /// At least one managed-by label does not name this installation; an empty value names none.
+    /// At least one label that counts does not name this installation; an empty value names none.
     Foreign,
-    /// The object has no managed-by label.
+    /// The object has no managed-by label that counts.
     Unlabeled,
 }
 
@@ -84,8 +85,8 @@ impl ControllerId {
 }
 
 impl Default for ControllerId {
-    /// Returns the id in the charts of plumber-cd's controllers, so that claims labelled by one are
-    /// recognized by the other.
+    /// Returns the id in the charts of plumber-cd's controllers, so that claims and volumes that
+    /// those controllers labelled count as own ones.
     fn default() -> Self {
         Self("dynamic-reclaimable-pvc-controllers".into())
     }

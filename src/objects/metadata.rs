@@ -6,8 +6,8 @@ use kube::api::ObjectMeta;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use std::collections::BTreeMap;
 
-/// Maximum length, in bytes, of a tenant's annotation value that is a name, a duration or a time.
-/// A longer one is read as an empty text, because it is none of these.
+/// Maximum length, in bytes, of the value of a claim's annotation about the trash or expiry. A
+/// longer one is read as an empty text, because it is no name, duration or time.
 pub const MAX_TEXT: usize = 253;
 
 /// Returns the value of an annotation, or an empty text if it is longer than [`MAX_TEXT`].

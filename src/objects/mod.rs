@@ -1,6 +1,6 @@
 //! API objects: the compact form in which each kind is kept, and pure functions of these forms.
 //!
-//! An API object is parsed into a *wire type*, which has only the fields that a rule reads, and is
+//! An API object is parsed into a *wire type*, which has only the fields that are needed, and is
 //! converted at once into a compact value. So twenty thousand pods use only a few megabytes, and
 //! fields that no rule reads cannot influence a rule.
 

@@ -42,8 +42,8 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// Returns whether the name is an RFC 1123 subdomain, as Kubernetes requires for most names. The
-/// API server does not check the names in owner references.
+/// Returns whether the name is an RFC 1123 subdomain of any length, as Kubernetes requires for most
+/// names. The API server does not check the names in owner references.
 pub fn is_subdomain(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.split('.').all(|label| {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 pub use super::pod_wire::{ClaimSource, MIRROR, Mount, Mounts, PodSpec, PodVolume, PodWire};
 
-/// The fields of a pod that the rules read. Pods that neither use nor request a claim are not kept.
+/// The fields of a pod that the rules read. Pods without a claim among their volumes and without an
+/// annotation about claim requests are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Distinguishes the pod from an earlier or later one of the same name.
@@ -17,11 +18,10 @@ pub struct Pod {
     pub scheduled: bool,
     /// Whether the phase is Succeeded or Failed.
     pub finished: bool,
-    /// Whether the pod is being deleted and none of its containers runs. A pod without container
-    /// statuses counts as stopped.
+    /// Whether the pod is being deleted and no container status shows a running container.
     pub stopped: bool,
-    /// Whether the pod is being deleted with a grace period of zero: the kubelet has finished, and
-    /// only finalizers keep the pod object.
+    /// Whether the pod is being deleted with a grace period of zero: the kubelet has finished or
+    /// the deletion was forced, and only finalizers keep the pod object.
     pub shut_down: bool,
     /// The claims of the pod's volumes, in the order of `spec.volumes`. The pod uses the claim of
     /// an ephemeral volume only if it owns the claim.

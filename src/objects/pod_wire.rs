@@ -17,8 +17,8 @@ pub struct Mount {
     pub ephemeral: bool,
 }
 
-/// The claims of a pod's volumes, in the order of the volumes. Most pods have one, which needs no
-/// memory beside that of the pod.
+/// The claims of a pod's volumes, in the order of the volumes. Most pods have one, for which no
+/// list is allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounts(Form);
 
@@ -71,7 +71,7 @@ pub struct PodSpec {
     /// The name of the pod's node; empty until the pod is scheduled.
     #[serde(default)]
     pub node_name: Option<String>,
-    /// All volumes; those that are no claims are dropped after parsing.
+    /// All volumes, also those that are no claims.
     #[serde(default)]
     pub volumes: Vec<PodVolume>,
 }
@@ -83,7 +83,7 @@ pub struct PodVolume {
     /// The name of the volume, which is a part of the claim's name for an ephemeral volume.
     #[serde(default)]
     pub name: String,
-    /// Set for a volume that names an existing claim.
+    /// Set for a volume that names a claim, which need not exist.
     #[serde(default)]
     pub persistent_volume_claim: Option<ClaimSource>,
     /// Set for an ephemeral volume, whose claim has the name `<pod>-<volume>`.
@@ -174,8 +174,8 @@ impl PodWire {
             .is_some_and(|node| !node.is_empty())
     }
 
-    /// Returns whether this is a mirror pod: the API server's copy of a static pod, which a kubelet
-    /// created from a file.
+    /// Returns whether this is a mirror pod: the object by which a kubelet shows a static pod in
+    /// the API.
     pub fn is_mirror(&self) -> bool {
         self.metadata
             .annotations
@@ -190,8 +190,8 @@ impl PodStatus {
         self.phase.as_deref() == Some("Pending")
     }
 
-    /// Returns whether the phase is Succeeded or Failed. By default, such a pod still uses its
-    /// claims.
+    /// Returns whether the phase is Succeeded or Failed. By default, `pvc-protection` still keeps
+    /// the claims of such a pod.
     pub(super) fn finished(&self) -> bool {
         matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
     }

@@ -1,5 +1,6 @@
-//! Parses Kubernetes quantities such as `10Gi` into floating-point numbers, which suffice for a
-//! comparison. The crates that parse them exactly are tied to one version of the API types.
+//! Parses Kubernetes quantities such as `10Gi` into floating-point numbers, which are exact enough
+//! to compare and add sizes. The crates that parse them exactly are tied to one version of the API
+//! types.
 
 /// The suffixes of Kubernetes quantities and their factors, each a power of 1024 or 1000.
 const SUFFIXES: [(&str, f64); 15] = [

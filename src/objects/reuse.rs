@@ -14,8 +14,8 @@ pub struct Reuse {
     /// Whether the released volume is only for claims of the namespace of its deleted claim, or
     /// for those of any namespace, from [`RELEASE_SCOPE`], unparsed.
     pub scope: Option<Box<str>>,
-    /// The namespace of the volume's last claim, from [`CLAIM_NAMESPACE`]; none if the value is
-    /// invalid.
+    /// The recorded namespace of the present or an earlier claim of the volume, from
+    /// [`CLAIM_NAMESPACE`]; none if the value is absent or invalid.
     pub record: Option<Record>,
     /// When Volume Warden reserved the volume, from [`RESERVED_AT`], unparsed.
     pub reserved_at: Option<Box<str>>,
@@ -31,7 +31,7 @@ pub struct Record {
     pub namespace: Arc<str>,
     /// The uid of the namespace, which no later namespace has.
     pub namespace_uid: Box<str>,
-    /// The uid of the claim that the volume was bound to.
+    /// The uid of the claim that the volume is or was bound to.
     pub claim_uid: CompactText,
 }
 
@@ -95,8 +95,8 @@ pub fn waiting_in(namespace: &Arc<str>) -> ObjectName {
     ObjectName::new(namespace.clone(), "")
 }
 
-/// Returns the namespace whose claims a parked volume waits for; none if the volume is not parked.
-/// The namespace in its `claimRef` is not compared.
+/// Returns the namespace whose claims a parked volume waits for; none if the volume is not parked
+/// or has no record. The namespace in its `claimRef` is not compared.
 pub fn parked_for<'a>(
     volume_uid: &str,
     claim: &str,

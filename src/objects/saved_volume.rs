@@ -27,7 +27,7 @@ pub const MAX_MANIFEST: usize = 64 * 1024;
 /// Label selector of all copies.
 pub const SELECTOR: &str = "volume-warden.dev/saved-volume=true";
 
-/// What is kept of a copy in memory: everything but its manifest.
+/// What is kept of a copy in memory; its manifest is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedVolume {
     /// The uid of the ConfigMap, which every write tests.
@@ -148,16 +148,16 @@ impl WholeVolume {
         source(&self.spec)
     }
 
-    /// Returns the record by which the data can be restored once the claim is deleted; none if the
-    /// record does not hold for the claim in `claimRef`, if the original policy was not Delete, or
-    /// if the present one is not Retain.
+    /// Returns the record by which the data can be restored once the claim is deleted; none unless
+    /// it holds for the claim in `claimRef`, the original policy was Delete, and the present one is
+    /// Retain.
     pub fn record(&self) -> Option<&TrashRecord> {
         saved_record(&self.volume).map(|(record, _)| record)
     }
 
     /// Returns the manifest by which the volume can be created again: without what the API server
-    /// writes, without a request to purge, and with a window that has not begun. None if
-    /// [`Self::record`] returns none.
+    /// and `kubectl apply` write, without a request to purge, and with a window that has not begun.
+    /// None if [`Self::record`] returns none.
     pub fn manifest(&self) -> Option<Value> {
         let (record, claim) = saved_record(&self.volume)?;
         let mut annotations = self.metadata.annotations.clone().unwrap_or_default();
@@ -188,9 +188,10 @@ pub fn name_of(system_namespace: &str, volume_uid: impl std::fmt::Display) -> Ob
     ObjectName::new(system_namespace, format!("{PREFIX}{volume_uid}"))
 }
 
-/// Returns a hash of what a copy records of the volume, except labels, finalizers and annotations
-/// of other writers: if the hash changes, the copy is out of date. None if the volume has no copy.
-/// Hashes are comparable within this process only.
+/// Returns a hash of the claim and the record of the volume, and of what the volume offers to a
+/// claim: if the hash changes, the copy is out of date. A change of other fields, such as labels,
+/// does not count. None if the volume is to have no copy. Hashes are comparable within this process
+/// only.
 pub fn fingerprint(volume: &Volume) -> Option<u64> {
     let (record, claim) = saved_record(volume)?;
     let trash = volume.trash.as_deref()?;
@@ -203,8 +204,8 @@ pub fn fingerprint(volume: &Volume) -> Option<u64> {
     Some(Keyed::default().hash_one(facts))
 }
 
-/// Returns the record and the claim of a volume that has a copy. A volume whose original policy was
-/// Retain has none, because its administrator may delete it at any time.
+/// Returns the record and the claim of a volume that is to have a copy. A volume whose original
+/// policy was Retain has none, because its administrator may delete it at any time.
 fn saved_record(volume: &Volume) -> Option<(&TrashRecord, &ClaimRef)> {
     let record = volume.trash.as_deref()?.record.as_ref()?;
     let claim = volume.claimed_by()?;
@@ -212,7 +213,8 @@ fn saved_record(volume: &Volume) -> Option<(&TrashRecord, &ClaimRef)> {
     (holds && volume.retain).then_some((record, claim))
 }
 
-/// Returns the record as it was before the claim was deleted: without times and reservations.
+/// Returns the record as it was before the claim was deleted: without times, reservations and
+/// restores that failed.
 fn unstarted(record: &TrashRecord) -> TrashRecord {
     TrashRecord {
         deleted_at: None,

@@ -146,7 +146,7 @@ pub struct StatefulSetSpec {
     /// The selector of the StatefulSet's pods.
     #[serde(default)]
     pub selector: Selector,
-    /// The claim templates, of which only the names are parsed.
+    /// The claim templates, of which only the metadata is parsed.
     #[serde(default)]
     pub volume_claim_templates: Vec<Template>,
     /// The retention policy; none if the API server does not know the field.

@@ -1,4 +1,4 @@
-//! StorageClasses that configure what happens to their volumes.
+//! StorageClasses that configure what happens to their claims and volumes.
 
 pub use super::keys::CONTROLLER_ID;
 use super::{
@@ -13,27 +13,28 @@ use k8s_openapi::api::storage::v1 as storage;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// The annotations of a StorageClass that the rules read. StorageClasses without any of them, or
-/// with [`UNDELETE_WINDOW_MAX`] only, are not kept.
+/// The uid of a StorageClass and the annotations that the rules read. StorageClasses without any of
+/// these annotations, or with [`UNDELETE_WINDOW_MAX`] only, are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageClass {
     /// The uid, by which Events name the StorageClass.
     pub uid: CompactText,
-    /// The installation that releases volumes of the class, from [`CONTROLLER_ID`].
+    /// The installation that the class assigns its unlabelled volumes to, from [`CONTROLLER_ID`].
     pub controller_id: Option<Box<str>>,
-    /// For how long the data of deleted claims can be restored, from [`UNDELETE_WINDOW`], unparsed.
+    /// The undelete window that the class requests, or `off`, from [`UNDELETE_WINDOW`], unparsed.
     pub undelete_window: Option<Box<str>>,
     /// Up to what window a namespace can lengthen that of the class, from [`UNDELETE_WINDOW_MAX`],
     /// unparsed.
     pub undelete_window_max: Option<Box<str>>,
     /// Whether released volumes of the class are only for claims of the namespace of the deleted
-    /// claim, or for those of any namespace, from [`RELEASE_SCOPE`], unparsed.
+    /// claim, or for those of any namespace, from [`RELEASE_SCOPE`], unparsed. A label of the
+    /// volume takes precedence.
     pub release_scope: Option<Box<str>>,
-    /// After what time without a pod `pvc-expiry` deletes claims of the class, from
-    /// [`EXPIRE_UNUSED`], unparsed.
+    /// After what time without a pod `pvc-expiry` deletes claims of the class that have no such
+    /// annotation themselves, from [`EXPIRE_UNUSED`], unparsed.
     pub expire_unused: Option<Box<str>>,
-    /// Whether new claims get the volume of the deleted claim of their name, from [`REBIND`],
-    /// unparsed.
+    /// Whether new claims get the volume of the deleted claim of their name, unless they request a
+    /// new one, from [`REBIND`], unparsed.
     pub rebind: Option<Box<str>>,
 }
 

@@ -26,9 +26,8 @@ pub trait Tracked: Debug + Sized + Send + Sync + 'static {
     /// Returns the compact form, or none if no rule needs this object.
     fn track(wire: Self::Wire) -> Option<Self>;
 
-    /// Returns the names to which this object refers.
-    /// [`Store::referrers`](crate::cluster::Store::referrers) returns the objects that refer to a
-    /// name.
+    /// Returns the names to which this object refers, and other keys under which
+    /// [`Store::referrers`](crate::cluster::Store::referrers) is to find it.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         Vec::new()
     }

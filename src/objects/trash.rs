@@ -20,29 +20,32 @@ pub const MAX_UNBINDABLE: usize = 10;
 /// Maximum length of a record that is read.
 const LIMIT: usize = 16 * 1024;
 
-/// The reclaim policy of a volume before Volume Warden changed it to Retain.
+/// The reclaim policy of a volume before the trash was enabled for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OriginalPolicy {
-    /// The data was to be deleted with the claim. It is deleted when the window ends.
+    /// The data was to be deleted with the claim. Volume Warden deletes it when the window ends, or
+    /// earlier if a user requests that.
     Delete,
     /// The data was to be kept. It is never deleted by Volume Warden.
     Retain,
 }
 
-/// What Volume Warden records on a volume whose deletion can be undone.
+/// What Volume Warden records on a volume so that the deletion of its claim can be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrashRecord {
-    /// The reclaim policy of the volume before Volume Warden set it to Retain.
+    /// The reclaim policy of the volume before the trash was enabled for it.
     pub policy: OriginalPolicy,
     /// The undelete window in seconds, from the deletion of the claim. With
     /// [`OriginalPolicy::Retain`], the claim can be restored after it, too.
     pub window_seconds: u64,
-    /// The finalizers of the volume that a provisioner removes when the policy is Retain, and that
-    /// the volume gets back before its data is deleted.
+    /// The finalizers that a volume with the policy Delete had, except `pv-protection` and that of
+    /// the external-attacher: a provisioner may remove its own when the policy is Retain. The
+    /// volume gets all of them back before its data is deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// The claim for which the record holds. For any other claim it is void.
+    /// The claim whose data can be restored. If the volume is bound to another claim later, Volume
+    /// Warden rewrites the record.
     pub claim: RecordedClaim,
     /// When the claim was first seen to be deleted, by the clock of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,24 +81,26 @@ pub struct RecordedClaim {
     /// same name that was created later has another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_uid: Option<String>,
-    /// The labels of the claim, which a claim that restores the data gets if it has no labels.
+    /// The labels of the claim in [`ClaimTexts`](super::claim_texts::ClaimTexts). A claim that
+    /// restores the data gets them if it has no labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub labels: BTreeMap<String, String>,
-    /// The annotations of the claim, which a claim that restores the data gets if it has no
-    /// annotations except the one that requests the restore.
+    /// The annotations of the claim in [`ClaimTexts`](super::claim_texts::ClaimTexts). A claim that
+    /// restores the data gets them if it has no annotation except the one that requests the
+    /// restore.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub annotations: BTreeMap<String, String>,
 }
 
 impl RecordedClaim {
-    /// Returns the recorded labels that a claim that restores the data gets. An earlier version may
-    /// have recorded others.
+    /// Returns the recorded labels that may be restored. An earlier version may have recorded
+    /// others.
     pub fn kept_labels(&self) -> BTreeMap<&str, &str> {
         kept(&self.labels, is_kept_label)
     }
 
-    /// Returns the recorded annotations that a claim that restores the data gets. An earlier
-    /// version may have recorded others.
+    /// Returns the recorded annotations that may be restored. An earlier version may have recorded
+    /// others.
     pub fn kept_annotations(&self) -> BTreeMap<&str, &str> {
         kept(&self.annotations, is_kept_annotation)
     }
@@ -126,8 +131,8 @@ mod as_text {
 }
 
 impl TrashRecord {
-    /// Returns when the window ends, if the claim has been deleted. After a restore that failed, it
-    /// lasts for at least [`WINDOW_AFTER_RETURN`].
+    /// Returns when the window ends; none until the time of the deletion is recorded. After a
+    /// restore that failed, it lasts for at least [`WINDOW_AFTER_RETURN`].
     pub fn ends(&self) -> Option<Timestamp> {
         let window = Duration::from_secs(self.window_seconds);
         // A window that no timestamp can represent never ends.
@@ -163,7 +168,8 @@ impl TrashRecord {
         self.unbindable.len() < MAX_UNBINDABLE
     }
 
-    /// Returns whether the volume may be reserved for the claim with this uid.
+    /// Returns whether earlier restores that failed permit to reserve the volume for the claim with
+    /// this uid.
     pub fn may_restore(&self, uid: &CompactText) -> bool {
         self.is_restorable() && self.unbindable.iter().all(|each| uid != each)
     }
@@ -180,7 +186,7 @@ impl TrashRecord {
 pub struct Trash {
     /// The record; none if it cannot be read.
     pub record: Option<TrashRecord>,
-    /// The uid of the deleted claim whose data may be deleted now, from [`PURGE`].
+    /// The uid of the claim whose data is to be deleted now, as a user requested, from [`PURGE`].
     pub purge: Option<Box<str>>,
     /// The capacity of the volume, as a Kubernetes quantity.
     pub capacity: Box<str>,
@@ -192,7 +198,7 @@ pub struct Trash {
     pub attributes_class: Option<Box<str>>,
 }
 
-/// What a volume offers to a claim that restores its data.
+/// What a volume offers to a claim that restores its data, except its StorageClass.
 #[derive(Default)]
 pub(super) struct Offered<'a> {
     pub(super) capacity: Option<&'a str>,

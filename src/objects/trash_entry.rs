@@ -15,7 +15,7 @@ pub struct Entry<'a> {
     pub name: &'a ObjectName,
     /// The volume, which is Released, or Failed after a purge.
     pub volume: &'a Volume,
-    /// What pvc-trash has recorded on the volume: the deleted claim and its window.
+    /// The record of pvc-trash on the volume, which names the deleted claim.
     pub record: &'a TrashRecord,
     /// What happens next to the volume.
     pub next: Next,

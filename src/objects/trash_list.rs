@@ -21,7 +21,7 @@ pub const MAX_CLAIMS: usize = 100;
 /// Maximum length of a list. [`MAX_CLAIMS`] claims with the longest names are shorter.
 pub const MAX_LIST: usize = 128 * 1024;
 
-/// Maximum length of a name in a list: no object has a longer one.
+/// Maximum length of a name or quantity in a list: no object has a longer name.
 const MAX_NAME: usize = 253;
 const SELECTOR: &str = "metadata.name=volume-warden-trash";
 
@@ -38,7 +38,7 @@ pub struct TrashList {
     pub deleting: bool,
     /// Whether it has `immutable` or `binaryData`, so that no patch of its data corrects it.
     pub sealed: bool,
-    /// The list; none if it has other keys, is too long or belongs to a user.
+    /// The list; none if it is not the only key, is too long, or the ConfigMap belongs to a user.
     pub text: Option<Box<str>>,
 }
 
@@ -95,7 +95,8 @@ pub struct List {
     pub left_out: usize,
 }
 
-/// A deleted claim and its volume in a list, with the fields of `volume-warden trash -o json`.
+/// A deleted claim and its volume in a list, with some of the fields of
+/// `volume-warden trash -o json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedVolume {

@@ -10,11 +10,12 @@ const OFF: &str = "off";
 /// The undelete window that a StorageClass requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The data can be restored for this long. With zero, the trash is enabled for no further
-    /// volume, and windows that are recorded on volumes stay.
+    /// The window of claims for which neither the namespace nor the claim requests another one.
+    /// With zero, the trash is enabled for no further volume, and windows that are recorded on
+    /// volumes stay.
     For(Duration),
-    /// The trash is disabled for the class, also for Bound volumes that it was enabled for.
-    /// Volumes in the trash stay there.
+    /// The trash is disabled for the class, also for Bound volumes that it was enabled for, unless
+    /// their claim is being deleted. It does not affect volumes that are in the trash.
     Off,
 }
 

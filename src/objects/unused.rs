@@ -25,7 +25,8 @@ pub struct Unused {
     /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set, the maximum if it is
     /// later or unreadable.
     pub since: u32,
-    /// Whether Volume Warden wrote the status last: `managedFields` name no other owner of it.
+    /// Whether Volume Warden wrote the status: `managedFields` name it, and no other manager, as
+    /// the owner.
     pub own: bool,
 }
 

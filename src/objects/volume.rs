@@ -56,7 +56,8 @@ pub struct Volume {
     pub managed_by: Option<Box<ManagedBy>>,
     /// What Volume Warden recorded to undo the deletion of the claim.
     pub trash: Option<Box<Trash>>,
-    /// What decides which namespace may get the volume next; none for most volumes.
+    /// What decides which namespace may get the volume next; none without such a label or
+    /// annotation.
     pub reuse: Option<Box<Reuse>>,
 }
 
@@ -67,13 +68,14 @@ pub enum Phase {
     Bound,
     /// The claim of the volume was deleted.
     Released,
-    /// The claim of the volume was deleted, and the deletion of the volume failed.
+    /// The claim of the volume was deleted, and the deletion or recycling of the volume failed.
     Failed,
     /// The phase is Pending or Available, or is not reported yet.
     Other,
 }
 
-/// The `spec.claimRef` of a volume: a reservation if it has no uid, a binding if it has one.
+/// The `spec.claimRef` of a volume: a reservation if it has no uid, a present or past binding if it
+/// has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRef {
     /// The namespace and name of the claim.
@@ -122,15 +124,15 @@ impl Volume {
             .is_some_and(|(claim, _)| claim.name == parked())
     }
 
-    /// Returns the claim that the volume is reserved for; none if that claim is not in the
-    /// namespace that the annotation `volume-warden.dev/claim-namespace` records.
+    /// Returns the claim that the volume is reserved for, if the annotation
+    /// `volume-warden.dev/claim-namespace` records the namespace of that claim.
     pub fn reserved_for(&self) -> Option<&ClaimRef> {
         let (claim, record) = self.waiting()?;
         (claim.name.namespace == record.namespace).then_some(claim)
     }
 
-    /// Returns the `claimRef` and the recorded namespace of a volume that waits for the next claim
-    /// of that namespace; none for any other volume.
+    /// Returns the `claimRef` and the record of a volume that is reserved or parked and has a
+    /// recorded namespace; none for any other volume.
     fn waiting(&self) -> Option<(&ClaimRef, &Record)> {
         let claim = self.claim_ref.as_ref().filter(|claim| claim.uid.is_empty());
         claim.zip(self.record())

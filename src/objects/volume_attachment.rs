@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct VolumeAttachment {
     /// The PersistentVolume that is attached or is to be attached.
     pub volume: ObjectName,
-    /// The node that the volume is attached to.
+    /// The node that the volume is attached or is to be attached to.
     pub node: Box<str>,
 }
 
@@ -31,7 +31,7 @@ pub struct VolumeAttachmentWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachmentSpec {
-    /// The node to which the volume is attached.
+    /// The node that the volume is attached or is to be attached to.
     #[serde(default)]
     pub node_name: String,
     /// The volume that is attached or is to be attached.

@@ -107,7 +107,7 @@ impl Group {
         self.lines.len() + self.left_out
     }
 
-    /// Creates a group with these lines, without its titles and texts.
+    /// Creates a group with the largest [`MOST`] of these lines, without its titles and texts.
     fn of(mut lines: Vec<Line>) -> Self {
         lines.sort_by(|a, b| {
             b.bytes

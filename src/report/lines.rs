@@ -74,7 +74,8 @@ pub(super) fn unused(subject: &Subject<'_>, row: &Row, records: &Records<'_>) ->
 }
 
 /// The command that deletes the claim, if the deletion can be undone and nothing is known to need
-/// the claim: all kinds were listed, nothing refers to it, and it has been unused for a week.
+/// the claim: all kinds were listed, nothing refers to it, and it has been unused for a week. None
+/// if it is being deleted already.
 fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<Next> {
     let record = records.get(&row.volume)?;
     let recent = matches!(

@@ -1,5 +1,5 @@
 //! The HTML page of the command `report`: which storage is used, which is not, since when, what it
-//! costs, and the next command for each claim and volume.
+//! costs, and the next commands for what is not used.
 //!
 //! The page is one file. It has no script and loads nothing; its Content-Security-Policy forbids
 //! both. All text from the cluster is bounded, its control characters are escaped ([`text`]), and

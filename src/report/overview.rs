@@ -109,7 +109,7 @@ pub(super) fn states(subject: &Subject<'_>, figures: &Figures) -> Markup {
     }
 }
 
-/// The row of a state, and for [`State::Unused`] one more row for each age.
+/// The row of a state, and for [`State::Unused`] one more row for each age that a claim has.
 fn of_state(subject: &Subject<'_>, figures: &Figures, state: State) -> Markup {
     let (title, meaning) = words(state);
     let ages = Age::ALL.into_iter().filter(|_| state == State::Unused);

@@ -1,4 +1,4 @@
-//! What is stuck: claims and volumes whose deletion was requested and does not end.
+//! What is stuck: claims and volumes whose deletion was requested and does not end, or failed.
 
 use super::{Subject, command};
 use crate::{

@@ -117,7 +117,7 @@ fn next(next: Option<&Next>) -> Markup {
     }
 }
 
-/// The table with the same numbers as the treemap.
+/// The table of the storage by namespace and class, with the largest [`MOST`].
 pub(super) fn places(subject: &Subject<'_>, places: &[Place<'_>]) -> Markup {
     let shown = &places[..places.len().min(MOST)];
     let table = html! {

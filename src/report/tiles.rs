@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// Maximum number of rectangles of namespaces, and of classes of one namespace. One more rectangle
 /// merges the smaller ones.
 const MOST: usize = 48;
-/// Smallest areas of the rectangles of namespaces and of classes, in square pixels. What is smaller
-/// is shown as "others".
+/// Smallest areas of the rectangles of namespaces and of classes, in square pixels. Two or more
+/// smaller ones are merged.
 const LEAST_NAMESPACE: f64 = 3000.0;
 const LEAST_CLASS: f64 = 5000.0;
 
@@ -94,7 +94,7 @@ fn merged(mut nodes: Vec<Node>, least: f64, kind: &str) -> Vec<Node> {
     nodes
 }
 
-/// Returns the rectangles of all classes of all namespaces.
+/// Returns the rectangles of the classes of the namespaces. Small ones are merged.
 pub(super) fn tiles(places: &[Place<'_>], area: Rect) -> Vec<Tile> {
     let nodes = namespaces(places);
     let total: f64 = nodes.iter().map(|node| node.bytes).sum();

@@ -36,7 +36,8 @@ impl AdmissionMetrics {
         }
     }
 
-    /// Counts an answered review by its verdict, and records how long it took.
+    /// Counts a review by path and verdict, even one that could not be answered, and records how
+    /// long it took.
     pub fn reviewed(&self, path: &'static str, verdict: &'static str, took: Duration) {
         let reviewed = Reviewed { path, verdict };
         self.reviews.get_or_create(&reviewed).inc();
@@ -44,13 +45,13 @@ impl AdmissionMetrics {
         durations.observe(took.as_secs_f64());
     }
 
-    /// Changes the number of open connections on which a request with a secret path has arrived:
+    /// Changes the number of open connections on which a request with a secret path was accepted:
     /// by 1 for a new one, by -1 for one that has ended.
     pub fn connected(&self, change: i64) {
         self.connections.inc_by(change);
     }
 
-    /// Counts a connection that ended without a request with a secret path.
+    /// Counts a connection that ended before a request with a secret path was accepted on it.
     pub fn stranger_left(&self, outcome: &'static str) {
         let outcome = Outcome { outcome };
         self.strangers.get_or_create(&outcome).inc();

@@ -65,7 +65,7 @@ impl CertificateMetrics {
         lifetime.get_or_create(&certificate).set(whole);
     }
 
-    /// Sets the number of webhooks whose path another writer has set.
+    /// Sets the number of webhooks whose path is not Volume Warden's and is left unchanged.
     pub fn path_mismatch(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
         self.path_mismatch.set(webhooks);
@@ -77,7 +77,8 @@ impl CertificateMetrics {
         self.fail_closed.set(webhooks);
     }
 
-    /// Sets the number of webhooks whose caBundle does not match the served certificate.
+    /// Sets the number of webhooks whose caBundle does not make the API server trust the served
+    /// certificate.
     pub fn ca_mismatch(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
         self.ca_mismatch.set(webhooks);

@@ -47,15 +47,15 @@ impl FeedMetrics {
         }
     }
 
-    /// Creates the series of a kind when its watch begins, so that `rate` includes the first
-    /// failure.
+    /// Creates the series about the watch of a kind when it begins, so that `rate` includes the
+    /// first failure.
     pub fn begun(&self, kind: Kind) {
         self.synced.get_or_create(&of(kind)).set(0);
         drop(self.lists.get_or_create(&of(kind)));
         drop(self.errors.get_or_create(&of(kind)));
     }
 
-    /// Sets the time since the API server last sent data on the watch of a kind.
+    /// Sets the time since the API server last sent data on the watch of a kind or for its list.
     pub fn age(&self, kind: Kind, age: Duration) {
         let age = age.as_secs().try_into().unwrap_or(i64::MAX);
         self.age.get_or_create(&of(kind)).set(age);
@@ -66,12 +66,13 @@ impl FeedMetrics {
         self.synced.get_or_create(&of(kind)).set(1);
     }
 
-    /// Counts a complete list at the beginning of a watch.
+    /// Counts a LIST of all objects of a kind when it begins, before a watch, even if it then
+    /// fails.
     pub fn listed(&self, kind: Kind) {
         self.lists.get_or_create(&of(kind)).inc();
     }
 
-    /// Counts a watch that ended with an error.
+    /// Counts a watch, or the LIST before it, that ended with an error.
     pub fn failed(&self, kind: Kind) {
         self.errors.get_or_create(&of(kind)).inc();
     }
@@ -81,7 +82,7 @@ impl FeedMetrics {
         self.live_lists.get_or_create(&of(kind)).inc();
     }
 
-    /// Counts a GET of an object on which the decision about another object depends.
+    /// Counts a live GET of an object on which a decision depends.
     pub fn live_read(&self, kind: Kind) {
         self.live_reads.get_or_create(&of(kind)).inc();
     }

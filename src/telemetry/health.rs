@@ -46,14 +46,14 @@ pub enum Judgement {
     Allowed,
     /// The bearer is a known user but may not read the metrics.
     Forbidden,
-    /// The token is not valid for any user.
+    /// The token is missing, or not valid for any user.
     Unauthenticated,
-    /// The API server did not answer the check.
+    /// It is unknown, for example because the API server did not answer the check.
     Unavailable,
 }
 
-/// Serves `/livez` and `/readyz` until the future is dropped, for the kubelet, whose `exec` probes
-/// query them from within the container.
+/// Serves `/livez`, its alias `/healthz`, and `/readyz` until the future is dropped, for the
+/// kubelet, whose `exec` probes query them from within the container.
 ///
 /// `/livez` succeeds while the process runs its tasks: the process exits when a task ends.
 /// `/readyz` succeeds if `missing` returns nothing, and otherwise lists what it returns, such as a

@@ -16,7 +16,7 @@ pub type Level<L> = Family<L, Gauge>;
 pub type Durations<L> = Family<L, Histogram, Buckets>;
 
 /// Upper bounds of the histogram buckets: from 0.5 ms, as most reviews take, to 10 s. Longer
-/// durations, such as of a reconcile, are counted in `+Inf` only.
+/// durations, such as those of slow reconciles, are counted in `+Inf` only.
 #[derive(Clone, Debug)]
 pub struct Buckets;
 

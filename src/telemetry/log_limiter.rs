@@ -52,7 +52,7 @@ struct Window {
 }
 
 impl NamespaceLogLimiter {
-    /// If the caller must write a line now, returns the number of lines about this namespace that
+    /// If the caller must write a line now, returns the number of lines under the same limit that
     /// were suppressed since the last one; none if this line is suppressed.
     pub fn check(&self, namespace: &str) -> Option<u64> {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,8 +21,8 @@ pub enum Format {
     Text,
 }
 
-/// Starts logging. `RUST_LOG` sets the levels. By default, kube's own modules only warn, because
-/// they log every request.
+/// Starts logging. `RUST_LOG` sets the levels; the default is `info`, and `warn` for kube's own
+/// modules.
 pub fn init(format: Format) {
     // If logging was started before, as in tests, the first start remains in effect.
     let _ = tracing_subscriber::registry()

@@ -11,12 +11,12 @@ use std::{
 };
 
 /// The metrics of the process. There is one instance per process, which is passed as a value. It
-/// contains the metrics that all components use; a component registers its own with
+/// contains the metrics that do not belong to one component; a component registers its own with
 /// [`Metrics::register`].
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
-    /// Metrics of actions, reconciles and the Lease.
+    /// Metrics of the reconcilers, the leader election and readiness.
     pub work: WorkMetrics,
     /// Metrics of watches and live reads.
     pub feeds: FeedMetrics,
@@ -47,7 +47,7 @@ impl fmt::Debug for Observers {
 }
 
 impl Metrics {
-    /// Creates metrics that are all zero.
+    /// Creates the metrics without recorded values.
     pub fn new() -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Process));
@@ -72,8 +72,8 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `observe` before each scrape, for gauges that are cheaper to compute on demand than
-    /// to maintain.
+    /// Calls `observe` before each rendering of the metrics, for gauges that are cheaper to compute
+    /// on demand than to maintain.
     pub fn before_scrape(&self, observe: impl Fn(&Self) + Send + Sync + 'static) {
         self.observers.lock().push(Box::new(observe));
     }

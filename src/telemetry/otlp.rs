@@ -25,8 +25,8 @@ const VARIABLES: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
 ];
-/// Time limit for sending the remaining spans, so that a collector that is down does not delay the
-/// end of the process.
+/// Time limit of each request to the collector, and of sending the remaining spans at the end, so
+/// that a collector that is down does not delay the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends the remaining spans when dropped.
@@ -42,10 +42,11 @@ impl Drop for Traces {
     }
 }
 
-/// Starts logging, and tracing if a collector is configured. Both run as long as the runtime.
+/// Starts logging, and tracing if a collector is configured. Spans are sent by the runtime until
+/// the result is dropped.
 ///
 /// # Errors
-/// When the OpenTelemetry environment variables cannot be used.
+/// When the exporter cannot be created, for example because an environment variable is invalid.
 pub fn init(format: Format, runtime: &Handle) -> anyhow::Result<Traces> {
     if !wanted(|name| std::env::var_os(name)) {
         logs::init(format);

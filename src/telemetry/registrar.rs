@@ -16,14 +16,15 @@ impl<'a> Registrar<'a> {
         Self(registry.sub_registry_with_prefix("volume_warden"))
     }
 
-    /// Creates and registers a metric that is zero.
+    /// Creates and registers a metric in its initial state.
     pub fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
         let metric = M::default();
         self.0.register(name, help, metric.clone());
         metric
     }
 
-    /// Creates and registers a metric in seconds that is zero. Its name gets the suffix `_seconds`.
+    /// Creates and registers a metric in seconds, in its initial state. Its name gets the suffix
+    /// `_seconds`.
     pub fn add_seconds<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
         let metric = M::default();
         self.0

@@ -68,7 +68,7 @@ impl WorkMetrics {
         self.actions.get_or_create(&acted).inc();
     }
 
-    /// Records the duration of a reconcile, and whether it settled the object or is retried.
+    /// Records the duration of a reconcile, and whether it succeeded (`Settled`) or is retried.
     pub fn reconciled(&self, component: &'static str, took: Duration, settled: bool) {
         let outcome = if settled { "Settled" } else { "Retry" };
         let reconciled = Reconciled { component, outcome };

@@ -7,12 +7,13 @@ use k8s_openapi::ByteString;
 use kube::Client;
 use serde_json::json;
 
-/// Writes `bundle` (PEM) into the caBundle of every webhook that was found, unless another writer
-/// has replaced the webhook or its caBundle since it was read.
+/// Writes `bundle` (PEM) into the caBundle of every webhook that was found. A configuration is not
+/// written if another writer has replaced such a webhook, or a caBundle that it had, since it was
+/// read.
 ///
 /// # Errors
-/// When a configuration cannot be written, or such a webhook was replaced. The other
-/// configurations are still written.
+/// When a configuration cannot be written, also for that reason. The other configurations are still
+/// written.
 pub(super) async fn publish(
     client: &Client,
     found: &mut [StoredConfiguration],
@@ -40,8 +41,8 @@ pub(super) fn is_published(found: &StoredConfiguration, bundle: &str) -> bool {
 
 /// Returns the JSON patch that publishes `bundle` in each webhook with another caBundle. Each
 /// change follows `test` operations which ensure that the webhook still has the same index, name
-/// and caBundle. Other changes of the configuration do not matter: at the first start, the path of
-/// the webhooks is published at the same time.
+/// and, if it had one, caBundle. Other changes of the configuration do not matter: at the first
+/// start, the path of the webhooks is published at the same time.
 fn operations(found: &StoredConfiguration, bundle: &str) -> Vec<PatchOperation> {
     let wanted = json!(ByteString(bundle.as_bytes().to_vec()));
     let mut operations = Vec::new();

@@ -26,7 +26,8 @@ use std::{
 };
 use x509_parser::parse_x509_certificate;
 
-/// The clients that are accepted: those with a certificate that a CA in the file has signed.
+/// The clients that are accepted: those with a certificate that a CA in the file has signed, for
+/// one of `names`.
 #[derive(Clone, Debug)]
 pub struct Clients {
     /// PEM file with the CAs that may have signed a client certificate.
@@ -74,8 +75,8 @@ impl Clients {
     }
 }
 
-/// Verifies the common name of a client certificate, too, because a CA may also sign certificates
-/// of other clients.
+/// Verifies the common name of a client certificate, too, if names are configured, because a CA may
+/// also sign certificates of other clients.
 #[derive(Debug)]
 struct Named {
     by_authority: Arc<dyn ClientCertVerifier>,

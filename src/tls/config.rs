@@ -50,7 +50,7 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Parses the certificates of a PEM text, leaf first.
+/// Parses the certificates of a PEM text, in their order.
 ///
 /// # Errors
 /// When the text is not PEM or contains no certificate.

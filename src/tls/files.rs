@@ -60,8 +60,9 @@ impl<S: Source> Loaded<S> {
         self.source.file()
     }
 
-    /// Checks the files for changed content until `stop`. Each error is logged once, and the
-    /// previous content stays in service, because the kubelet may be replacing the files.
+    /// Checks the files for changed content until `stop`. An error is logged unless it is the same
+    /// as at the previous check, and the previous content stays in service, because the kubelet may
+    /// be replacing the files.
     pub async fn follow(mut self, serving: ServingCertificate, stop: CancellationToken) {
         let (what, mut reported) = (S::WHAT, None);
         loop {

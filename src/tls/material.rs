@@ -2,8 +2,8 @@
 //!
 //! A CA is replaced in two steps. First the next CA is created and published beside the one in use.
 //! It signs a certificate only after every configuration contains it and API servers have had time
-//! to observe that. The old CA stays published until it expires, for a replica that still serves
-//! its certificate.
+//! to observe that, or the CA in use is not valid any more. The old CA stays published until it
+//! expires, for a replica that still serves its certificate.
 
 use super::{
     config::{Pair, Validity},
@@ -57,7 +57,8 @@ impl Material {
     }
 
     /// Returns the material after the renewal step that is due, or equal material if none is due.
-    /// `published` states whether the caBundle of every webhook equals [`Self::trusted`].
+    /// Expired CAs in `previous` are dropped in any case. `published` states whether the caBundle
+    /// of every webhook equals [`Self::trusted`].
     pub(super) fn renewed(&self, published: bool, scene: Scene<'_>) -> anyhow::Result<Self> {
         let mut material = self.clone();
         material.previous = unexpired(&self.previous, scene.now);

@@ -48,8 +48,8 @@ impl Source for Mounted {
     }
 }
 
-/// Checks until `stop` whether the published caBundles trust the serving certificate. If the
-/// configurations cannot be read, the last result remains in effect.
+/// Checks until `stop` whether the published caBundles trust the serving certificate, and warns if
+/// it was not renewed. If the configurations cannot be read, the last result remains in effect.
 pub async fn judge(
     serving: ServingCertificate,
     mut configurations: Configurations,

@@ -51,8 +51,9 @@ impl Shared {
     }
 }
 
-/// Returns the content of the Secret if it is complete, its keys match its certificates, and the
-/// certificate has these DNS names. An expired certificate is returned, too.
+/// Returns the content of the Secret if its CA and certificate are present and match their keys,
+/// the CA has signed the certificate, and the certificate has these DNS names. Expired certificates
+/// are returned, too; a next CA that does not match its key is omitted.
 pub(super) fn material(secret: &Secret, names: &[String]) -> Option<Material> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| {

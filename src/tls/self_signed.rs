@@ -38,11 +38,11 @@ pub struct Settings {
     pub service: ServiceName,
     /// The webhook configurations in which the CA is published.
     pub configurations: Vec<Configuration>,
-    /// The lifetimes of new certificates.
+    /// The lifetimes of new CAs and certificates.
     pub lifetimes: Lifetimes,
 }
 
-/// Creates, renews and publishes a self-signed certificate.
+/// Creates, renews, publishes and serves a self-signed certificate.
 pub struct SelfSigned {
     shared: Shared,
     configurations: Configurations,
@@ -77,7 +77,8 @@ impl SelfSigned {
         }
     }
 
-    /// Creates, renews and publishes the certificate until `stop`.
+    /// Creates, renews, publishes and serves the certificate until `stop`, and warns if it was not
+    /// renewed.
     pub async fn follow(mut self, warnings: Warnings, stop: CancellationToken) {
         let mut pace = Pace::new(ROUND);
         loop {
@@ -129,10 +130,11 @@ impl SelfSigned {
         }
     }
 
-    /// Reads the configurations and the Secret once, and performs the renewal steps that are due.
+    /// Reads the configurations and the Secret once, performs the renewal step that is due,
+    /// publishes the CAs and serves the certificate.
     ///
     /// # Errors
-    /// When the API server did not answer or refused a write, or another replica wrote first. A
+    /// When the API server did not answer or refused a request, or another replica wrote first. A
     /// later round may succeed.
     pub async fn round(&mut self) -> anyhow::Result<()> {
         let mut found = self.configurations.read().await?;

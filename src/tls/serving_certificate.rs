@@ -28,8 +28,7 @@ struct State {
     clients: Option<Arc<dyn ClientCertVerifier>>,
     served: Option<Validity>,
     authority: Option<Validity>,
-    /// Whether the webhooks trust the certificate; none until the webhook configurations have been
-    /// read.
+    /// Whether the webhooks trust the certificate; none until that was first checked.
     judgement: Option<Judgement>,
 }
 
@@ -43,9 +42,9 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Returns whether no webhook trusts the certificate, so that this replica is not ready. A
-    /// single wrong configuration does not make it unready, because then the webhooks of all other
-    /// configurations would be unavailable.
+    /// Returns whether webhooks were checked and none trusts the certificate, so that this replica
+    /// is not ready. A single wrong configuration does not make it unready, because then the
+    /// webhooks of all other configurations would be unavailable.
     fn is_useless(&self) -> bool {
         self.webhooks > 0 && self.doubts.len() == self.webhooks
     }
@@ -106,7 +105,7 @@ impl ServingCertificate {
         Ok(())
     }
 
-    /// Accepts only clients that this verifier accepts, from now on.
+    /// Makes the webhook server accept only clients that this verifier accepts, from now on.
     pub(super) fn only_to(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<()> {
         let mut state = self.lock();
         if let Some(pair) = &state.pair {
@@ -153,9 +152,9 @@ impl ServingCertificate {
         (judgement, authority)
     }
 
-    /// Checks whether the webhooks found trust the certificate in service, and keeps the result
-    /// for the probes. Returns false if a webhook does not trust it, or if there is no certificate
-    /// yet.
+    /// Checks whether the webhooks found trust the certificate in service, and keeps the result for
+    /// the probes and metrics. Returns false if a webhook does not trust it, or if there is no
+    /// certificate yet.
     pub(super) fn judge(&self, found: &[StoredConfiguration]) -> bool {
         let Some(pair) = self.lock().pair.clone() else {
             return false;
@@ -203,7 +202,7 @@ impl ServingCertificate {
         }
     }
 
-    /// Returns the number of webhooks whose caBundle did not fit the certificate in the last check.
+    /// Returns the number of webhooks that did not trust the certificate in the last check.
     fn ca_mismatch(&self) -> usize {
         let state = self.lock();
         let judgement = state.judgement.as_ref();

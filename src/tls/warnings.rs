@@ -1,5 +1,5 @@
-//! Warns users about a certificate that was not renewed, in an Event and in the log: once when
-//! less than 30, 14 and 7 days are left, and once at the expiry.
+//! Warns users about a certificate that was not renewed, in an Event and in the log: when at most
+//! 30, 14 and 7 days are left, and at the expiry. A process does not repeat a warning.
 
 use super::{
     expiry::threshold,

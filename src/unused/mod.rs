@@ -1,5 +1,6 @@
 //! Finds the storage that no pod uses: what it costs, since when, and what still refers to it.
-//! Nothing has to run in the cluster.
+//! Volume Warden need not run in the cluster; since when is then known only if Kubernetes writes
+//! the condition `Unused`.
 
 #[cfg(test)]
 mod page_tests;

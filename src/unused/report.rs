@@ -37,7 +37,7 @@ pub fn shown(rows: &[Row], output: Output, prices: &Prices, now: Timestamp) -> S
 }
 
 impl Row {
-    /// The state in words. A claim that is being deleted is Terminating, as `kubectl` says.
+    /// The state in words. An unused claim that is being deleted is Terminating, as `kubectl` says.
     fn state(&self) -> &'static str {
         match (self.state, self.deleted) {
             (State::Unused, Some(_)) => "Terminating",

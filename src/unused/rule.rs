@@ -30,13 +30,14 @@ pub enum State {
     Used,
     /// No pod uses the claim.
     Unused,
-    /// The claim of the volume was deleted, and the volume is kept.
+    /// The claim of the volume was deleted, the volume still exists, and it is not
+    /// [`Self::InTrash`].
     Released,
     /// The claim of the volume was deleted and can be restored.
     InTrash,
     /// The volume has no claim.
     Available,
-    /// The claim of the volume was deleted, and the deletion of the volume failed.
+    /// The claim of the volume was deleted, and the deletion or recycling of the volume failed.
     Failed,
 }
 
@@ -59,9 +60,9 @@ impl State {
 pub struct Row {
     /// What it is used for, or why it is kept.
     pub state: State,
-    /// The namespace of the claim; empty if the volume never had one.
+    /// The namespace of the claim; empty if the volume names none.
     pub namespace: String,
-    /// The name of the claim, also of a deleted one; empty if the volume never had one.
+    /// The name of the claim, also of a deleted one; empty if the volume names none.
     pub claim: String,
     /// The name of the volume; empty for a claim without a volume.
     pub volume: String,
@@ -80,15 +81,15 @@ pub struct Row {
 }
 
 /// Returns what no pod uses, sorted by namespace, claim and volume. If `namespace` is set, volumes
-/// whose claim is or was in another namespace, and those that never had one, are left out.
+/// whose claim is or was in another namespace, and those that name none, are left out.
 pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     let mut rows = inventory(listed, namespace);
     rows.retain(|row| row.state != State::Used);
     rows
 }
 
-/// Returns all claims, and all volumes without one, sorted and restricted as [`rows`] does. For a
-/// claim that a pod uses, `referenced_by` is empty.
+/// Returns all claims, and the volumes without one, sorted and restricted as [`rows`] does. Only
+/// claims that no pod uses have `referenced_by`.
 pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     let mut pods: HashMap<(&str, &str), Vec<&Pod>> = HashMap::default();
     for (namespace, pod) in &listed.pods {

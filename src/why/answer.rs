@@ -19,7 +19,7 @@ pub struct Answer {
     pub chain: Vec<Cause>,
     /// What follows from all objects that were read.
     pub conclusion: Conclusion,
-    /// Further causes that would remain if the root of the chain was solved.
+    /// Further causes, which are not part of the chain.
     pub also: Vec<Cause>,
     /// The objects that could not be read, each with its error, as sentences. The real root may be
     /// among these objects.

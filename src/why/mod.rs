@@ -1,19 +1,19 @@
-//! `why`: explains what keeps a volume from being deleted or from being created, and what to do
-//! next.
+//! `why`: explains why a claim, volume, pod, StatefulSet or namespace is in its state, and what to
+//! do next.
 //!
 //! ```text
 //! watches of `volume-warden run` ────────► causes ─────────────────► Event, metric, warning
 //! live reads of `volume-warden why` ─────► World ──► explain, causes ──► tree in the terminal
 //! ```
 //!
-//! **Rule.** An explanation is a pure function of the objects that were read. The function requests
-//! objects from the [`World`]. [`ask()`] reads the requested objects that were not read yet, and
-//! calls the function again, until it requests no further object. So only the objects that matter
-//! are read, usually with two to four calls. An object that could not be read is reported, and
-//! nothing is concluded from it.
+//! **Rule.** An explanation is a pure function of the objects that were read and the time. The
+//! function requests objects from the [`World`]. [`ask()`] reads the requested objects that were
+//! not read yet, and calls the function again, until it requests no further object. So only the
+//! objects that matter are read, usually with two to four calls. An object that could not be read
+//! is reported, and nothing is concluded from it.
 //!
-//! `why --stuck` ([`survey`]) calls the same function for each object of a namespace or the cluster
-//! that may be stuck, and reads all objects of a kind with one LIST.
+//! `why --stuck` ([`survey`]) calls the same function for each object of a namespace or the
+//! cluster that may be stuck, and reads most kinds with a LIST of all their objects.
 //!
 //! **Limits.** `why` writes nothing to the cluster. It never suggests removing a finalizer manually
 //! while the owner of the finalizer may be running.

@@ -9,8 +9,8 @@
 //! An object that has been in its state for less than [`Which::min_age`] is not listed: binding,
 //! mounting and deleting take some time.
 //!
-//! **Limits.** All objects of a kind are read with one LIST, so that the number of API calls does
-//! not grow with the number of objects.
+//! **Limits.** Most kinds are read with a LIST of all their objects, and the number of API calls
+//! has a maximum: what would need more calls is reported as not read.
 
 use super::{
     Answer, Code, Conclusion, Look, Next, Object, Readable, Selection, World,
@@ -28,7 +28,7 @@ use std::{sync::Arc, time::Duration};
 pub struct Which {
     /// The namespace; none for the whole cluster.
     pub namespace: Option<String>,
-    /// Minimum time in the present state. An object for which this time is unknown is listed.
+    /// Minimum time in the present state. A stuck object for which this time is unknown is listed.
     pub min_age: Duration,
 }
 
@@ -62,7 +62,8 @@ pub struct Item {
     pub name: String,
     /// The state of the object, in words: `Terminating`.
     pub state: String,
-    /// When the object entered this state, if known.
+    /// When the object entered this state, if known; else, for example for a Pending claim or a
+    /// StatefulSet, the time of its creation or of its first cause, if known.
     pub since: Option<Timestamp>,
     /// The root cause; none if no rule found one.
     pub root: Option<Cause>,
@@ -152,8 +153,8 @@ fn item(object: &Object, mut answer: Answer) -> Item {
     }
 }
 
-/// When the object entered its state. The answer about a StatefulSet does not contain this time, so
-/// the time of its first cause is used.
+/// The time in the answer. The answer about a StatefulSet that is not being deleted contains none,
+/// so the time of its first cause is used.
 fn since(answer: &Answer) -> Option<Timestamp> {
     let first = answer.chain.first();
     answer
@@ -246,7 +247,8 @@ fn volumes(world: &World, which: &Which) -> Vec<Object> {
         .collect()
 }
 
-/// The pods that are Pending, and the pods that are being deleted and name a claim.
+/// The pods that are being deleted and name a claim, and the Pending pods that are not being
+/// deleted.
 fn pods(world: &World, which: &Which) -> Vec<Object> {
     let pods = every::<Pod>(world, which);
     let concerned = pods.iter().flat_map(|pods| pods.iter()).filter(|pod| {

@@ -1,4 +1,5 @@
-//! The objects that one answer of `why` has read, and the reads that it still requests.
+//! The objects that were read for an answer of `why`, or for all answers of `why --stuck`, and the
+//! reads that are still requested.
 
 mod listed;
 mod look;
@@ -22,12 +23,13 @@ use std::{
 /// which the answer reports.
 const MOST_CALLS: usize = 8;
 
-/// Maximum number of API calls of `why --stuck`, for the answers about all objects together: one
-/// LIST for each of the kinds in [`LISTED`], and some for single objects.
+/// Maximum number of API calls of `why --stuck`, for the answers about all objects together: the
+/// LISTs of the kinds in [`LISTED`], and some calls for other kinds.
 const MOST_CALLS_FOR_ALL: usize = 24;
 
-/// The kinds of which `why --stuck` reads all objects of the namespace or cluster with one LIST, or
-/// none if no answer depends on the kind. Of ConfigMaps and Secrets it reads only the metadata.
+/// The kinds of which `why --stuck` reads no single objects by GET: if any answer depends on the
+/// kind, it lists all objects of the namespace or cluster. Of ConfigMaps and Secrets it reads only
+/// the metadata.
 const LISTED: [&str; 9] = [
     "pods",
     "persistentvolumeclaims",
@@ -40,8 +42,8 @@ const LISTED: [&str; 9] = [
     "secrets",
 ];
 
-/// Maximum number of objects that are read with one GET each, where their names are known. More are
-/// read with one LIST.
+/// Maximum number of objects that [`World::each`] reads with one GET each. It reads more with one
+/// LIST.
 const ONE_BY_ONE: usize = 2;
 
 /// A Kubernetes kind that [`World`] can read.
@@ -77,14 +79,14 @@ pub struct World {
     calls: usize,
 }
 
-/// How objects are read: each with a GET, or many with one LIST.
+/// Whether objects are read one by one or all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// Each object with its own GET, because the answer needs few.
+    /// An object with a known name by its own GET, because the answer needs few.
     Single,
-    /// All objects of a kind in a namespace at once.
+    /// Of the kinds in [`LISTED`], all objects of a namespace at once.
     Namespace,
-    /// All objects of a kind in the cluster at once.
+    /// Of the kinds in [`LISTED`] and of namespaces, all objects of the cluster at once.
     Cluster,
 }
 
@@ -95,7 +97,7 @@ impl World {
     }
 
     /// A world in which nothing is read yet, for answers about all objects of one namespace, or of
-    /// the cluster: it reads all objects of a kind at once.
+    /// the cluster.
     pub fn for_all(client: Client, now: Timestamp, in_one_namespace: bool) -> Self {
         let scope = if in_one_namespace {
             Scope::Namespace
@@ -117,8 +119,8 @@ impl World {
         }
     }
 
-    /// Looks up one object. If it was not read yet, requests it: the next [`Self::fulfil`] reads
-    /// it. The namespace is empty for a cluster-scoped kind. An empty name is absent.
+    /// Looks up one object. If it was not read yet, requests it for the next [`Self::fulfil`]. The
+    /// namespace is empty for a cluster-scoped kind. An empty name is absent.
     pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<K>> {
         if name.is_empty() {
             return Look::Absent;
@@ -130,8 +132,8 @@ impl World {
         self.look(Question::new::<K>(namespace, name), question::one::<K>)
     }
 
-    /// Looks up these objects of a namespace, in the order of the names: up to two with one GET
-    /// each, more with one LIST of the namespace.
+    /// Looks up these objects of a namespace, in the order of the names: each with a GET, or all
+    /// with one LIST if there are many or if [`Self::get`] uses a LIST, too.
     pub fn each<'a, K: Readable>(
         &self,
         namespace: &str,
@@ -163,8 +165,8 @@ impl World {
     }
 
     /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
-    /// requests them if they were not read yet. A world that reads all objects of a kind at once
-    /// ignores the selection, so a caller has to filter the result.
+    /// requests them if they were not read yet. The selection is ignored if all objects of the
+    /// kind are read at once, so a caller has to filter the result.
     pub fn list<K: Readable>(
         &self,
         namespace: &str,
@@ -274,7 +276,7 @@ impl World {
         any
     }
 
-    /// Whether this world reads all objects of this kind with one LIST.
+    /// Whether this world reads all objects of this kind at once.
     fn lists<K: Readable>(&self) -> bool {
         let plural = &*K::plural(&());
         match self.scope {

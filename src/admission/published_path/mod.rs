@@ -48,7 +48,7 @@ pub struct Settings {
     pub configurations: Vec<Configuration>,
     /// How often the secret path is replaced.
     pub rotation: Rotation,
-    /// Receives two numbers: of webhooks whose path another writer has set, and of webhooks with
+    /// Receives two numbers: of webhooks whose path is not Volume Warden's, and of webhooks with
     /// the failurePolicy Fail.
     pub metrics: Arc<Metrics>,
     /// The clock for the times in the Secret.
@@ -63,8 +63,8 @@ pub struct PathPublisher {
     metrics: Arc<Metrics>,
     paths: SecretPaths,
     clock: Clock,
-    /// The state that the Secret had last. It is written again if the Secret is emptied, or deleted
-    /// and recreated empty.
+    /// The state that the Secret had last. It is written again if the Secret loses it; a deleted
+    /// Secret is recreated only if RBAC permits that.
     known: Option<State>,
     /// The next path, and when this replica first knew that the Secret contains it.
     next_seen: Option<(PathSecret, Instant)>,

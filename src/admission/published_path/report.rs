@@ -17,7 +17,7 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// Counts the webhooks whose path another writer has set, and those with the failurePolicy
+    /// Counts the webhooks whose path is not Volume Warden's, and those with the failurePolicy
     /// Fail. A webhook is logged once for as long as that remains true.
     pub(super) fn report(
         &mut self,

@@ -112,7 +112,8 @@ impl State {
         Ok(state)
     }
 
-    /// Returns every path that a replica accepts: the current, the next and the replaced one.
+    /// Returns every secret path that a replica accepts: the current, the next and the replaced
+    /// one.
     pub(super) fn accepted(&self) -> Vec<PathSecret> {
         let previous = self.previous.iter().map(|(path, _)| path);
         let others = self.next.iter().chain(previous).cloned();

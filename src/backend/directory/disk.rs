@@ -59,9 +59,9 @@ impl Root {
         Ok(listing)
     }
 
-    /// Removes the directory of a namespace if it is empty and still the listed one. If `in_time`
-    /// returns false after these checks, because the caller no longer waits, it removes nothing
-    /// and returns none.
+    /// Removes the directory of a namespace if it is empty and has not changed since it was listed.
+    /// If `in_time` returns false right before the removal, because the caller no longer waits, it
+    /// removes nothing and returns none.
     pub(super) fn remove(
         &self,
         namespace: &Listed,

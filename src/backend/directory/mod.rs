@@ -6,10 +6,10 @@
 //! namespace any more. A namespace is a real directory, not a link, with a valid namespace name;
 //! `rmdir` removes it if it is empty.
 //!
-//! All operations are relative to one open descriptor of the root. So the marker is checked in the
-//! same directory from which a namespace is removed, even if another file system is mounted over
-//! the root meanwhile. `std` has no such operations; rustix, which is a dependency anyway, has
-//! safe ones.
+//! All operations of a call are relative to one open descriptor of the root. So the marker is
+//! checked in the same directory from which a namespace is removed, even if another file system is
+//! mounted over the root meanwhile. `std` has no such operations; rustix, which is a dependency
+//! anyway, has safe ones.
 
 #[cfg_attr(not(unix), path = "unsupported.rs")]
 mod disk;

@@ -16,7 +16,7 @@ impl Credentials {
     /// Reads the user and the password from their files in `directory`.
     ///
     /// # Errors
-    /// When a file is missing, empty or not UTF-8 text.
+    /// When a file cannot be read, is empty or is not UTF-8 text.
     pub(super) async fn read(directory: &Path) -> Result<Self, Failure> {
         Ok(Self {
             username: word(&directory.join("username")).await?,

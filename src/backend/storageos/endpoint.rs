@@ -35,8 +35,8 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Parses an endpoint. Without a scheme it is `https`, or `http` if `insecure_http` allows
-    /// that, as in StorageOS' api-manager. Without a port it is 5705 for either scheme.
+    /// Parses an endpoint. Without a scheme it is `http` if `insecure_http` is true, as in
+    /// StorageOS' api-manager, and `https` otherwise. Without a port it is 5705 for either scheme.
     ///
     /// # Errors
     /// When the endpoint is invalid, or uses plain HTTP although `insecure_http` is false.
@@ -77,7 +77,7 @@ impl Endpoint {
         self.0.scheme() == "http"
     }
 
-    /// Returns the URL of a path below the base; `path` and `query` are percent-encoded.
+    /// Returns the URL of a path below the base. It percent-encodes `path` and `query`.
     pub(super) fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
         let mut url = self.0.clone();
         if let Ok(mut segments) = url.path_segments_mut() {

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 /// Renews the token in one task at a time: the task that holds the lock on the last login sends the
-/// login, and the other tasks wait and share the new token.
+/// login or refresh, and the other tasks wait and share the new token.
 pub(super) struct Session {
     wire: Wire,
     secrets: PathBuf,
@@ -68,14 +68,14 @@ impl Session {
         }
     }
 
-    /// Returns a token other than `refused`, which StorageOS did not accept. Logs in unless
-    /// another task has done so meanwhile.
+    /// Returns a token other than `refused`, which StorageOS did not accept. Logs in unless another
+    /// task has renewed the token meanwhile.
     pub(super) async fn replace(&self, refused: &Token) -> Result<Token, Failure> {
         self.renewed(Some(refused)).await
     }
 
     /// Keeps the token valid: refreshes it when half of its lifetime is over, and logs in if there
-    /// is none. Never returns.
+    /// is none or the refresh fails. Never returns.
     pub(super) async fn keep_fresh(&self) {
         let mut changes = self.token.subscribe();
         let mut failing = false;

@@ -14,12 +14,14 @@ const EXPIRES: [HeaderName; 2] = [
 /// nor a very short `interval` causes constant refreshes. A lifetime of 0 counts as not reported.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// A StorageOS token, which is sent with every request. Its `Debug` output omits the secret.
+/// A StorageOS token, which is sent with every request except a login. Its `Debug` output omits the
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     /// The value of the `Authorization` header: `Bearer …`.
     pub(super) header: HeaderValue,
-    /// When the token is refreshed: after half of its lifetime.
+    /// When the token is refreshed: after half of its lifetime, but at least [`SHORTEST`] after the
+    /// request for it.
     pub(super) due: Instant,
 }
 
@@ -36,8 +38,9 @@ struct Inner {
 }
 
 impl Token {
-    /// Reads the token from the response to a request sent at `asked`. The header takes precedence
-    /// over the body. If the server does not report a lifetime, it is twice the `interval`.
+    /// Reads the token from the response to a request sent at `asked`; none if there is no valid
+    /// token. The header takes precedence over the body. If the server does not report a lifetime,
+    /// it is twice the `interval`.
     pub(super) fn granted(
         headers: &HeaderMap,
         body: &[u8],

@@ -153,8 +153,8 @@ impl Wire {
             .timeout(self.limit)
             .connect_timeout(self.limit)
             .https_only(!self.endpoint.is_plain())
-            // No redirects, because the token must not reach another server; no retries, because no
-            // request may be sent twice.
+            // No redirects, because the token must not reach another server; no automatic retries,
+            // because the failed request may have been carried out.
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .referer(false)
@@ -184,7 +184,8 @@ async fn bytes(file: &PathBuf) -> Result<Vec<u8>, Failure> {
     tokio::fs::read(file).await.map_err(unreadable)
 }
 
-/// Describes a transport error and its causes, without the URL of the request.
+/// Converts an error of reqwest into a failure that describes the error and its causes, without the
+/// URL of the request.
 pub(super) fn failure(error: reqwest::Error) -> Failure {
     let (timeout, error) = (error.is_timeout(), error.without_url());
     let mut why = error.to_string();

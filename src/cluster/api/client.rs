@@ -1,4 +1,4 @@
-//! Creates the Kubernetes client, with time limits of its own and without kube's retries.
+//! The Kubernetes client, with time limits of its own and without kube's retries.
 
 use kube::{Client, Config};
 use std::time::Duration;
@@ -27,11 +27,12 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
     Client::try_from(config)
 }
 
-/// Time limit of a call for which neither an admission review nor the renewal of the Lease waits.
+/// Usual time limit of a call for which neither an admission review nor the renewal of the Lease
+/// waits.
 pub const UNHURRIED: Duration = Duration::from_secs(10);
 
-/// Awaits a call to the API server. It counts as failed after `limit`, because kube's client alone
-/// would wait indefinitely.
+/// Awaits a call to the API server. It counts as failed after `limit`; the client alone would wait
+/// much longer, because its read timeout must suit a watch.
 ///
 /// # Errors
 /// The error of the call, or a timeout error.
@@ -47,7 +48,7 @@ pub async fn within<T>(
     }
 }
 
-/// The message of the API server, or of the client if there was no answer.
+/// The message of the API server, or that of the client if there was no answer with a `Status`.
 pub fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

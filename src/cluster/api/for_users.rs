@@ -2,10 +2,10 @@
 
 use kube::core::Status;
 
-/// The text that replaces the name of a service account of another namespace.
+/// The text that replaces the name of a service account.
 const ACCOUNT: &str = "Volume Warden";
-/// The text that replaces the address of a webhook, which names a Service of another namespace and
-/// may contain a secret path.
+/// The text that replaces the address of a webhook, which may name a Service of another namespace
+/// or contain a secret path.
 const ADDRESS: &str = "its address";
 
 /// The text that replaces a cause that may name the host or the Service of an address.

@@ -66,7 +66,7 @@ impl HeldLease {
     }
 
     /// Tries to acquire or renew the Lease. Returns true if the API server accepted the write;
-    /// false if another replica holds the Lease, or if another client wrote it first.
+    /// false if another replica holds the Lease, or if another client wrote or deleted it first.
     pub(super) async fn attempt(&mut self) -> kube::Result<bool> {
         if !self.stale
             && let Some((held, _)) = self
@@ -162,7 +162,8 @@ impl HeldLease {
         }
     }
 
-    /// Returns the spec that replaces `before`. A change of the holder counts as a transition.
+    /// Returns the spec that replaces `before`. A change of the holder counts as a transition; the
+    /// first holder does not.
     fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
         let now = MicroTime(self.clock.timestamp());
         let is_holder = before.holder_identity.as_deref() == Some(&self.lease.identity);

@@ -29,9 +29,9 @@ impl Leadership {
         self.until.wait_for(lasts).await;
     }
 
-    /// Waits until this replica no longer leads: another replica holds the Lease, or the renew
-    /// deadline has passed. It returns even if a late renewal succeeds a moment later: writes were
-    /// skipped meanwhile, so the caller must reconcile all candidates again.
+    /// Waits until this replica no longer leads, for example because another replica holds the
+    /// Lease or the renew deadline has passed. It returns even if a late renewal succeeds a moment
+    /// later: writes were skipped meanwhile, so the caller must reconcile all candidates again.
     pub async fn lost(&self) {
         loop {
             let changed = self.until.changed();

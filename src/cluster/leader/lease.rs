@@ -1,9 +1,10 @@
 //! Leader election with client-go's Lease protocol.
 //!
-//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every write is a
-//! compare-and-swap on `resourceVersion`. The Lease of another holder counts as expired when the
-//! *local* monotonic clock has seen no change of it for its whole duration, so wall clocks need not
-//! agree. No crate is used, because none steps down in time when it loses the API server.
+//! Source: `staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go`. Every update is
+//! a compare-and-swap on `resourceVersion`. The Lease of another holder counts as expired when
+//! this replica, by its *local* monotonic clock, has seen no change of its `spec` for its whole
+//! duration, so wall clocks need not agree. No crate is used, because none steps down in time when
+//! it loses the API server.
 //!
 //! A Lease does not prevent late writes of a former holder, so destructive writes also carry
 //! preconditions.
@@ -27,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Interval between two renewals of the Lease.
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
-/// Interval between reads of a Lease that another replica holds. Including the read and the write,
-/// the next replica leads less than 2 s after the Lease is released.
+/// Interval between two attempts of a replica that does not lead. Including the read and the
+/// write, the next replica leads less than 2 s after the Lease is released.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 
 /// Competes for the Leases in the leader election.

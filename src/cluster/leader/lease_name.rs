@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// The Lease for which this replica competes, and the identity of the replica.
+/// The Leases for which this replica competes, and the identity of the replica.
 #[derive(Clone, Debug)]
 pub struct LeaseName {
     /// Namespace of the Lease.
     pub namespace: String,
-    /// Name of the Lease.
+    /// Name of the Lease in this version.
     pub name: String,
     /// Identity of this replica, unique to this process. It is in the Lease while this replica
     /// holds the Lease.
@@ -15,6 +15,7 @@ pub struct LeaseName {
     /// Name of the Lease by which version 0.1.0 would elect the leader of the same components. A
     /// leader holds this Lease, too, so that two versions never lead at once.
     pub former: Option<String>,
-    /// Labels that are added to those of the Lease, so that `drain` finds it whatever its name is.
+    /// Labels that are added to those of the Lease. They name the enabled components, so that
+    /// `drain` finds the Lease whatever its name is.
     pub labels: BTreeMap<String, String>,
 }

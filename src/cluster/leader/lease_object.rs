@@ -34,7 +34,8 @@ impl LeaseObject {
     }
 
     /// Returns the reference with the uid of the Lease, by which `kubectl describe` finds the
-    /// Events. None while the Lease does not exist or cannot be read.
+    /// Events. None if the Lease does not exist or cannot be read, and its uid was not read in the
+    /// last minute.
     pub async fn reference(&self) -> Option<ObjectReference> {
         let uid = self.uid().await?;
         Some(ObjectReference {
@@ -47,7 +48,8 @@ impl LeaseObject {
         })
     }
 
-    /// Returns the uid of the Lease, which is read at most once a minute.
+    /// Returns the uid of the Lease. A uid that was read is returned for a minute without a new
+    /// read.
     async fn uid(&self) -> Option<String> {
         let mut known = self.uid.lock().await;
         if let Some((uid, read)) = &*known

@@ -1,4 +1,5 @@
 //! Since when Volume Warden has watched the cluster without a break, also across replicas.
+//! `pvc-expiry` needs this, so only its watches count, and without it nothing is recorded.
 //!
 //! The leader writes this time into its Lease. Another replica adopts the time if the leader
 //! renewed the Lease after all watches of that other replica were complete: then at every moment at
@@ -30,8 +31,8 @@ impl Observation {
         self.lock().began.get_or_insert(now);
     }
 
-    /// Returns since when this replica, or another one before it, has watched without a break; none
-    /// if this replica does not watch yet.
+    /// Returns since when this replica, or another one before it, has watched without a break;
+    /// none until all watches of this replica are complete.
     pub fn since(&self) -> Option<Timestamp> {
         let state = self.lock();
         let began = state.began?;

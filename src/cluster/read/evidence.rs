@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// show the state at its first page.
 #[derive(Clone, Debug)]
 pub struct Evidence<T> {
-    /// What was read: an object, or all objects of a LIST.
+    /// What was read, or what was derived from it by [`Self::map`].
     pub value: T,
     began: Instant,
 }
@@ -50,13 +50,13 @@ impl Proof {
     }
 }
 
-/// The reads that a destructive action relies on.
+/// For how long the decision for an action holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// The action relies on its object alone: the write tests the `resourceVersion` of the object,
-    /// so after any change the action fails and the rule decides again.
+    /// Until its object changes: the write tests the `resourceVersion` of the object, so after any
+    /// change the action fails and the rule decides again.
     Object,
-    /// The action also relies on other objects, which a live read has shown.
+    /// Until the proof expires, because the action relies on what a live read has shown.
     Proof(Proof),
 }
 

@@ -10,8 +10,8 @@ use kube::{Client, Resource};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// Maximum number of concurrent reads of one [`LiveGet`]. Webhooks and reconcilers use separate
-/// `LiveGet` values, so neither waits for reads of the other.
+/// Maximum number of concurrent reads of one [`LiveGet`]; further reads wait. Callers with
+/// separate `LiveGet` values, as most webhooks and reconcilers have, do not wait for each other.
 const MAX_READS: usize = 64;
 
 /// Reads single objects from the API server instead of a watch cache.

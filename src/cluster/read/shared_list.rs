@@ -18,8 +18,8 @@ use tokio::{
     time::Instant,
 };
 
-/// A LIST begins when no new caller has arrived for this time, so that the reconciles of a burst of
-/// deletions share one LIST.
+/// A LIST begins when no new caller has arrived for this time and a permit is free, so that the
+/// reconciles of a burst of deletions share one LIST.
 const QUIET: Duration = Duration::from_millis(20);
 /// Maximum time for which a LIST is delayed while new callers arrive.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -48,8 +48,8 @@ struct Asking<T> {
     next: Vec<Caller<T>>,
 }
 
-/// Lists one namespace live and consistently, once for all callers that asked before the LIST
-/// began.
+/// Lists the tracked objects of one namespace live and consistently, once for all callers that the
+/// same LIST can serve.
 ///
 /// # Guarantees
 /// The result of [`SharedList::list`] was read entirely after the call, and that of
@@ -92,7 +92,7 @@ impl<T: Tracked> SharedList<T> {
         })
     }
 
-    /// Lists all objects of the namespace, read live after this call.
+    /// Lists all tracked objects of the namespace, read live after this call.
     ///
     /// # Errors
     /// When a page could not be read. The caller must not conclude that an object does not exist.
@@ -100,9 +100,9 @@ impl<T: Tracked> SharedList<T> {
         self.list_since(namespace, Instant::now()).await
     }
 
-    /// Lists all objects of the namespace, read live after `since`. If a result that began after
-    /// `since` and is at most 10 s old exists, it is returned without a new LIST: callers that
-    /// arrive one after another then share it.
+    /// Lists all tracked objects of the namespace, read live after `since`. If a result that began
+    /// after `since` and is at most 10 s old exists, it is returned without a new LIST: callers
+    /// that arrive one after another then share it.
     ///
     /// # Errors
     /// When a page could not be read. The caller must not conclude that an object does not exist.
@@ -193,7 +193,7 @@ impl<T: Tracked> SharedList<T> {
     }
 }
 
-/// Lists all objects at the endpoint `api`, read entirely after this call.
+/// Lists all tracked objects at the endpoint `api`, read entirely after this call.
 ///
 /// # Errors
 /// When a page could not be read. The caller must not conclude that an object does not exist.

@@ -23,8 +23,7 @@ const QUESTIONS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Time limit of the TokenReview and the SubjectAccessReview together.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Time for which an allowed token is cached, and a revoked one may still be used, as in
-/// controller-runtime.
+/// Time for which an allowed token is cached, and a revoked one may still be used.
 const ALLOWED_FOR: Duration = Duration::from_secs(60);
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 /// Maximum number of tokens whose results are cached.

@@ -1,5 +1,5 @@
-//! The webhook configurations of the components. Volume Warden writes only `caBundle` and `path` in
-//! them; the installer owns all other fields.
+//! The webhook configurations of the components. A running Volume Warden writes only `caBundle`
+//! and `path` in them; the installer owns all other fields. `drain` deletes them.
 
 use crate::cluster::api::UNHURRIED;
 use crate::cluster::api::within;
@@ -63,7 +63,7 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// Reads the webhook configurations, and remembers what it logged about them.
+/// Reads and patches the webhook configurations, and remembers what it logged about them.
 pub struct Configurations {
     client: Client,
     wanted: Vec<Configuration>,
@@ -147,7 +147,8 @@ impl Configurations {
     /// nothing.
     ///
     /// # Errors
-    /// When the API server rejects the patch, for example because a `test` operation fails.
+    /// When the API server rejects the patch, for example because a `test` operation fails, or
+    /// does not answer.
     pub async fn patch(
         client: &Client,
         found: &mut StoredConfiguration,
@@ -173,9 +174,9 @@ fn is_forbidden<T>(read: &kube::Result<T>) -> bool {
     matches!(read, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
-/// A webhook configuration as it was read.
+/// A webhook configuration as it was last read or patched.
 pub struct StoredConfiguration {
-    /// The kind and name of the configuration, for log lines.
+    /// The kind and name of the configuration.
     pub configuration: Configuration,
     pub(crate) service: ServiceName,
     /// The whole object, from which the patches are computed.
@@ -192,12 +193,12 @@ pub struct Webhook<'a> {
     /// The `clientConfig` of the webhook.
     pub client_config: &'a Value,
     /// Whether the webhook's `failurePolicy` is `Fail`. When a call fails, the API server then
-    /// refuses the request of a user, with a message that contains the path of the webhook.
+    /// refuses the reviewed request, with a message that contains the path of the webhook.
     pub fails_closed: bool,
 }
 
 impl Webhook<'_> {
-    /// Returns the PEM certificates in `caBundle`; empty if it is absent or not UTF-8 text.
+    /// Returns the PEM certificates in `caBundle`; empty if it is absent or unreadable.
     pub fn bundle(&self) -> String {
         let bundle = self.client_config["caBundle"].clone();
         let bytes = serde_json::from_value::<ByteString>(bundle);

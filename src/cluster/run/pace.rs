@@ -3,7 +3,7 @@
 use crate::cluster::api::doubling;
 use std::time::Duration;
 
-/// Pause after the first failed round; it doubles with each further failure.
+/// Pause after the first failed round; it doubles with each further failure, up to [`LONGEST`].
 pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(2);
 /// Maximum pause after a failed round. A task that always fails must not load the API server.
 const LONGEST: Duration = Duration::from_secs(30);

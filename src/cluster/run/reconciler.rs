@@ -36,8 +36,8 @@ pub enum Requeue {
     /// The key is reconciled again when an event arrives for it, or when the full pass every ten
     /// minutes queues it as a candidate.
     OnEvent,
-    /// The key is reconciled again after this delay or when an event arrives. The sentence states
-    /// what the key waits for.
+    /// The key is reconciled again after this delay at the latest. The sentence states what the
+    /// key waits for.
     After(Duration, String),
 }
 
@@ -52,7 +52,7 @@ pub struct ReconcileError {
 #[derive(Clone, Copy, Debug)]
 enum Backoff {
     /// The key is reconciled again when an event arrives, or after a delay that doubles with each
-    /// failure and is at least this long.
+    /// failure up to five minutes, and is at least this long.
     Exponential(Duration),
     /// The key is reconciled again when an event arrives, or after this delay, which stays the
     /// same.
@@ -100,7 +100,7 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Returns all keys that may need work now, according to the caches.
     fn candidates(&self) -> Vec<Self::Key>;
 
-    /// Reconciles one object by its rule.
+    /// Reconciles what the key identifies, by the rule of the component.
     ///
     /// # Errors
     /// When the reconcile failed. The key is then reconciled again even without a new event.

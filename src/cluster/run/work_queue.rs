@@ -36,8 +36,9 @@ enum Priority {
 
 struct State<K> {
     urgent: VecDeque<K>,
-    /// The keys with normal priority, in order. The list also contains keys that became urgent or
-    /// were taken since; those are no longer in `queued` with this priority.
+    /// The keys with normal priority, in order. If a key became urgent since, its outdated place
+    /// stays in the list until it is reached. A place counts only if `queued` has its key with
+    /// normal priority.
     ready: VecDeque<K>,
     queued: HashMap<K, Priority>,
     /// Keys that are being processed, each with the priority with which it was added again
@@ -83,9 +84,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.notify.notify_one();
     }
 
-    /// Queues a key that failed, without waiting for its backoff, because the reason of the failure
-    /// may have ended. Other keys are not queued. A key that is being processed may still fail, so
-    /// it is queued again when it is done.
+    /// Queues a key whose last processing ended with [`WorkQueue::failed`], without waiting for
+    /// its backoff, because the reason of the failure may have ended. Other keys are not queued. A
+    /// key that is being processed may still fail, so it is queued again when it is done.
     pub fn retry(&self, key: &K) {
         let mut state = self.lock();
         if state.failures.contains_key(key) || state.processing.contains_key(key) {
@@ -136,8 +137,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     }
 
     /// Queues a key whose processing failed: after a delay that doubles with each consecutive
-    /// failure and is at least `at_least`, or at once if the key was added meanwhile. Returns the
-    /// delay.
+    /// failure up to five minutes, and is at least `at_least`, or at once if the key was added
+    /// meanwhile. Returns the delay.
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_default();
@@ -157,7 +158,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         self.notify.notify_one();
     }
 
-    /// Returns the number of queued and delayed keys.
+    /// Returns the number of queued keys plus that of delayed keys. A key that was added during
+    /// its delay counts twice until it is taken.
     pub fn len(&self) -> usize {
         let state = self.lock();
         state.queued.len() + state.later.len()

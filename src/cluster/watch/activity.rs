@@ -1,5 +1,5 @@
-//! Measures when the API server last sent something on a watch. kube's watcher hides bookmarks and
-//! silent reconnections, so this module observes the bytes of the responses.
+//! Measures when the API server last sent something on a watch or for its list. kube's watcher
+//! hides bookmarks and silent reconnections, so this module observes the bytes of the responses.
 
 use crate::{objects::Kind, telemetry::Metrics};
 use http::{Request, Response};
@@ -47,8 +47,8 @@ impl WatchActivity {
             .store(now.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Returns a client whose responses are observed. An error response does not count as watch
-    /// activity.
+    /// Returns a client whose responses are observed, those of lists, too. An error response does
+    /// not count as watch activity.
     pub(crate) fn client(&self, client: &Client) -> Client {
         let (inner, heard) = (client.clone(), self.clone());
         let service = tower::service_fn(move |request: Request<Body>| {

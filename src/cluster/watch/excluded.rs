@@ -8,8 +8,9 @@ use std::sync::Arc;
 /// of namespaces shows them.
 ///
 /// The watch may be late. Until its first list is complete, reconcilers do not run, and webhooks
-/// treat each namespace as included. For claims and pods, the `namespaceSelector` of the webhook
-/// configurations excludes these namespaces in any case.
+/// treat each namespace as included. Most webhooks for claims and pods also have a
+/// `namespaceSelector` that excludes these namespaces in any case; those that remove markers from
+/// claims apply in every namespace.
 #[derive(Clone, Default)]
 pub struct Excluded {
     namespaces: Option<Arc<Feed<Namespace>>>,

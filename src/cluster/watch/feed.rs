@@ -25,15 +25,16 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Duration of one watch request. Some load balancers close a connection that was idle for four
-/// minutes.
+/// Maximum duration of one watch request; the watch then continues with another one. Some load
+/// balancers close a connection that was idle for four minutes.
 const WATCH_SECONDS: u32 = 200;
 /// Interval of a new list, which corrects the store after etcd was restored from a backup.
 const RELIST: Duration = Duration::from_secs(6 * 3600);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// A watch that succeeded for this time resets its backoff. If this time were shorter, objects
-/// would be listed once a second on an API server that answers every watch with 410.
+/// The backoff of a watch is reset if its last failure is longer ago than this. It exceeds the
+/// longest delay and the time of a list: otherwise, if the API server answered every watch with
+/// 410, each list would reset the backoff.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
 
 /// A change of one object in a feed.
@@ -52,10 +53,10 @@ pub struct Change<'a, T> {
 
 type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 
-/// All objects of one kind, as the API server last reported them.
+/// The tracked objects of one kind, as the API server last reported them.
 ///
-/// A feed can be stale. It can prove that an object *is* in use; proof that an object is *not* in
-/// use requires a live read.
+/// A feed can be stale. If it shows that an object *is* in use, the object is kept; proof that an
+/// object is *not* in use requires a live read.
 pub struct Feed<T: Tracked> {
     store: RwLock<Store<T>>,
     listeners: RwLock<Vec<Listener<T>>>,
@@ -122,9 +123,9 @@ impl<T: Tracked> Feed<T> {
         }
     }
 
-    /// Runs one watcher, until a new list is needed or due. After any other failure the watch
-    /// continues at its resourceVersion, so that an API server that was unavailable for seconds
-    /// sends only what has changed.
+    /// Runs one watcher, until [`needs_list`] is true for an error or [`RELIST`] has passed. After
+    /// most other failures the watch continues at its resourceVersion, so that an API server that
+    /// was unavailable for seconds sends only what has changed.
     async fn watch(&self, api: &Api<T::Wire>, backoff: &mut Backoff) {
         let mut config = watcher::Config::default()
             .timeout(WATCH_SECONDS)
@@ -260,8 +261,8 @@ struct Backoff {
 
 impl Backoff {
     /// Returns the delay before the next attempt: a random part, between one half and all, of a
-    /// delay that doubles with each failure. So the watches of all kinds and replicas do not retry
-    /// at the same time.
+    /// delay that doubles with each failure, up to [`LONGEST_DELAY`]. So the watches of all kinds
+    /// and replicas do not retry at the same time.
     fn next(&mut self, kind: Kind) -> Duration {
         if self
             .last

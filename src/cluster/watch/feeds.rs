@@ -14,12 +14,14 @@ use futures::future::BoxFuture;
 use kube::{Api, Client};
 use std::sync::Arc;
 
-/// The feeds, one for each kind. Only feeds that a component needs are run.
+/// The feeds, one for each kind. Only the feeds that the enabled components need are run, and,
+/// without `--namespace`, that of namespaces. With `--namespace`, those of namespaced kinds have
+/// only the objects of that namespace, except `saved`.
 #[derive(Clone)]
 pub struct Feeds {
     /// Pods that use a claim or request one by annotation.
     pub pods: Arc<Feed<Pod>>,
-    /// All claims, of one namespace with `--namespace`.
+    /// All claims.
     pub claims: Arc<Feed<Claim>>,
     /// All volumes of the cluster.
     pub volumes: Arc<Feed<Volume>>,
@@ -57,10 +59,10 @@ impl Feeds {
         }
     }
 
-    /// Watches the kind until the future is dropped, and reports the time of the last watch
-    /// activity. If `namespace` is set, only objects in that namespace are watched; cluster-scoped
-    /// kinds are always watched completely, and the ConfigMaps that are copies of volumes only in
-    /// `system_namespace`, the namespace of Volume Warden.
+    /// Watches the kind until the future is dropped, and reports the time since the last watch
+    /// activity in the metrics. If `namespace` is set, only objects in that namespace are watched;
+    /// cluster-scoped kinds are always watched in the whole cluster, and the ConfigMaps that are
+    /// copies of volumes only in `system_namespace`, the namespace of Volume Warden.
     pub fn run(
         &self,
         kind: Kind,

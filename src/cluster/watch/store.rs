@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 /// How long [`Store::get_fresh`] hides an object after a write of Volume Warden. A working watch
 /// delivers the result much sooner. If no event arrives in this time, the write changed nothing or
-/// the event was lost, and the object must be reconciled again. A second write is safe, because
-/// each write tests that the object is unchanged.
+/// the event was lost, and the object must be reconciled again. A second write is safe: like the
+/// first, it has preconditions.
 const HIDDEN: Duration = Duration::from_secs(60);
 
 /// All tracked objects of one kind.
@@ -287,8 +287,8 @@ mod tests {
         );
     }
 
-    /// A write without an event changed nothing, or its event was lost. After a minute, the full
-    /// pass reconciles the object again.
+    /// A write without an event changed nothing, or its event was lost. The first full pass after
+    /// a minute reconciles the object again.
     #[tokio::test(start_paused = true)]
     async fn a_stale_object_is_hidden_for_a_minute_at_most() {
         let mut store = Store::default();

@@ -24,13 +24,15 @@ pub struct Action {
     pub(super) mutation: Mutation,
     /// The lane, a group of writes with permits of its own, in which the write waits for its turn.
     pub(super) lane: Lane,
-    /// The reads that the decision relies on.
+    /// For how long the decision holds.
     pub(super) basis: Basis,
-    /// The Event for users if the API server refuses the action.
+    /// The Event for users if the API server refuses the action, unless an admission review waits
+    /// for it.
     pub(super) on_refusal: OnRefusal,
 }
 
-/// What an action writes. Patch operations are valid for the target's `resource_version`.
+/// What an action writes. Patch operations are valid for the version of the object that the rule
+/// read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mutation {
     /// Appends this finalizer.
@@ -63,15 +65,15 @@ pub struct OnRefusal {
     /// The reason of the Event, in PascalCase. Reasons are never renamed.
     pub reason: &'static str,
     /// Whether the Event is also published when the API server failed (5xx), and not only when it
-    /// refused the write (4xx).
+    /// refused the write (4xx except 429).
     pub outages: bool,
     /// What Volume Warden does after the refusal, as a clause.
     pub next: &'static str,
 }
 
 impl OnRefusal {
-    /// Creates an Event that is published only for refusals (4xx), and that says that the write is
-    /// retried.
+    /// Creates an Event that is published only for refusals (4xx except 429), and that says that
+    /// the write is retried.
     pub const fn new(reason: &'static str) -> Self {
         Self {
             reason,
@@ -159,7 +161,8 @@ impl Action {
     }
 
     /// Returns the part of the action that only removes what Volume Warden added: a finalizer,
-    /// owner references, markers or a condition. None if the action has no such part.
+    /// owner references, markers or a condition. None for every other action, also for one of
+    /// [`Self::patch`] that removes something.
     pub(crate) fn removal(self) -> Option<Self> {
         let mutation = match self.mutation {
             Mutation::Disown { late, .. } => Mutation::Disown {
@@ -248,9 +251,9 @@ impl<'a> Target<'a> {
         action.basis.until().filter(|_| !may_be_late)
     }
 
-    /// Returns whether the target has what the action must test: an action that relies on its
-    /// object alone needs the `resourceVersion`, and one with a [`Proof`] only the uid. A status
-    /// that is applied needs only the uid, too: server-side apply changes no field of another field
+    /// Returns whether the target has what the action must test: an action with [`Basis::Object`]
+    /// needs the `resourceVersion`, and one with a [`Proof`] only the uid. A status that is
+    /// applied needs only the uid, too: server-side apply changes no field of another field
     /// manager, unless the status contains it.
     pub(crate) fn guards(&self, action: &Action) -> bool {
         let applies = matches!(action.mutation, Mutation::ApplyStatus(_));

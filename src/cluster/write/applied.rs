@@ -59,9 +59,9 @@ impl Applied {
     }
 }
 
-/// Derives the outcome from the API server's answer. A missing object needs no finalizer, owner or
-/// deletion any more, so the write is done. Any other 404 does not show whether the write arrived,
-/// so the write is retried.
+/// Derives the outcome from the API server's answer. A missing object needs no write any more, so
+/// the write is done. Any other 404 does not show whether the write arrived, so the write is
+/// retried.
 ///
 /// The API server answers 422 without causes if a `test` operation fails, and 409 if another write
 /// came first. A 422 with causes is a validation error, except the one for a finalizer that is

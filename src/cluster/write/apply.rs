@@ -28,8 +28,8 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// Time limit of one write. It is shorter than the time between the last write of this replica as
-/// leader and the first write of the next leader; see `lease`.
+/// Time limit of one write. It is shorter than the time between the last moment at which this
+/// replica may send a write as leader and the first write of the next leader; see `lease`.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(4);
 
 /// The only writer of actions to the API server.
@@ -79,9 +79,8 @@ impl Apply {
         }
     }
 
-    /// Makes the writer neither create, delete nor add to objects of these namespaces, except
-    /// ConfigMaps. It still removes the finalizers, owner references, markers and conditions that
-    /// Volume Warden has added to them.
+    /// Makes the writer change objects of these namespaces, except ConfigMaps, only by removals:
+    /// of the finalizers, owner references, markers and conditions that Volume Warden adds.
     #[must_use]
     pub fn excluding(self, excluded: Excluded) -> Self {
         Self { excluded, ..self }
@@ -129,7 +128,7 @@ impl Apply {
 
     /// Carries out an action while an admission review waits, until this instant at most. It needs
     /// neither leadership, because every replica answers reviews, nor a permit, because no review
-    /// waits for background writes.
+    /// waits for background writes. It publishes no Event about a refusal.
     pub async fn perform_in_review(
         &self,
         component: &'static str,
@@ -154,7 +153,7 @@ impl Apply {
         applied
     }
 
-    /// Logs one line for each action: component, object, action, reason and outcome.
+    /// Logs one line for each action, with its object, reason and outcome.
     pub(crate) fn log(
         &self,
         component: &'static str,
@@ -271,8 +270,8 @@ impl Apply {
         self.announce_by(regarding, announcement, false, otherwise);
     }
 
-    /// Publishes an Event as [`Self::announce`] does, unless an equal Event about the object
-    /// exists, for example because an earlier leader published it.
+    /// Publishes an Event as [`Self::announce`] does, unless an Event about the object with this
+    /// reason and note exists, for example because an earlier leader published it.
     pub fn announce_once(
         self: &Arc<Self>,
         regarding: Regarding,
@@ -350,7 +349,8 @@ impl Apply {
         }
     }
 
-    /// Waits until the Events about refused writes are published, before the process ends.
+    /// Waits until the Events about refused writes are published or have failed, before the
+    /// process ends.
     pub async fn reported(&self) {
         self.events.counted().await;
     }

@@ -27,8 +27,8 @@ pub struct Creation<'a> {
 /// Who waits for the creation of an object, which decides about leadership and time limit.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
-    /// A reconciler waits. Only the leader creates objects in the background, in turn with other
-    /// writes that a pod waits for.
+    /// A reconciler waits. Only the leader creates objects in the background, in turn with the
+    /// other writes of [`Lane::Ownership`].
     Reconciler,
     /// A reconciler waits, and no pod: only the leader creates the object, in turn with bulk
     /// writes.

@@ -1,5 +1,5 @@
-//! Remembers which causes were reported in Events, so that each cause is reported once and not at
-//! each evaluation.
+//! Remembers which causes were reported in Events, so that each cause is reported once while it
+//! holds, and not at each evaluation.
 
 use crate::objects::CompactText;
 use std::{
@@ -38,13 +38,13 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
         news
     }
 
-    /// Drops the causes of an object, because the object was deleted.
+    /// Drops the causes of an object, so that each one that holds is new at the next call of
+    /// [`Self::news`], for example because its Event could not be published.
     pub fn forget(&self, name: &K) {
         self.lock().remove(name);
     }
 
-    /// Drops the causes of all objects for which `there` is false: they were deleted while this
-    /// replica did not watch them.
+    /// Drops the causes of all objects for which `there` is false: they were deleted.
     pub fn retain(&self, there: impl Fn(&K) -> bool) {
         self.lock().retain(|name, _| there(name));
     }

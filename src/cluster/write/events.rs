@@ -49,7 +49,7 @@ pub struct Announcement {
     pub warning: bool,
     /// The message of the Event: one or two sentences.
     pub note: String,
-    /// The other object that the Event is about.
+    /// The other object that the Event is about, if there is one.
     pub related: Option<ObjectReference>,
 }
 
@@ -81,7 +81,8 @@ pub struct Regarding {
 pub(crate) struct Events {
     client: Client,
     reporter: Reporter,
-    /// Counts Events that differ only in their notes as one Event with the first note.
+    /// Counts Events that differ only in their notes as one Event with the first note, within six
+    /// minutes.
     recorder: Recorder,
     /// The permits for Event writes, shared fairly between the namespaces of the objects.
     in_flight: Arc<FairSemaphore>,
@@ -142,9 +143,9 @@ impl Events {
         self.in_turn(regarding, announcement, create).await
     }
 
-    /// Publishes an Event or increases the count of an equal one, for causes that are reported at
-    /// every attempt. It does so in a separate task, because the caller must not wait for an API
-    /// server that accepts no Events.
+    /// Publishes an Event, or increases the count of a recent one that differs at most in its
+    /// note, for causes that are reported at every attempt. It does so in a separate task, because
+    /// the caller must not wait for an API server that accepts no Events.
     pub(crate) fn count(self: &Arc<Self>, regarding: ObjectReference, announcement: Announcement) {
         let events = self.clone();
         self.counting.spawn(async move {
@@ -157,13 +158,14 @@ impl Events {
         });
     }
 
-    /// Waits until all Events are published that [`Self::count`] publishes.
+    /// Waits until all Events of [`Self::count`] are published, dropped or have failed.
     pub(crate) async fn counted(&self) {
         self.counting.close();
         self.counting.wait().await;
     }
 
-    /// Publishes an Event with this recorder. A failure is only logged.
+    /// Publishes an Event with this recorder. Returns whether it was published; a failure is only
+    /// logged.
     async fn publish_by(
         &self,
         recorder: &Recorder,

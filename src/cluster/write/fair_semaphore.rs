@@ -27,7 +27,8 @@ struct State {
 
 type Waiter = oneshot::Sender<Permit>;
 
-/// The permit for one write; when dropped, it is passed to the next caller.
+/// The permit for one write; when dropped, it is passed to the next caller, or becomes free if no
+/// caller waits.
 pub(crate) struct Permit {
     /// The semaphore that gets the permit back; none after the permit was passed to another caller.
     semaphore: Option<Arc<FairSemaphore>>,

@@ -14,7 +14,8 @@ pub enum Lane {
     Safety,
     /// Writes that add owner references and markers, or create claims that a pod waits for.
     Ownership,
-    /// Writes that label, release and reserve volumes.
+    /// Writes for the reuse and the trash of volumes: for example, they label, release, reserve or
+    /// restore volumes.
     Release,
     /// Writes that occur in thousands and that nothing waits for, such as those that remove
     /// finalizers or delete objects.
@@ -24,12 +25,12 @@ pub enum Lane {
     Conditions,
 }
 
-/// Maximum number of permits of each lane except [`Lane::Bulk`]. The writes of these lanes are few,
-/// one for each claim that is scaled, created or released, except those of [`Lane::Conditions`],
-/// for which nothing waits.
+/// Maximum number of permits of each lane except [`Lane::Bulk`]. The writes of these lanes are
+/// usually few, such as one for each claim that is created or released, except those of
+/// [`Lane::Conditions`], for which nothing waits.
 const SMALL: usize = 16;
 
-/// The permits, separate for each lane, for which every write waits.
+/// The permits, separate for each lane, for which every background write waits.
 pub(crate) struct Lanes {
     safety: Arc<FairSemaphore>,
     ownership: Arc<FairSemaphore>,

@@ -1,4 +1,5 @@
-//! The reasons of Events about writes that the API server refused.
+//! The reasons of Events about refused writes that the constructors of `Action` set. Other refused
+//! writes have reasons of their component.
 
 use crate::reason::reasons;
 

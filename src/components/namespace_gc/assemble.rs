@@ -43,7 +43,7 @@ impl Component for NamespaceGc {
     }
 }
 
-/// Builds the component. An invalid root directory is an error; a storage backend that does not
+/// Builds the component. Flags that cannot be used are an error; a storage backend that does not
 /// answer is not.
 async fn build(shared: &Shared) -> anyhow::Result<Parts> {
     let flags: Flags = shared.options()?;

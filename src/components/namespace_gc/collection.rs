@@ -1,4 +1,4 @@
-//! One collection: deletes the namespaces that the backend has and Kubernetes does not.
+//! One collection: finds and deletes orphaned namespaces of the storage backend.
 
 use super::{
     KnownNames, Options, Origin, Removal, Remover, Report, Row, Scope, Seen, Unreadable, Verdict,
@@ -61,7 +61,7 @@ pub type Done<'a> = &'a (dyn Fn(&Listed, &Removal) + Send + Sync);
 pub struct Collection {
     remover: Arc<Remover>,
     live: Arc<SharedList<Namespace>>,
-    /// The names of the namespaces that this cluster once had; read only with `Scope::Seen`.
+    /// The names of the namespaces that this cluster once had; used only with `Scope::Seen`.
     pub seen: Arc<Seen>,
     /// The options of namespace-gc.
     pub options: Arc<Options>,
@@ -103,9 +103,9 @@ impl Collection {
         }
     }
 
-    /// Deletes nothing if the backend and Kubernetes have no namespace in common, except for
-    /// protected ones, which every cluster has: an administrator may have chosen the wrong
-    /// kubeconfig.
+    /// Makes the collection delete nothing if the backend and Kubernetes have no namespace in
+    /// common, except for protected ones, which every cluster has: an administrator may have
+    /// chosen the wrong kubeconfig.
     pub fn of_one_cluster(mut self) -> Self {
         self.one_cluster = true;
         self

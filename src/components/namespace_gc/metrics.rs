@@ -1,5 +1,4 @@
-//! The metrics of namespace-gc: requests to the storage backend, namespaces that wait for their
-//! removal, and collections.
+//! The metrics of namespace-gc.
 
 use crate::telemetry::{
     Metrics,
@@ -9,7 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
-/// The metrics of the storage backend and of the collections.
+/// The metrics of requests to the storage backend, of removals, of collections and of the record
+/// of namespaces.
 #[derive(Debug)]
 pub struct GcMetrics {
     calls: Count<Call>,
@@ -103,7 +103,8 @@ impl GcMetrics {
         self.skipped.set(count);
     }
 
-    /// Sets the number of namespace names in the ConfigMap, and of names that did not fit into it.
+    /// Sets the number of namespace names in the ConfigMap, and of new names that did not fit at
+    /// the last write.
     pub fn seen(&self, recorded: i64, unrecorded: i64) {
         for (state, count) in [("Recorded", recorded), ("Unrecorded", unrecorded)] {
             self.seen.get_or_create(&State { state }).set(count);

@@ -10,8 +10,7 @@ pub struct Options {
     pub scope: Scope,
     /// Patterns for the names of namespaces that are never deleted from the backend.
     pub protect: Vec<Glob>,
-    /// Minimum age of a namespace in the backend. A younger namespace is left to a later
-    /// collection.
+    /// Minimum age of a namespace in the backend at which a collection or a retry deletes it.
     pub grace: Duration,
     /// Maximum number of namespaces that one collection deletes from the backend; 0 means no limit.
     pub max_deletions: usize,
@@ -19,7 +18,7 @@ pub struct Options {
     pub confirm_after: Duration,
     /// Delay from the acquisition of the Lease to the first collection.
     pub delay: Duration,
-    /// Interval between collections; 0 disables all collections.
+    /// Interval between periodic collections; 0 disables all collections of `volume-warden run`.
     pub interval: Duration,
     /// Maximum number of concurrent deletions in the backend.
     pub workers: usize,

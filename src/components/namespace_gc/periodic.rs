@@ -159,7 +159,7 @@ impl Collector {
         self.forget(gone).await;
     }
 
-    /// Removes names from the record that neither Kubernetes nor the backend has any more.
+    /// Removes the names `gone` from the record, except those of namespaces that exist again.
     async fn forget(&self, gone: HashSet<String>) {
         let Collection { seen, options, .. } = &self.collection;
         if options.scope != Scope::Seen || options.dry_run || gone.is_empty() {

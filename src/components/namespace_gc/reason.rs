@@ -8,7 +8,7 @@ use strum::{IntoStaticStr, VariantArray};
 pub enum Reason {
     /// The namespace in the backend is not empty, so it is kept until it is empty.
     NotEmpty,
-    /// The namespace changes faster than it can be listed and deleted.
+    /// The namespace changed in the backend between the list and the deletion.
     Changing,
     /// The backend refuses the credentials or the permission.
     Unauthorized,

@@ -73,10 +73,11 @@ impl NamespaceGcReconciler {
         });
     }
 
-    /// Records the result of a removal, and publishes an Event if the reason of a failure is new.
+    /// Records the result of a removal, and publishes an Event if the namespace was deleted, or if
+    /// the reason of a failure is new.
     ///
     /// # Errors
-    /// If the removal must be retried.
+    /// If the removal failed, or this replica does not lead.
     pub fn conclude(&self, name: &ObjectName, removal: &Removal, origin: Origin) -> Reconciled {
         match removal {
             Removal::Waits(reason, why) => {

@@ -1,5 +1,5 @@
-//! With `--gc-scope=seen`, records the name of each Kubernetes namespace in a ConfigMap as soon as
-//! the watch reports the namespace.
+//! With `--gc-scope=seen`, the leader records the name of each Kubernetes namespace in a ConfigMap
+//! soon after the watch reports the namespace.
 
 use super::{
     GcMetrics, NAME, schedule,

@@ -74,7 +74,8 @@ impl Seen {
     /// Reads all recorded namespace names; none if the ConfigMap does not exist.
     ///
     /// # Errors
-    /// If the ConfigMap could not be read. The collection must then delete no namespace.
+    /// If the ConfigMap could not be read, or is of another cluster. The collection must then
+    /// delete no namespace.
     pub async fn read(&self) -> Result<HashSet<String>, Unreadable> {
         let Some(map) = self.map().await? else {
             tracing::warn!(

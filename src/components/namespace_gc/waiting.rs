@@ -118,7 +118,7 @@ impl Waiting {
         self.lock().clear();
     }
 
-    /// Removes the record of a namespace that was removed, or exists again.
+    /// Removes the record of a namespace that needs no further attempt.
     pub fn forget(&self, name: &ObjectName) {
         self.lock().remove(name);
     }

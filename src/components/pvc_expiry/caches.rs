@@ -16,7 +16,7 @@ pub struct Caches {
     pub claims: Arc<Feed<Claim>>,
     /// The watch of all pods with claims.
     pub pods: Arc<Feed<Pod>>,
-    /// The watch of all volumes, for their StorageClass and the record of the trash.
+    /// The watch of all volumes.
     pub volumes: Arc<Feed<Volume>>,
     /// The watch of the StorageClasses with annotations of Volume Warden.
     pub classes: Arc<Feed<StorageClass>>,
@@ -112,7 +112,7 @@ impl Caches {
             .collect()
     }
 
-    /// Returns the claims that are bound to volumes of the StorageClass.
+    /// Returns the claims to which volumes of the StorageClass are or were bound, by `claimRef`.
     pub fn claims_of_class(&self, class: &str) -> Vec<ObjectName> {
         let volumes = self.volumes.read();
         let of_class = volumes

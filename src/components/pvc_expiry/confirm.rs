@@ -40,8 +40,8 @@ pub struct Confirmed {
     /// The record that pvc-trash wrote on the claim's volume, if the data can be restored by it.
     /// Without this record the claim is not deleted.
     pub record: Option<TrashRecord>,
-    /// Descriptions of the objects other than pods that name the claim. If there is one, the claim
-    /// is not deleted.
+    /// Descriptions of the workloads and custom resources that name the claim, see
+    /// [`Referrers::of`]. If there is one, the claim is not deleted.
     pub named_by: Vec<String>,
     /// Permits the deletion until the LIST of pods is 30 s old. Without it the claim cannot be
     /// deleted.
@@ -61,10 +61,10 @@ impl Live {
         }
     }
 
-    /// Decides about the claim by live reads alone. The present time is `local`, that of this
-    /// process, or that of the API server if it is earlier, so that no clock that is ahead
-    /// shortens a wait. The pods are read first, because the age of the proof counts from that
-    /// LIST.
+    /// Decides about the claim by live reads, and by `observed`, since when this process watches.
+    /// The present time is `local`, that of this process, or that of the API server if it is
+    /// earlier, so that no clock that is ahead shortens a wait. The pods are read first, because
+    /// the age of the proof counts from that LIST.
     ///
     /// # Errors
     /// When a read failed, or the claim with this `uid` does not exist any more.

@@ -25,7 +25,7 @@ pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>)
     Announcement::new(EXPIRING, "AnnounceExpiry", true, note)
 }
 
-/// The Event that an announced claim is not deleted.
+/// The Event that a claim is not deleted at the announced time.
 pub fn cancelled(claim: &ObjectName) -> Announcement {
     let note = format!(
         "claim {claim} is not deleted at the announced time: it is in use, named by another object, \
@@ -75,8 +75,8 @@ pub fn unreadable_of_class(class: &str, error: &str) -> Announcement {
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
-/// The Event for a StorageClass whose claims cannot expire, because it has no valid undelete
-/// window.
+/// The Event for a StorageClass whose claims cannot expire, because it has no valid undelete window
+/// above zero.
 pub fn class_without_window(class: &str) -> Announcement {
     let note = format!(
         "StorageClass {class} has the annotation {EXPIRE_UNUSED}, but its claims do not expire: \

@@ -43,11 +43,12 @@ const NAMED_AGAIN: Duration = Duration::from_secs(3600);
 /// deletion always rests on a new read.
 const NAMES_AGE: Duration = Duration::from_secs(60);
 
-/// Announces and deletes claims that no pod has used for a long time.
+/// Announces the deletion of claims that no pod has used for a long time, and deletes them or
+/// cancels the announcement.
 pub struct PvcExpiryReconciler {
     /// The watches that pvc-expiry reads.
     pub caches: Caches,
-    /// The live reads before a deletion.
+    /// The live reads before an announcement or a deletion.
     pub live: Live,
     /// Writes to the API server.
     pub apply: Arc<Apply>,

@@ -17,7 +17,7 @@ pub struct Referrers {
     last: Mutex<Option<Read>>,
 }
 
-/// The objects of one namespace that name claims, as they were read last.
+/// The workloads and custom resources of one namespace, as they were read last.
 struct Read {
     namespace: Arc<str>,
     began: Instant,

@@ -67,8 +67,7 @@ pub enum Left {
     /// Not all watches of this replica are complete yet, so it is unknown for how long the claim
     /// has been unused.
     NotObserved,
-    /// The data could not be restored after a deletion: the volume has no valid record of
-    /// pvc-trash.
+    /// The data could not be restored after a deletion: [`recorded`] returns no record.
     NoWindow,
 }
 
@@ -135,7 +134,7 @@ fn due(view: &View<'_>) -> Result<Timestamp, Left> {
 
 /// Returns the record that pvc-trash wrote on the volume, if the data of the claim can be restored
 /// after its deletion: the volume is Bound to this claim and not being deleted, its reclaim policy
-/// is Retain, and the record grants an undelete window.
+/// is Retain, and the record is of this claim and grants an undelete window.
 pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord> {
     let record = volume.trash.as_deref()?.record.as_ref()?;
     let bound = volume

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Enqueues a claim that may expire when a field that the rule reads changes on the claim, its
-/// volume or its StorageClass, and when a pod that names the claim is created or deleted.
+/// Enqueues a claim that may expire when a change of the claim, its volume or its StorageClass may
+/// let it expire or prevent that, and when a pod that names the claim is created or deleted.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, of) = (queue.clone(), caches.clone());
     caches.claims.listen(move |change| {

@@ -18,14 +18,14 @@ use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-/// Minimum pause after the API server refused a claim, unless its pod changes before. It usually
-/// refuses the same claim again until an object changes that Volume Warden does not watch, such as
-/// a quota.
+/// Minimum pause after the API server refused to create a claim, unless the claim or a pod that
+/// requests it changes before. It usually refuses the same claim again until an object changes that
+/// Volume Warden does not watch, such as a quota.
 const REFUSED: Duration = Duration::from_secs(30);
 
 impl PvcProvisionerReconciler {
-    /// Carries out a decision that writes nothing to the API server. For any other decision,
-    /// returns what is to be written.
+    /// Carries out a decision that leaves the claim as it is; this may publish an Event. For
+    /// [`Decision::Act`], returns its value.
     pub(super) fn follow<Act>(
         &self,
         name: &ObjectName,
@@ -52,8 +52,8 @@ impl PvcProvisionerReconciler {
         ControlFlow::Break(Requeue::OnEvent)
     }
 
-    /// Carries out a step that writes to the API server. `no_users` proves that no pod names the
-    /// claim; without this proof the claim is not deleted.
+    /// Carries out a step that live reads have justified. `no_users` is the proof of the LIST of
+    /// pods on which the deletion of a claim rests; without it the claim is not deleted.
     pub(super) async fn act(
         &self,
         name: &ObjectName,
@@ -150,8 +150,8 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    /// Makes the pod the owner of the claim. The owner reference contains the pod's uid: if the pod
-    /// is already deleted, the garbage collector deletes the claim.
+    /// Makes the pod the owner of the claim and removes the marker. The owner reference contains
+    /// the pod's uid: if the pod is already deleted, the garbage collector deletes the claim.
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Reconciled {
         let mut operations = owner_references::rewrite(&claim.rare.owners, &[self.owner(user)]);
         operations.push(without_mark());

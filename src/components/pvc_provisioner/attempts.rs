@@ -1,10 +1,10 @@
 //! Claims that were created at admission for pods that then did not come to exist.
 //!
 //! Other validating webhooks, and quotas, may refuse a pod after its claims were created. The
-//! controller of the pod retries, so a claim is created and deleted again and again, each time
-//! with a volume. After five such claims in a row, admission creates no claim for pods of that
-//! controller until a delay has passed, which doubles with each further such claim. During the
-//! delay, the reconciler creates the claim once a pod exists.
+//! controller of the pod retries, so a claim is created and deleted again and again, and perhaps a
+//! volume each time. After five such claims in a row, admission creates no claim for pods of that
+//! controller until a delay has passed, which doubles with each further such claim, up to an hour.
+//! During the delay, the reconciler creates the claim once a pod exists.
 //!
 //! Each replica counts the claims that it creates. What it counts is lost with the process.
 
@@ -29,15 +29,15 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 const SEEN: Duration = Duration::from_secs(15);
 /// How long a controller is remembered after admission last created a claim for one of its pods.
 const REMEMBERED: Duration = Duration::from_secs(7200);
-/// Maximum number of controllers and of claims that are remembered. Beyond it, nothing is counted:
-/// claims are created as without this module.
+/// Maximum number of controllers and of claims that are remembered. Beyond it, further claims are
+/// created but not counted.
 const MOST: usize = 4096;
 
 /// The uid of the controller of a pod.
 type Controller = Box<str>;
 
-/// Counts, for each controller, the claims that admission created for pods that did not come to
-/// exist, and decides whether admission may create the next claim.
+/// Counts, for each controller, the claims in a row that admission created for pods that did not
+/// come to exist, and decides whether admission may create the next claim.
 #[derive(Debug, Default)]
 pub struct Attempts(Mutex<Memory>);
 

@@ -1,4 +1,5 @@
-//! Reads the claim with one name and the pods that name it, from the watches or from a live LIST.
+//! Looks up a claim in the watch of claims, and the pods that name it in the watch of pods or in a
+//! live LIST. Parses the templates of these pods.
 
 use super::{TemplatePolicy, parse::request_for, rule::User, template::Template};
 use crate::{
@@ -11,11 +12,11 @@ use tokio::task::yield_now;
 /// The watches that pvc-provisioner reads.
 #[derive(Clone)]
 pub struct Caches {
-    /// The watch of all claims, which shows whether a requested claim exists.
+    /// The watch of claims, whether a pod requests them or not.
     pub claims: Arc<Feed<Claim>>,
-    /// The watch of all pods that name or request a claim.
+    /// The watch of pods that name a claim or have an annotation of pvc-provisioner.
     pub pods: Arc<Feed<Pod>>,
-    /// What the templates of these pods may contain.
+    /// What claim templates may contain.
     pub policy: Arc<TemplatePolicy>,
 }
 
@@ -33,7 +34,7 @@ impl Caches {
     ///
     /// # Errors
     /// [`Stale`] if Volume Warden has written the claim and the watch has yet to deliver that
-    /// version.
+    /// version; for a minute at most.
     pub fn claim(&self, name: &ObjectName) -> Result<Option<Arc<Claim>>, Stale> {
         let claims = self.claims.read();
         match (claims.get_fresh(name), claims.get(name)) {
@@ -49,18 +50,20 @@ impl Caches {
         self.parse(&pods, claim).await
     }
 
-    /// Returns the pods in `store` that name the claim, sorted by [`User::rank`].
+    /// Returns the pods in `store` that name the claim, sorted as by [`Caches::users`].
     pub async fn users_in(&self, store: &Store<Pod>, claim: &ObjectName) -> Vec<User> {
         self.parse(&naming(store, claim), claim).await
     }
 
-    /// Converts the pod to a user of the claim, with its parsed template.
+    /// Converts the pod to a user of the claim, with its request for the claim, if it has a valid
+    /// one.
     pub fn asker(&self, name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
         Templates::new(&self.policy).asks(user(name, pod), pod, claim)
     }
 
-    /// Converts the pods to users of the claim, sorted by [`User::rank`]. Other tasks run between
-    /// two templates, because parsing one may take almost a millisecond.
+    /// Converts the pods to users of the claim, sorted by [`User::rank`] as if none had been seen
+    /// before. Other tasks run between two templates, because parsing one may take almost a
+    /// millisecond.
     async fn parse(&self, pods: &[(ObjectName, Arc<Pod>)], claim: &ObjectName) -> Vec<User> {
         let users = pods.iter().map(|(name, pod)| (user(name, pod), &**pod));
         let mut users: Vec<_> = users.collect();
@@ -77,7 +80,8 @@ impl Caches {
         asking
     }
 
-    /// The names of the pods that request the claim, whether or not their templates are valid.
+    /// The names of the cached pods that request the claim and have a template for it, valid or
+    /// not.
     pub fn askers(&self, claim: &ObjectName) -> Vec<ObjectName> {
         let pods = self.pods.read();
         let users = pods.named_referrers(claim);
@@ -117,8 +121,8 @@ fn request<'a>(pod: &'a Pod, claim: &ObjectName) -> Option<(&'a str, &'a str)> {
 
 /// Maximum number of different templates that are parsed for one claim at a time. The pods of a
 /// workload share one template text. Parsing the most expensive text takes almost a millisecond,
-/// and any tenant may write such a text. From the 33rd different text on, a pod counts as one that
-/// does not request the claim.
+/// and any tenant may write such a text. From the 33rd different text on, a pod that has not ended
+/// counts as one that does not request the claim.
 const TEXTS: usize = 32;
 
 /// Parsed templates by their texts. A text that is invalid or not allowed has no template.
@@ -135,8 +139,8 @@ impl<'a> Templates<'a> {
         }
     }
 
-    /// Adds the pod's request for the claim to the user. The template of a pod that has ended is
-    /// not needed, so it is not kept.
+    /// Adds the pod's request for the claim to the user, if its template is valid and allowed. The
+    /// request of a pod that has ended is added in any case, without the template.
     fn asks(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
         if let Some((volume, text)) = request(pod, claim) {
             user.template = self.read(text).filter(|_| !user.ended);

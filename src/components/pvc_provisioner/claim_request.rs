@@ -1,5 +1,5 @@
 //! The request of a pod for a claim, made by annotation.
-//!
+
 use super::template::Template;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The webhook that removes the marker of pvc-provisioner from claims that other clients create.
 //!
 //! A claim that a user creates from another claim's manifest, or from a backup, was not created for
-//! a pod. With the marker, Volume Warden would delete it as an orphan.
+//! a pod. With the marker, Volume Warden could delete it as an orphan.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},

@@ -3,12 +3,11 @@
 //!
 //! **Rule.** A pod that waits (Pending, not being deleted) and has the annotations
 //! `<prefix><volume>.enabled: "true"` and `<prefix><volume>.pvc: <a claim, as YAML or JSON>` gets
-//! the claim that its volume names, unless the claim exists. At admission the pod is not stored,
-//! so a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an
-//! owner. One patch removes the marker and makes the pod the owner, after a live read has
-//! confirmed the pod. If the pods that name the claim do not request it by annotation, Volume
-//! Warden keeps the claim and removes the marker. A pod whose template is invalid requests
-//! nothing.
+//! the claim that its volume names, unless the claim exists. At admission the pod is not stored, so
+//! a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an owner.
+//! One patch removes the marker and makes the pod the owner, after a live read has confirmed the
+//! pod. If the pods that name the claim do not request it by annotation, Volume Warden keeps the
+//! claim and removes the marker. An invalid template requests no claim.
 //!
 //! **When a marked claim is written.** Volume Warden makes the pod the owner, or removes the
 //! marker, only once the phase of the claim is Bound (or Lost), which is the last write of the
@@ -25,13 +24,13 @@
 //! not have stored it yet. Which pods were seen is kept in memory only: a new leader begins with
 //! the full grace period.
 //!
-//! **Creation in the background.** The reconciler creates the claims that admission missed, after
-//! a live read has confirmed that the claim is absent and the pod exists. The pod is the owner
-//! from the beginning.
+//! **Creation in the background.** The reconciler creates the claims that admission missed, after a
+//! live read has confirmed that the claim is absent and the pod exists. The pod is the owner from
+//! the beginning. With `--authorize-requester=pod-creator`, the reconciler creates no claims.
 //!
 //! **Pods that are refused.** A pod may still be refused after its claims were created. Therefore
-//! the number of claims that admission creates for refused pods of one controller is limited, see
-//! `attempts`.
+//! the number of claims that admission creates for refused pods of one controller is limited,
+//! except with `--authorize-requester=pod-creator`; see `attempts`.
 //!
 //! **Source.** plumber-cd's dynamic-pvc-provisioner: its annotations, label and event reasons.
 //! Differences: the claim exists before the pod does, an existing claim is not created again, one

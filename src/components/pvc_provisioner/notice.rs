@@ -9,13 +9,13 @@ use crate::objects::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::fmt::Display;
 
-/// A notice about a pod's claims: an admission warning, an Event on the pod, or both.
+/// A notice about a pod's claims, shown as an admission warning or refusal, as an Event on the pod,
+/// or as both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Notice {
     /// The `reason` field of the Event.
     pub reason: &'static str,
-    /// The volume that the annotations name; none if the notice concerns an annotation that names
-    /// no volume, or the claim alone.
+    /// The volume that the notice is about; none if the notice names no volume.
     pub volume: Option<Box<str>>,
     /// The notice as a complete sentence.
     pub sentence: String,
@@ -164,8 +164,8 @@ impl Notice {
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// The notice that the API server did not answer whether the user who creates the pod may
-    /// create claims.
+    /// The notice that it could not be checked whether the user who creates the pod may create
+    /// claims.
     pub fn not_authorized(error: &kube::Error) -> Self {
         let sentence = format!(
             "your permission to create claims could not be checked, so no claim is created; re-create \
@@ -175,7 +175,7 @@ impl Notice {
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
 
-    /// The notice that the claim existed before the pod, so that the pod does not own it.
+    /// The notice that the claim exists and is used unchanged, and that the pod does not own it.
     pub fn shared(claim: &str, owners: &[OwnerReference]) -> Self {
         let owner = owner_references::controller(owners).or_else(|| owners.first());
         let owned = owner.map_or_else(
@@ -230,8 +230,8 @@ pub fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..429).contains(&status.code))
 }
 
-/// The message of the API server as the cause of the failure. Network errors are not shown to
-/// users.
+/// The message of the API server as the cause of the failure. Errors of other origin, such as
+/// network errors, are not shown to users.
 fn cause(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => for_users(status),

@@ -10,12 +10,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 type Published = EventDeduplicator<ObjectName, Notice>;
 
-/// Publishes notices as Events on the pod, each once per cause.
+/// Publishes notices as Events on the pod. A notice about an obstacle or about the pod's
+/// annotations is not repeated while its cause holds.
 pub struct Notices {
     apply: Arc<Apply>,
     /// Published notices about claims that cannot be created, by the claim's name.
     claims: Arc<Published>,
-    /// Published notices about a pod's annotations, by the pod's name.
+    /// Published notices about a pod's annotations and about requested claims that the pod does not
+    /// own, by the pod's name.
     pods: Arc<Published>,
 }
 
@@ -29,7 +31,8 @@ impl Notices {
         }
     }
 
-    /// Publishes why the claim that the pod requests cannot be created.
+    /// Publishes why the claim that the pod requests cannot be created, unless the previous notice
+    /// about the claim was the same.
     pub fn obstacle(&self, claim: &ObjectName, user: &User, notice: Notice) {
         let news = self.claims.news(claim, &user.uid, [notice].into());
         if let Some(notice) = news.into_iter().next() {
@@ -41,8 +44,8 @@ impl Notices {
         }
     }
 
-    /// Forgets which notices about the claim were published, because nothing prevents its creation
-    /// now, or no pod requests it. A later obstacle is then published again.
+    /// Forgets which notices about the claim were published, because no pod waits for its creation
+    /// any more. A later obstacle is then published again.
     pub fn no_obstacle(&self, claim: &ObjectName) {
         self.claims.forget(claim);
     }
@@ -57,8 +60,9 @@ impl Notices {
     }
 
     /// Publishes the errors in the pod's annotations, and which of the requested claims the pod
-    /// does not own. If the pod does not exist, is not Pending or is being deleted, publishes
-    /// nothing and forgets which notices about it were published.
+    /// does not own. If the pod does not exist, has no annotation of pvc-provisioner, is not
+    /// Pending or is being deleted, publishes nothing and forgets which notices about it were
+    /// published.
     pub async fn of_pod(&self, name: &ObjectName, pod: Option<&Pod>, caches: &Caches) {
         let waiting = pod.and_then(|pod| {
             let claim_requests = pod
@@ -113,9 +117,8 @@ impl Notices {
     }
 }
 
-/// The notice that the claim existed before the pod, so that the pod does not own it. None for a
-/// claim with the marker, because such a claim gets an owner soon, and for a claim that is being
-/// deleted.
+/// The notice that the claim exists and the pod does not own it. None for a claim with the marker,
+/// because the pod may still become its owner, and for a claim that is being deleted.
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;
     let own = claim.rare.owners.iter().any(|owner| pod.uid == owner.uid);

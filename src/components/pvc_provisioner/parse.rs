@@ -12,8 +12,8 @@ use tokio::task::yield_now;
 /// notice becomes an Event. Notices about templates are not limited by this.
 const MOST_NOTICES: usize = 8;
 
-/// The valid claim requests of the pod, in the order of its volumes, and notices about the invalid
-/// requests.
+/// The valid claim requests of the pod, in the order of its volumes, and notices about invalid
+/// annotations and templates.
 pub fn parse_claim_requests(
     claim_requests: &ClaimRequests,
     policy: &TemplatePolicy,
@@ -34,7 +34,8 @@ pub async fn parse_with_yields(
     separated(claim_requests, parsed)
 }
 
-/// Separates the valid requests from the notices about all others.
+/// Separates the valid requests from the notices about all others, and adds those about invalid
+/// annotations.
 fn separated(
     claim_requests: &ClaimRequests,
     parsed: impl IntoIterator<Item = Result<ClaimRequest, Notice>>,

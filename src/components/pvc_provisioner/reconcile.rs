@@ -1,5 +1,5 @@
 //! The reconciler of pvc-provisioner: creates the claims that admission missed, sets the owner of
-//! the claims that admission created, and deletes the created claims whose pod does not exist.
+//! the claims that admission created, and deletes those of them that no pod names.
 
 use super::{
     Caches, NAME, Options, Subject, metrics,
@@ -30,11 +30,11 @@ pub struct PvcProvisionerReconciler {
     pub caches: Caches,
     /// Live reads of claims, to confirm that a claim is absent.
     pub live_claims: Arc<LiveGet<Claim>>,
-    /// Live reads of pods, to confirm the owner of a claim.
+    /// Live reads of single pods, to confirm that a pod requests a claim.
     pub live_pod: Arc<LiveGet<Pod>>,
-    /// Live LISTs of pods, to confirm that no pod names a claim.
+    /// Live LISTs of pods, to find the pods that name a claim, or confirm that there are none.
     pub live_pods: Arc<SharedList<Pod>>,
-    /// The only writer to the API server.
+    /// Writes to the API server.
     pub apply: Arc<Apply>,
     /// The options of pvc-provisioner.
     pub options: Arc<Options>,
@@ -127,7 +127,8 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    /// Forgets what is remembered of claims and pods that were deleted while another replica led.
+    /// Forgets claims and pods that were deleted while another replica led, and the notices about
+    /// claims that no pod names any more.
     fn forget_deleted(&self) {
         {
             let claims = self.caches.claims.read();
@@ -140,9 +141,10 @@ impl PvcProvisionerReconciler {
         );
     }
 
-    /// Confirms by a live read that the claim is absent, because the watch of claims may be behind
-    /// the watch of pods. A request to create an existing claim is not sent, although the API
-    /// server would answer with a conflict: a quota that the claim exhausts would refuse the
+    /// Confirms by a live read that the claim is absent, and then its pods as
+    /// [`Self::confirm_users`] does. The live read is needed because the watch of claims may be
+    /// behind the watch of pods. A request to create an existing claim is not sent, although the
+    /// API server would answer with a conflict: a quota that the claim exhausts would refuse the
     /// request first.
     async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Reconciled {
         let live = self.live_claims.get(name, GET_LIMIT).await;

@@ -22,7 +22,7 @@ impl Requesters {
     /// Checks that the user who sent the request may create claims in the pod's namespace.
     ///
     /// # Errors
-    /// A notice for the user who may not create claims, or for whom the API server did not answer
+    /// A notice for the user who may not create claims, or about whom this could not be checked
     /// within the request's call budget.
     pub async fn check(&self, request: &Request) -> Result<(), Notice> {
         let question = question(&request.user_info, &request.namespace);

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 /// claim keeps the marker.
 const CLOCKS_APART: u64 = 600;
 
-/// How long a pending claim must not have changed before Volume Warden may write it.
+/// How long a pending claim must not have changed before Volume Warden may patch it.
 ///
 /// kube-controller-manager, the scheduler and the provisioner react to a change of a claim, and
 /// write the claim at the version that they read. A write of another client in between makes that
@@ -28,7 +28,7 @@ pub const QUIET: Duration = Duration::from_secs(600);
 pub struct View<'a> {
     /// The claim with this name, if it exists.
     pub claim: Option<&'a Claim>,
-    /// The pods that name the claim.
+    /// Pods that name the claim; if one of them requests it, the others may be missing.
     pub users: &'a [User],
     /// What this process remembers of a claim that awaits its pod.
     pub wait: Wait,
@@ -63,14 +63,15 @@ pub struct Wait {
 /// A pod that names the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
-    /// The pod is being deleted.
+    /// The pod is being deleted; false if it has no annotation of pvc-provisioner.
     pub deleting: bool,
-    /// The pod has ended: phase Succeeded or Failed.
+    /// The pod has ended: phase Succeeded or Failed; false if it has no annotation of
+    /// pvc-provisioner.
     pub ended: bool,
-    /// The phase of the pod is not Pending. Like `deleting` and `ended`, it is false for a pod that
-    /// has no annotation of pvc-provisioner.
+    /// The phase of the pod is not Pending; false if it has no annotation of pvc-provisioner.
     pub started: bool,
-    /// Creation time of the pod, in seconds since 1970.
+    /// Creation time of the pod, in seconds since 1970; 0 if it has no annotation of
+    /// pvc-provisioner.
     pub created: i64,
     /// The pod's name.
     pub name: Box<str>,
@@ -113,27 +114,29 @@ impl User {
 pub struct Terms<'a> {
     /// The controller id of this installation. Claims with another id are left unchanged.
     pub controller_id: &'a ControllerId,
-    /// Maximum time that a claim may await a pod that was never seen.
+    /// How long a claim that awaits its pod is kept at least while no pod that requests it was
+    /// seen.
     pub grace: Duration,
     /// Whether only admission may create claims, because of `--authorize-requester=pod-creator`.
     pub admission_only: bool,
 }
 
-/// Decision about a claim. `Act` is [`Unconfirmed`] if the decision rests on the watches, and a
-/// [`Step`] if it rests on live reads.
+/// Decision about a claim. `Act` is [`Unconfirmed`] if live reads must confirm the decision first,
+/// and a [`Step`] if it may be carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision<'a, Act> {
     /// Leave the claim unchanged, for this reason.
     Leave(&'static str),
-    /// The claim exists and is being deleted, so it cannot be created for this pod now. Publish an
-    /// Event about that on the pod, with this reason.
+    /// The claim exists and is being deleted, so it cannot be created for this pod now. Publish
+    /// that to the author of the pod: at admission as a warning, otherwise as an Event on the pod
+    /// with this reason.
     Refuse(&'a User, &'static str),
-    /// Remember that this pod exists. The claim was created for the pod, but the pod is not written
-    /// as its owner yet, because other controllers may be about to write the claim.
+    /// Remember that this pod requests the claim, which awaits it. The pod is not written as the
+    /// owner yet, because other controllers may be about to write the claim.
     Await(&'a User),
     /// Decide about the claim again after this time.
     Later(Duration),
-    /// Write to the API server, as the value says.
+    /// Write to the API server, as the value says, once that is confirmed.
     Act(Act),
 }
 
@@ -142,20 +145,20 @@ pub enum Decision<'a, Act> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
-/// A write to the API server that live reads have justified.
+/// What to write to the API server. In the reconciler, live reads have justified it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<'a> {
     /// Create the claim for this pod.
     Create(&'a User),
-    /// Publish that the claim is not created, because the user who created the pod is not known.
+    /// Publish an Event that the claim is not created, because the user who created the pod is not
+    /// known.
     RefuseRequester(&'a User),
-    /// Make this pod the owner of the claim, which was created for it.
+    /// Make this pod, which requests the claim, its owner.
     Give(&'a User),
-    /// Remove the marker: the pod that the claim was created for does not exist, but another pod
-    /// uses the claim.
+    /// Remove the marker: a pod names the claim, but no pod requests it.
     Keep,
-    /// Delete the claim: the pod that it was created for does not exist, and no other pod names the
-    /// claim.
+    /// Delete the claim: no pod names it, and its pod is deleted or did not appear within the grace
+    /// period.
     Collect,
 }
 
@@ -170,7 +173,7 @@ pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed>
     }
 }
 
-/// Decides about a claim by a view that was read live.
+/// Decides about a claim by a view whose pods were read live or are under admission.
 pub fn decide_live<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.claim {
         None => absent(view, terms),

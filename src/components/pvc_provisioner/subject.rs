@@ -7,8 +7,8 @@ use std::fmt;
 /// claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// A claim that exists or is requested, by its name. The reconciler creates the claim, sets its
-    /// owner, or deletes it.
+    /// A claim that exists or is requested, by its name. The reconciler carries out what the rule
+    /// decides about the claim.
     Claim(ObjectName),
     /// A pod with claim annotations, by its name. The reconciler publishes Events about errors in
     /// the annotations and about requested claims that the pod does not own; it writes no claim.

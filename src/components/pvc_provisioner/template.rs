@@ -29,8 +29,9 @@ const DEPTH: usize = 16;
 const NODES: usize = 300;
 
 /// Fields of `metadata` that are removed from a template: the API server sets them, or, for
-/// `generateName`, the volume of the pod names the claim. Fields that reach beyond a new claim
-/// are not removed but refused, unless `--template-fields` names them.
+/// `generateName`, the volume of the pod names the claim. The fields in
+/// [`TemplateField`](super::TemplateField) are not removed but refused, unless `--template-fields`
+/// names them.
 const DROPPED_METADATA: [&str; 9] = [
     "uid",
     "resourceVersion",
@@ -43,14 +44,14 @@ const DROPPED_METADATA: [&str; 9] = [
     "selfLink",
 ];
 
-/// A claim as its author wrote it, without the fields that a template may not set.
+/// A claim as its author wrote it, without `status` and the fields of `DROPPED_METADATA`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     object: Map<String, Value>,
     unknown_fields: Vec<UnknownField>,
 }
 
-/// The fields of a new claim that the template may not set.
+/// The fields of a new claim that Volume Warden sets, whatever the template says.
 #[derive(Clone, Debug)]
 pub struct Birth<'a> {
     /// The pod's namespace.

@@ -50,7 +50,7 @@ pub enum Refusal {
     /// The template sets a field that is not allowed.
     #[error("{path} is accepted only with --template-fields={option}")]
     Field {
-        /// The path of the field.
+        /// The path of the field, or the annotation and its key.
         path: String,
         /// The value of the flag that allows the field.
         option: String,
@@ -116,7 +116,7 @@ impl TemplatePolicy {
 
 impl TemplateField {
     /// Returns the name of this field in the error message, such as `spec.selector` or
-    /// `annotation "KEY"`; none if the template does not set the field.
+    /// `annotation "KEY"`; none if the template does not need this permission.
     fn find(self, template: &Template) -> Option<String> {
         let spec = |field: &str| {
             let value = template.get(&["spec", field])?;

@@ -48,9 +48,10 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
 }
 
 /// The queue keys that a change of a pod concerns. A pod is reconciled when its claim requests
-/// change, not with every change of its status: otherwise a claim that the API server refused
-/// would be requested again each time. The deletion of a pod also triggers the claims that the pod
-/// named and that still await a pod: they may have been kept only because this pod named them.
+/// change, or whether it is Pending, has ended or is being deleted; not with every change of its
+/// status: otherwise a claim that the API server refused would be requested again each time. The
+/// deletion of a pod also triggers the claims that the pod named and that still await a pod: they
+/// may have been kept only because this pod named them.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
     if change.old.map(asked_by) == change.new.map(asked_by) {
         return Vec::new();
@@ -94,7 +95,8 @@ fn asked_by(pod: &Arc<Pod>) -> (&CompactText, Option<&ClaimRequests>) {
     (&pod.uid, pod.claim_requests.as_deref())
 }
 
-/// The fields of a claim whose change triggers a reconcile of the pods that request it.
+/// The fields of a claim whose change triggers a reconcile of the claim and of the pods that
+/// request it, if such a pod exists.
 fn standing_of(claim: &Arc<Claim>) -> (&CompactText, bool, &[OwnerReference]) {
     (&claim.uid, claim.deleting, &claim.rare.owners)
 }

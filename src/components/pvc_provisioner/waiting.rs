@@ -64,8 +64,8 @@ impl Waiting {
         }
     }
 
-    /// Records that the pod with the uid `pod` requests the claim. Returns whether this pod was not
-    /// recorded before; false for a claim without a record.
+    /// Records that the pod with the uid `pod` requests the claim. Returns whether the pod recorded
+    /// last was another one, or none was; false for a claim without a record.
     pub fn see(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
         let mut memories = self.lock();
         let memory = memories.get_mut(name).filter(|each| each.uid == claim.uid);

@@ -2,9 +2,9 @@
 //!
 //! It is a validating webhook although it validates little, because the API server calls validating
 //! webhooks last. The pod is then as it will be stored, and a pod that API validation or Pod
-//! Security refuses never reaches the webhook. Only a quota, a ValidatingAdmissionPolicy or another
-//! validating webhook, which runs at the same time, can refuse the pod; Volume Warden then deletes
-//! the claim as an orphan, and `attempts` limits how often that happens.
+//! Security refuses never reaches the webhook. A quota, or another validating webhook, which runs
+//! at the same time, can still refuse the pod; Volume Warden then deletes the claim as an orphan.
+//! `attempts` limits how often that happens, except with `--authorize-requester=pod-creator`.
 
 use super::{
     Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
@@ -31,7 +31,7 @@ const WARNING_LIMIT: usize = 250;
 pub struct PodWebhook {
     /// The watches that pvc-provisioner reads.
     pub caches: Caches,
-    /// The only writer to the API server.
+    /// Writes to the API server.
     pub apply: Arc<Apply>,
     /// The clock for the time in the marker of a claim that awaits its pod.
     pub clock: Clock,
@@ -66,8 +66,8 @@ pub fn hook(webhook: PodWebhook) -> Hook {
 #[derive(Default)]
 struct Findings {
     notices: Vec<Notice>,
-    /// Whether a template or an annotation is invalid, so that the pod is refused with
-    /// `--strict-templates`.
+    /// Whether a template or an annotation is invalid, according to Volume Warden or the API
+    /// server, so that the pod is refused with `--strict-templates`.
     invalid: bool,
 }
 

@@ -19,11 +19,11 @@ use std::sync::Arc;
 /// of the fields.
 #[derive(Clone)]
 pub struct Caches {
-    /// The watch of all StatefulSets with claim templates.
+    /// The watch of StatefulSets with claim templates.
     pub sets: Arc<Feed<StatefulSet>>,
-    /// The watch of all claims, indexed by their names without the ordinal.
+    /// The watch of claims. Those with an ordinal are indexed by their names without it.
     pub claims: Arc<Feed<Claim>>,
-    /// The watch of all pods with claims.
+    /// The watch of pods that name a claim or have an annotation of pvc-provisioner.
     pub pods: Arc<Feed<Pod>>,
 }
 
@@ -37,14 +37,14 @@ impl From<&Feeds> for Caches {
     }
 }
 
-/// A claim that belongs to a StatefulSet by its name, and how certain that is.
+/// A claim that may belong to a StatefulSet, and whether it certainly does.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Namespace and name of the claim.
     pub name: ObjectName,
     /// The claim, as the watch delivered it.
     pub claim: Arc<Claim>,
-    /// Ordinal of the pod that the claim is for.
+    /// Ordinal of the pod that the claim is for; not determined by [`Caches::marked`].
     pub ordinal: u32,
     /// Whether the claim certainly belongs to the StatefulSet. If not, the policy of the
     /// StatefulSet must not delete it.
@@ -109,8 +109,8 @@ impl Caches {
         marked.map(member).collect()
     }
 
-    /// The claims of the StatefulSet, of every ordinal, and the claims that still have its owner
-    /// references or marker although they may belong to another StatefulSet by now.
+    /// The claims of the StatefulSet, of every ordinal, and the claims named like them that have a
+    /// reference to it or its pod, or its marker, although they may belong to another StatefulSet.
     pub fn members(&self, name: &ObjectName) -> Vec<Member> {
         let (sets, claims, pods) = (self.sets.read(), self.claims.read(), self.pods.read());
         let Some(set) = sets.get(name) else {

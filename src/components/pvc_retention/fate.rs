@@ -6,7 +6,8 @@ use strum::VariantArray;
 /// What happens to a claim, and why. The names are Event reasons, log fields and metric labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, VariantArray)]
 pub enum Fate {
-    /// The claim is kept when the StatefulSet or the pod is deleted.
+    /// The claim is kept when the StatefulSet or the pod is deleted. With `whenScaled: Delete`, a
+    /// later scale-down changes that.
     Retained,
     /// The garbage collector deletes the claim after the StatefulSet.
     DeletedWithSet,

@@ -16,7 +16,7 @@ pub type Work<'a> = (&'a Member, &'a Verdict);
 pub struct Judged {
     /// The StatefulSet, as the cache or a live read had it.
     pub set: StatefulSet,
-    /// The claims of the StatefulSet.
+    /// The claims that belong to the StatefulSet, or that could be deleted with it.
     pub members: Vec<Member>,
     /// The verdicts, one for each claim, in the order of the claims.
     pub verdicts: Vec<Verdict>,

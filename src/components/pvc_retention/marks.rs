@@ -1,8 +1,9 @@
-//! The webhook that removes the marker of pvc-retention from claims that users create.
+//! The webhook that removes the marker of pvc-retention from claims that others than the
+//! StatefulSet controller create.
 //!
 //! A claim that a user creates from the manifest of another claim, or from a backup, has not been
-//! in range of a StatefulSet, so it must not carry the marker: with the marker, Volume Warden
-//! would delete a claim that a user creates in advance, for an ordinal that is still out of range.
+//! in range of a StatefulSet, so it must not carry the marker: with the marker, Volume Warden could
+//! delete a claim that a user creates in advance, for an ordinal that is still out of range.
 
 use super::webhooks::{CREATE_CLAIM, is_made_for_a_set};
 use crate::{
@@ -11,8 +12,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook that removes the marker from every new claim, except from those that the
-/// StatefulSet controller creates.
+/// The webhook that removes the marker from every new claim, except from those created by the
+/// StatefulSet controller or a controller that shares its user.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",

@@ -19,8 +19,8 @@
 //!
 //! Before any write, the reconciler reads the set live. Before it makes a pod the owner of a claim
 //! or deletes a claim, it also reads the pods live. If the name of a claim can be split into
-//! template, set and ordinal in several ways, the reconciler and the webhook first read live every
-//! set that the name may mean.
+//! template, set and ordinal in several ways, the reconciler and the webhook read live every set
+//! that the name may mean before they write.
 //!
 //! **Source.** KEP-1847 and `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes 1.34.
 //! Differences: the owner is set when the claim is created, so that a set deleted early leaks no

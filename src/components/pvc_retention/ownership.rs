@@ -100,7 +100,8 @@ pub struct Owners<'a> {
 }
 
 impl<'a> Owners<'a> {
-    /// Returns whether a reference has the name of the StatefulSet or the pod, but another uid.
+    /// Returns whether a reference has the name of the StatefulSet or the pod, but another uid, or
+    /// names a pod that the StatefulSet does not control.
     pub fn are_stale_in(self, references: &[OwnerReference]) -> bool {
         self.set.is_stale_in(references) || self.pod.is_stale_in(references)
     }
@@ -120,8 +121,8 @@ impl<'a> Owners<'a> {
     }
 
     /// The owner references that the claim should have: those to other objects, unchanged, and the
-    /// one to the StatefulSet or the pod if the policy requires it. That one is appended if the
-    /// claim does not have it yet.
+    /// one to the StatefulSet or the pod if the policy requires it and no other controller prevents
+    /// it. That one is appended if the claim does not have it yet.
     pub fn desired_references(
         self,
         retention: Retention,
@@ -139,8 +140,9 @@ impl<'a> Owners<'a> {
         after
     }
 
-    /// The owner that the policy requires: the pod if it exists, its ordinal is out of range and
-    /// `whenScaled` is Delete; else the StatefulSet if `whenDeleted` is Delete; else none.
+    /// The owner that the policy requires: the pod if the StatefulSet controls it, its ordinal is
+    /// out of range and `whenScaled` is Delete; else the StatefulSet if `whenDeleted` is Delete;
+    /// else none.
     fn wanted(self, retention: Retention, in_range: bool) -> Option<Owner<'a>> {
         let condemned = retention.when_scaled == Policy::Delete && !in_range;
         if condemned && self.pod.uid.is_some_and(|uid| !uid.is_empty()) {

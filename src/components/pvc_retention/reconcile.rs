@@ -1,5 +1,5 @@
 //! The reconciler of pvc-retention: processes a StatefulSet as a whole, so that all its claims
-//! share one live read.
+//! share the live reads.
 
 use super::{
     NAME, READ_LIMIT,

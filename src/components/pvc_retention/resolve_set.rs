@@ -16,7 +16,7 @@ use crate::objects::{
 /// whose name has more readings belongs to no StatefulSet.
 pub const READINGS: usize = 32;
 
-/// A StatefulSet that exists and creates claims of this name.
+/// A StatefulSet that creates claims of this name. It exists, or did so less than a minute ago.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a, T> {
     /// The reading of the claim's name: template, StatefulSet and ordinal.

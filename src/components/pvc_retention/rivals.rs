@@ -14,8 +14,8 @@ use crate::{
 use futures::future::try_join_all;
 use std::sync::Arc;
 
-/// The other existing StatefulSets to which the claims of the StatefulSet being reconciled may
-/// belong, by the names of the claims.
+/// The other existing StatefulSets to which, according to their names, the claims of the
+/// StatefulSet being reconciled may belong.
 pub(super) struct Rivals(HashMap<ObjectName, Arc<StatefulSet>>);
 
 impl Rivals {

@@ -19,7 +19,8 @@ pub struct View<'a> {
     pub set: &'a StatefulSet,
     /// The name of the claim's pod: `<set>-<ordinal>`.
     pub pod_name: &'a str,
-    /// The retention policy of the StatefulSet.
+    /// The retention policy to apply: that of the StatefulSet, or Retain if the claim may belong to
+    /// another StatefulSet.
     pub retention: Retention,
     /// The ordinal in the claim's name.
     pub ordinal: u32,
@@ -54,8 +55,8 @@ pub enum Step {
     Leave,
     /// Write this update of the owner references and the marker of the claim.
     Update(Update),
-    /// Delete the claim: its pod was scaled down and deleted before Volume Warden made the pod the
-    /// owner.
+    /// Delete the claim: its ordinal is out of range, and its pod does not exist, so the pod cannot
+    /// become the owner.
     Delete,
 }
 
@@ -141,7 +142,7 @@ impl Update {
 
 impl Verdict {
     /// The update that keeps a claim which the garbage collector, or Volume Warden by its marker,
-    /// would delete otherwise: an update that removes a reference or the marker, and after which
+    /// might delete otherwise: an update that removes a reference or the marker, and after which
     /// the claim is not deleted with its pod. None for any other step.
     pub fn rescue(&self, claim: &Claim) -> Option<&Update> {
         let Step::Update(update) = &self.step else {

@@ -11,10 +11,11 @@ use std::fmt;
 /// wait for the policy part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Keeps claims of this StatefulSet: removes owner references and markers. This part reads
-    /// StatefulSets live, but needs no LIST of pods.
+    /// Keeps claims of this StatefulSet: removes owner references and markers that would cause
+    /// their deletion. This part reads StatefulSets live, but needs no LIST of pods.
     Rescue(ObjectName),
-    /// Writes all other changes that the policy of this StatefulSet requires.
+    /// Writes all other changes that the policy of this StatefulSet requires, and publishes Events
+    /// about its claims.
     Policy(ObjectName),
 }
 

@@ -16,9 +16,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Enqueues a StatefulSet when the StatefulSet, one of its pods, or a field of one of its claims
-/// that the rule reads changes. Any other change of a claim only retries a reconcile that failed:
-/// a write that failed because the claim had changed can now succeed.
+/// Enqueues a StatefulSet when it changes, when one of its pods is created, deleted or gets another
+/// owner, when a field of one of its claims that the rule reads changes, and when another
+/// StatefulSet to which its claims may belong is created or deleted. Any other change of a claim
+/// only retries a reconcile that failed: a write that failed because the claim had changed can now
+/// succeed.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
     let (line, others) = (queue.clone(), caches.clone());
     let said = AtomicBool::new(false);
@@ -65,9 +67,9 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
 /// The StatefulSet in a pod's name and those in the names of the pod's claims, if the pod was
 /// created, deleted or recreated, or its owner changed. Other changes of a pod do not affect
 /// claims. The StatefulSet is returned even if it does not control the pod: as long as the pod
-/// exists, the claim of its ordinal is kept. A claim name such as `a-b-c-0` contains the names of
-/// two StatefulSets, `b-c` and `c`: the claim may belong to the other one as soon as the pod no
-/// longer mounts it.
+/// exists, Volume Warden does not delete the claim of its ordinal. A claim name such as `a-b-c-0`
+/// contains the names of two StatefulSets, `b-c` and `c`: the claim may belong to the other one as
+/// soon as the pod no longer mounts it.
 fn sets_named_by_pod(change: &Change<'_, Pod>) -> Vec<ObjectName> {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);

@@ -1,9 +1,9 @@
-//! The webhook of pvc-retention: sets the owner of a claim that the StatefulSet controller creates,
-//! and refuses a claim of a deleted StatefulSet.
+//! The webhook of pvc-retention: sets the owner and the marker of a claim that the StatefulSet
+//! controller creates, and refuses a claim of a deleted StatefulSet.
 //!
 //! A StatefulSet that is deleted before the reconciler processes it would leak its claims, because
-//! they have no owner. The StatefulSet controller, working from a stale cache, creates claims even
-//! after their StatefulSet is deleted.
+//! they have no owner. The StatefulSet controller, working from a stale cache, may create claims
+//! even after their StatefulSet is deleted.
 
 mod ask;
 
@@ -203,8 +203,8 @@ fn deletes_with_set(set: &StatefulSet) -> bool {
     retention.is_some_and(|retention| retention.when_deleted == Policy::Delete)
 }
 
-/// Returns whether no claim of the StatefulSet needs a write: the policy keeps all claims, or the
-/// StatefulSet is deleted with `--cascade=orphan`.
+/// Returns whether no new claim of the StatefulSet needs an owner or a marker: the policy keeps all
+/// claims, or the StatefulSet is deleted with `--cascade=orphan`.
 fn retains_all(set: &StatefulSet) -> bool {
     set.orphaning || set.retention.unwrap_or_default() == Retention::default()
 }

@@ -25,7 +25,7 @@ impl Classes<'_> {
         defaults.into_iter().map(ResourceExt::name_any).collect()
     }
 
-    /// The cause that a claim may have this class only because it is the newer of two default
+    /// The cause that a claim may have this class only because it is the newest of several default
     /// StorageClasses; none if the class is not the newest default or is the only one.
     pub fn doubled(&self, class: &str) -> Option<Cause> {
         let defaults = self.defaults();

@@ -4,8 +4,8 @@ use crate::why::{Object, Selection, World};
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 
 /// The latest Event with this reason about the object with this uid, or `Some(None)` if there is
-/// none. The Events about an earlier object of the same name, which outlive it, do not count. None
-/// if the Events could not be read.
+/// none. With a uid, Events about an earlier object of the same name, which outlive it, do not
+/// count. None if the Events could not be read.
 pub(super) fn latest(
     world: &World,
     object: &Object,

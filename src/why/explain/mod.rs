@@ -1,7 +1,7 @@
 //! Explains why objects are in their state. Each kind that `why` supports has its own file.
 //!
-//! Each function reads from the [`World`], which may not have read the requested objects yet. The
-//! result of such a call is discarded, and the function is called again once they are read.
+//! The functions look objects up in the [`World`], which may not have read them yet. The result of
+//! such a call is discarded, and the function is called again once they are read.
 
 mod affinity;
 mod attachments;

@@ -129,7 +129,7 @@ fn held_by(
     [cause].into_iter().chain(further).collect()
 }
 
-/// The cause for a namespace that is being deleted and that no object is known to keep.
+/// The cause for a namespace that is being deleted and that nothing is known to keep.
 fn going(object: &Object, deleted: Timestamp) -> Cause {
     let sentence = "Kubernetes is deleting the objects in the namespace, and has not reported yet that any object remains.";
     let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");

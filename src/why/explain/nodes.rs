@@ -1,4 +1,4 @@
-//! Explains nodes that do not answer, are not ready or do not exist, and the pods on them.
+//! Explains the nodes of pods: those that do not answer, are not ready or do not exist.
 
 use crate::why::{Cause, Code, Evidence, Look, Object, World, read::Pod};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
@@ -14,7 +14,7 @@ pub(super) fn name_of(pod: &Pod) -> Option<&str> {
 }
 
 /// The cause that the pod's node does not answer, is not ready or does not exist. None if the node
-/// is ready or could not be read, or if the pod has no node.
+/// is ready, if its state is not known, or if the pod has no node.
 pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
     let name = name_of(pod)?;
     let object = Object::new("Node", "node", "", name);

@@ -18,8 +18,8 @@ use kube::ResourceExt;
 use serde_json::json;
 
 /// The cause that kube-controller-manager and Volume Warden both manage the claim, or else the
-/// cause that says whether the claim is kept or deleted with its StatefulSet. Empty if it is no
-/// claim of a StatefulSet.
+/// cause that says whether the claim is kept or deleted with its StatefulSet. Empty if no
+/// StatefulSet that creates this claim could be read.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
     if let Some(both) = both_active(world, object, claim) {
         return vec![both];
@@ -167,8 +167,8 @@ fn scaled_away(object: &Object, claim: &PersistentVolumeClaim, set: &str, ordina
     Cause::new(code, sentence, evidence).wait("a new pod with that ordinal uses the claim again")
 }
 
-/// The cause that both kube-controller-manager and Volume Warden write owner references on the
-/// claim; none if only one of them does.
+/// The cause that kube-controller-manager has written the claim's owner references while Volume
+/// Warden's pvc-retention runs; none otherwise, or if the Leases could not be read.
 fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
     let path = ["f:metadata", "f:ownerReferences"];
     let writer = writers::writer(&claim.metadata, &path)?;

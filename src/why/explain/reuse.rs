@@ -3,9 +3,9 @@
 //!
 //! A claim that is bound to storage which is being deleted, or that another node still writes to,
 //! loses data; a claim that waits does not. So the command that changes `claimRef` is printed only
-//! if the policy is Retain and was Retain when the volume was Released, the volume is not being
-//! deleted and not in the trash, and no VolumeAttachment names it. The command fails if the volume
-//! has changed since it was read.
+//! if the volume is Released, its policy is Retain and not known to be written later, it is not
+//! being deleted and not in the trash, and no VolumeAttachment names it. The command fails if the
+//! volume has changed since it was read.
 
 use super::{attachments, trash, wardens, writers};
 use crate::why::{Cause, Object, World, read::PersistentVolume};
@@ -133,8 +133,8 @@ fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// The required step if the volume is not Released, or was Released under another policy, so that
-/// its data may be deleted.
+/// The required step if the volume is not Released yet or has Failed, or if its policy was written
+/// after it was Released, so that its data may be deleted already.
 fn not_released(volume: &PersistentVolume) -> Option<First> {
     let doubtful = |why| First {
         why,
@@ -161,8 +161,8 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
     }
 }
 
-/// When the policy of the volume was last written, if that was after the volume was Released. None
-/// if it was before, or if either time is unknown.
+/// The time in the `managedFields` of the client that wrote the volume's policy, if it is after
+/// the volume was Released. None if it is before, or if either time is unknown.
 fn policy_changed_after_release(volume: &PersistentVolume) -> Option<Timestamp> {
     let path = ["f:spec", "f:persistentVolumeReclaimPolicy"];
     let written = writers::writer(&volume.metadata, &path)?.time.as_ref()?.0;

@@ -10,15 +10,16 @@ use crate::why::{Cause, Code, Evidence, World};
 use kube::ResourceExt;
 
 /// The chain of causes for a claim that the pod uses: `used`, which says so, with a next step for
-/// the pod's controller; then what keeps the pod, if it is being deleted or its node is lost.
+/// the pod's controller, if it has one; then what keeps the pod, if it is being deleted or its
+/// node is not ready or lost.
 pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
     std::iter::once(used).chain(stuck(world, pod)).collect()
 }
 
 /// The chain of causes for a pod that waits until the pod `other` ends: `sentence`, which says how
-/// `other` blocks it, and why `other` does not end. `then` says what happens after the end of
-/// `other`.
+/// `other` blocks it, and why `other` does not end. `then` says, as a clause, what happens after
+/// the end of `other`.
 pub(super) fn of_other(
     world: &World,
     other: &Pod,

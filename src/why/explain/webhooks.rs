@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use x509_parser::pem::Pem;
 
 /// Why an object lacks what the webhook of this configuration writes; none if the configuration is
-/// not installed, or the webhook works.
+/// not installed or not read, or if no fault is found.
 pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
     let Look::Found(found) = world.get::<MutatingWebhookConfiguration>("", configuration) else {
         return None;
@@ -19,8 +19,8 @@ pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
     down(world, called).or_else(|| mistrusted(world, &found.name_any(), called))
 }
 
-/// The cause that the Service of the webhook has no ready endpoint; none if it has one, or if its
-/// EndpointSlices could not be read.
+/// The cause that the Service of the webhook has no ready endpoint; none if it has one, if its
+/// EndpointSlices could not be read, or if the webhook has no Service.
 fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
     let service = called.service.as_ref()?;
     let labels = format!("kubernetes.io/service-name={}", service.name);

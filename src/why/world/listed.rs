@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// All objects of a kind by namespace, sorted by name.
+/// All objects of one LIST by namespace, sorted by name.
 pub(super) struct Listed<K>(BTreeMap<String, Arc<Vec<K>>>);
 
 impl<K: ResourceExt> Listed<K> {
@@ -72,8 +72,7 @@ impl PodOfClaims {
 
     /// Parses the whole pod.
     ///
-    /// # Errors
-    /// When a field of the pod is not what the API defines.
+    /// # Errors When the pod names no claim, or a field of it is not what the API defines.
     pub(super) fn parse(&self) -> serde_json::Result<Pod> {
         serde_json::from_str(self.text.as_deref().map_or("null", RawValue::get))
     }

@@ -34,7 +34,7 @@ pub(super) struct Question {
 
 pub(super) type Metadata<K> = PartialObjectMeta<K>;
 pub(super) type Object = Arc<dyn Any + Send + Sync>;
-/// The object, none if it does not exist, or the error.
+/// The object or the list, none if the object does not exist, or the error.
 pub(super) type Reading = Result<Option<Object>, String>;
 pub(super) type Fetch = fn(Client, Question) -> BoxFuture<'static, Reading>;
 
@@ -106,7 +106,7 @@ pub(super) fn metadata<K: Readable>(
     })
 }
 
-/// Lists objects within the short time limit of single reads.
+/// Lists objects within [`UNHURRIED`], as for single objects.
 pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
     Box::pin(async move {
         let request = question.request::<K>().list(&question.selection());
@@ -153,7 +153,7 @@ pub(super) fn listed_metadata<K: Readable>(
 }
 
 /// Lists all objects in one response: kube-apiserver can answer such a LIST from its watch cache,
-/// but a LIST in pages only from etcd.
+/// but many versions read each page of a LIST in pages from etcd.
 async fn list<K: DeserializeOwned + Clone>(
     client: Client,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,

@@ -93,8 +93,8 @@ async fn judgements_are_remembered_for_a_while() {
     }
 }
 
-/// Tokens that are not allowed cause few calls and evict no other token from the cache. A client
-/// that disconnects before the result causes no further call.
+/// Tokens that are not allowed cause few calls and evict no allowed token from the cache, even if
+/// the clients disconnect before the result.
 #[tokio::test(start_paused = true)]
 async fn invalid_tokens_cause_few_calls() {
     let fake = Fake::default();

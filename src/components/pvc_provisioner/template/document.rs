@@ -1,6 +1,6 @@
 //! Parses a YAML or JSON document, with the position of every key and value.
 //!
-//! JSON is parsed as YAML. All limits of the parser are set here, because its defaults are for
+//! JSON is parsed as YAML. The limits of the parser are set here, because its defaults are for
 //! trusted files.
 
 use super::{

@@ -55,7 +55,7 @@ pub(super) enum Fault {
 }
 
 impl TemplateError {
-    /// An error about the whole text of the template, without a position.
+    /// An error that has no position in the template, such as a missing field.
     pub(super) fn whole(fault: Fault) -> Self {
         Self { place: None, fault }
     }

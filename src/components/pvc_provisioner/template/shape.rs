@@ -1,5 +1,5 @@
-//! Checks that a document has the shape of a claim, in the fields that Volume Warden reads or
-//! changes. The API server validates all other fields.
+//! Checks that a document has the shape of a claim: in `apiVersion`, `kind`, `metadata`, and the
+//! labels, annotations and finalizers. The API server validates all other fields.
 
 use super::{
     document::{Fields, Node, Placed},
@@ -40,7 +40,7 @@ fn of_metadata(metadata: &Fields) -> Result<(), TemplateError> {
     }
 }
 
-/// The value of the field; none if it is null, which the API server treats as absent.
+/// The value of the field; none if it is absent, or null, which the API server treats as absent.
 fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Placed<Node>> {
     let (_, value) = fields.get(name)?;
     Some(value).filter(|value| !is_null(&value.it))

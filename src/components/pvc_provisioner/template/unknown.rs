@@ -11,8 +11,8 @@ use serde_ignored::Path;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// A field of a template that Volume Warden does not know: it is misspelt, or belongs to a newer
-/// Kubernetes version.
+/// A field of a template that Volume Warden does not know: for example, it is misspelt, in the
+/// wrong place, or of a newer Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownField {
     /// The path of the field as the API server writes it, for instance `spec.storageclassName`.

@@ -30,9 +30,9 @@ impl ClaimWebhook {
     /// Answers the review of a claim by a live read of every StatefulSet that the claim may belong
     /// to by its name. A claim with an ambiguous name may belong to a StatefulSet that the watch
     /// has not delivered yet, and not to one of `caches`. If none of the StatefulSets exists with
-    /// the template of this claim, a claim that the StatefulSet controller creates is refused: its
-    /// StatefulSet is deleted already. Such a claim is nevertheless allowed if the policy of a
-    /// StatefulSet in `caches` is not `whenDeleted: Delete`.
+    /// the template of this claim, a claim that the service account of the StatefulSet controller
+    /// creates is refused: its StatefulSet is deleted already. Such a claim is nevertheless allowed
+    /// if a StatefulSet in `caches` keeps its claims when it is deleted.
     pub(super) async fn ask(
         &self,
         request: &Request,
@@ -83,8 +83,8 @@ impl ClaimWebhook {
         found.map_or(Answer::Allow, |found| stamp(&found, claim))
     }
 
-    /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and had
-    /// `whenDeleted: Delete`. False if `caches` is empty.
+    /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and their
+    /// claims were to be deleted with them. False if `caches` is empty.
     fn are_gone(&self, request: &Request, caches: &[CachedCandidate<'_>]) -> bool {
         let gone = |each: &CachedCandidate<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);

@@ -1,4 +1,5 @@
-//! Claims that can be bound only to an existing volume, because no provisioner creates one.
+//! Claims that can be bound only to an existing volume, because they name it or no provisioner
+//! creates one.
 
 use super::in_the_way;
 use crate::why::{
@@ -71,8 +72,9 @@ fn binder(object: &Object, volume: &str) -> Option<Cause> {
     ))
 }
 
-/// Explains a Pending claim that no provisioner serves, by comparing it with every existing volume.
-/// `why` says, as the rest of a sentence about the claim, why only an existing volume can be bound.
+/// Explains a Pending claim that no provisioner serves, by comparing it with every volume that is
+/// not parked. `why` says, as the rest of a sentence about the claim, why only an existing volume
+/// can be bound.
 pub(super) fn any(
     world: &World,
     object: &Object,

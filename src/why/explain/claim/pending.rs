@@ -1,4 +1,4 @@
-//! Explains claims that are not bound to a volume.
+//! Explains Pending claims.
 
 use super::by_hand;
 use crate::why::{

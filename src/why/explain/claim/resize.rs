@@ -25,8 +25,8 @@ const FILE_SYSTEM: &str = "FileSystemResizePending";
 /// The reason of the Event with which the external-resizer reports a failure.
 const FAILED: &str = "VolumeResizeFailed";
 
-/// The cause that the volume of the claim does not have the requested size yet; none if it has.
-/// None also if an object could not be read.
+/// The cause that a resize of the claim is not finished or has failed; none if the claim has the
+/// requested size and no resize is reported, or if an object could not be read.
 pub(super) fn cause(
     world: &World,
     object: &Object,

@@ -59,8 +59,8 @@ pub(super) fn trouble(
         .or_else(|| resize::cause(world, object, claim).map(|cause| vec![cause]))
 }
 
-/// The chain of causes if the volume of the claim does not exist, belongs to another claim, or is
-/// being deleted; none otherwise, or if the volume could not be read.
+/// The chain of causes if the volume of the claim does not exist, does not name this claim in its
+/// `claimRef`, or is being deleted; none otherwise, or if the volume could not be read.
 fn volume_lost(
     world: &World,
     object: &Object,

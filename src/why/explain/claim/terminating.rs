@@ -11,7 +11,8 @@ use crate::{
 };
 
 /// The chain of causes for the first holder of the claim (the pods that use it, or a finalizer),
-/// and one cause for each further holder. Both are empty if the pods could not be read.
+/// and one cause for each further holder and for owners none of which exists. Both are empty if
+/// the pods could not be read.
 pub(super) fn causes(
     world: &World,
     object: &Object,

@@ -30,7 +30,7 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     }
 }
 
-/// The latest Event of the garbage collection about the namespace.
+/// The latest Event about the deletion of the namespace from the storage backend.
 fn latest<'a>(events: &'a [Event], namespace: &str) -> Option<&'a Event> {
     let about = format!("namespace {namespace} is not in Kubernetes");
     let about = events.iter().filter(|event| {

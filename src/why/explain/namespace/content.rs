@@ -42,7 +42,8 @@ impl<'a> Content<'a> {
     }
 
     /// One cause for each failure, and one for the objects that remain. With `explained`, other
-    /// causes already name the claims and the pods, so these are left out.
+    /// causes already explain the claims and the pods, so the latter cause is left out if only
+    /// these remain.
     pub(super) fn causes(&self, object: &Object, explained: bool) -> Vec<Cause> {
         let failures = FAILURES.iter().filter_map(|type_| self.condition(type_));
         let mut causes: Vec<Cause> = failures.map(|each| failure(object, each)).collect();

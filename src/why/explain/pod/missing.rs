@@ -13,7 +13,7 @@ use crate::{
 };
 use kube::ResourceExt;
 
-/// The controller or client that has to create the claim.
+/// The controller or user that has to create the claim.
 enum Maker {
     /// Volume Warden's pvc-provisioner, because an annotation of the pod asks for the claim.
     Annotation(Box<ClaimRequest>),
@@ -23,12 +23,12 @@ enum Maker {
     Ephemeral,
     /// The StatefulSet controller, for the StatefulSet with this name.
     Set(String),
-    /// The client that created the pod.
+    /// A user: no controller creates the claim.
     User,
 }
 
-/// The chain of causes for a missing claim: that the claim does not exist, and why it was not
-/// created.
+/// The chain of causes for a missing claim: that the claim does not exist and, if known, why it
+/// was not created.
 pub(super) fn causes(
     world: &World,
     object: &Object,

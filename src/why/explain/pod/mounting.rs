@@ -66,7 +66,7 @@ fn failed(object: &Object, event: &Event) -> Cause {
 
 /// The chain of causes if a volume of the pod that only one node at a time may use is attached to
 /// another node: the VolumeAttachment, and the pod that uses the volume there. Empty if no volume
-/// is. The message of the Event (`Multi-Attach error`) is not parsed for that.
+/// is known to be. The message of the Event (`Multi-Attach error`) is not parsed for that.
 fn elsewhere(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Vec<Cause> {
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());

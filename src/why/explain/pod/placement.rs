@@ -70,8 +70,8 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
     limits::cause(world, &volumes, &usable)
 }
 
-/// The chain of causes if a claim of the pod may be used by one pod at a time, and another pod uses
-/// it; empty otherwise. None if the pods could not be read.
+/// The chain of causes if another pod uses the first claim of the pod that only one pod at a time
+/// may use; empty otherwise. None if the pods could not be read.
 fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Option<Vec<Cause>> {
     let exclusive = |claim: &&PersistentVolumeClaim| {
         let modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);

@@ -7,9 +7,9 @@ use crate::{
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota};
 use kube::ResourceExt;
 
-/// The resources of a ResourceQuota that limit claims: their number, and the storage that they
-/// request together. The prefix `<class>.storageclass.storage.k8s.io/` limits the claims of one
-/// StorageClass.
+/// The resources of a ResourceQuota that are compared with the claim: the number of claims, and
+/// the storage that they request together. The prefix `<class>.storageclass.storage.k8s.io/`
+/// limits the claims of one StorageClass.
 const CLAIMS: &str = "persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";

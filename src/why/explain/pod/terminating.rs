@@ -36,7 +36,8 @@ pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod)
     first(causes)
 }
 
-/// Returns one cause for each finalizer, which says what controller removes it and when.
+/// Returns one cause for each finalizer, which says, as far as is known, what controller removes
+/// it.
 pub(in crate::why::explain) fn by_finalizers(object: &Object, metadata: &ObjectMeta) -> Vec<Cause> {
     let finalizers = metadata.finalizers.iter().flatten();
     finalizers

@@ -1,4 +1,5 @@
-//! Explains what a pod waits for when it can use all its claims.
+//! Explains what a pod waits for when it can use all its claims, and why it has failed or is not
+//! ready.
 
 use super::{claims::Mounted, mounting, placement};
 use crate::why::{
@@ -15,8 +16,8 @@ use k8s_openapi::{
 /// are mounted.
 const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// The chain of causes for a pod that can use all its claims and does not run yet; none if an
-/// object could not be read.
+/// The chain of causes for a pod that can use all its claims and does not run yet; none if its
+/// Events are needed and could not be read.
 pub(super) fn causes(
     world: &World,
     object: &Object,
@@ -103,8 +104,9 @@ fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) 
     )
 }
 
-/// Whether the pod still waits for its volumes. The kubelet mounts all volumes before it creates
-/// the first container, so an earlier failure to mount is solved once any container was created.
+/// Whether the pod may still wait for its volumes. The kubelet mounts all volumes before it
+/// creates the first container, so an earlier failure to mount is solved once any container was
+/// created.
 fn is_mounting(pod: &Pod) -> bool {
     containers(pod).all(|container| {
         let state = container.state.as_ref();

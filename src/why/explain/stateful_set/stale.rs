@@ -1,5 +1,5 @@
-//! Explains claims of an earlier pod that block the next pod of the StatefulSet
-//! (kubernetes/kubernetes#74374).
+//! Explains claims that block a pod of the StatefulSet, because they are being deleted
+//! (kubernetes/kubernetes#74374), and claims of which no owner exists.
 
 use super::One;
 use crate::why::{

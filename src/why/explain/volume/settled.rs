@@ -85,8 +85,7 @@ fn bound(
     Conclusion::nothing_found(object, format!("{whose} is {state}"))
 }
 
-/// The cause that the volume is reserved for a Pending claim that it does not fit; none if it fits
-/// the claim.
+/// The cause that the volume is reserved for a Pending claim that it does not fit; none otherwise.
 fn misfit(
     object: &Object,
     volume: &PersistentVolume,

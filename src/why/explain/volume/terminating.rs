@@ -35,7 +35,8 @@ pub(super) fn causes(
 }
 
 /// The chain of causes for a volume that its claim holds. If the claim is being deleted, too, the
-/// chain continues with what holds the claim.
+/// chain continues with what holds the claim; if it does not exist, kube-controller-manager is
+/// late.
 fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
     let reference = volume
         .spec
@@ -72,8 +73,8 @@ fn late(bound: &Cause) -> Cause {
     )
 }
 
-/// The cause for a finalizer of another controller. For the finalizer of a storage driver, the
-/// cause says which step of the driver is missing.
+/// The cause for a finalizer of another controller. For the finalizer of an external-attacher or
+/// of a provisioner, the cause says which of its steps is missing.
 fn foreign(
     world: &World,
     object: &Object,
