@@ -38,14 +38,14 @@ fn parts(shared: &Shared) -> Parts {
     let namespace = shared.namespace.as_deref();
     parts.webhooks = hooks(&feeds.claims, &live_claims, namespace, &shared.excluded);
     parts.webhooks.push(deletions_hook());
-    // If pv-releaser is installed, the API server sends a new volume of a claim with the policy
-    // Retain only to the webhook of pv-releaser. So that webhook adds the finalizer, too.
+    // If pv-releaser is installed, the API server sends a new volume that has the policy Retain and
+    // a claim to the webhook of pv-releaser instead of that of pv-protection. So that webhook adds
+    // the finalizer, too.
     let review = Review::from_memory(protect);
     parts
         .joined_reviews
         .push(("/pv-releaser/volumes", review.clone()));
-    // If pvc-trash is installed, the API server sends a new volume of a claim with the policy
-    // Delete only to the webhook of pvc-trash. So that webhook adds the finalizer, too.
+    // Likewise, if pvc-trash is installed, for a new volume that has the policy Delete and a claim.
     parts.joined_reviews.push(("/pvc-trash/volumes", review));
     let reconciler = PvProtectionReconciler {
         volumes: feeds.volumes,

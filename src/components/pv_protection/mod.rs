@@ -5,10 +5,10 @@
 //! finalizer. The decision reads only the volume, and the binder writes the phase on the volume.
 //! Therefore the removal needs no live read: its patch tests the `resourceVersion` of the volume.
 //!
-//! **Source.** `pkg/controller/volume/pvprotection/pv_protection_controller.go` of Kubernetes
-//! 1.34. Difference: a webhook refuses to bind a volume that is being deleted to a new claim, as
-//! the PV-protection proposal requires. Kubernetes alone still completes such a binding if the
-//! claim already names the volume and the `claimRef` of the volume names the claim.
+//! **Source.** `pkg/controller/volume/pvprotection/pv_protection_controller.go` of Kubernetes 1.34.
+//! Main difference: a webhook refuses to bind a volume that is being deleted to a new claim, as the
+//! PV-protection proposal requires. Kubernetes alone still completes such a binding if the claim
+//! already names the volume and the `claimRef` of the volume names the claim.
 
 mod assemble;
 mod metrics;

@@ -1,4 +1,4 @@
-//! The watches of volumes, claims, StorageClasses and VolumeAttachments, and views for the rule.
+//! The watches that pv-releaser reads, and the decisions that rest on them.
 
 use super::{
     Options, Scope,
@@ -16,8 +16,8 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long the labels of a deleted claim are kept in memory: the watch of volumes may deliver a
-/// volume of the claim later than the watch of claims its deletion.
+/// How long the managed-by labels of a deleted claim are kept in memory: the watch of volumes may
+/// deliver a volume of the claim later than the watch of claims its deletion.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The watches that pv-releaser reads. No two of the feeds are ever locked at once.
@@ -27,7 +27,8 @@ pub struct Caches {
     pub volumes: Arc<Feed<Volume>>,
     /// The watch of all claims, or of the claims of one namespace.
     pub claims: Arc<Feed<Claim>>,
-    /// The watch of all StorageClasses with an annotation that some rule reads.
+    /// The watch of all StorageClasses. Those without an annotation that some rule needs are not
+    /// kept.
     pub classes: Arc<Feed<StorageClass>>,
     /// The watch of all VolumeAttachments. A cached one proves that a volume may be attached.
     pub attachments: Arc<Feed<VolumeAttachment>>,
@@ -59,8 +60,9 @@ impl Caches {
         caches
     }
 
-    /// Registers a listener that remembers the labels of deleted claims. It is registered before
-    /// all other listeners of claims, so that they find the labels when they react to a deletion.
+    /// Registers a listener that remembers the managed-by labels of deleted claims. pv-releaser
+    /// registers it before its other listeners of claims, so that they find the labels when they
+    /// react to a deletion.
     fn remember_claims(&self) {
         let recently_deleted = self.recently_deleted.clone();
         self.claims.listen(move |change| {
@@ -74,7 +76,7 @@ impl Caches {
         });
     }
 
-    /// Decides by the watches alone whether the volume is labelled, released or left unchanged.
+    /// Decides by the watches alone what happens to the volume.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision<Unconfirmed> {
         let attached = !self.attachments.read().is_unreferenced(name);
         let attachment = match attached {
@@ -84,8 +86,7 @@ impl Caches {
         self.judge_with(volume, attachment)
     }
 
-    /// Decides whether the volume is labelled, released or left unchanged, given whether the volume
-    /// is attached.
+    /// Decides what happens to the volume, given whether it is attached.
     pub fn judge_with<D: Copy>(&self, volume: &Volume, attachment: Attachment<D>) -> Decision<D> {
         let claim_ref = volume.claimed_by();
         let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
@@ -103,7 +104,7 @@ impl Caches {
         decide(&view, &self.options)
     }
 
-    /// Returns who may get the volume once it is released; none if its scope is invalid.
+    /// Returns the scope of the release of the volume; none if the value is invalid.
     pub fn scope(&self, volume: &Volume) -> Option<Scope> {
         let class = self.class(volume);
         scope(volume, class.as_deref(), &self.options)
@@ -127,8 +128,8 @@ impl Caches {
     }
 
     /// Returns the volumes that wait for a claim of this namespace: those that are parked, or
-    /// reserved for a claim. A volume that Volume Warden has written is left out until the watch
-    /// delivers the result, and so are volumes that it never changes.
+    /// reserved for a claim. Left out are volumes that are being deleted, that pv-releaser never
+    /// changes, or that Volume Warden has just written: until the watch delivers the result.
     pub fn waiting_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let names = volumes.names_referring_to(&waiting_in(namespace));
@@ -139,8 +140,8 @@ impl Caches {
             .collect()
     }
 
-    /// Returns whether this installation leaves the volume unchanged in any state: the volume has
-    /// the label of another installation, or pvc-trash keeps it.
+    /// Returns whether pv-releaser leaves the volume unchanged in any state: the volume has the
+    /// label of another installation, or the annotation with the record of pvc-trash.
     pub fn is_never_changed(&self, volume: &Volume) -> bool {
         volume.trash.is_some() || self.options.volume_ownership(volume) == Ownership::Foreign
     }
@@ -174,8 +175,8 @@ impl Caches {
         names.cloned().collect()
     }
 
-    /// Returns whether the volume is an orphan: it stays Released, because no label assigns it to
-    /// an installation.
+    /// Returns whether the volume is an orphan: it stays Released, because no label or StorageClass
+    /// assigns it to an installation.
     pub fn is_orphan(&self, name: &ObjectName, volume: &Volume) -> bool {
         self.judge(name, volume) == Decision::Leave(Left::Orphaned)
     }

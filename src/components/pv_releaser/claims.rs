@@ -1,10 +1,10 @@
 //! The webhook that removes the binder's annotations from claims that users create.
 //!
 //! A claim with `pv.kubernetes.io/bind-completed` counts as bound. kube-controller-manager then
-//! binds it to the volume that `spec.volumeName` names if that volume has no claim, as after a
-//! release, whatever the class, the size and the access modes are: so any user who may create
-//! claims could take any released volume with its data. The API server sends only claims of users
-//! who may not change volumes.
+//! binds it to the volume that `spec.volumeName` names if that volume has no `claimRef`, as after a
+//! release in the scope `cluster`, whatever the class, the size and the access modes are: so any
+//! user who may create claims could take any such volume with its data. The API server sends only
+//! claims of users who may not change volumes.
 //!
 //! Source: `syncBoundClaim` in `pkg/controller/volume/persistentvolume/pv_controller.go` of
 //! Kubernetes.

@@ -17,9 +17,10 @@ use std::collections::HashMap;
 
 /// The fate of a Released volume that is labelled or released next.
 const DUE: &str = "Due";
-/// The fate of an Available volume that waits for the next claim of its namespace.
+/// The fate of a parked volume, which waits for the next claim of its namespace.
 const PARKED: &str = "Parked";
-/// The fates of the volumes that stay Released, which say why.
+/// The fates of other Released volumes: why they are left unchanged. [`Left::InUse`] is not
+/// reported: it lasts only until the watch delivers the deletion of the claim.
 const STAY: [Left; 11] = [
     Left::Excluded,
     Left::Unlabeled,

@@ -2,30 +2,32 @@
 //!
 //! **Rule.** An installation of Volume Warden manages the volumes whose label
 //! `reclaimable-pv-releaser.kubernetes.io/managed-by` is its controller id. Volume Warden adds the
-//! label to a volume when every managed-by label of its claim, found by name and uid, is the
-//! controller id. A claim that was deleted recently still counts. The label is added at the
-//! creation of the volume or once the volume is Bound: in between the binder writes the volume,
-//! and a label would make that write fail. With `--associate-by-storage-class`, a volume without
-//! the label is also managed if its StorageClass names the controller id. A volume with the label
-//! of another installation is not labelled or released.
+//! label to a volume with the policy Retain when every managed-by label of its claim, found by name
+//! and uid, is the controller id. A claim that was deleted recently still counts. The label is
+//! added at the creation of the volume or once the volume is Bound: in between the binder writes
+//! the volume, and a label would make that write fail. With `--associate-by-storage-class`, a
+//! volume without the label is also managed if its StorageClass names the controller id. A volume
+//! with the label of another installation is not labelled or released.
 //!
-//! A managed volume is released when its phase is Released, its policy is Retain, it is not being
-//! deleted and no VolumeAttachment names it. A cached attachment can prove that a node still has
-//! the volume. Proof that no node has it requires a LIST that began after the volume was seen. A
-//! release is one patch: it removes `spec.claimRef` (in the mode `soft`, only its uid and
-//! `resourceVersion`), the label, and the binder's own annotation. In the scope `namespace` and
-//! the mode `full`, the release does not remove `claimRef` but *parks* the volume: `claimRef` then
-//! names a claim that no client can create, until Volume Warden reserves the volume for the next
-//! claim of the same namespace that the volume fits.
+//! A managed volume is released only when its phase is Released, its policy is Retain, it is not
+//! being deleted and no VolumeAttachment names it. A cached attachment can prove that a node still
+//! has the volume. Proof that no node has it requires a LIST that began after the volume was seen.
+//! A release is one patch: it removes `spec.claimRef` (in the mode `soft`, only its uid and
+//! `resourceVersion`), the label (not with `--disable-automatic-association`), and annotations
+//! about the binding. In the scope `namespace` and the mode `full`, the release does not remove
+//! `claimRef` but *parks* the volume: `claimRef` then names a claim that no client can create,
+//! until Volume Warden reserves the volume for the next claim of the same namespace that the volume
+//! fits.
 //!
 //! An orphan is a volume that stays Released because no label or StorageClass assigns it to an
 //! installation. An Event reports each orphan once, and a metric counts the orphans.
 //!
-//! **Source.** plumber-cd's reclaimable-pv-releaser v0.1.1, and for StorageClasses v0.2.
-//! Differences: claims are watched, so that a claim that exists for two seconds is not missed;
-//! uids are compared; a volume whose policy is not Retain, that is being deleted or is still
-//! attached is left unchanged; the label is the one that the original documents, and the one that
-//! it wrote is read too.
+//! **Source.** plumber-cd's reclaimable-pv-releaser v0.1.1, and for StorageClasses v0.2. Main
+//! differences: by default, only claims of the namespace of the deleted claim get its volume;
+//! claims are watched, so that a claim that exists for two seconds is not missed; uids are
+//! compared; a volume whose policy is not Retain, that is being deleted or is still attached is
+//! left unchanged; the label is the one that the original documents, and the one that it wrote is
+//! read too.
 
 mod assemble;
 mod caches;

@@ -54,7 +54,8 @@ pub fn reserved(volume: &Volume) -> Announcement {
     }
 }
 
-/// The Event that says why the volume is left unchanged; none if its user need not know.
+/// The Event that says why the volume is left unchanged; none for a cause that needs no Event, or
+/// that [`attached`] reports later.
 pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announcement> {
     let (reason, action, note) = match left {
         Left::NotRetained => {

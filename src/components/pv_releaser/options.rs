@@ -57,7 +57,7 @@ pub enum Mode {
     Soft,
 }
 
-/// Who may get a released volume.
+/// Which claims may get a released volume. [`Mode::Soft`] restricts them further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Scope {
     /// Claims of the namespace of the deleted claim, while that namespace exists.

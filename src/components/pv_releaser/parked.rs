@@ -1,10 +1,11 @@
-//! Reserves parked volumes for claims of their namespace, and parks a volume again if no claim
-//! uses its reservation. A parked volume is Available, and its `claimRef` names a claim that no
-//! client can create: so a claim can be bound to it only once Volume Warden has reserved it for
-//! that claim.
+//! Reserves parked volumes for claims of their namespace, and parks a volume again if no claim uses
+//! its reservation, or the namespace is deleted. A parked volume is Available, and its `claimRef`
+//! names a claim that no client can create: so a claim can be bound to it only once Volume Warden
+//! has reserved it for that claim.
 //!
 //! A reservation is a `claimRef` without uid. The webhook writes it before the API server stores
-//! the claim: a provisioner that sees the claim before the reservation creates a second volume.
+//! the claim: a provisioner that sees the claim before the reservation creates a second volume. The
+//! reconciler writes it for a claim that the webhook missed.
 
 use super::{
     NAME,
@@ -27,8 +28,8 @@ use crate::{
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// How many parked volumes are tried for one claim. A try fails if another claim that is created at
-/// the same time gets the volume.
+/// Maximum number of parked volumes that one review or reconcile of a claim tries to reserve. The
+/// next one is tried if the volume has changed, for example because another claim got it.
 const TRIES: usize = 5;
 
 /// Reserves parked volumes for claims.
@@ -56,7 +57,8 @@ enum Caller {
 impl Handover {
     /// Reserves a parked volume for a claim that is about to be stored. A volume that is reserved
     /// for a claim of this name in an earlier namespace of the same name is parked first. If that
-    /// fails, the claim is refused, except in an exempt namespace.
+    /// fails, or the uid of the namespace cannot be read while a volume is reserved for this name,
+    /// the claim is refused, except in an exempt namespace.
     pub async fn review(&self, request: &Request) -> Reviewed {
         let need = Need::from(request.object::<NeedWire>()?);
         let name = ObjectName::new(request.namespace.as_str(), &*need.name);
@@ -137,8 +139,7 @@ impl Handover {
     }
 
     /// Parks a reserved volume again, so that another claim can get it, if [`decide_reservation`]
-    /// says so: the claim that it is reserved for does not exist or names another volume, or the
-    /// namespace was deleted.
+    /// says so.
     ///
     /// # Errors
     /// When an object could not be read, or the write failed.

@@ -24,8 +24,8 @@ pub fn association(volume: &Volume, id: &ControllerId) -> Vec<PatchOperation> {
     }]
 }
 
-/// The operations that record the namespace of the claim that the volume is bound to, and remove
-/// the time of its reservation.
+/// The operations that record the namespace of the claim that the volume is or was bound to, and
+/// remove the time of its reservation.
 pub fn record(volume: &Volume, record: &Record) -> Vec<PatchOperation> {
     let value = json!(record.to_string());
     let written = if volume.annotated {
@@ -129,8 +129,8 @@ pub(super) fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
     }
 }
 
-/// An action for which an Event is published if the API server refuses the write (4xx) or fails
-/// (5xx), as plumber-cd's releaser does.
+/// An action for which a reconciler publishes an Event if the API server refuses the write (4xx) or
+/// fails (5xx), as plumber-cd's releaser does.
 pub(super) fn action(
     name: &'static str,
     on_refusal: OnRefusal,

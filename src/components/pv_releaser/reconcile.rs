@@ -1,4 +1,4 @@
-//! The reconciler of pv-releaser: labels and releases volumes, and reports orphans.
+//! The reconciler of pv-releaser: carries out the decisions about volumes, and publishes Events.
 
 use super::{
     NAME, Scope,
@@ -33,8 +33,8 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// Labels volumes, and records the namespaces of their claims. Releases a managed volume whose
 /// claim is deleted: parks it for the next claim of that namespace, or removes its `claimRef` or
-/// only the uid in it. Reserves parked volumes for claims, and reports orphans: Released volumes
-/// that no label or StorageClass assigns to an installation.
+/// only the uid in it. Reserves parked volumes for claims, ends reservations, and publishes Events
+/// about volumes that stay Released.
 pub struct PvReleaserReconciler {
     /// The watches that pv-releaser reads.
     pub caches: Caches,
@@ -49,7 +49,8 @@ pub struct PvReleaserReconciler {
 }
 
 impl PvReleaserReconciler {
-    /// Enqueues a volume on every change that may affect the decision about it.
+    /// Enqueues volumes and claims when they or related objects change. Publishes an Event when a
+    /// volume was labelled at admission, and when one was reserved.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         triggers::listen(&self.caches, queue);
         let (caches, apply) = (self.caches.clone(), self.apply.clone());
@@ -69,13 +70,13 @@ impl PvReleaserReconciler {
         });
     }
 
-    /// Registers the metrics of Released and orphaned volumes.
+    /// Registers the metrics of Released and parked volumes.
     pub fn register_metrics(&self, metrics: &Metrics) {
         metrics::register(metrics, self.caches.clone());
     }
 
-    /// Decides about the volume by a live LIST of VolumeAttachments, which is the proof for the
-    /// decision.
+    /// Decides about the volume again, with a live LIST of VolumeAttachments as the proof that it
+    /// is detached. Fails if it is attached.
     async fn confirm(
         &self,
         name: &ObjectName,
@@ -167,8 +168,9 @@ impl PvReleaserReconciler {
         applied.settled()
     }
 
-    /// Publishes an Event that says why the volume is left unchanged, unless this cause was already
-    /// reported.
+    /// Publishes an Event that says why the volume is left unchanged, if the cause needs one and
+    /// was not reported already. An orphan and an attached volume are reported after a delay, if
+    /// the cause still holds.
     fn publish(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
         let options = &self.caches.options;
         let announcement = notices::left(volume, left, options);

@@ -1,4 +1,4 @@
-//! The rule of pv-releaser: decides whether a volume is labelled, released or left unchanged.
+//! The rule of pv-releaser: decides what happens to a volume, and to its reservation for a claim.
 
 use super::{Options, Scope};
 use crate::objects::{
@@ -16,18 +16,19 @@ use strum::IntoStaticStr;
 /// The volume and everything else that [`decide`] reads, except the options.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a, D> {
-    /// The volume that is decided about, as the watch delivered it.
+    /// The volume that is decided about, as the watch or an admission review delivered it.
     pub volume: &'a Volume,
     /// Whether the namespace of the volume's claim is watched. If not, it is unknown whether the
     /// claim exists.
     pub watched: bool,
     /// Whether the namespace of the volume's claim has opted out.
     pub excluded: bool,
-    /// The claim with the name in `claimRef`, with any uid, if it is watched.
+    /// The watched claim with the name in `claimRef`, with any uid; none if `claimRef` has no uid.
     pub claim: Option<&'a Claim>,
-    /// The last labels of the claim with the uid in `claimRef`, if it was deleted recently.
+    /// The last managed-by labels of the claim with the uid in `claimRef`, if it was deleted
+    /// recently.
     pub recently_deleted: Option<&'a ManagedBy>,
-    /// The annotations of the StorageClass of the volume; none if no rule reads any of them.
+    /// The annotations of the StorageClass of the volume; none if no rule needs any of them.
     pub class: Option<&'a StorageClass>,
     /// Whether the volume is attached to a node.
     pub attachment: Attachment<D>,
@@ -43,7 +44,7 @@ pub enum Attachment<D> {
     Detached(D),
 }
 
-/// The watch has delivered no VolumeAttachment, which does not prove that none exists.
+/// No VolumeAttachment of the volume is known, which does not prove that none exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
@@ -52,8 +53,8 @@ pub struct Unconfirmed;
 pub enum Decision<D> {
     /// Leave the volume unchanged, for this reason.
     Leave(Left),
-    /// Label the volume as managed. A stored volume is labelled only when
-    /// [`Decision::is_in_time`].
+    /// Label the volume as managed, and in the scope `namespace` record the namespace of its claim,
+    /// if a live read proves it. A stored volume is labelled only when [`Decision::is_in_time`].
     Associate,
     /// Record the namespace of the volume's claim on the volume, if a live read proves it. Only
     /// the scope `namespace` requires it: without a record, a Released volume then stays Released:
@@ -107,7 +108,7 @@ pub enum Left {
     /// The volume stays Released: its claim is deleted, and no label or class assigns the volume to
     /// an installation.
     Orphaned,
-    /// The volume is kept by pvc-trash: the deletion of its claim can be undone.
+    /// The volume has the annotation with the record of pvc-trash, which then decides about it.
     InTrash,
 }
 
@@ -118,7 +119,7 @@ impl Left {
     }
 }
 
-/// Decides whether the volume is labelled, released or left unchanged.
+/// Decides what happens to the volume.
 pub fn decide<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
     match decide_included(view, options) {
         Decision::Associate
@@ -145,8 +146,8 @@ fn decide_included<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D
     }
 }
 
-/// Returns who may get the volume; none if its label, or else the annotation of its StorageClass,
-/// has an invalid value. Tenants can write neither.
+/// Returns the scope of the release of the volume; none if its label, or else the annotation of its
+/// StorageClass, has an invalid value. Tenants can write neither.
 pub(super) fn scope(
     volume: &Volume,
     class: Option<&StorageClass>,
@@ -190,9 +191,9 @@ impl<D: Copy> View<'_, D> {
         Decision::Leave(left)
     }
 
-    /// Returns whether the volume gets the label: its policy is Retain, it is not being deleted,
-    /// and this installation manages its claim, found by uid. The phase does not matter: the claim
-    /// may be deleted before the volume is processed.
+    /// Returns whether the volume gets the label: `--disable-automatic-association` is not set, its
+    /// policy is Retain, it is not being deleted, and this installation manages its claim, found by
+    /// uid. The phase does not matter: the claim may be deleted before the volume is processed.
     pub(super) fn is_to_be_associated(&self, options: &Options) -> bool {
         let labels = self
             .volume
@@ -204,8 +205,9 @@ impl<D: Copy> View<'_, D> {
     }
 
     /// Returns whether the StorageClass assigns the volume to this installation. A class counts
-    /// only for volumes that have the policy Retain and are not being deleted: otherwise an Event
-    /// would report each Released volume with the policy Delete as one that is not released.
+    /// only with `--associate-by-storage-class`, and for volumes that have the policy Retain and
+    /// are not being deleted: otherwise an Event would report each Released volume with the policy
+    /// Delete as one that is not released.
     fn is_ours_by_class(&self, options: &Options) -> bool {
         let own = self.class_id() == Some(options.id.as_str());
         options.associate_by_storage_class && own && self.stays()
@@ -219,7 +221,8 @@ impl<D: Copy> View<'_, D> {
         let claim = self.volume.claimed_by();
         let claim_is_gone = claim.is_some_and(|claim| self.watched && self.living(claim).is_none());
         let released = self.volume.phase == Phase::Released && self.stays();
-        // If another installation managed the claim, it manages the volume too.
+        // A volume is no orphan if another installation managed its claim, or its class names
+        // another one.
         let foreign = |labels: &ManagedBy| !options.is_own_claim(labels);
         let of_another = self.class_id().is_some_and(|id| id != options.id.as_str());
         let anothers = of_another || self.recently_deleted.is_some_and(foreign);

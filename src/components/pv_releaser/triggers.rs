@@ -1,4 +1,4 @@
-//! Enqueues volumes for the reconciler of pv-releaser when related objects change.
+//! Enqueues volumes and claims for the reconciler of pv-releaser when related objects change.
 
 use super::caches::Caches;
 use crate::{

@@ -1,6 +1,6 @@
-//! The webhooks of pv-releaser: they label a volume that is created for a managed claim, so that
-//! even a claim that exists for two seconds leaves no unlabelled volume, and reserve parked volumes
-//! for new claims.
+//! Two webhooks of pv-releaser. One labels a volume with the policy Retain that is created for a
+//! managed claim, so that even a claim that exists for two seconds leaves no unlabelled volume. The
+//! other reserves parked volumes for new claims.
 
 use super::{
     Scope,
@@ -16,8 +16,8 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Labels new volumes whose claims this installation manages, and records the namespace of these
-/// claims.
+/// Labels new volumes with the policy Retain whose claims this installation manages, and in the
+/// scope `namespace` records the namespace of these claims.
 pub struct VolumeWebhook {
     /// The watches that pv-releaser reads.
     pub caches: Caches,
@@ -53,9 +53,9 @@ pub fn reservation_hook(handover: Handover) -> Hook {
 }
 
 impl VolumeWebhook {
-    /// Labels the new volume if its claim is managed, and in the scope `namespace` records the
-    /// namespace of the claim. The review refuses no volume and waits for no watch: the reconciler
-    /// labels and records what the webhook missed.
+    /// Labels the new volume if the rule decides [`Decision::Associate`], and in the scope
+    /// `namespace` records the namespace of the claim, if it can be proven. The review refuses no
+    /// volume and waits for no watch: the reconciler labels and records what the webhook missed.
     async fn review(&self, request: &Request) -> Reviewed {
         let volume = Volume::from(request.object::<VolumeWire>()?);
         let detached = Attachment::Detached(Unconfirmed);

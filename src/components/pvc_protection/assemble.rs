@@ -14,8 +14,8 @@ use clap::{Args as _, Command};
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 
-/// Maximum number of concurrent LISTs of pods for the condition `Unused`. The removal of
-/// finalizers uses LISTs of its own, which never wait for these.
+/// Maximum number of concurrent LISTs of pods for the condition `Unused`. The removal of finalizers
+/// uses other LISTs, which never wait for these.
 const CONDITION_LISTS: usize = 2;
 
 /// The component `pvc-protection`: keeps a claim while a pod uses it.
@@ -53,9 +53,9 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts
         .webhooks
         .push(deletions_hook(&feeds.pods, finished_pods));
-    // If pvc-retention is installed, the API server sends new claims of StatefulSets only to its
-    // webhook; and if pvc-trash is, claims that may restore data only to that of pvc-trash. So
-    // these webhooks add the finalizer, too.
+    // If pvc-retention is installed, the API server sends new claims of StatefulSets to its webhook
+    // instead of that of pvc-protection; and if pvc-trash is, claims that may restore data to that
+    // of pvc-trash. So these webhooks add the finalizer, too.
     let review = Review::from_memory(protect);
     let retention = ("/pvc-retention/claims", review.clone());
     parts

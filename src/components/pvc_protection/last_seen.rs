@@ -9,7 +9,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// For each claim that is being deleted, its uid and when the watch last showed it and its pods.
+/// For each claim that is being deleted, its uid and when the watch last showed it and a change of
+/// its pods.
 #[derive(Default)]
 pub struct LastSeen(Mutex<HashMap<ObjectName, (CompactText, Seen)>>);
 

@@ -13,7 +13,7 @@
 //!
 //! **Source.** `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` and
 //! `plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go` of Kubernetes 1.34.
-//! Differences: finished pods can be configured not to hold claims
+//! Main differences: finished pods can be configured not to hold claims
 //! ([`crate::causes::FinishedPods`]); a shut-down pod enqueues its claims even while its container
 //! statuses still say running; a live LIST never serves a claim whose deletion was seen after the
 //! LIST began; webhooks refuse to create a pod that names its node, and to bind a pod to a node,

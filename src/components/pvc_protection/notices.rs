@@ -1,5 +1,6 @@
-//! Publishes an Event on each claim that is being deleted but is held. The Event names the holder,
-//! such as a pod. Another Event on the claim follows only when the cause, a [`Code`], changes.
+//! Publishes an Event on each claim that has been held for ten seconds after its deletion. The
+//! Event names the holder, such as a pod. Another Event on the claim follows only when the cause, a
+//! [`Code`], changes.
 
 use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
@@ -42,7 +43,7 @@ pub struct HeldClaimReporter {
     pub finished_pods: FinishedPods,
     /// The causes that Events have already reported, by claim.
     pub events: Arc<EventDeduplicator<ObjectName, Code>>,
-    /// The last claim of the previous evaluation that was reported.
+    /// The claim that was reported last. The next evaluation begins after it.
     pub last: Mutex<ObjectName>,
 }
 
@@ -88,7 +89,8 @@ impl HeldClaimReporter {
     }
 
     /// Returns the cause that holds the claim, and records it as reported. None if it is recorded
-    /// already, or if Volume Warden is about to remove its own finalizer.
+    /// already, or if nothing but a finalizer keeps the claim that Volume Warden is about to
+    /// remove.
     fn news(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
         let pods = self.pods.read();
         let users = pods.referrers(name).map(|pod| &**pod);

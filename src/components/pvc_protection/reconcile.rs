@@ -49,7 +49,7 @@ pub struct PvcProtectionReconciler {
 }
 
 impl PvcProtectionReconciler {
-    /// Enqueues a claim on every change that may affect the decision about it.
+    /// Enqueues a claim on every change after which the finalizer may have to be added or removed.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (line, seen) = (queue.clone(), self.last_seen.clone());
         self.claims.listen(move |change| {
@@ -69,7 +69,8 @@ impl PvcProtectionReconciler {
         });
     }
 
-    /// Registers the metrics of claims that are being deleted but still exist.
+    /// Registers the metrics of pvc-protection: of claims that are being deleted, and of unused
+    /// ones.
     pub fn register_metrics(&self, metrics: &Metrics) {
         let (claims, pods) = (self.claims.clone(), self.pods.clone());
         metrics::register(metrics, claims, pods, self.finished_pods);
@@ -210,7 +211,7 @@ impl Reconcile for PvcProtectionReconciler {
     }
 }
 
-/// The claims that must be evaluated again after a change of a pod, because the pod does not use
+/// The claims that must be evaluated again after a change of a pod, because the pod may not use
 /// them, or not any more: it was deleted, has ended, is shut down, or has no node.
 ///
 /// A scheduled pod that keeps running enqueues nothing. If one event replaces a pod by another of

@@ -1,4 +1,4 @@
-//! The watches of volumes, claims, StorageClasses and namespaces, and views for the rule.
+//! The watches of volumes, claims, StorageClasses and namespaces, and the decisions by them.
 
 use super::{
     restorers::Restorers,
@@ -19,15 +19,16 @@ use crate::{
 use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// The watches that pvc-trash reads. No two of the feeds are ever locked at once.
+/// The watches that pvc-trash reads, except that of the copies. No two of the feeds are ever locked
+/// at once.
 #[derive(Clone)]
 pub struct Caches {
-    /// The watch of all volumes, whose annotations say which are in the trash.
+    /// The watch of all volumes.
     pub volumes: Arc<Feed<Volume>>,
     /// The watch of all claims, or of the claims of one namespace.
     pub claims: Arc<Feed<Claim>>,
-    /// The watch of the StorageClasses with an annotation that some rule reads, such as an
-    /// undelete window.
+    /// The watch of all StorageClasses. Those without an annotation that some rule needs are not
+    /// kept.
     pub classes: Arc<Feed<StorageClass>>,
     /// The watch of all namespaces; none if only one namespace is handled, because the rights may
     /// not include namespaces then.
@@ -78,9 +79,10 @@ impl Caches {
             .unwrap_or(Decision::Leave(Left::NotEnabled))
     }
 
-    /// Returns a claim that requests the volume and may get it. A claim of another namespace, or
-    /// one for which the volume was reserved before and that was not Bound in time, is passed over,
-    /// so that it does not block other claims.
+    /// Returns a claim that requests the volume and, by the record, may get it. A claim of another
+    /// namespace, or one for which the volume was reserved before and that was not Bound in time,
+    /// is passed over, so that it does not block other claims. None if too many claims were not
+    /// Bound.
     fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
         let mut requesting = self
             .requesting(&name.name, Some(&record.claim.namespace))
@@ -196,9 +198,9 @@ impl Caches {
             && !self.excluded.contains(namespace)
     }
 
-    /// Returns the volumes in the trash that a claim of this namespace requests by the name of the
-    /// volume or of the deleted claim: first the volume of that name, then those of the deleted
-    /// claims, the latest deletion first.
+    /// Returns the volumes in the trash whose deleted claim was in a namespace of this name, and
+    /// that `requested` names, as the volume or as the deleted claim: first the volume of that
+    /// name, then those of the deleted claims, the latest deletion first.
     pub fn in_trash(&self, namespace: &str, requested: &str) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let fits = |name: &ObjectName, record: &TrashRecord| {

@@ -1,4 +1,4 @@
-//! The live reads without which pvc-trash neither purges nor restores a volume.
+//! The live reads of pvc-trash, for decisions that must not rest on the watches alone.
 
 use super::restorers::requested;
 use crate::{

@@ -1,6 +1,6 @@
-//! Keeps a copy of the object of each volume whose claim can be restored, in a ConfigMap, unless
-//! the volume had the policy Retain at first. If a user removes the object by force, the command
-//! `volume-warden trash repair` creates the volume again from the copy.
+//! Keeps a copy of the object of each volume that has a record, in a ConfigMap, unless the volume
+//! had the policy Retain at first or its object is too large. If a user removes the object by
+//! force, the command `volume-warden trash repair` creates the volume again from the copy.
 //!
 //! A copy outlives its volume only if the volume was removed without a purge: Volume Warden
 //! deletes the copy before a purge, and before it disables the trash.
@@ -62,7 +62,8 @@ impl Copies {
         }
     }
 
-    /// Creates, changes or deletes the copy of the volume, as its state requires.
+    /// Creates, changes or deletes the copy of the volume, as its state requires. Deletes copies of
+    /// earlier volumes that it replaces.
     ///
     /// # Errors
     /// When something could not be read or written.
@@ -100,7 +101,7 @@ impl Copies {
         deleted.settled().map(drop)
     }
 
-    /// Returns the names of the volumes that have copies.
+    /// Returns the names of the volumes in all copies, also of those that do not exist any more.
     pub fn volumes(&self) -> Vec<ObjectName> {
         let copies = self.feed.read();
         let volumes = copies.objects().map(|(_, copy)| &*copy.volume);

@@ -9,7 +9,7 @@ pub enum Step {
     Leave,
     /// Create the copy, or replace its content.
     Save,
-    /// Delete the copy: pvc-trash no longer keeps the volume.
+    /// Delete the copy: the volume needs none any more.
     Forget,
 }
 

@@ -13,8 +13,8 @@ use crate::{
 use std::sync::Arc;
 
 impl PvcTrashReconciler {
-    /// Restores the original reclaim policy of the volume, if a live read shows that its claim is
-    /// not being deleted.
+    /// Restores the original reclaim policy of the volume, and removes its record and its copy, if
+    /// a live read shows that its claim exists and is not being deleted.
     pub(super) async fn disable(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
             return Ok(Requeue::OnEvent);

@@ -1,4 +1,5 @@
-//! The metrics of pvc-trash: volumes with a record by fate, which says what happens next to them.
+//! The metrics of pvc-trash: volumes with a record and their capacity by fate, and the oldest
+//! deletion.
 
 use super::{
     caches::Caches,

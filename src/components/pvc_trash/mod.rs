@@ -1,16 +1,17 @@
-//! `pvc-trash`: the deletion of a claim can be undone for as long as its StorageClass says.
+//! `pvc-trash`: the deletion of a claim can be undone until its undelete window ends.
 //!
-//! **Rule.** A volume of a StorageClass with the annotation `volume-warden.dev/undelete-window`
-//! gets the reclaim policy Retain and a record, at its creation or while it is Bound. When its
-//! claim is deleted, the volume is *in the trash*: the record says since when. A new claim with
-//! the annotation `volume-warden.dev/undelete` gets the volume. When the window has ended, Volume
-//! Warden *purges* the volume: it sets the policy Delete, and the provisioner deletes the volume
-//! with its data.
+//! **Rule.** A volume of a StorageClass whose annotation `volume-warden.dev/undelete-window` is a
+//! duration gets the reclaim policy Retain and a record, at its creation or while it is Bound. When
+//! its claim is deleted, the volume is *in the trash*: the record says since when. A new claim with
+//! the annotation `volume-warden.dev/undelete`, or, if the class requests that, with the name of
+//! the deleted claim, gets the volume. When the window has ended, or a user requests it, Volume
+//! Warden *purges* a volume that had the policy Delete: it sets the policy Delete again, and the
+//! provisioner deletes the volume with its data.
 //!
 //! Volume Warden sets the policy Delete only in a purge, and while the volume is Bound, if its
-//! class disables the trash. A provisioner deletes the data of each volume that is Released and
-//! has the policy Delete in its cache, without another read. So no version of a volume in the
-//! trash may be both before the purge, and a purge is final.
+//! class or `drain` disables the trash. A provisioner deletes the data of each volume that is
+//! Released and has the policy Delete in its cache, without another read. So no version of a volume
+//! in the trash may be both before the purge, and a purge is final.
 //!
 //! A record holds for one claim, by its uid. For a later claim of the volume, Volume Warden writes
 //! a new record.

@@ -73,7 +73,8 @@ pub fn unbindable(claim: &ObjectName) -> Announcement {
     not_restored(claim, why)
 }
 
-/// The Event for a claim whose volume was purged before it was reserved for the claim.
+/// The Event for a claim whose volume was purged, or does not exist any more, before it was
+/// reserved for the claim.
 pub fn too_late(claim: &ObjectName, exists: bool) -> Announcement {
     let why = match exists {
         true => "the volume has been purged, which is final. Delete the claim",

@@ -1,5 +1,5 @@
-//! Translates the decisions about a volume into JSON patch operations. Every patch also tests the
-//! uid and the `resourceVersion` of the object, see `cluster`.
+//! Translates the decisions about a volume into JSON patch operations. A patch of a stored object
+//! also tests its uid and `resourceVersion`, see `cluster`.
 
 use crate::objects::{
     Claim, CompactText, ObjectName, Volume,
@@ -25,7 +25,7 @@ pub fn record(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
         .collect()
 }
 
-/// Restores the original policy of the volume and removes the record.
+/// Restores the original policy of the volume, and removes the record and a request to purge.
 pub fn disable(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
     let policy = match record.policy {
         OriginalPolicy::Delete => DELETE,

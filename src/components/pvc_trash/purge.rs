@@ -19,7 +19,9 @@ const SKEW_RETRY: Duration = Duration::from_secs(300);
 
 impl PvcTrashReconciler {
     /// Purges the volume, within the hourly limit, if its window has ended by the clock of the API
-    /// server, or before that if `requested`. Otherwise, returns when to reconcile it again.
+    /// server, or before that if `requested`. Live reads must show that its claim is deleted, that
+    /// it is detached, and that no claim requests it. Otherwise, returns when to reconcile it
+    /// again.
     pub(super) async fn keep(
         &self,
         name: &ObjectName,
@@ -73,7 +75,8 @@ fn limited(wait: Duration) -> Requeue {
     Requeue::After(wait, why.to_owned())
 }
 
-/// How long the volume stays in the trash after `now`; none if its window has ended.
+/// When to reconcile the volume again: at the end of its window, or after [`LONGEST_WAIT`] if that
+/// is earlier; none if the window has ended.
 fn remaining(now: Timestamp, until: Timestamp) -> Option<Requeue> {
     let wait = Duration::try_from(until.duration_since(now)).ok();
     let wait = wait.filter(|wait| !wait.is_zero())?;

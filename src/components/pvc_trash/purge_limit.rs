@@ -29,8 +29,8 @@ impl PurgeLimit {
         }
     }
 
-    /// Reserves a place within the limit. While requested purges wait for the limit, a purge that no
-    /// user requested gets no place.
+    /// Reserves a place within the limit. While requested purges wait for the limit, a purge that
+    /// no user requested gets no place.
     ///
     /// # Errors
     /// How long to wait.

@@ -27,7 +27,7 @@ pub type Named = (ObjectName, Arc<Volume>);
 
 /// What the rule reads about a new claim.
 pub struct View<'a> {
-    /// The namespace and name of the claim, which a deleted claim had, too.
+    /// The namespace and name of the claim.
     pub name: &'a ObjectName,
     /// What the claim requires of its volume.
     pub need: &'a Need,

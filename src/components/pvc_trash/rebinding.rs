@@ -20,8 +20,8 @@ use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
 impl Reviews {
-    /// Gives a new claim the volume of the deleted claim of its name, if its class requests that,
-    /// unless the annotation `rebind` of the claim is `off`.
+    /// Gives a new claim the volume of the deleted claim of its name, if its class requests that
+    /// and [`decide`] permits it, unless the annotation `rebind` of the claim is `off`.
     pub(super) async fn rebind(&self, request: &Request, claim: &Value) -> Reviewed {
         let need = Need::from(request.object::<NeedWire>()?);
         if !self.caches.classes.is_synced() {

@@ -23,16 +23,18 @@ use crate::{
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-/// Maximum delay until a volume in the trash is evaluated again.
+/// Maximum delay until a volume whose window has not ended is evaluated again.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// Keeps the volumes of deleted claims, restores them, and purges those whose window has ended.
+/// Keeps the volumes of deleted claims, restores them, and purges those whose window has ended or
+/// whose purge a user requested.
 pub struct PvcTrashReconciler {
     /// The watches that pvc-trash reads.
     pub caches: Caches,
-    /// Reads objects and the time from the API server before each write.
+    /// Reads objects and the time from the API server, for decisions that need more than the
+    /// watches.
     pub live: Arc<Live>,
-    /// Creates and deletes the copies of the volumes' objects.
+    /// Creates, updates and deletes the copies of the volumes' objects.
     pub copies: Copies,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
@@ -50,7 +52,7 @@ pub struct PvcTrashReconciler {
 }
 
 impl PvcTrashReconciler {
-    /// Enqueues a volume on every change that may affect the decision about it.
+    /// Enqueues a volume when it or a related object changes.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         triggers::listen(&self.caches, &self.copies, queue);
     }
@@ -76,8 +78,8 @@ impl PvcTrashReconciler {
                 Ok(())
             }
         };
-        // Without the uid, a record of an earlier claim of this namespace is better: it has that uid,
-        // and keeps it when the volume is moved to the trash.
+        // Without the uid, a record of an earlier claim of this namespace is better: it has that
+        // uid, and keeps it when the volume is moved to the trash.
         if volume.retain && before.is_some() && record.claim.namespace_uid.is_none() {
             completed?;
             let why = "the claim of the volume does not exist";

@@ -12,7 +12,8 @@ use crate::{
 use std::collections::{BTreeSet, HashSet};
 
 impl PvcTrashReconciler {
-    /// Publishes an Event, once, if an annotation of the StorageClass cannot be read.
+    /// Publishes an Event, once, for each annotation on the StorageClass that pvc-trash reads and
+    /// cannot parse.
     pub(super) fn report_class(&self, name: &str) {
         let key = ObjectName::new("", name);
         let Some(class) = self.caches.classes.read().get(&key) else {

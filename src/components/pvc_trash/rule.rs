@@ -1,4 +1,4 @@
-//! The rule of pvc-trash: what happens next to a volume whose claim can be restored.
+//! The rule of pvc-trash: what happens next to a volume.
 
 use crate::objects::{
     Claim, ObjectName, Volume,
@@ -79,7 +79,8 @@ pub enum Left {
     Enabled,
     /// The volume is being deleted.
     Deleting,
-    /// The volume has been purged: its provisioner deletes it.
+    /// The policy of the volume is not Retain any more, as after a purge: its provisioner deletes
+    /// it.
     Purging,
     /// The volume is in the trash. Its policy was Retain, so it is never purged.
     Kept,
@@ -194,7 +195,7 @@ impl View<'_> {
         self.namespace != NamespaceWindow::Unknown
     }
 
-    /// The record of a Bound volume; none if the trash is not to be enabled for it.
+    /// The record to write on the volume; none if the trash is not to be enabled for it.
     fn record(
         &self,
         claim: &ClaimRef,
@@ -278,9 +279,9 @@ impl View<'_> {
     }
 }
 
-/// Builds the record of a volume at its creation. None if the class has no window or the window 0,
-/// the claim shortens the window to 0, the policy is not Delete, the namespace of the claim has
-/// opted out, or its trash is full.
+/// Builds the record of a volume at its creation. None if the volume is not bound to a claim, its
+/// policy is not Delete, no window is set or it is 0, the namespace of the claim has opted out, or
+/// its trash is full.
 pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
     let Some(Window::For(window)) = view.class else {
         return None;

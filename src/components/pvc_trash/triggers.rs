@@ -8,7 +8,8 @@ use crate::{
 use std::sync::Arc;
 
 /// Enqueues a volume when it changes; when its claim, its StorageClass, its copy or the undelete
-/// window of its claim's namespace changes; and when a claim that requests it changes.
+/// window of its claim's namespace changes; and when a claim that requests it changes. Changes that
+/// need no decision are skipped.
 pub fn listen(caches: &Caches, copies: &Copies, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, classes) = (queue.clone(), caches.classes.clone());
     caches.volumes.listen(move |change| {
@@ -74,8 +75,8 @@ fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
 }
 
-/// Returns whether the change of a claim may change the decision about a volume. The annotation
-/// that Volume Warden changes until a claim is Bound does not count.
+/// Returns whether the change of a claim may change the decision about a volume. The value of the
+/// annotation that Volume Warden changes until a claim is Bound does not count.
 fn changes_the_decision(change: &Change<'_, Claim>) -> bool {
     change.old.map(read_by_rule) != change.new.map(read_by_rule)
 }

@@ -1,5 +1,6 @@
-//! Restores a volume: reserves it for the claim that requests it, and changes the claim until
-//! kube-controller-manager has bound it.
+//! Restores a volume: reserves it for the claim that requests it, and changes an annotation of the
+//! claim until kube-controller-manager has bound it. If that takes too long, the volume returns to
+//! the trash.
 
 use super::{
     NAME,
@@ -38,7 +39,8 @@ const NEXT_TOUCH: Duration = Duration::from_secs(1);
 /// anyway.
 const SLOWEST_TOUCH: Duration = Duration::from_secs(15);
 
-/// Reserves volumes for the claims that request them, and waits until these claims are Bound.
+/// Reserves volumes for the claims that request them, and returns them to the trash if these claims
+/// are not Bound in time.
 pub struct Undelete {
     pub(super) caches: Caches,
     pub(super) live: Arc<Live>,
@@ -65,10 +67,10 @@ pub(super) struct Waiting {
 }
 
 impl Undelete {
-    /// Reserves the volume for the claim, or returns none if the claim may not have it. The
-    /// annotation and `volumeName` of the claim are text of a tenant. So live reads check that the
-    /// claim still requests the volume, and that its namespace is the one in which the deleted
-    /// claim was.
+    /// Reserves the volume for the claim, or returns none if the deleted claim was in another
+    /// namespace. The annotation and `volumeName` of the claim are text of a tenant. So live reads
+    /// check that the claim still requests the volume, and that its namespace is the one in which
+    /// the deleted claim was.
     pub async fn restore(
         &self,
         name: &ObjectName,
@@ -230,7 +232,8 @@ impl Undelete {
         }
     }
 
-    /// Forgets when the reservation of the volume ends, because no claim waits for it any more.
+    /// Forgets the time at which the reservation of the volume ends, because no claim waits for it
+    /// any more.
     pub fn forget(&self, volume: &ObjectName) {
         self.lock().remove(volume);
     }
@@ -242,7 +245,7 @@ impl Undelete {
     }
 
     /// Reads how long the volume has been reserved, by the clock of the API server, which also gave
-    /// the time of the reservation, and returns when the reservation ends.
+    /// the time of the reservation, and records and returns when the reservation ends.
     ///
     /// # Errors
     /// When the time could not be read.

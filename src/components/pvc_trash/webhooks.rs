@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 pub struct Reviews {
     /// The watches that the webhooks read.
     pub caches: Caches,
-    /// Reads namespaces and the time from the API server during a review.
+    /// Reads objects and the time from the API server during a review.
     pub live: Arc<Live>,
 }
 
@@ -56,8 +56,8 @@ pub fn deletions(reviews: &Arc<Reviews>) -> Review {
 }
 
 impl Reviews {
-    /// Enables the trash for a new volume if its class requests that, so that no stored version of
-    /// the volume has the policy Delete.
+    /// Enables the trash for a new volume if [`record_at_creation`] decides so, so that no stored
+    /// version of the volume has the policy Delete.
     async fn volume(&self, request: &Request) -> Reviewed {
         let volume = Volume::from(request.object::<VolumeWire>()?);
         let record = self
@@ -83,7 +83,9 @@ impl Reviews {
         })
     }
 
-    /// Names the volume in a claim that restores data, so that no provisioner creates an empty one.
+    /// Names the volume in a claim that requests the data of a deleted one, so that no provisioner
+    /// creates an empty volume, or refuses the claim. For a claim without such a request, see
+    /// [`Self::rebind`].
     async fn restorer(&self, request: &Request) -> Reviewed {
         let object = request.object::<Value>()?;
         let requested = object["metadata"]["annotations"][UNDELETE].as_str();
@@ -132,8 +134,8 @@ impl Reviews {
                 .into_iter()
                 .chain(give_back(&object, &record.claim))
                 .collect(),
-            // In a dry run, users see this text in a warning. They must not learn the volume's
-            // name.
+            // With `--dry-run` of Volume Warden, users see this text in a warning. They must not
+            // learn the volume's name.
             what: format!("restore the data of the deleted claim {requested:?}"),
             warnings: Vec::new(),
         })
@@ -172,8 +174,8 @@ fn warning(record: &TrashRecord) -> String {
     )
 }
 
-/// Names the volume and its class in the claim, and adds what the claim leaves out, such as access
-/// modes and size.
+/// Sets the volume, its class and its mode in the claim, and adds what the claim leaves out, such
+/// as access modes and size.
 pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
     let spec = &claim["spec"];
     let mut operations = Vec::new();
@@ -206,9 +208,9 @@ pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOp
     operations
 }
 
-/// Adds the labels of the deleted claim to a claim without labels, and its annotations to a claim
-/// whose only annotation is the request: an author who writes labels or annotations gets only
-/// those.
+/// Adds the recorded labels of the deleted claim to a claim without labels, and its annotations to
+/// a claim whose only annotation is the request: an author who writes labels or annotations gets
+/// only those.
 pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOperation> {
     let metadata = &claim["metadata"];
     let number = |field: &str| metadata[field].as_object().map_or(0, serde_json::Map::len);

@@ -36,7 +36,7 @@ impl Caches {
     }
 
     /// Enqueues the list of a namespace when the list changes, when what it says about a volume
-    /// changes, and when the namespace opts out or in.
+    /// changes, and when the namespace is created or deleted, or opts out or in.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (line, recorded) = (queue.clone(), self.recorded.clone());
         self.volumes.listen(move |change| {
@@ -118,8 +118,8 @@ impl Recorded {
         }
     }
 
-    /// Returns the namespace of the claim in the volume's record; none if `--namespace` is another
-    /// one.
+    /// Returns the namespace of the claim in the volume's record; none without a record, or if
+    /// `--namespace` is another one.
     fn namespace<'a>(&self, volume: &'a Volume) -> Option<&'a str> {
         let record = volume.trash.as_deref()?.record.as_ref()?;
         let namespace = record.claim.namespace.as_str();

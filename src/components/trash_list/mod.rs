@@ -1,8 +1,8 @@
 //! `trash-list`: a ConfigMap shows users which claims of their namespace can be restored.
 //!
-//! **Rule.** Each namespace with deleted claims in the trash has a ConfigMap
-//! `volume-warden-trash` that lists them, because users of a namespace may not list volumes. It is
-//! deleted when the namespace has no such claims any more, and when the namespace opts out.
+//! **Rule.** Each namespace with deleted claims in the trash has a ConfigMap `volume-warden-trash`
+//! that lists them, up to a limit, because users of a namespace may not list volumes. It is deleted
+//! when the namespace has no such claims any more, and when the namespace opts out.
 //!
 //! It lists only claims of the namespace that exists now, by its uid: users of a namespace that was
 //! deleted and recreated do not learn which claims the earlier one had. A ConfigMap of that name

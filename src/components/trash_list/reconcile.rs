@@ -33,7 +33,7 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 /// Minimum time between two writes of one list: a namespace may delete thousands of claims at once.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Keeps the lists of deleted claims.
+/// Creates, updates and deletes the lists of deleted claims.
 pub struct TrashListReconciler {
     /// The watches that trash-list reads.
     pub caches: Caches,

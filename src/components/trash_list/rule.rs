@@ -56,7 +56,8 @@ pub fn decide(view: &View<'_>) -> Step {
     }
 }
 
-/// The list of the deleted claims of this namespace; none if there are none.
+/// The text of the list: the deleted claims of this namespace, up to a limit; none if there are
+/// none.
 fn text(volumes: &[(ObjectName, Arc<Volume>)], namespace: &Namespace) -> Option<String> {
     let entries = volumes
         .iter()

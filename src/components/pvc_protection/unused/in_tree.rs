@@ -16,8 +16,8 @@ pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(60);
 /// Whether kube-controller-manager, the other writer, writes the condition.
 ///
 /// # Guarantees
-/// The last observed write of a condition decides. Before the first one, the newest condition of
-/// all claims decides: its writer counts as the present one.
+/// The last observed write of a condition decides, or a later [`Self::take_over`]. Before the first
+/// one, the newest condition of all claims decides: its writer counts as the present one.
 #[derive(Debug, Default)]
 pub struct InTreeWriter(Mutex<State>);
 
@@ -40,7 +40,7 @@ impl InTreeWriter {
         }
     }
 
-    /// Decides by the conditions of all claims who writes, unless a write was observed before.
+    /// Decides by the conditions of all claims who writes, unless that was decided before.
     pub fn assess<'a>(&self, claims: impl IntoIterator<Item = &'a Claim>) {
         let mut state = self.lock();
         if state.writes.is_none() {

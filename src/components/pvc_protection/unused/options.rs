@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// Who writes the condition `Unused`: the values of `--unused-condition`.
+/// When Volume Warden writes the condition `Unused`: the values of `--unused-condition`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum UnusedCondition {
     /// Writes the condition unless kube-controller-manager does, as Kubernetes 1.37 does by

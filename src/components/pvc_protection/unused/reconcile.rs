@@ -45,7 +45,8 @@ pub struct UnusedReconciler {
 }
 
 impl UnusedReconciler {
-    /// Enqueues a claim on every change that may affect its condition.
+    /// Enqueues a claim when a change of it or of a pod may require a write of its condition.
+    /// Learns from the changes of claims who writes conditions.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (line, in_tree) = (queue.clone(), self.in_tree.clone());
         self.claims.listen(move |change| {
@@ -84,8 +85,9 @@ impl UnusedReconciler {
         decide(&name.name, claim, pods.referrers(name).map(|pod| &**pod))
     }
 
-    /// Decides by the watches. If a watched pod uses the claim, writes the status False. Otherwise
-    /// calls [`Self::confirm`], because the status True requires a LIST of the namespace's pods.
+    /// Decides by the watches. Does nothing if the condition is correct, or kube-controller-manager
+    /// is to write it. If a watched pod uses the claim, writes the status False. Otherwise calls
+    /// [`Self::confirm`], because the status True requires a LIST of the namespace's pods.
     async fn update(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let step = self.decide(name, claim, &self.pods.read());
         if step == Step::Leave {
