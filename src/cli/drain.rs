@@ -84,7 +84,8 @@ enum InTree {
 
 /// Removes what Volume Warden wrote on objects, and returns the exit code.
 ///
-/// # Errors When a Lease is not acquired or is lost, or something could not be read, removed or
+/// # Errors
+/// When a Lease is not acquired or is lost, or something could not be read, removed or
 /// printed.
 pub fn run(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCode> {
     logs::init(logs::Format::Text);

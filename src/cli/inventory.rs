@@ -55,7 +55,8 @@ pub(super) struct Inventory {
 impl InventoryOptions {
     /// Lists the objects with the caller's rights, and reports what cannot be listed.
     ///
-    /// # Errors The exit code, after the error is printed, if there is no usable kubeconfig, or
+    /// # Errors
+    /// The exit code, after the error is printed, if there is no usable kubeconfig, or
     /// the claims or the pods could not be listed.
     pub(super) async fn read(self) -> Result<Inventory, ExitCode> {
         let (client, default) = cluster(&self.caller).await?;

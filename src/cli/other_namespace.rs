@@ -15,14 +15,14 @@ use crate::{
     objects::{
         ObjectName,
         patch::{add, test},
-        trash::UNDELETE_TOUCHED,
+        trash::{UNDELETE_TOUCHED, deletion_order},
         trash_entry::{Entry, Next},
         volume::VolumeWire,
     },
 };
 use anyhow::Context as _;
 use json_patch::Patch as JsonPatch;
-use k8s_openapi::{api::core::v1::PersistentVolumeClaim, jiff::Timestamp};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -38,7 +38,8 @@ const TOUCH: Duration = Duration::from_secs(2);
 /// Creates the claim, gives it the volume, and waits until it is Bound. `from` is the namespace of
 /// the deleted claim.
 ///
-/// # Errors When the claim cannot be built, or the steps cannot be printed.
+/// # Errors
+/// When the claim cannot be built, or the steps cannot be printed.
 pub(super) async fn restore_in(
     client: &Client,
     restoration: &Restoration<'_>,
@@ -80,11 +81,10 @@ fn is_wanted(entry: &Entry<'_>, restoration: &Restoration<'_>, from: &str) -> bo
         && named.is_none_or(|volume| volume == &*entry.name.name)
 }
 
-/// Returns the volume whose claim was deleted last, without volumes that are being deleted. A claim
-/// whose deletion time is not recorded yet counts as the last one.
+/// Returns the volume whose claim was deleted last, without volumes that are being deleted.
 fn last<'a, 'b>(found: &'b [Entry<'a>]) -> Option<&'b Entry<'a>> {
     let kept = found.iter().filter(|entry| entry.next != Next::Purging);
-    kept.max_by_key(|entry| entry.record.deleted_at.unwrap_or(Timestamp::MAX))
+    kept.max_by_key(|entry| deletion_order(entry.record.deleted_at))
 }
 
 fn missing(restoration: &Restoration<'_>, from: &str, purging: bool) -> String {

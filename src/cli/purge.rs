@@ -143,7 +143,8 @@ fn missing(kind: TrashKind, namespace: &str, name: &str) -> String {
 
 /// Returns the only volume that can be purged.
 ///
-/// # Errors The sentence that says why no volume is selected; none if no volume was found.
+/// # Errors
+/// The sentence that says why no volume is selected; none if no volume was found.
 fn chosen<'a, 'b>(found: &'b [Entry<'a>], now: Timestamp) -> Result<&'b Entry<'a>, Option<String>> {
     let living: Vec<_> = found
         .iter()

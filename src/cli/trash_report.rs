@@ -3,7 +3,7 @@
 use crate::{
     columns::{age, aligned, span},
     objects::{
-        trash::OriginalPolicy,
+        trash::{OriginalPolicy, deletion_order},
         trash_entry::{Entry, Next},
         trash_list::{ListedVolume, State},
     },
@@ -92,9 +92,12 @@ impl<'a> Row<'a> {
 }
 
 /// Formats the volumes in the trash, sorted by namespace and claim; the claim that was deleted last
-/// is the last one of its name. A deletion whose time is not recorded yet counts as the latest one.
+/// is the last one of its name.
 pub(super) fn shown(mut rows: Vec<Row<'_>>, output: Output, now: Timestamp) -> String {
-    rows.sort_by_key(|row| (row.namespace, row.claim, order(row.deleted_at), row.volume));
+    rows.sort_by_key(|row| {
+        let deleted = deletion_order(row.deleted_at);
+        (row.namespace, row.claim, deleted, row.volume)
+    });
     match output {
         Output::Json => format!(
             "{:#}",
@@ -125,13 +128,9 @@ fn key<'a>(entry: &Entry<'a>) -> (&'a str, &'a str, Timestamp, &'a str) {
     (
         &claim.namespace,
         &claim.name,
-        order(record.deleted_at),
+        deletion_order(record.deleted_at),
         &entry.name.name,
     )
-}
-
-fn order(deleted_at: Option<Timestamp>) -> Timestamp {
-    deleted_at.unwrap_or(Timestamp::MAX)
 }
 
 fn cells(row: &Row<'_>, wide: bool, now: Timestamp) -> Vec<String> {

@@ -4,8 +4,7 @@
 //! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` of Kubernetes. A
 //! reservation overrides class and selector there, so they are compared here.
 
-pub use super::keys::STORAGE_CLASS;
-use super::keys::{SELECTED_NODE, STORAGE_PROVISIONER, STORAGE_PROVISIONER_BETA};
+use super::keys::{SELECTED_NODE, STORAGE_CLASS, STORAGE_PROVISIONER, STORAGE_PROVISIONER_BETA};
 use super::{Kind, Tracked, metadata, quantity};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec},
@@ -126,20 +125,24 @@ fn holds(expression: &LabelSelectorRequirement, labels: &BTreeMap<String, String
     }
 }
 
+/// Returns the StorageClass of a claim or volume as Kubernetes reads it: the annotation takes
+/// precedence over the field `storageClassName`. Empty without both.
+pub fn class_of(annotations: &BTreeMap<String, String>, field: Option<&String>) -> String {
+    let annotation = annotations.get(STORAGE_CLASS);
+    annotation.or(field).cloned().unwrap_or_default()
+}
+
 impl From<NeedWire> for Need {
     fn from(wire: NeedWire) -> Self {
         let (metadata, spec) = (wire.metadata, wire.spec);
         let annotations = metadata.annotations.unwrap_or_default();
         let taken = TAKEN.iter().any(|key| annotations.contains_key(*key));
         let unnamed = spec.volume_name.as_deref().unwrap_or_default().is_empty();
-        let class = annotations.get(STORAGE_CLASS).cloned();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             name: metadata.name.unwrap_or_default().into(),
             open: unnamed && !taken && metadata.deletion_timestamp.is_none(),
-            class: class
-                .or_else(|| spec.storage_class_name.clone())
-                .unwrap_or_default(),
+            class: class_of(&annotations, spec.storage_class_name.as_ref()),
             spec,
         }
     }

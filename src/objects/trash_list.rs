@@ -4,6 +4,7 @@
 pub use super::keys::TRASH_LIST;
 use super::{
     CompactText, Kind, ObjectName, Tracked, config_map, metadata,
+    trash::deletion_order,
     trash_entry::{Entry, Next},
 };
 use k8s_openapi::{api::core::v1::ConfigMap, jiff::Timestamp};
@@ -190,10 +191,9 @@ impl List {
     }
 }
 
-/// The sort key of a list: the latest deletion is the first. A deletion whose time is not recorded
-/// yet counts as the latest.
+/// The sort key of a list: the latest deletion is the first.
 fn rank(volume: &ListedVolume) -> (Reverse<Timestamp>, &str, &str) {
-    let deleted = volume.deleted_at.unwrap_or(Timestamp::MAX);
+    let deleted = deletion_order(volume.deleted_at);
     (Reverse(deleted), &volume.claim, &volume.volume)
 }
 

@@ -1,11 +1,10 @@
 //! PersistentVolumes, as the rules read them.
 
-pub use super::fit::STORAGE_CLASS;
 pub use super::keys::BOUND_BY_CONTROLLER;
 use super::{
     CompactText, Kind, ManagedBy, ObjectName, Tracked,
     finalizers::{self, Finalizers},
-    fit::Offer,
+    fit::{Offer, class_of},
     metadata, quantity,
     reuse::{Record, Reuse, parked_name, waiting_in},
     trash::{Offered, Trash},
@@ -267,7 +266,7 @@ impl From<VolumeWire> for Volume {
     fn from(wire: VolumeWire) -> Self {
         let (metadata, spec) = (wire.metadata, wire.spec);
         let annotations = metadata.annotations.unwrap_or_default();
-        let class = annotations.get(STORAGE_CLASS).cloned();
+        let class = class_of(&annotations, spec.storage_class_name.as_ref());
         let labels = metadata.labels.as_ref();
         let offer = || {
             let reserved = spec.claim_ref.as_ref().is_some_and(|it| it.uid.is_empty());
@@ -294,7 +293,7 @@ impl From<VolumeWire> for Volume {
             delete: policy.as_deref() == Some(DELETE),
             capacity,
             claim_ref: spec.claim_ref.map(Into::into),
-            class: class.or(spec.storage_class_name).unwrap_or_default().into(),
+            class: class.into(),
             bound_by_controller: annotations.contains_key(BOUND_BY_CONTROLLER),
             labelled: labels.is_some(),
             annotated: !annotations.is_empty(),
@@ -326,6 +325,7 @@ impl Tracked for Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::keys::STORAGE_CLASS;
     use serde_json::{Value, json};
 
     fn volume(wire: Value) -> Volume {

@@ -22,7 +22,8 @@ pub(super) struct Line {
 /// The next command for a line.
 pub(super) struct Next {
     pub(super) command: String,
-    /// For how long the command can be undone, and the command that undoes it.
+    /// For how long the command can be undone, and the command that undoes it, if the command
+    /// deletes a claim. None for any other command.
     pub(super) undo: Option<(String, String)>,
 }
 

@@ -6,7 +6,7 @@ use crate::{
     inventory::{Listed, References},
     objects::{
         ObjectName, Pod, Volume,
-        keys::STORAGE_CLASS,
+        fit::class_of,
         trash_entry::{Entry, Next},
         unused::UNUSED,
         volume::VolumeWire,
@@ -14,10 +14,7 @@ use crate::{
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{ObjectMeta, Time},
-    },
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
     jiff::Timestamp,
 };
 use kube::ResourceExt as _;
@@ -153,8 +150,8 @@ fn of_claim(claim: &PersistentVolumeClaim, state: State) -> Row {
         volume: spec
             .and_then(|spec| spec.volume_name.clone())
             .unwrap_or_default(),
-        class: class(
-            &claim.metadata,
+        class: class_of(
+            claim.annotations(),
             spec.and_then(|spec| spec.storage_class_name.as_ref()),
         ),
         capacity: storage(capacity.or(requests)),
@@ -180,7 +177,7 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
         namespace: claim.map_or_else(String::new, |claim| claim.namespace.clone()),
         claim: claim.map_or_else(String::new, |claim| claim.name.clone()),
         volume: volume.metadata.name.clone().unwrap_or_default(),
-        class: class(&volume.metadata, spec.storage_class_name.as_ref()),
+        class: class_of(volume.annotations(), spec.storage_class_name.as_ref()),
         capacity: capacity.cloned().unwrap_or_default(),
         since: time(status.last_phase_transition_time.as_ref()),
         deleted: time(volume.metadata.deletion_timestamp.as_ref()),
@@ -193,13 +190,6 @@ fn in_trash(volume: &VolumeWire) -> bool {
     let volume = Volume::from(volume.clone());
     let name = ObjectName::new("", "");
     Entry::of(&name, &volume).is_some_and(|entry| entry.next != Next::Purging)
-}
-
-/// Returns the StorageClass as Kubernetes reads it: the annotation takes precedence over the field.
-fn class(metadata: &ObjectMeta, field: Option<&String>) -> String {
-    let annotations = metadata.annotations.as_ref();
-    let annotation = annotations.and_then(|all| all.get(STORAGE_CLASS));
-    annotation.or(field).cloned().unwrap_or_default()
 }
 
 fn storage(quantities: Option<&BTreeMap<String, Quantity>>) -> String {
@@ -216,7 +206,10 @@ fn time(time: Option<&Time>) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unused::test_objects::{claim, read, volume};
+    use crate::{
+        objects::keys::STORAGE_CLASS,
+        unused::test_objects::{claim, read, volume},
+    };
     use serde_json::json;
 
     #[test]

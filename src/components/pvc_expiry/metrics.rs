@@ -4,12 +4,9 @@ use super::{
     caches::Caches,
     rule::{Decision, Left},
 };
-use crate::{
-    objects::Claim,
-    telemetry::{
-        Metrics,
-        labels::{Fate, Level},
-    },
+use crate::telemetry::{
+    Metrics,
+    labels::{Fate, Level},
 };
 use std::collections::HashMap;
 
@@ -38,12 +35,7 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         for (name, claim) in caches.candidates() {
             let expiry = claim.rare.expiry.as_ref();
             let announced = expiry.is_some_and(|expiry| expiry.at.is_some());
-            let fate = match caches.judge(&name, &claim) {
-                // The announcement is about to be removed.
-                Decision::Cancel => fate(&caches.judge(&name, &unannounced(&claim)), false),
-                decision => fate(&decision, announced),
-            };
-            if let Some(fate) = fate {
+            if let Some(fate) = fate(&caches.judge(&name, &claim), announced) {
                 *fates.entry(fate).or_default() += 1;
             }
         }
@@ -54,28 +46,21 @@ pub fn register(metrics: &Metrics, caches: Caches) {
     });
 }
 
-fn unannounced(claim: &Claim) -> Claim {
-    let mut rare = (*claim.rare).clone();
-    if let Some(expiry) = &mut rare.expiry {
-        expiry.at = None;
-    }
-    Claim {
-        rare: rare.into(),
-        ..claim.clone()
+fn fate(decision: &Decision, announced: bool) -> Option<&'static str> {
+    match decision {
+        Decision::Leave(left) | Decision::Cancel(Some(left)) => kept(*left),
+        Decision::Wait(_) if announced => Some(ANNOUNCED),
+        Decision::Wait(_) | Decision::Announce(_) | Decision::Cancel(None) => Some(WAITING),
+        Decision::Expire => Some(DUE),
     }
 }
 
-fn fate(decision: &Decision, announced: bool) -> Option<&'static str> {
-    match decision {
-        Decision::Leave(Left::NotRequested | Left::NotBound) => None,
-        Decision::Leave(Left::Unreadable | Left::NoWindow) => Some(CANNOT_EXPIRE),
-        Decision::Leave(Left::Used | Left::Owned) => Some(USED),
-        Decision::Wait(_) if announced => Some(ANNOUNCED),
-        Decision::Wait(_)
-        | Decision::Announce(_)
-        | Decision::Cancel
-        | Decision::Leave(Left::NotObserved) => Some(WAITING),
-        Decision::Expire => Some(DUE),
+fn kept(left: Left) -> Option<&'static str> {
+    match left {
+        Left::NotRequested | Left::NotBound => None,
+        Left::Unreadable | Left::NoWindow => Some(CANNOT_EXPIRE),
+        Left::Used | Left::Owned => Some(USED),
+        Left::NotObserved => Some(WAITING),
     }
 }
 

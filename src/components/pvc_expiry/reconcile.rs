@@ -228,7 +228,7 @@ impl Reconcile for PvcExpiryReconciler {
                 tracing::debug!(component = NAME, object = %name, ?left, "no action");
                 Ok(Requeue::OnEvent)
             }
-            Decision::Cancel => self.cancel(name, &claim).await,
+            Decision::Cancel(_) => self.cancel(name, &claim).await,
             Decision::Wait(until) => Ok(wait(self.caches.clock.timestamp(), until)),
             Decision::Announce(at) => self.announce(name, &claim, at).await,
             Decision::Expire => self.expire(name, &claim).await,

@@ -37,9 +37,9 @@ pub struct View<'a> {
 pub enum Decision {
     /// The claim is left unchanged, for this reason.
     Leave(Left),
-    /// Volume Warden removes the announcement: the claim does not expire any more, or only more
-    /// than seven days from now.
-    Cancel,
+    /// Volume Warden removes the announcement: the claim does not expire any more, for this reason,
+    /// or, without a reason, only more than seven days from now.
+    Cancel(Option<Left>),
     /// The claim is left unchanged until this time, when it is decided again.
     Wait(Timestamp),
     /// The claim is announced to expire at this time.
@@ -78,13 +78,15 @@ pub fn decide(view: &View<'_>) -> Decision {
     let due = match due(view) {
         Ok(due) => due,
         Err(Left::NotObserved) => return Decision::Leave(Left::NotObserved),
-        Err(_) if is_announced && !view.claim.deleting => return Decision::Cancel,
+        Err(left) if is_announced && !view.claim.deleting => {
+            return Decision::Cancel(Some(left));
+        }
         Err(left) => return Decision::Leave(left),
     };
     let notice = before(due, NOTICE);
     if view.now < notice {
         return match is_announced {
-            true => Decision::Cancel,
+            true => Decision::Cancel(None),
             false => Decision::Wait(notice),
         };
     }
@@ -93,7 +95,7 @@ pub fn decide(view: &View<'_>) -> Decision {
         .is_none_or(|volume| recorded(volume, view.claim).is_none())
     {
         return match is_announced {
-            true => Decision::Cancel,
+            true => Decision::Cancel(Some(Left::NoWindow)),
             false => Decision::Leave(Left::NoWindow),
         };
     }

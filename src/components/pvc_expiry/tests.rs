@@ -86,7 +86,7 @@ fn an_announcement_of_another_time_is_void() {
             Decision::Announce(week_later),
             "{at}"
         );
-        assert_eq!(decided(&other, day(2)), Decision::Cancel, "{at}");
+        assert_eq!(decided(&other, day(2)), Decision::Cancel(None), "{at}");
     }
     let later = claim(annotated(EXPIRES_AT, &day(28).to_string()));
     assert_eq!(decided(&later, day(27)), Decision::Wait(day(28)));
@@ -120,7 +120,7 @@ fn only_an_unused_claim_without_an_owner_expires() {
         json_patch::merge(&mut announced, &annotated(EXPIRES_AT, &day(21).to_string()));
         let expected = match plain.deleting {
             true => Decision::Leave(left),
-            false => Decision::Cancel,
+            false => Decision::Cancel(Some(left)),
         };
         assert_eq!(decided(&claim(announced), day(25)), expected, "{changes}");
     }
@@ -155,14 +155,16 @@ fn changed(changes: Value, change: impl FnOnce(&mut View<'_>)) -> Decision {
 fn nothing_expires_that_is_used_or_was_not_watched() {
     let changed = |change: fn(&mut View<'_>)| changed(json!({}), change);
     assert_eq!(changed(|_| {}), Decision::Expire);
-    assert_eq!(changed(|view| view.used = true), Decision::Cancel);
-    assert_eq!(changed(|view| view.class = None), Decision::Cancel);
+    let cancelled = |left| Decision::Cancel(Some(left));
+    assert_eq!(changed(|view| view.used = true), cancelled(Left::Used));
+    let unrequested = cancelled(Left::NotRequested);
+    assert_eq!(changed(|view| view.class = None), unrequested);
     let unwatched = Decision::Leave(Left::NotObserved);
     assert_eq!(changed(|view| view.observed = None), unwatched);
     // The cluster was watched since the tenth only, so the claim is due on the thirtieth, and the
     // announcement is void.
     let late = changed(|view| view.observed = Some(day(10)));
-    assert_eq!(late, Decision::Cancel);
+    assert_eq!(late, Decision::Cancel(None));
 }
 
 #[test]
@@ -183,10 +185,14 @@ fn nothing_expires_that_could_not_be_restored() {
         json!({"status": {"phase": "Released"}}),
     ] {
         let decision = changed(changes.clone(), |_| {});
-        assert_eq!(decision, Decision::Cancel, "{changes}");
+        assert_eq!(
+            decision,
+            Decision::Cancel(Some(Left::NoWindow)),
+            "{changes}"
+        );
     }
     assert_eq!(
         changed(json!({}), |view| view.volume = None),
-        Decision::Cancel
+        Decision::Cancel(Some(Left::NoWindow))
     );
 }

@@ -11,12 +11,11 @@ use crate::{
     go_duration,
     objects::{
         Claim, Namespace, ObjectName, StorageClass, Volume, rebind,
-        trash::TrashRecord,
+        trash::{TrashRecord, deletion_order},
         undelete_window::{NamespaceWindow, Window},
         volume::ClaimRef,
     },
 };
-use k8s_openapi::jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
 /// The watches that pvc-trash reads, except that of the copies. No two of the feeds are ever locked
@@ -209,8 +208,7 @@ impl Caches {
         };
         let found = volumes.objects().filter_map(|(name, volume)| {
             let record = record_in_trash(volume)?;
-            // A deletion whose time is not recorded yet counts as the latest one.
-            let deleted = record.deleted_at.unwrap_or(Timestamp::MAX);
+            let deleted = deletion_order(record.deleted_at);
             let order = (&*name.name == requested, deleted, name.clone());
             fits(name, record).then(|| (order, volume.clone()))
         });

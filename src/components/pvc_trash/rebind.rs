@@ -10,7 +10,7 @@ use crate::objects::{
     claim::AWAITING_POD,
     fit::{Need, Offer},
     quantity,
-    trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord},
+    trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord, deletion_order},
     volume::Phase,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -91,8 +91,7 @@ pub fn is_open(claim: &Value) -> bool {
 pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
     let kept = view.volumes.iter().filter_map(|each| {
         let record = view.record(&each.1)?;
-        // A deletion whose time is not recorded yet counts as the latest one.
-        Some((record.deleted_at.unwrap_or(Timestamp::MAX), each, record))
+        Some((deletion_order(record.deleted_at), each, record))
     });
     let mut kept: Vec<_> = kept.collect();
     kept.sort_by(|one, other| (one.0, &one.1.0).cmp(&(other.0, &other.1.0)));

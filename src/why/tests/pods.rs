@@ -72,16 +72,12 @@ async fn a_user_whose_node_is_not_ready() {
     );
 }
 
-/// A user who may not read nodes gets the scheduler's message, and no conclusion about volumes.
-#[tokio::test]
-async fn a_pod_without_a_node_whose_nodes_are_not_known() {
+/// A cluster in which the pod `web`, whose claim is bound to this volume, has no node.
+fn unscheduled(volume: Value) -> Cluster {
     let claim = json!({
         "metadata": {"name": "data", "namespace": "shop", "finalizers": ["kubernetes.io/pvc-protection"]},
         "spec": {"volumeName": "disk"}, "status": {"phase": "Bound"},
     });
-    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
-    let affinity = json!({"required": {"nodeSelectorTerms": [term]}});
-    let volume = json!({"metadata": {"name": "disk"}, "spec": {"nodeAffinity": affinity}});
     let condition =
         json!({"type": "PodScheduled", "status": "False", "message": "no nodes available"});
     let pod = json!({
@@ -89,10 +85,16 @@ async fn a_pod_without_a_node_whose_nodes_are_not_known() {
         "spec": {"containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
         "status": {"phase": "Pending", "conditions": [condition]},
     });
-    let cluster = || {
-        let cluster = Cluster::default().claim(claim.clone());
-        cluster.volume(volume.clone()).pod(pod.clone())
-    };
+    Cluster::default().claim(claim).volume(volume).pod(pod)
+}
+
+/// A user who may not read nodes gets the scheduler's message, and no conclusion about volumes.
+#[tokio::test]
+async fn a_pod_without_a_node_whose_nodes_are_not_known() {
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+    let affinity = json!({"required": {"nodeSelectorTerms": [term]}});
+    let volume = json!({"metadata": {"name": "disk"}, "spec": {"nodeAffinity": affinity}});
+    let cluster = || unscheduled(volume.clone());
     let web = Object::pod("shop", "web");
     let answer = cluster().explained(&web).await;
     assert_eq!(codes(&answer), [Code::NoNodeForVolume]);
@@ -106,20 +108,9 @@ async fn a_pod_without_a_node_whose_nodes_are_not_known() {
 /// A volume that any node can use is no reason why a pod has no node, also if there are no nodes.
 #[tokio::test]
 async fn a_pod_in_a_cluster_without_nodes() {
-    let claim = json!({
-        "metadata": {"name": "data", "namespace": "shop"},
-        "spec": {"volumeName": "disk"}, "status": {"phase": "Bound"},
-    });
     let csi = json!({"driver": "csi.example.com", "volumeHandle": "1"});
     let volume = json!({"metadata": {"name": "disk"}, "spec": {"csi": csi}});
-    let condition =
-        json!({"type": "PodScheduled", "status": "False", "message": "no nodes available"});
-    let pod = json!({
-        "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
-        "status": {"phase": "Pending", "conditions": [condition]},
-    });
-    let cluster = Cluster::default().claim(claim).volume(volume).pod(pod);
+    let cluster = unscheduled(volume);
     let answer = cluster.explained(&Object::pod("shop", "web")).await;
     assert_eq!(codes(&answer), [Code::NoVolumeProblem]);
 }

@@ -72,7 +72,8 @@ impl PodOfClaims {
 
     /// Parses the whole pod.
     ///
-    /// # Errors When the pod names no claim, or a field of it is not what the API defines.
+    /// # Errors
+    /// When the pod names no claim, or a field of it is not what the API defines.
     pub(super) fn parse(&self) -> serde_json::Result<Pod> {
         serde_json::from_str(self.text.as_deref().map_or("null", RawValue::get))
     }

@@ -14,6 +14,10 @@ use crate::kubernetes::Kubernetes;
 /// Go's error text in the components' logs.
 const PORT_TAKEN: &str = "address already in use";
 
+/// It writes a ConfigMap into each namespace, for containers that call the API server: KWOK runs
+/// none. A test with thousands of namespaces would also wait for the deletion of each.
+const UNUSED_CONTROLLER: &str = "root-ca-certificate-publisher-controller";
+
 /// Starts a [`Cluster`]; created by [`Cluster::in_tree`] or [`Cluster::without_in_tree`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing starts before `start`"]
@@ -52,7 +56,7 @@ impl ClusterBuilder {
             nodes: 2,
             apiserver_args: vec![],
             controller_manager_args: vec![],
-            disabled_controllers: vec![],
+            disabled_controllers: vec![UNUSED_CONTROLLER.to_owned()],
             controller_manager_qps: Some((200, 400)),
             retention: Retention::On,
             kubernetes: None,

@@ -47,10 +47,6 @@ pub(crate) const WITHOUT_RETENTION: [&str; 2] = [
     "--feature-gates=StatefulSetAutoDeletePVC=false",
 ];
 
-/// It writes a ConfigMap into each namespace, for containers that call the API server: KWOK runs none.
-/// A test with thousands of namespaces would also wait for the deletion of each.
-const UNUSED_CONTROLLER: &str = "root-ca-certificate-publisher-controller";
-
 /// The command of a component, for its start and restarts.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
@@ -170,9 +166,10 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
         ),
         path_flag("root-ca-file", &files.authority),
     ]);
-    let mut disabled = vec![UNUSED_CONTROLLER];
-    disabled.extend(options.disabled_controllers.iter().map(String::as_str));
-    arguments.push(format!("--controllers=*,-{}", disabled.join(",-")));
+    arguments.push(format!(
+        "--controllers=*,-{}",
+        options.disabled_controllers.join(",-")
+    ));
     arguments.extend(options.controller_manager_args.iter().cloned());
     arguments
 }

@@ -62,8 +62,8 @@ impl<O: Outcome, E: Display> Outcome for Result<O, E> {
     }
 }
 
-/// Checks every 50 ms, and less often after some time, until the check succeeds. Fails after [`DEFAULT_TIMEOUT`] with an error that
-/// contains `what` and the last state seen.
+/// Checks every 50 ms, and less often after some time, until the check succeeds. Fails after
+/// [`DEFAULT_TIMEOUT`] with an error that contains `what` and the last state seen.
 ///
 /// ```no_run
 /// # async fn example(pods: kube::Api<k8s_openapi::api::core::v1::Pod>) -> anyhow::Result<()> {

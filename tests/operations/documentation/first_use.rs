@@ -191,15 +191,19 @@ async fn claims_exist_when_the_pod_is_created(cluster: &Cluster) -> Result<()> {
     is_gone(cluster, "pvc/cache-7f3a").await
 }
 
-async fn the_deletion_of_a_bound_volume_warns(cluster: &Cluster) -> Result<()> {
-    apply(cluster, "pv-protection").await?;
-    let phase = ["get", "pv", "archive", "-o=jsonpath={.status.phase}"];
-    eventually("the volume is bound", async || {
-        let phase = cluster.kubectl(&phase).await?;
-        ensure!(phase == "Bound", "{phase}");
+async fn has_phase(cluster: &Cluster, volume: &str, phase: &str) -> Result<()> {
+    let get = ["get", "pv", volume, "-o=jsonpath={.status.phase}"];
+    eventually("the volume has the phase", async || {
+        let found = cluster.kubectl(&get).await?;
+        ensure!(found == phase, "{found}");
         Ok(())
     })
-    .await?;
+    .await
+}
+
+async fn the_deletion_of_a_bound_volume_warns(cluster: &Cluster) -> Result<()> {
+    apply(cluster, "pv-protection").await?;
+    has_phase(cluster, "archive", "Bound").await?;
     let delete = ["delete", "pv", "archive", "--wait=false"];
     let warnings = cluster.kubectl_warnings(&delete).await?;
     ensure!(warnings.concat().contains("archive"), "{warnings:?}");
@@ -210,18 +214,9 @@ async fn the_deletion_of_a_bound_volume_warns(cluster: &Cluster) -> Result<()> {
 
 async fn a_deleted_claim_leaves_its_volume_available(cluster: &Cluster) -> Result<()> {
     apply(cluster, "pv-releaser").await?;
-    let phase = async |phase: &str| {
-        let volume = ["get", "pv", "cache-1", "-o=jsonpath={.status.phase}"];
-        eventually("the volume has the phase", async || {
-            let found = cluster.kubectl(&volume).await?;
-            ensure!(found == phase, "{found}");
-            Ok(())
-        })
-        .await
-    };
-    phase("Bound").await?;
+    has_phase(cluster, "cache-1", "Bound").await?;
     cluster.kubectl(&["delete", "pvc", "cache"]).await?;
-    phase("Available").await
+    has_phase(cluster, "cache-1", "Available").await
 }
 
 /// In a namespace of its own: the pages of components are checked while the trash of `default` has
