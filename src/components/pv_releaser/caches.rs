@@ -128,8 +128,8 @@ impl Caches {
     }
 
     /// Returns the volumes that wait for a claim of this namespace: those that are parked, or
-    /// reserved for a claim. Left out are volumes that are being deleted, that pv-releaser never
-    /// changes, or that Volume Warden has just written: until the watch delivers the result.
+    /// reserved for a claim. It leaves out volumes that are being deleted, that pv-releaser never
+    /// changes, or whose last write by Volume Warden the watch has not delivered yet.
     pub fn waiting_in(&self, namespace: &Arc<str>) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let names = volumes.names_referring_to(&waiting_in(namespace));
