@@ -6,6 +6,7 @@ use crate::{
     objects::{
         Claim, CompactText, ControllerId, Kind, ObjectName,
         claim::{AWAITING_POD, SCALED_WITH},
+        expiry::EXPIRES_AT,
         finalizers,
         managed_by::PROVISIONER_LABEL,
         patch::remove,
@@ -119,6 +120,15 @@ impl Piece {
         if claim.rare.awaiting_pod.is_some() && (own || label.is_none()) {
             let mark = remove(&["annotations", AWAITING_POD]);
             self.remove_parts(format!("annotation {AWAITING_POD}"), [mark]);
+        }
+    }
+
+    /// Removes the announced time at which pvc-expiry would delete the claim.
+    pub(super) fn announced_expiry(&mut self, claim: &Claim) {
+        let expiry = claim.rare.expiry.as_deref();
+        if expiry.is_some_and(|expiry| expiry.at.is_some()) {
+            let announcement = remove(&["annotations", EXPIRES_AT]);
+            self.remove_parts(format!("annotation {EXPIRES_AT}"), [announcement]);
         }
     }
 

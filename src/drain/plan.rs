@@ -13,6 +13,7 @@ use crate::{
     components::{
         pv_protection::PvProtection,
         pv_releaser::PvReleaser,
+        pvc_expiry::PvcExpiry,
         pvc_protection::PvcProtection,
         pvc_provisioner::PvcProvisioner,
         pvc_retention::{self, PvcRetention, Update},
@@ -134,6 +135,9 @@ impl Plan {
         }
         if terms.drains(&PvcProvisioner) {
             piece.made_for_a_pod(claim, &terms.id);
+        }
+        if terms.drains(&PvcExpiry) {
+            piece.announced_expiry(claim);
         }
         if terms.drains(&PvcTrash) {
             trash::claim(&mut piece, claim);

@@ -8,12 +8,17 @@ use crate::{
         ALL,
         pv_protection::PvProtection,
         pv_releaser::PvReleaser,
+        pvc_expiry::PvcExpiry,
         pvc_protection::PvcProtection,
         pvc_provisioner::PvcProvisioner,
         pvc_retention::{Caches, PvcRetention},
     },
     objects::{
-        Claim, Pod, StatefulSet, Tracked, claim::ClaimWire, pod::PodWire, volume::VolumeWire,
+        Claim, Pod, StatefulSet, Tracked,
+        claim::ClaimWire,
+        expiry::{EXPIRE_UNUSED, EXPIRES_AT},
+        pod::PodWire,
+        volume::VolumeWire,
     },
 };
 use serde_json::{Value, json};
@@ -199,6 +204,18 @@ fn labels_and_marks_with_our_id_go() {
     );
     let component = only(&PvcRetention);
     assert_eq!(taken(claim, volume, &component), expected[..1]);
+}
+
+#[test]
+fn an_announced_expiry_goes_with_pvc_expiry() {
+    let claim = json!({"annotations": {EXPIRES_AT: GOING, EXPIRE_UNUSED: "30d"}});
+    let expected = [format!("c: annotation {EXPIRES_AT}")];
+    let removed = |terms: &Terms| taken(claim.clone(), json!({}), terms);
+    assert_eq!(removed(&off()), expected);
+    assert_eq!(removed(&only(&PvcExpiry)), expected);
+    assert_eq!(removed(&only(&PvcRetention)), [""; 0]);
+    let by_user = json!({"annotations": {EXPIRE_UNUSED: "30d"}});
+    assert_eq!(taken(by_user, json!({}), &off()), [""; 0]);
 }
 
 #[test]

@@ -119,7 +119,7 @@ pub(super) async fn read(
     for path in paths {
         match referrers(client, namespace, path, &discovery).await {
             Ok(referrers) => found.extend(referrers),
-            Err(why) => errors.push(format!("--references={path}: {why}")),
+            Err(why) => errors.push(format!("{path}: {why}")),
         }
     }
     (found, errors)

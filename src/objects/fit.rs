@@ -125,11 +125,20 @@ fn holds(expression: &LabelSelectorRequirement, labels: &BTreeMap<String, String
     }
 }
 
-/// Returns the StorageClass of a claim or volume as Kubernetes reads it: the annotation takes
-/// precedence over the field `storageClassName`. Empty without both.
+/// Returns the StorageClass of a claim or volume as Kubernetes reads it. Empty without
+/// [`named_class`].
 pub fn class_of(annotations: &BTreeMap<String, String>, field: Option<&String>) -> String {
-    let annotation = annotations.get(STORAGE_CLASS);
-    annotation.or(field).cloned().unwrap_or_default()
+    named_class(annotations, field).cloned().unwrap_or_default()
+}
+
+/// Returns the StorageClass that a claim or volume names: the annotation takes precedence over the
+/// field `storageClassName`. None without both: such a claim gets the default StorageClass. An
+/// empty name requests no StorageClass.
+pub fn named_class<'a>(
+    annotations: &'a BTreeMap<String, String>,
+    field: Option<&'a String>,
+) -> Option<&'a String> {
+    annotations.get(STORAGE_CLASS).or(field)
 }
 
 impl From<NeedWire> for Need {

@@ -46,7 +46,7 @@ impl NamespaceGcReconciler {
                 tracing::info!(
                     component = NAME,
                     namespace,
-                    "the watch missed the deletion of the namespace; the next collection removes it from the storage backend"
+                    "the watch missed the deletion of the namespace; a collection must remove it from the storage backend"
                 );
                 soon.send_replace(());
             } else {

@@ -65,7 +65,8 @@ fn count(caches: &Caches, metrics: &ReleaseMetrics) {
     let volumes = caches.volumes.read();
     let released = volumes
         .objects()
-        .filter(|(_, volume)| volume.phase == Phase::Released);
+        // A volume that was just parked is Released until its phase changes.
+        .filter(|(_, volume)| volume.phase == Phase::Released && !caches.is_parked(volume));
     let released: Vec<_> = released
         .map(|(name, volume)| (name.clone(), volume.clone()))
         .collect();

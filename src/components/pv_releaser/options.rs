@@ -18,7 +18,7 @@ pub struct Options {
     pub system_namespace: String,
 
     /// Never add or remove the managed-by label of volumes. Only volumes that a user labelled are
-    /// released, and these volumes keep the label.
+    /// released, and those that --associate-by-storage-class adds; they keep their labels.
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub disable_automatic_association: bool,
 

@@ -47,9 +47,10 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     let (finished_pods, feeds) = (options.finished_pods(), shared.feeds.clone());
     let mode = options.unused_condition();
     let queue = Arc::new(WorkQueue::default());
-    let live_claims = LiveGet::new(shared.metrics.clone(), &shared.client);
+    // Reviews and the reconciler of the condition do not wait for each other's reads.
+    let live_claims = || LiveGet::new(shared.metrics.clone(), &shared.client);
     let mut parts = Parts::watching(&[Kind::Pod, Kind::PersistentVolumeClaim]);
-    parts.webhooks = hooks(&feeds.claims, &live_claims, &feeds.pods, &shared.exempt);
+    parts.webhooks = hooks(&feeds.claims, &live_claims(), &feeds.pods, &shared.exempt);
     parts
         .webhooks
         .push(deletions_hook(&feeds.pods, finished_pods));
@@ -90,7 +91,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         claims: feeds.claims,
         pods: feeds.pods,
         live_pods: SharedList::limited(shared.metrics.clone(), &shared.client, CONDITION_LISTS),
-        live_claims,
+        live_claims: live_claims(),
         apply: shared.apply.clone(),
         clock: shared.clock.clone(),
         mode,

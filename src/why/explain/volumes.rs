@@ -4,7 +4,7 @@
 //! `findBestMatchForClaim` in `pkg/controller/volume/persistentvolume/index.go` of Kubernetes.
 
 use crate::{
-    objects::{quantity, reuse},
+    objects::{fit::class_of, quantity, reuse},
     why::read::{PersistentVolume, PersistentVolumeClaim},
 };
 use k8s_openapi::{
@@ -85,7 +85,7 @@ pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
     let (Some(has), Some(wants)) = (&volume.spec, &claim.spec) else {
         return Err(Misfit::Unlike(Difference::NoSpec));
     };
-    if let Some(unlike) = unlike(volume, has, wants) {
+    if let Some(unlike) = unlike((volume, has), (claim, wants)) {
         return Err(Misfit::Unlike(unlike));
     }
     let deleted = volume.metadata.deletion_timestamp.as_ref();
@@ -99,13 +99,12 @@ pub(super) fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
 }
 
 fn unlike(
-    volume: &PersistentVolume,
-    has: &PersistentVolumeSpec,
-    wants: &PersistentVolumeClaimSpec,
+    (volume, has): (&PersistentVolume, &PersistentVolumeSpec),
+    (claim, wants): (&PersistentVolumeClaim, &PersistentVolumeClaimSpec),
 ) -> Option<Difference> {
-    let class = |class: &Option<String>| class.clone().unwrap_or_default();
-    if class(&has.storage_class_name) != class(&wants.storage_class_name) {
-        return Some(Difference::Class(class(&has.storage_class_name)));
+    let class = class_of(volume.annotations(), has.storage_class_name.as_ref());
+    if class != class_of(claim.annotations(), wants.storage_class_name.as_ref()) {
+        return Some(Difference::Class(class));
     }
     if let Some(lacking) = lacking(has, wants) {
         return Some(lacking);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::objects::keys::STORAGE_CLASS;
 
 fn data() -> Object {
     Object::claim("shop", "data")
@@ -65,6 +66,24 @@ async fn a_claim_whose_pod_names_its_node_itself() {
         command(&answer),
         "kubectl get pod web -n shop -o yaml --show-managed-fields"
     );
+}
+
+/// Kubernetes reads the StorageClass of a claim or volume from the annotation of before 1.6 first.
+#[tokio::test]
+async fn the_annotation_names_the_class() {
+    let class = json!({
+        "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    for spec in [json!({}), json!({"storageClassName": "absent"})] {
+        let claim = json!({
+            "metadata": {"name": "data", "namespace": "shop", "annotations": {STORAGE_CLASS: "late"}},
+            "spec": spec, "status": {"phase": "Pending"},
+        });
+        let cluster =
+            Cluster::default().with("/apis/storage.k8s.io/v1/storageclasses", class.clone());
+        let answer = cluster.claim(claim).explained(&data()).await;
+        assert_eq!(codes(&answer), [Code::WaitsForPod], "{spec}");
+    }
 }
 
 /// The name and the uid of an owner can be any text. In a command it could be run by the shell of

@@ -1,7 +1,7 @@
 //! Tests whether a volume whose claim is deleted may be released for the next claim.
 
 use super::*;
-use crate::objects::trash::TRASH;
+use crate::objects::{keys::STORAGE_CLASS, trash::TRASH};
 
 /// The volume `disk` of a claim that was deleted at 00:30, with these changes.
 fn disk(changes: &Value) -> Value {
@@ -159,6 +159,14 @@ async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
     let cluster = Cluster::default().volume(disk(&small)).claim(data("disk"));
     let answer = cluster.explained(&Object::claim("shop", "data")).await;
     assert_eq!(codes(&answer), [Code::NoMatchingVolume]);
+    let named = json!({"metadata": {"annotations": {STORAGE_CLASS: "other"}}});
+    let cluster = Cluster::default().volume(disk(&named)).claim(data(""));
+    let answer = cluster.explained(&Object::claim("shop", "data")).await;
+    let sentence = &answer.chain[0].sentence;
+    assert!(
+        sentence.contains("no volume of the StorageClass"),
+        "{sentence}"
+    );
     // A different StorageClass does not prevent the binding of a reserved volume.
     let class = json!({"spec": {"storageClassName": "other"}});
     let cluster = Cluster::default().volume(disk(&class)).claim(data(""));

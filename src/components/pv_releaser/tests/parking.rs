@@ -336,11 +336,20 @@ async fn a_recorded_volume_is_parked_and_counted() {
         "{note}"
     );
     let capacity = json!({"spec": {"capacity": {"storage": "1Gi"}}});
-    scene.watch_volume("6", changed(parked("n"), capacity));
-    let text = scene.metrics.text();
-    for (metric, value) in [("volumes", 1), ("bytes", 1_073_741_824)] {
-        let counted = format!("volume_warden_released_{metric}{{fate=\"Parked\"}} {value}\n");
-        assert!(text.contains(&counted), "{text}");
+    let released = json!({"status": {"phase": "Released"}});
+    let parked = changed(parked("n"), capacity);
+    // The phase changes later than the claimRef.
+    for (version, volume) in [("6", changed(parked.clone(), released)), ("7", parked)] {
+        scene.watch_volume(version, volume);
+        let text = scene.metrics.text();
+        for (metric, value) in [("volumes", 1), ("bytes", 1_073_741_824)] {
+            let counted = format!("volume_warden_released_{metric}{{fate=\"Parked\"}} {value}\n");
+            assert!(text.contains(&counted), "{text}");
+            let family = format!("volume_warden_released_{metric}{{");
+            let of_family = text.lines().filter(|line| line.starts_with(&family));
+            let fates = of_family.filter(|line| !line.ends_with(" 0")).count();
+            assert_eq!(fates, 1, "{text}");
+        }
     }
     assert!(scene.look().await);
     assert_eq!(patches(&scene).len(), 1);

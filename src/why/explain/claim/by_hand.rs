@@ -2,6 +2,7 @@
 //! creates one.
 
 use super::in_the_way;
+use crate::objects::fit::class_of;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
     explain::{
@@ -103,11 +104,11 @@ pub(super) fn any(
     {
         return Some(near);
     }
-    let class = claim
+    let field = claim
         .spec
         .as_ref()
-        .and_then(|spec| spec.storage_class_name.clone())
-        .unwrap_or_default();
+        .and_then(|spec| spec.storage_class_name.as_ref());
+    let class = class_of(claim.annotations(), field);
     let unlike: Vec<String> = misfits
         .by_ref()
         .filter_map(|(volume, misfit)| match misfit {

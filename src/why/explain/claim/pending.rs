@@ -1,6 +1,7 @@
 //! Explains Pending claims.
 
 use super::by_hand;
+use crate::objects::fit::named_class;
 use crate::why::{
     Cause, Code, Evidence, Object, Selection, World,
     explain::{classes::Classes, events, nodes, users},
@@ -20,7 +21,7 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     let spec = claim.spec.clone().unwrap_or_default();
     let one = match (
         spec.volume_name.as_deref(),
-        spec.storage_class_name.as_deref(),
+        named_class(claim.annotations(), spec.storage_class_name.as_ref()).map(String::as_str),
     ) {
         (Some(volume), _) if !volume.is_empty() => by_hand::named(world, object, claim, volume),
         (_, Some("")) => by_hand::any(

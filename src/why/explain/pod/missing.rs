@@ -11,6 +11,7 @@ use crate::{
     objects::is_subdomain,
     why::{Cause, Code, Evidence, Object, World, read::Pod},
 };
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 
 /// The controller or user that has to create the claim.
@@ -163,12 +164,15 @@ fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
                 owner: None,
                 awaiting_since: None,
             };
-            let spec = request.template.manifest(&birth)["spec"].take();
-            serde_json::from_value(spec).map_or_else(|_| Want::default(), |spec| Want::of(&spec))
+            let claim = request.template.manifest(&birth);
+            let claim: Option<PersistentVolumeClaim> = serde_json::from_value(claim).ok();
+            let want =
+                claim.and_then(|claim| Some(Want::of(Some(&claim.metadata), claim.spec.as_ref()?)));
+            want.unwrap_or_default()
         }
-        Maker::Ephemeral => {
-            ephemeral().map_or_else(Want::default, |template| Want::of(&template.spec))
-        }
+        Maker::Ephemeral => ephemeral().map_or_else(Want::default, |template| {
+            Want::of(template.metadata.as_ref(), &template.spec)
+        }),
         Maker::Invalid(_) | Maker::Set(_) | Maker::User => Want::default(),
     }
 }

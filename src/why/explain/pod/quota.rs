@@ -1,16 +1,18 @@
 //! Explains ResourceQuotas that do not allow another claim.
 
 use crate::{
-    objects::quantity,
+    objects::{fit::named_class, quantity},
     why::{Cause, Code, Evidence, Object, Selection, World},
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 /// The resources of a ResourceQuota that are compared with the claim: the number of claims, and
 /// the storage that they request together. The prefix `<class>.storageclass.storage.k8s.io/`
 /// limits the claims of one StorageClass.
 const CLAIMS: &str = "persistentvolumeclaims";
+const COUNT: &str = "count/persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
@@ -23,14 +25,20 @@ pub(in crate::why::explain) struct Want {
 }
 
 impl Want {
-    pub(in crate::why::explain) fn of(spec: &PersistentVolumeClaimSpec) -> Self {
+    /// Reads the metadata, if known, and the spec of the new claim.
+    pub(in crate::why::explain) fn of(
+        metadata: Option<&ObjectMeta>,
+        spec: &PersistentVolumeClaimSpec,
+    ) -> Self {
+        let annotations = metadata.and_then(|metadata| metadata.annotations.clone());
+        let annotations = annotations.unwrap_or_default();
         let requests = spec
             .resources
             .as_ref()
             .and_then(|each| each.requests.as_ref());
         let storage = requests.and_then(|requests| requests.get("storage"));
         Self {
-            class: spec.storage_class_name.clone(),
+            class: named_class(&annotations, spec.storage_class_name.as_ref()).cloned(),
             storage: storage.map(|storage| quantity::of(&storage.0)),
         }
     }
@@ -46,7 +54,7 @@ impl Want {
             return None;
         }
         match resource {
-            CLAIMS => Some(1.0),
+            CLAIMS | COUNT => Some(1.0),
             // If the requested size is not known, one byte is assumed: every claim requests some
             // storage.
             STORAGE => Some(self.storage.unwrap_or(1.0)),
@@ -142,6 +150,7 @@ mod tests {
                 "1",
                 false,
             ),
+            ("count/persistentvolumeclaims", "2", "2", true),
             ("pods", "1", "1", false),
         ] {
             assert_eq!(

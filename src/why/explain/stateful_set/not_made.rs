@@ -47,7 +47,7 @@ fn quota(one: &One<'_>, claims: &[(String, Look<PersistentVolumeClaim>)]) -> Opt
         .filter(|(_, look)| matches!(look, Look::Absent));
     missing.find_map(|(template, _)| {
         let template = template_of(one, template)?;
-        let want = Want::of(template.spec.as_ref()?);
+        let want = Want::of(Some(&template.metadata), template.spec.as_ref()?);
         quota::exhausted(one.world, one.object.namespace_name(), &want)
     })
 }
