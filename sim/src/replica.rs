@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission,
     assembly::{Assembly, Settings},
-    cluster::LeaseName,
+    cluster::{Feeds, LeaseName},
     component::ComponentRef,
     components,
     objects::ControllerId,
@@ -55,6 +55,7 @@ pub struct Replica {
     name: Arc<str>,
     connection: Arc<Connection>,
     missing: Missing,
+    feeds: Feeds,
     tasks: JoinSet<()>,
     stop: CancellationToken,
 }
@@ -134,6 +135,7 @@ impl Replica {
             name,
             connection,
             missing,
+            feeds: assembly.shared().feeds.clone(),
             tasks,
             stop,
         })
@@ -174,6 +176,13 @@ impl Replica {
         let panicked =
             |ended: Result<(), tokio::task::JoinError>| ended.is_err_and(|error| error.is_panic());
         std::iter::from_fn(|| self.tasks.try_join_next()).any(panicked)
+    }
+}
+
+/// The process has ended: its memory is free.
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.feeds.unlisten();
     }
 }
 

@@ -15,10 +15,13 @@ use crate::{
     trace::Trace,
     view::Log,
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use furnish::{furnish, observe, server};
 use replicas::Replicas;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 use volume_warden::hashing;
 
 /// How a history ended.
@@ -54,10 +57,18 @@ pub fn run(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
         .enable_time()
         .start_paused(true)
         .build()?;
-    runtime.block_on(history(plan, story))
+    let (outcome, cluster) = runtime.block_on(history(plan, story))?;
+    drop(runtime);
+    // Otherwise a million histories would not fit into the memory.
+    ensure!(
+        cluster.strong_count() == 0,
+        "the history of the seed {} is not freed",
+        plan.seed
+    );
+    Ok(outcome)
 }
 
-async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
+async fn history(plan: &Plan, story: bool) -> anyhow::Result<(Outcome, Weak<Cluster>)> {
     let (schedule, reviews, log) = (
         Schedule::new(),
         Arc::new(Reviews::default()),
@@ -86,12 +97,13 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
     user.await.context("the user panicked")?;
     rest(&cluster, plan, &mut replicas).await?;
     conclude(&cluster, plan, &mut replicas).await;
-    Ok(Outcome {
+    let outcome = Outcome {
         violations: cluster.checks.violations(),
         trace: cluster.trace.hash(),
         messages: cluster.trace.entries(),
         story: cluster.trace.story(),
-    })
+    };
+    Ok((outcome, Arc::downgrade(&cluster)))
 }
 
 /// Carries out the steps of the user, each without waiting for the one before.

@@ -78,6 +78,11 @@ impl Metrics {
         self.observers.lock().push(Box::new(observe));
     }
 
+    /// Drops all functions of [`Self::before_scrape`].
+    pub fn forget_observers(&self) {
+        self.observers.lock().clear();
+    }
+
     /// Returns all metrics in the OpenMetrics text format.
     pub fn text(&self) -> String {
         for observe in self.observers.lock().iter() {

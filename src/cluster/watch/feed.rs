@@ -94,6 +94,15 @@ impl<T: Tracked> Feed<T> {
             .push(Box::new(listener));
     }
 
+    /// Drops all listeners: see [`Feeds::unlisten`](super::feeds::Feeds::unlisten).
+    pub(super) fn unlisten(&self) {
+        let mut listeners = self
+            .listeners
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.clear();
+    }
+
     /// Returns the objects of the feed. Hold the guard only shortly, and never across an `await`.
     pub fn read(&self) -> RwLockReadGuard<'_, Store<T>> {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
