@@ -254,9 +254,13 @@ async fn a_volume_that_its_label_frees_is_for_any_claim() -> Result<()> {
         .patch(&name, &Default::default(), &patch)
         .await?;
     estate.space.delete_claim("data").await?;
-    eventually("the volume has no claim", async || {
+    // The binder gives a new volume to a claim that it sees before it sees that this one is free.
+    eventually("the volume is available to any claim", async || {
         let volume = estate.space.volumes.get(&name).await?;
-        anyhow::Ok(claimant(&volume) == (String::new(), None))
+        let status = volume.status.as_ref();
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let free = claimant(&volume) == (String::new(), None);
+        anyhow::Ok(free && phase == Some("Available"))
     })
     .await?;
     let taker = claim("data", json!({"spec": {"storageClassName": estate.id()}}))?;
