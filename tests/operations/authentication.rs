@@ -1,8 +1,8 @@
 //! Reviews are authenticated by a secret path.
 
 use crate::{
+    certificates::visitor::Visitor,
     support::{BINARY, claim, dry_run, installed, repository, webhooks_answer},
-    tls::visitor::Visitor,
 };
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -69,7 +69,7 @@ fn hook(webhook: &str) -> Result<String> {
 /// Waits until every webhook has this installation's path.
 async fn all_published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
     eventually_within(
-        crate::tls::PATIENCE,
+        crate::certificates::PATIENCE,
         "every path is published",
         async || {
             let (published, secret) = (published(cluster).await?, path_secret(cluster).await?);

@@ -2,6 +2,7 @@
 //! removal. Separate from the scenarios, so that their clusters have ended before these start.
 
 mod authentication;
+mod certificates;
 mod chart;
 mod documentation;
 mod install;
@@ -10,5 +11,4 @@ mod outages;
 mod replicas;
 #[path = "../support/mod.rs"]
 mod support;
-mod tls;
 mod upgrade;

@@ -74,7 +74,7 @@ const TESTS: [(&str, &str, &[&str]); 12] = [
     ),
     (
         "simulated_renewals_are_adopted",
-        "operations/tls/cert_manager/played.rs",
+        "operations/certificates/cert_manager/played.rs",
         &["overlays/cert-manager", "components/webhook-path"],
     ),
 ];

@@ -69,7 +69,7 @@ async fn the_path_survives_apply_and_is_published_again_after_replace() -> Resul
     );
     // Replacing also empties the Secret: the replica writes its path back.
     let after = eventually_within(
-        crate::tls::PATIENCE,
+        crate::certificates::PATIENCE,
         "path and caBundle are published again",
         async || {
             let now = published(&cluster).await?;

@@ -55,7 +55,7 @@ async fn no_review_is_missed() -> Result<()> {
     });
     let watch = async {
         let mut paths = BTreeSet::new();
-        let rotated = eventually_within(crate::tls::PATIENCE, "a new path", async || {
+        let rotated = eventually_within(crate::certificates::PATIENCE, "a new path", async || {
             paths.extend(path_secret(&cluster).await?);
             ensure!(paths.len() >= 2, "{} paths", paths.len());
             anyhow::Ok(Some(paths.clone()))

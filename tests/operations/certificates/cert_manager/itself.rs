@@ -3,8 +3,8 @@
 
 use super::{NAMESPACE, Overlay, SECRET, follows};
 use crate::{
+    certificates::{PATIENCE, visitor::bundle},
     support::webhooks_answer,
-    tls::{PATIENCE, visitor::bundle},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::ByteString;

@@ -5,8 +5,8 @@
 
 use super::{NAMESPACE, Overlay, follows, text};
 use crate::{
+    certificates::{PATIENCE, publish},
     support::{granted::role_is_used, webhooks_answer},
-    tls::{PATIENCE, publish},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
