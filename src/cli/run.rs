@@ -24,7 +24,10 @@ use crate::{
 use anyhow::Context as _;
 use kube::Client;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Handle},
+};
 
 /// Time that the shutdown timeout adds to the time that the webhook server may take to end. The
 /// Lease does not wait for that server: its release begins when the shutdown begins, or when a
@@ -38,9 +41,10 @@ error states why; 2 the command line is wrong.";
 /// unexpectedly. Logs the `warnings` first.
 pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = || Builder::new_multi_thread().enable_all().build();
+    // The webhook server has its own threads, so that no review waits until those of the watches
+    // and reconcilers have time for it.
+    let (runtime, reviews) = (runtime()?, runtime()?);
     #[cfg(feature = "otlp")]
     let _traces = crate::telemetry::otlp::init(options.log_format, runtime.handle())?;
     #[cfg(not(feature = "otlp"))]
@@ -48,7 +52,8 @@ pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> 
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    runtime.block_on(Process::start(options, all)?.run())
+    let process = Process::start(options, all, reviews.handle().clone())?;
+    runtime.block_on(process.run())
 }
 
 /// The state of a `run` process from its start to its end.
@@ -59,6 +64,8 @@ struct Process {
     lease: LeaseName,
     metrics: Arc<Metrics>,
     tasks: Tasks,
+    /// The runtime of the webhook server.
+    reviews: Handle,
 }
 
 struct Sockets {
@@ -69,7 +76,7 @@ struct Sockets {
 }
 
 impl Process {
-    fn start(options: RunOptions, all: &[ComponentRef]) -> anyhow::Result<Self> {
+    fn start(options: RunOptions, all: &[ComponentRef], reviews: Handle) -> anyhow::Result<Self> {
         let components = options.components.to_run(all);
         let system_namespace = options.cluster.system_namespace();
         let id = &options.controller.controller_id;
@@ -84,6 +91,7 @@ impl Process {
             lease,
             metrics: Arc::new(Metrics::new()),
             tasks: Tasks::new(),
+            reviews,
         })
     }
 
@@ -163,7 +171,10 @@ impl Process {
         let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
         let bind = |address| listener::bind(address).with_context(cannot(address));
         let https = match !self.configurations().is_empty() {
-            true => Some(bind(server.webhook_bind_address)?),
+            true => {
+                let _runtime = self.reviews.enter();
+                Some(bind(server.webhook_bind_address)?)
+            }
             false => None,
         };
         Ok(Sockets {
@@ -198,7 +209,7 @@ impl Process {
             let (certificate, paths) = (front.serving.certificate, front.paths);
             let metrics = metrics.clone();
             let server = admission::serve(https, certificate, router, paths, limits, metrics, stop);
-            self.tasks.spawn("webhook server", server);
+            self.tasks.spawn_on(&self.reviews, "webhook server", server);
         }
         for (kind, watch) in assembly.watches() {
             self.tasks.spawn_endless(kind, needed, watch);

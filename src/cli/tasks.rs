@@ -3,7 +3,7 @@
 
 use super::signals::Signals;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::{runtime::Handle, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// A set of named tasks with a common stop token.
@@ -27,10 +27,21 @@ impl Tasks {
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.set.spawn(async move {
+        self.spawn_on(&Handle::current(), name, task);
+    }
+
+    /// Starts a task as [`Self::spawn`] does, on this runtime.
+    pub(super) fn spawn_on(
+        &mut self,
+        runtime: &Handle,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let task = async move {
             task.await;
             name
-        });
+        };
+        self.set.spawn_on(task, runtime);
     }
 
     /// Starts a task that never ends. It is aborted when `needed` has passed after `stop`, because

@@ -48,7 +48,7 @@ async fn review_timeouts_equal_those_of_the_manifests() {
         std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
     });
     let client = Client::new(service, "default");
-    let process = Process::start(*options, ALL).expect("a process");
+    let process = Process::start(*options, ALL, Handle::current()).expect("a process");
     let (shared, _elector) = process.shared(&client);
     let assembly = Assembly::new(&process.components, shared).await;
     let hooks = assembly.expect("components").webhooks;
