@@ -1,12 +1,10 @@
 //! What happens in a history: the steps of users, the faults, and the disruptions. A plan follows
 //! from the seed, and a failing one is shrunk by leaving parts out.
 
-use crate::{
-    faults::Faults,
-    random::{generator, happens},
-    replica::Start,
-    steps::{self, Step},
-};
+mod choose;
+
+use crate::{faults::Faults, replica::Start, steps::Step};
+use choose::ONE_EXPIRY;
 
 /// A disruption of a replica or of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,15 +119,6 @@ fn expires(seed: u64) -> bool {
 /// By how many seconds the clock of a leader may be wrong, so that it still purges.
 pub(crate) const CLOCK_TOLERANCE: i64 = 290;
 
-/// Users act, and things go wrong, during this time in milliseconds.
-const BUSY: u64 = 12_000;
-/// The end of the faults in a history in which claims expire.
-const EXPIRY_ENDS: u64 = 90_000;
-/// The end of the faults in a history in which claims are rebound.
-const REBINDING_ENDS: u64 = 36_000;
-/// The first seconds are for the first LISTs and the leader election.
-const SETTLING: u64 = 3_000;
-
 /// How late a write may be in a cluster without faults, besides what the network takes: the pauses in
 /// which several reads are gathered.
 const PROMPT: u64 = 500;
@@ -190,125 +179,4 @@ impl Plan {
             false => LATE,
         }
     }
-
-    /// Returns the plan of a seed.
-    pub fn new(seed: u64) -> Self {
-        let mut random = generator(seed, "plan");
-        let long = random.u32(0..64) == 0;
-        let replicas = if random.u32(0..3) == 0 { 2 } else { 1 };
-        let length = random.usize(3..=10);
-        let mut times: Vec<u64> = (0..length).map(|_| random.u64(SETTLING..BUSY)).collect();
-        times.sort_unstable();
-        // Nearly simultaneous steps are where races are.
-        for index in 1..times.len() {
-            if random.bool() {
-                times[index] = times[index - 1] + random.u64(0..200);
-            }
-        }
-        times.sort_unstable();
-        let steps = steps::choose(&mut random, length, undelete_window(seed).is_some());
-        let count = [0, 0, 1, 1, 2][random.usize(..5)];
-        let disruptions = (0..count)
-            .map(|_| disruption(&mut random, replicas))
-            .collect();
-        Self {
-            seed,
-            start: start(seed, &mut random),
-            replicas,
-            clock_skew: if random.u32(0..4) == 0 {
-                random.i64(-4_000..4_000)
-            } else {
-                0
-            },
-            steps: match expires(seed) {
-                true => steps::expiring(&mut random, SETTLING),
-                false if rebinds(seed) => steps::rebinding(&mut random, SETTLING),
-                false => times.into_iter().zip(steps).collect(),
-            },
-            faults: Faults {
-                silent_for_ever: long,
-                end: match () {
-                    () if expires(seed) => EXPIRY_ENDS,
-                    () if rebinds(seed) => REBINDING_ENDS,
-                    () => BUSY,
-                },
-                ..faults(&mut random)
-            },
-            disruptions,
-            long,
-        }
-    }
-}
-
-/// One of four histories in which claims expire has this flag.
-const ONE_EXPIRY: &str = "--expiry-max-deletions=1";
-
-fn start(seed: u64, random: &mut fastrand::Rng) -> Start {
-    let mut flags = match random.u32(0..8) {
-        0 => vec!["--finished-pods=release"],
-        1 => vec!["--release-mode=soft"],
-        _ => vec![],
-    };
-    if expires(seed) && (seed / 16).is_multiple_of(4) {
-        flags.push(ONE_EXPIRY);
-    }
-    Start {
-        flags,
-        namespace: (random.u32(0..16) == 0).then_some("other"),
-        dry_run: random.u32(0..16) == 0,
-        max_in_flight: if random.bool() { 1 } else { 32 },
-    }
-}
-
-fn faults(random: &mut fastrand::Rng) -> Faults {
-    let latency = [2, 10, 40, 300][random.usize(..4)];
-    let watch_lag = [2, 20, 300, 3_000][random.usize(..4)];
-    let quiet = Faults {
-        latency,
-        watch_lag,
-        end: BUSY,
-        ..Faults::default()
-    };
-    let mut rate = |most: u32| {
-        if random.bool() {
-            random.u32(0..most)
-        } else {
-            0
-        }
-    };
-    match happens(&mut generator(u64::from(rate(1000)), "quiet"), 300) {
-        true => quiet,
-        false => Faults {
-            refused: rate(120),
-            lost: rate(80),
-            unanswered: rate(80),
-            held: rate(60),
-            watch_ends: rate(60),
-            watch_silent: rate(20),
-            ..quiet
-        },
-    }
-}
-
-fn disruption(random: &mut fastrand::Rng, replicas: usize) -> (u64, Disruption) {
-    let replica = random.usize(..replicas);
-    let disruption = match random.u32(0..10) {
-        0..=3 => Disruption::CrashAt {
-            replica,
-            request: random.u64(8..40),
-            after_effect: random.bool(),
-        },
-        4 => Disruption::Hold {
-            replica,
-            milliseconds: random.u64(500..18_000),
-        },
-        5 => Disruption::Restart { replica },
-        6 => Disruption::EndWatches,
-        7 | 8 => Disruption::Pause {
-            replica,
-            milliseconds: random.u64(500..18_000),
-        },
-        _ => Disruption::Compact,
-    };
-    (random.u64(0..BUSY), disruption)
 }

@@ -40,6 +40,7 @@ pub mod unused;
 pub mod volume;
 pub mod volume_attachment;
 mod volume_source;
+mod volume_wire;
 
 pub use claim::Claim;
 pub use claim_requests::ClaimRequests;

@@ -12,16 +12,15 @@
 //! **Limits.** Most kinds are read with a LIST of all their objects, and the number of API calls
 //! has a maximum: what would need more calls is reported as not read.
 
-use super::{
-    Answer, Code, Conclusion, Look, Next, Object, Readable, Selection, World,
-    explain::{explain, has_trouble},
-    read::{PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet},
-};
+mod candidates;
+
+use super::{Answer, Code, Conclusion, Look, Next, Object, World, explain::explain};
 use crate::causes::{Cause, ObjectKind};
-use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
-use kube::{Client, ResourceExt};
+use candidates::{claims, namespaces, pods, sets, volumes};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use serde::Serialize;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Which objects are examined.
 #[derive(Clone, Debug)]
@@ -189,103 +188,4 @@ fn is_normal(root: &Cause, of_pods: bool) -> bool {
         Code::PodTerminating => waits,
         code => !code.lasts(),
     }
-}
-
-/// The namespaces that are being deleted, among those that could be read. `None` if `which` selects
-/// one namespace, and it does not exist.
-fn namespaces(world: &World, which: &Which) -> Option<Vec<Object>> {
-    let all = match &which.namespace {
-        Some(name) => match world.get::<Namespace>("", name) {
-            Look::Found(namespace) => vec![(*namespace).clone()],
-            Look::Absent => return None,
-            Look::Unread => Vec::new(),
-        },
-        None => {
-            let all = world.list::<Namespace>("", Selection::default());
-            all.map(Arc::unwrap_or_clone).found().unwrap_or_default()
-        }
-    };
-    let deleted = all
-        .iter()
-        .filter(|namespace| namespace.metadata.deletion_timestamp.is_some());
-    let objects = deleted.map(|each| Object::namespace(&each.name_any()));
-    Some(objects.collect())
-}
-
-/// The claims that are being deleted or not Bound, and the other claims with a problem, such as a
-/// volume that does not exist or is not resized.
-fn claims(world: &World, which: &Which) -> Vec<Object> {
-    let claims = every::<PersistentVolumeClaim>(world, which);
-    let objects = claims
-        .iter()
-        .flat_map(|claims| claims.iter())
-        .filter_map(|claim| {
-            let object = Object::claim(&claim.namespace()?, &claim.name_any());
-            has_trouble(world, &object, claim).then_some(object)
-        });
-    objects.collect()
-}
-
-/// The volumes that are being deleted, and those that name a claim in `claimRef` but are not Bound.
-/// If `which` selects one namespace: only volumes whose `claimRef` names a claim in it.
-fn volumes(world: &World, which: &Which) -> Vec<Object> {
-    let volumes = world.list::<PersistentVolume>("", Selection::default());
-    let volumes = volumes.found().unwrap_or_default();
-    let concerned = volumes.iter().filter(|volume| {
-        let spec = volume.spec.as_ref();
-        let claim = spec.and_then(|spec| spec.claim_ref.as_ref());
-        let namespace = claim.and_then(|claim| claim.namespace.as_deref());
-        let status = volume.status.as_ref();
-        let phase = status.and_then(|status| status.phase.as_deref());
-        let settled = phase == Some("Bound") || claim.is_none();
-        let deleted = volume.metadata.deletion_timestamp.is_some();
-        let here = which.namespace.is_none() || which.namespace.as_deref() == namespace;
-        here && (deleted || !settled)
-    });
-    concerned
-        .map(|volume| Object::volume(&volume.name_any()))
-        .collect()
-}
-
-/// The pods that are being deleted and name a claim, and the Pending pods that are not being
-/// deleted.
-fn pods(world: &World, which: &Which) -> Vec<Object> {
-    let pods = every::<Pod>(world, which);
-    let concerned = pods.iter().flat_map(|pods| pods.iter()).filter(|pod| {
-        let status = pod.status.as_ref();
-        let phase = status.and_then(|status| status.phase.as_deref());
-        let deleted = pod.metadata.deletion_timestamp.is_some();
-        if deleted {
-            pod.rules.claims().next().is_some()
-        } else {
-            phase.is_none_or(|phase| phase == "Pending")
-        }
-    });
-    let objects = concerned.filter_map(|pod| Some(Object::pod(&pod.namespace()?, &pod.name_any())));
-    objects.collect()
-}
-
-/// The StatefulSets that may be stuck: those that are being deleted, and those whose status is
-/// outdated, or does not report exactly the requested number of pods, all of them ready.
-fn sets(world: &World, which: &Which) -> Vec<Object> {
-    let sets = every::<StatefulSet>(world, which);
-    let short = sets.iter().flat_map(|sets| sets.iter()).filter(|set| {
-        let wanted = i32::try_from(set.rules.replicas).ok();
-        let complete = set.status.as_ref().is_some_and(|status| {
-            let observed = status.observed_generation == set.metadata.generation;
-            let ready = status.ready_replicas.unwrap_or_default();
-            observed && Some(status.replicas) == wanted && Some(ready) == wanted
-        });
-        set.metadata.deletion_timestamp.is_some() || !complete
-    });
-    let objects =
-        short.filter_map(|set| Some(Object::stateful_set(&set.namespace()?, &set.name_any())));
-    objects.collect()
-}
-
-fn every<K: Readable>(world: &World, which: &Which) -> Vec<Arc<Vec<K>>> {
-    world
-        .every(which.namespace.as_deref())
-        .found()
-        .unwrap_or_default()
 }

@@ -1,5 +1,7 @@
 //! Live LISTs that many reconciles share.
 
+mod reader;
+
 use super::evidence::Evidence;
 use crate::cluster::api::{ApiOf, Scope, within};
 use crate::cluster::watch::Store;
@@ -9,6 +11,7 @@ use crate::{
     telemetry::Metrics,
 };
 use kube::{Api, Client, Resource, api::ListParams};
+use reader::Reader;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -18,11 +21,6 @@ use tokio::{
     time::Instant,
 };
 
-/// A LIST begins when no new caller has arrived for this time and a permit is free, so that the
-/// reconciles of a burst of deletions share one LIST.
-const QUIET: Duration = Duration::from_millis(20);
-/// Maximum time for which a LIST is delayed while new callers arrive.
-const PATIENCE: Duration = Duration::from_millis(100);
 /// Time limit of the request for one page of a LIST.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
@@ -214,79 +212,6 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => return Ok(store),
-        }
-    }
-}
-
-/// Lists one namespace repeatedly as long as callers wait for it.
-struct Reader<T: Tracked> {
-    lists: Arc<SharedList<T>>,
-    namespace: Arc<str>,
-    /// Whether this reader has removed its namespace from `asking`. An entry of that namespace then
-    /// belongs to a newer reader.
-    ended: bool,
-}
-
-impl<T: Tracked> Reader<T> {
-    async fn run(&mut self) {
-        let lists = self.lists.clone();
-        loop {
-            self.gather().await;
-            // The semaphore is never closed, so acquiring a permit cannot fail.
-            let _permit = lists.in_flight.acquire().await;
-            let Some(began) = self.begin() else { return };
-            let answer = lists.read(&self.namespace, began).await;
-            for asker in self.end() {
-                // If the caller no longer waits for the result, sending it fails, which does not
-                // matter.
-                let _ = asker.send(answer.clone());
-            }
-        }
-    }
-
-    /// Waits until no new callers arrive, or for at most [`PATIENCE`].
-    async fn gather(&self) {
-        let asking = || Some(self.lists.lock().get(&self.namespace)?.next.len());
-        let (began, mut before) = (Instant::now(), Some(0));
-        while before != asking() && began.elapsed() < PATIENCE {
-            before = asking();
-            tokio::time::sleep(QUIET).await;
-        }
-    }
-
-    /// Begins a LIST for the waiting callers. If no caller waits, it returns none and this reader
-    /// ends; the next caller starts a new reader.
-    fn begin(&mut self) -> Option<Instant> {
-        let mut asking = self.lists.lock();
-        let asked = asking.get_mut(&self.namespace)?;
-        asked.present = std::mem::take(&mut asked.next);
-        asked.present.retain(|asker| !asker.is_closed());
-        if asked.present.is_empty() {
-            asking.remove(&self.namespace);
-            self.ended = true;
-            return None;
-        }
-        asked.began = Some(Instant::now());
-        asked.began
-    }
-
-    /// Ends the LIST, and returns the callers that it serves.
-    fn end(&self) -> Vec<Caller<T>> {
-        let mut asking = self.lists.lock();
-        let Some(asked) = asking.get_mut(&self.namespace) else {
-            return Vec::new();
-        };
-        asked.began = None;
-        std::mem::take(&mut asked.present)
-    }
-}
-
-/// After a panic of the reader, the callers that wait get an error, and the next caller starts a
-/// new reader.
-impl<T: Tracked> Drop for Reader<T> {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.lists.lock().remove(&self.namespace);
         }
     }
 }

@@ -114,25 +114,6 @@ fn release() -> Action {
     }
 }
 
-#[tokio::test]
-async fn a_refusal_says_what_happens_next() {
-    let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
-    let status: Status = serde_json::from_value(status).expect("a status");
-    let note = |action| refusal(&action, &status).note;
-    let again = "The API server refused the write, and the write is retried: no";
-    assert_eq!(note(Action::delete(proof())), again);
-    let by_hand = OnRefusal {
-        next: "so run the command again",
-        ..OnRefusal::new("FailedRelease")
-    };
-    let action = Action {
-        on_refusal: by_hand,
-        ..release()
-    };
-    let expected = "The API server refused the write, so run the command again: no";
-    assert_eq!(note(action), expected);
-}
-
 /// Writes that keep data are sent before bulk writes that were requested earlier.
 #[tokio::test(start_paused = true)]
 async fn bulk_delays_no_other_lane() {

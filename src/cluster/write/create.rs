@@ -1,11 +1,11 @@
 //! Creation of objects by the only writer.
 
-use super::action::Target;
 use super::applied::Applied;
 use super::apply::Apply;
 use super::apply::CALL_LIMIT;
 use super::apply::Turn;
 use super::lanes::Lane;
+use super::target::Target;
 use crate::cluster::api::within;
 use crate::objects::{Kind, ObjectName};
 use kube::{Resource, api::DynamicObject, core::PartialObjectMeta};

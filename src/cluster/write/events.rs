@@ -1,19 +1,14 @@
 //! Publishes Events about objects.
 
+use super::announcement::{Announcement, REPORTER, event, named, type_of};
 use super::fair_semaphore::FairSemaphore;
-use crate::clock::Clock;
 use crate::cluster::api::within;
-use crate::objects::{CompactText, Kind, ObjectName};
-use crate::plain::Plain;
 use crate::telemetry::LogLimiter;
-use k8s_openapi::{
-    api::{core::v1::ObjectReference, events::v1 as api},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-};
+use k8s_openapi::api::{core::v1::ObjectReference, events::v1 as api};
 use kube::{
     Api, Client,
-    api::{ObjectMeta, PostParams},
-    runtime::events::{Event, EventType, Recorder, Reporter},
+    api::PostParams,
+    runtime::events::{Recorder, Reporter},
 };
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -23,59 +18,14 @@ use std::{
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
-/// The reporting controller of all Events.
-const REPORTER: &str = "volume-warden.dev/volume-warden";
-
 /// Time limit of writing one Event.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
-/// Maximum length of an Event note, in bytes; the rest is cut off. The API server accepts 1024.
-const NOTE_LIMIT: usize = 1000;
 /// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
 /// writes.
 const IN_FLIGHT: usize = 8;
 /// Maximum number of Events of one namespace that wait to be written. Further Events are dropped:
 /// a tenant can create thousands of objects that each cause an Event.
 const WAITING: usize = 200;
-
-/// The content of an Event about an object.
-#[derive(Clone, Debug)]
-pub struct Announcement {
-    /// Why the Event is published, in PascalCase. Reasons are never renamed.
-    pub reason: &'static str,
-    /// The action that was carried out or attempted, in PascalCase; the reason itself if there was
-    /// no action.
-    pub action: &'static str,
-    /// Whether the Event has the type Warning.
-    pub warning: bool,
-    /// The message of the Event: one or two sentences.
-    pub note: String,
-    /// The other object that the Event is about, if there is one.
-    pub related: Option<ObjectReference>,
-}
-
-impl Announcement {
-    /// Creates an Event about one object only.
-    pub fn new(reason: &'static str, action: &'static str, warning: bool, note: String) -> Self {
-        Self {
-            reason,
-            action,
-            warning,
-            note,
-            related: None,
-        }
-    }
-}
-
-/// The object to which an Event is attached, and with which `kubectl describe` shows it.
-#[derive(Clone, Debug)]
-pub struct Regarding {
-    /// The kind of the object, from which the Event gets its apiVersion.
-    pub kind: Kind,
-    /// The namespace and name. Events about cluster-scoped objects are stored in `default`.
-    pub name: ObjectName,
-    /// The uid of the object, by which `kubectl describe` finds the Event.
-    pub uid: CompactText,
-}
 
 /// Publishes Events with Volume Warden as the reporting controller.
 pub(crate) struct Events {
@@ -216,65 +166,10 @@ impl Events {
     }
 }
 
-fn type_of(announcement: &Announcement) -> &'static str {
-    match announcement.warning {
-        true => "Warning",
-        false => "Normal",
-    }
-}
-
-fn event(announcement: &Announcement) -> Event {
-    Event {
-        type_: if announcement.warning {
-            EventType::Warning
-        } else {
-            EventType::Normal
-        },
-        reason: announcement.reason.into(),
-        note: Some(note_of(announcement)),
-        action: announcement.action.into(),
-        secondary: announcement.related.clone(),
-    }
-}
-
-/// The note of the Event: plain text that the API server accepts.
-fn note_of(announcement: &Announcement) -> String {
-    let mut note = Plain(&announcement.note).to_string();
-    note.truncate(note.floor_char_boundary(NOTE_LIMIT));
-    note
-}
-
-/// The Event with a name that follows from its content.
-fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
-    let note = note_of(announcement);
-    // The keys of a new `DefaultHasher` are constant, so every replica computes the same name.
-    let mut hasher = DefaultHasher::new();
-    (&regarding.uid, announcement.reason, &note).hash(&mut hasher);
-    let object = regarding.name.as_deref().unwrap_or_default();
-    // Events about cluster-scoped objects are in the namespace `default`.
-    let namespace = regarding.namespace.as_deref().unwrap_or("default");
-    api::Event {
-        action: Some(announcement.action.to_owned()),
-        reason: Some(announcement.reason.to_owned()),
-        event_time: Some(MicroTime(Clock::system().timestamp())),
-        regarding: Some(regarding.clone()),
-        related: announcement.related.clone(),
-        note: Some(note),
-        metadata: ObjectMeta {
-            namespace: Some(namespace.to_owned()),
-            name: Some(format!("{object}.{:016x}", hasher.finish())),
-            ..ObjectMeta::default()
-        },
-        reporting_controller: Some(REPORTER.to_owned()),
-        reporting_instance: Some(REPORTER.to_owned()),
-        type_: Some(type_of(announcement).to_owned()),
-        ..api::Event::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::write::announcement::NOTE_LIMIT;
     use futures::future::join_all;
     use kube::client::Body;
     use serde_json::json;
@@ -338,22 +233,6 @@ mod tests {
         };
         assert_eq!(short, "a\\n\\u{1b}[2Jb");
         assert_eq!(long.len(), NOTE_LIMIT);
-    }
-
-    /// Two replicas publish the same Event with the same name, so the API server keeps one.
-    #[test]
-    fn the_name_of_an_event_follows_from_its_content() {
-        let name = |uid: &str, note: &str| {
-            let mut regarding = about("ns");
-            regarding.uid = Some(uid.to_owned());
-            let event = named(&regarding, &announcement(note));
-            event.metadata.name.expect("a name")
-        };
-        let first = name("1", "a");
-        assert_eq!(first, name("1", "a"));
-        assert_eq!(first.len(), "p.".len() + 16, "{first}");
-        assert_ne!(first, name("2", "a"), "an object of the same name");
-        assert_ne!(first, name("1", "b"), "another cause");
     }
 
     /// An Event that exists counts as published; any other conflict does not.

@@ -2,6 +2,8 @@
 //! configurations and the list of seen namespaces have writes of their own.
 
 mod action;
+mod announce;
+mod announcement;
 mod applied;
 mod apply;
 mod create;
@@ -11,11 +13,13 @@ mod events;
 mod fair_semaphore;
 mod lanes;
 pub mod reasons;
+mod target;
 
-pub use action::{Action, Mutation, OnRefusal, Target};
+pub use action::{Action, Mutation, OnRefusal};
+pub use announcement::{Announcement, Regarding};
 pub use applied::Applied;
 pub use apply::Apply;
 pub use create::{Caller, Creation};
 pub use event_dedup::EventDeduplicator;
-pub use events::{Announcement, Regarding};
 pub use lanes::Lane;
+pub use target::Target;

@@ -40,6 +40,7 @@ mod options;
 mod parked;
 mod patch;
 mod reconcile;
+mod reports;
 mod rule;
 #[cfg(test)]
 mod tests;

@@ -18,12 +18,14 @@
 mod assemble;
 mod caches;
 mod confirm;
+mod expire;
 mod metrics;
 mod notices;
 mod options;
 mod reconcile;
 mod referrers;
 mod reports;
+mod requeue;
 mod rule;
 
 #[cfg(test)]

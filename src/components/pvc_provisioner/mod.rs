@@ -42,6 +42,7 @@ mod assemble;
 mod attempts;
 mod caches;
 mod claim_request;
+mod findings;
 mod marks;
 mod metrics;
 mod notice;

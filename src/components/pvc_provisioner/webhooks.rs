@@ -8,6 +8,7 @@
 
 use super::{
     Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
+    findings::Findings,
     notice::is_the_templates_fault,
     parse::parse_with_yields,
     reasons,
@@ -23,9 +24,6 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
-
-/// Maximum length of a warning in bytes; the API server may truncate a longer one.
-const WARNING_LIMIT: usize = 250;
 
 /// The webhook for annotated pods.
 pub struct PodWebhook {
@@ -59,37 +57,6 @@ pub fn hook(webhook: PodWebhook) -> Hook {
         review: Review::asking(&webhook, |webhook, request| async move {
             webhook.review(&request).await
         }),
-    }
-}
-
-/// The notices about a pod that the webhook reviews.
-#[derive(Default)]
-struct Findings {
-    notices: Vec<Notice>,
-    /// Whether a template or an annotation is invalid, according to Volume Warden or the API
-    /// server, so that the pod is refused with `--strict-templates`.
-    invalid: bool,
-}
-
-impl Findings {
-    fn invalid(&mut self, notices: impl IntoIterator<Item = Notice>) {
-        let before = self.notices.len();
-        self.notices.extend(notices);
-        self.invalid |= self.notices.len() > before;
-    }
-
-    fn answer(self, strict: bool) -> Answer {
-        let sentences = self.notices.into_iter().map(|each| each.sentence);
-        if strict && self.invalid {
-            let message = sentences.collect::<Vec<_>>().join("; ");
-            return Answer::Deny { code: 422, message };
-        }
-        let warnings: Vec<_> = sentences.map(shortened).collect();
-        if warnings.is_empty() {
-            Answer::Allow
-        } else {
-            Answer::Warn(warnings)
-        }
     }
 }
 
@@ -269,14 +236,6 @@ impl PodWebhook {
 fn unknown_fields(claim_request: &ClaimRequest) -> impl Iterator<Item = Notice> {
     let fields = claim_request.template.unknown_fields().iter();
     fields.map(|field| Notice::unknown_field(&claim_request.volume, field))
-}
-
-fn shortened(mut sentence: String) -> String {
-    if sentence.len() > WARNING_LIMIT {
-        sentence.truncate(sentence.floor_char_boundary(WARNING_LIMIT - '…'.len_utf8()));
-        sentence.push('…');
-    }
-    sentence
 }
 
 #[cfg(test)]

@@ -301,16 +301,6 @@ async fn a_user_who_may_not_create_claims_gets_none() {
     assert_eq!(calls, [ACCESS]);
 }
 
-#[test]
-fn warnings_are_truncated_at_a_character_boundary() {
-    let long = shortened("ä".repeat(WARNING_LIMIT));
-    assert!(
-        long.len() <= WARNING_LIMIT && long.ends_with("ä…"),
-        "{long}"
-    );
-    assert_eq!(shortened("short".into()), "short");
-}
-
 /// The pods of a ReplicaSet that another webhook refuses get no claims at their next attempts.
 /// Other pods do, and so does every pod whose requester is checked, because the reconciler creates
 /// none of their claims.

@@ -2,12 +2,14 @@
 //! claim until kube-controller-manager has bound it. If that takes too long, the volume returns to
 //! the trash.
 
+mod binding;
+
 use super::{
     NAME,
     caches::Caches,
     confirm::Live,
     notices, patch,
-    reasons::{BINDING_RETRIED, RESTORED, RETURNED_TO_TRASH},
+    reasons::{RESTORED, RETURNED_TO_TRASH},
     restorers::requested,
     target::{action, recorded, regarding, target},
 };
@@ -15,29 +17,16 @@ use crate::{
     clock::Clock,
     cluster::{
         Announcement, Apply, Basis, EventDeduplicator, Lane, ReconcileError, Reconciled, Regarding,
-        Requeue, Target,
+        Requeue,
     },
     hashing::HashMap,
     objects::{Claim, CompactText, Kind, ObjectName, Volume, trash::TrashRecord},
 };
-use k8s_openapi::jiff::Timestamp;
+use binding::{NEXT_TOUCH, Waiting};
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex},
 };
-use tokio::time::Instant;
-
-/// How long a volume stays reserved for a claim that is not Bound.
-const RESERVED: Duration = Duration::from_secs(300);
-/// Delay before Volume Warden changes an annotation of a claim that is not Bound for the first
-/// time, to make the binder look at it again. The binder needs less time if nothing conflicts.
-const FIRST_TOUCH: Duration = Duration::from_millis(300);
-/// Delay of the second change of the annotation. Each later delay is twice the one before.
-const NEXT_TOUCH: Duration = Duration::from_secs(1);
-/// Maximum delay between two changes of the annotation: the binder looks at each claim every 15 s
-/// anyway.
-const SLOWEST_TOUCH: Duration = Duration::from_secs(15);
 
 /// Reserves volumes for the claims that request them, and returns them to the trash if these claims
 /// are not Bound in time.
@@ -51,19 +40,6 @@ pub struct Undelete {
     /// By volume, the uids of the claims for which an Event has already said that they do not get
     /// it.
     pub(super) refused: EventDeduplicator<ObjectName, CompactText>,
-}
-
-/// A volume that is reserved for a claim that is not Bound.
-pub(super) struct Waiting {
-    /// The time of the reservation, which identifies it.
-    reserved_at: Timestamp,
-    /// When the reservation ends.
-    ends: Instant,
-    /// When Volume Warden next changes the annotation of the claim.
-    touch: Instant,
-    /// The delay from that change to the one after it. Each change doubles it, up to
-    /// [`SLOWEST_TOUCH`].
-    delay: Duration,
 }
 
 impl Undelete {
@@ -114,44 +90,6 @@ impl Undelete {
             self.announce_on(claim, &live, restored);
         }
         applied.settled().map(Some)
-    }
-
-    /// Changes an annotation of the claim from time to time until the claim is Bound, and returns
-    /// the volume to the trash after five minutes. Two workers of the binder may write the same
-    /// object; the one that loses tries again when the claim changes, or after 15 s.
-    pub async fn await_binding(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
-        let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
-            return Ok(Requeue::OnEvent);
-        };
-        let Some(reserved_at) = record.reserved_at else {
-            return Ok(Requeue::OnEvent);
-        };
-        let ends = match self.end_of(name, reserved_at) {
-            Some(ends) => ends,
-            None => self.begin_waiting(name, reserved_at).await?,
-        };
-        if ends <= Instant::now() {
-            return self.put_back(name, volume).await;
-        }
-        let why = || format!("waiting until the claim {} is Bound", claim_ref.name);
-        if let Err(wait) = self.turn(name) {
-            return Ok(Requeue::After(wait, why()));
-        }
-        let claim = self.caches.claims.read().get_fresh(&claim_ref.name);
-        if let Some(claim) = claim {
-            let target = Target {
-                resource_version: Some(claim.resource_version.clone()),
-                ..Target::new(Kind::PersistentVolumeClaim, &claim_ref.name, &claim.uid)
-            };
-            let operations = patch::touch(&claim, self.clock.timestamp());
-            let action = action("TouchClaim", Lane::Release, operations, Basis::Object);
-            // The outcome does not matter: after a conflict another client has changed the claim,
-            // so the binder looks at it, too.
-            self.apply
-                .perform(NAME, &target, action, BINDING_RETRIED)
-                .await;
-        }
-        Ok(Requeue::After(NEXT_TOUCH, why()))
     }
 
     /// Returns the volume to the trash, because the claim that it is reserved for was deleted or
@@ -230,65 +168,6 @@ impl Undelete {
                 self.announce_on(&claim, &found, event);
             }
         }
-    }
-
-    /// Forgets the time at which the reservation of the volume ends, because no claim waits for it
-    /// any more.
-    pub fn forget(&self, volume: &ObjectName) {
-        self.lock().remove(volume);
-    }
-
-    fn end_of(&self, volume: &ObjectName, reserved_at: Timestamp) -> Option<Instant> {
-        let waiting = self.lock();
-        let known = waiting.get(volume)?;
-        (known.reserved_at == reserved_at).then_some(known.ends)
-    }
-
-    /// Reads how long the volume has been reserved, by the clock of the API server, which also gave
-    /// the time of the reservation, and records and returns when the reservation ends.
-    ///
-    /// # Errors
-    /// When the time could not be read.
-    async fn begin_waiting(
-        &self,
-        volume: &ObjectName,
-        reserved_at: Timestamp,
-    ) -> Result<Instant, ReconcileError> {
-        let age = self.live.now().await?.duration_since(reserved_at);
-        let age = Duration::try_from(age).unwrap_or_default();
-        let now = Instant::now();
-        let ends = now + RESERVED.saturating_sub(age);
-        let waiting = Waiting {
-            reserved_at,
-            ends,
-            touch: now + FIRST_TOUCH,
-            delay: NEXT_TOUCH,
-        };
-        self.lock().insert(volume.clone(), waiting);
-        Ok(ends)
-    }
-
-    /// Succeeds if the annotation of the volume's claim is to be changed now, and sets the time of
-    /// the next change.
-    ///
-    /// # Errors
-    /// How long to wait.
-    fn turn(&self, volume: &ObjectName) -> Result<(), Duration> {
-        let now = Instant::now();
-        let mut waiting = self.lock();
-        let Some(reservation) = waiting.get_mut(volume) else {
-            return Err(NEXT_TOUCH);
-        };
-        if reservation.touch > now {
-            return Err(reservation.touch - now);
-        }
-        reservation.touch = now + reservation.delay;
-        reservation.delay = SLOWEST_TOUCH.min(reservation.delay * 2);
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn announce_on(&self, name: &ObjectName, claim: &Claim, event: Announcement) {

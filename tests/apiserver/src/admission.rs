@@ -1,16 +1,14 @@
 //! Admission webhooks and policies.
 
 use crate::{
-    route::Route,
-    selectors::Selectors,
-    server::{ApiServer, Attempt, User},
+    hooks::Hook,
+    review::{Write, review_of},
+    server::{ApiServer, Attempt},
     status::{Answer, Failure},
-    store::{Store, resource},
-    strategy::array,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
 /// Delivers the reviews of webhooks.
@@ -42,118 +40,6 @@ pub struct WebhookCall<'a> {
     pub timeout: Duration,
     /// The AdmissionReview.
     pub review: &'a Value,
-}
-
-/// A webhook of a configuration.
-pub(crate) struct Hook {
-    mutating: bool,
-    configuration: String,
-    name: String,
-    fails_open: bool,
-    timeout: Duration,
-    conditions: Vec<String>,
-    namespaces: Selectors,
-    objects: Selectors,
-    rules: Vec<Rule>,
-    client_config: Value,
-}
-
-/// A rule of a webhook: which operations on which resources it names. `*` is any.
-struct Rule {
-    operations: Vec<String>,
-    groups: Vec<String>,
-    versions: Vec<String>,
-    resources: Vec<String>,
-    /// Whether the resource has to be namespaced, or must not be.
-    namespaced: Option<bool>,
-}
-
-/// A write that is being admitted.
-pub(crate) struct Write<'a> {
-    pub(crate) user: &'a User,
-    pub(crate) route: &'a Route,
-    pub(crate) operation: &'static str,
-    pub(crate) old: Option<&'a Arc<Value>>,
-}
-
-/// Reads the webhooks of all configurations, in the order in which they are called.
-pub(crate) fn hooks(store: &Store) -> Vec<Hook> {
-    let mut all = Vec::new();
-    for (plural, mutating) in [
-        ("mutatingwebhookconfigurations", true),
-        ("validatingwebhookconfigurations", false),
-    ] {
-        let objects = resource(plural).and_then(|resource| store.kind(resource));
-        for ((_, configuration), object) in objects.into_iter().flatten() {
-            let webhooks = array(object, "/webhooks").iter();
-            all.extend(webhooks.map(|webhook| Hook::new(mutating, configuration, webhook)));
-        }
-    }
-    all
-}
-
-impl Hook {
-    fn new(mutating: bool, configuration: &str, webhook: &Value) -> Self {
-        let conditions = array(webhook, "/matchConditions").iter();
-        Self {
-            mutating,
-            configuration: configuration.to_owned(),
-            name: webhook["name"].as_str().unwrap_or_default().to_owned(),
-            fails_open: webhook["failurePolicy"] == "Ignore",
-            timeout: Duration::from_secs(webhook["timeoutSeconds"].as_u64().unwrap_or(10)),
-            conditions: conditions
-                .filter_map(|each| Some(each["expression"].as_str()?.to_owned()))
-                .collect(),
-            namespaces: Selectors::of_object(&webhook["namespaceSelector"]),
-            objects: Selectors::of_object(&webhook["objectSelector"]),
-            rules: array(webhook, "/rules").iter().map(Rule::new).collect(),
-            client_config: webhook["clientConfig"].clone(),
-        }
-    }
-
-    /// Whether a rule of the webhook names the operation and the resource.
-    fn rules_match(&self, write: &Write<'_>) -> bool {
-        self.rules.iter().any(|rule| rule.matches(write))
-    }
-}
-
-impl Rule {
-    fn new(rule: &Value) -> Self {
-        let texts = |field: &str| {
-            let texts = rule[field].as_array().into_iter().flatten();
-            texts
-                .filter_map(|each| Some(each.as_str()?.to_owned()))
-                .collect()
-        };
-        Self {
-            operations: texts("operations"),
-            groups: texts("apiGroups"),
-            versions: texts("apiVersions"),
-            resources: texts("resources"),
-            namespaced: match rule["scope"].as_str() {
-                Some("Cluster") => Some(false),
-                Some("Namespaced") => Some(true),
-                _ => None,
-            },
-        }
-    }
-
-    fn matches(&self, write: &Write<'_>) -> bool {
-        let (resource, subresource) = (write.route.resource, &*write.route.subresource);
-        let has =
-            |values: &[String], value: &str| values.iter().any(|each| each == "*" || each == value);
-        let is_named = |each: &String| {
-            let (plural, below) = each.split_once('/').unwrap_or((each, ""));
-            each == "*" || (plural == resource.plural && below == subresource)
-        };
-        has(&self.operations, write.operation)
-            && has(&self.groups, resource.group)
-            && has(&self.versions, resource.version)
-            && self.resources.iter().any(is_named)
-            && self
-                .namespaced
-                .is_none_or(|only| only == resource.namespaced)
-    }
 }
 
 impl ApiServer {
@@ -301,38 +187,4 @@ impl ApiServer {
         let labels = namespace.map(|namespace| namespace["metadata"]["labels"].clone());
         hook.namespaces.match_labels(&labels.unwrap_or_default())
     }
-}
-
-/// The AdmissionReview of a write, without its uid.
-fn review_of(write: &Write<'_>, new: Option<&Value>) -> Value {
-    let (route, resource) = (write.route, write.route.resource);
-    let kind = match route.subresource.as_str() {
-        "binding" => "Binding",
-        _ => resource.kind,
-    };
-    let kind = json!({"group": resource.group, "version": resource.version, "kind": kind});
-    let plural =
-        json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
-    let name = new
-        .and_then(|object| object["metadata"]["name"].as_str())
-        .unwrap_or(&route.name);
-    let mut request = json!({
-        "kind": kind, "resource": plural,
-        "requestKind": kind, "requestResource": plural, "name": name, "operation": write.operation,
-        "userInfo": {"username": write.user.name, "groups": write.user.groups},
-        "dryRun": route.parameter("dryRun") == "All", "options": null,
-    });
-    // The macro would serialize the objects to copy them.
-    request["object"] = new.cloned().unwrap_or_default();
-    request["oldObject"] = write.old.map(|old| (**old).clone()).unwrap_or_default();
-    if !route.subresource.is_empty() {
-        request["subResource"] = route.subresource.as_str().into();
-        request["requestSubResource"] = route.subresource.as_str().into();
-    }
-    if resource.namespaced {
-        request["namespace"] = route.namespace.as_str().into();
-    }
-    let mut review = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"});
-    review["request"] = request;
-    review
 }

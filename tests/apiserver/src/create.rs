@@ -1,7 +1,7 @@
 //! POST.
 
 use crate::{
-    admission::Write,
+    review::Write,
     route::Route,
     server::{ApiServer, User},
     status::{Answer, Failure},

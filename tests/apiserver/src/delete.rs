@@ -4,8 +4,8 @@
 //! `…/registry/generic/registry/store.go` (`Delete`).
 
 use crate::{
-    admission::Write,
     resources::Resource,
+    review::Write,
     route::Route,
     server::{ApiServer, User},
     status::{Answer, Failure},

@@ -1,9 +1,10 @@
 //! GET and LIST.
 
 use crate::{
+    json::{json_of, metadata_of, parse},
     route::Route,
     selectors::Selectors,
-    server::{ApiServer, json_of, metadata_of, parse},
+    server::ApiServer,
     status::{Answer, Failure},
     store::Objects,
 };

@@ -1,10 +1,10 @@
 //! The objects, their revisions and their history.
 
 use crate::{
-    admission::{Hook, hooks},
+    hooks::{Hook, hooks},
+    json::json_of,
     resources::{RESOURCES, Resource},
     route::Route,
-    server::json_of,
     watch::Watcher,
 };
 use bytes::Bytes;

@@ -1,10 +1,11 @@
 //! PUT and PATCH.
 
 use crate::{
-    admission::Write,
     apply::applied,
+    json::parse,
+    review::Write,
     route::Route,
-    server::{ApiServer, User, parse},
+    server::{ApiServer, User},
     status::{Answer, Failure},
     strategy::{array, tidy, update},
 };

@@ -2,10 +2,11 @@
 
 use crate::{
     body::Body,
+    json::metadata_of,
     resources::Resource,
     route::Route,
     selectors::Selectors,
-    server::{ApiServer, metadata_of},
+    server::ApiServer,
     status::{Answer, Failure},
     store::Entry,
 };

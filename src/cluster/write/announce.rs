@@ -1,0 +1,169 @@
+//! The Events of the writer: those that the components announce, and those about refused writes.
+
+use super::action::Action;
+use super::announcement::Announcement;
+use super::announcement::Regarding;
+use super::apply::Apply;
+use super::target::Target;
+use crate::cluster::api::for_users;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::core::Status;
+use std::sync::Arc;
+
+impl Apply {
+    /// Publishes an Event about an object if this replica leads, the namespace has not opted out
+    /// and this is not a dry run. It does so in a separate task, because the caller must not wait
+    /// for an API server that accepts writes but no Events. Calls `otherwise` if no Event was
+    /// published, except in a dry run.
+    pub fn announce(
+        self: &Arc<Self>,
+        regarding: Regarding,
+        announcement: Announcement,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
+        self.announce_by(regarding, announcement, false, otherwise);
+    }
+
+    /// Publishes an Event as [`Self::announce`] does, unless an Event about the object with this
+    /// reason and note exists, for example because an earlier leader published it.
+    pub fn announce_once(
+        self: &Arc<Self>,
+        regarding: Regarding,
+        announcement: Announcement,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
+        self.announce_by(regarding, announcement, true, otherwise);
+    }
+
+    fn announce_by(
+        self: &Arc<Self>,
+        regarding: Regarding,
+        announcement: Announcement,
+        once: bool,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
+        let apply = self.clone();
+        #[expect(clippy::disallowed_methods, reason = "no write waits for this Event")]
+        tokio::spawn(async move {
+            let Regarding { kind, name, uid } = &regarding;
+            let regarded = Target::new(*kind, name, uid).reference();
+            let (reason, note) = (announcement.reason, &announcement.note);
+            let kind = kind.plural();
+            if apply.dry_run {
+                tracing::info!(kind, object = %name, reason, note, "would publish event");
+            } else if apply.excluded.contains(&name.namespace) {
+                otherwise();
+            } else if apply
+                .publish_as_leader(&regarded, &announcement, once)
+                .await
+            {
+                tracing::info!(kind, object = %name, reason, note, "event published");
+            } else {
+                otherwise();
+            }
+        });
+    }
+
+    /// Publishes an Event about an object of any kind as [`Self::announce`] does, but without a log
+    /// line, and also in namespaces that have opted out.
+    pub fn publish(
+        self: &Arc<Self>,
+        regarded: ObjectReference,
+        announcement: Announcement,
+        otherwise: impl FnOnce() + Send + 'static,
+    ) {
+        let apply = self.clone();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the caller does not wait for this Event"
+        )]
+        tokio::spawn(async move {
+            if !apply.dry_run
+                && !apply
+                    .publish_as_leader(&regarded, &announcement, false)
+                    .await
+            {
+                otherwise();
+            }
+        });
+    }
+
+    async fn publish_as_leader(
+        &self,
+        regarded: &ObjectReference,
+        announcement: &Announcement,
+        once: bool,
+    ) -> bool {
+        if !self.leadership.holds() {
+            return false;
+        }
+        match once {
+            true => self.events.publish_once(regarded, announcement).await,
+            false => self.events.publish(regarded, announcement).await,
+        }
+    }
+
+    /// Waits until the Events about refused writes are published or have failed, before the
+    /// process ends.
+    pub async fn reported(&self) {
+        self.events.counted().await;
+    }
+
+    /// Publishes an Event about a refused write, for example because of missing permissions, a
+    /// policy or an admission webhook. For some actions, an outage of the API server is reported,
+    /// too. The caller does not wait for the Event.
+    pub(super) fn report(&self, target: &Target<'_>, action: &Action, error: &kube::Error) {
+        let kube::Error::Api(status) = error else {
+            return;
+        };
+        let outage = status.code >= 500 && action.on_refusal.outages;
+        if (400..429).contains(&status.code) || outage {
+            self.events
+                .count(target.reference(), refusal(action, status));
+        }
+    }
+}
+
+fn refusal(action: &Action, status: &Status) -> Announcement {
+    Announcement {
+        reason: action.on_refusal.reason,
+        action: action.name,
+        warning: true,
+        note: format!(
+            "The API server {}, {}: {}",
+            if status.code < 500 {
+                "refused the write"
+            } else {
+                "failed at the write"
+            },
+            action.on_refusal.next,
+            for_users(status)
+        ),
+        related: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Basis, Lane, OnRefusal, Proof};
+    use serde_json::json;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_refusal_says_what_happens_next() {
+        let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
+        let status: Status = serde_json::from_value(status).expect("a status");
+        let note = |action| refusal(&action, &status).note;
+        let again = "The API server refused the write, and the write is retried: no";
+        let proof = Proof::of_test(Duration::from_secs(2));
+        assert_eq!(note(Action::delete(proof)), again);
+        let by_hand = OnRefusal {
+            next: "so run the command again",
+            ..OnRefusal::new("FailedRelease")
+        };
+        let action = Action::patch("Release", Lane::Release, Vec::new(), Basis::Object, by_hand);
+        let expected = "The API server refused the write, so run the command again: no";
+        assert_eq!(note(action), expected);
+    }
+}

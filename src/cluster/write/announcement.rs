@@ -1,0 +1,141 @@
+//! The content of an Event, and the API object that it becomes.
+
+use crate::clock::Clock;
+use crate::objects::{CompactText, Kind, ObjectName};
+use crate::plain::Plain;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1 as api},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{
+    api::ObjectMeta,
+    runtime::events::{Event, EventType},
+};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The reporting controller of all Events.
+pub(super) const REPORTER: &str = "volume-warden.dev/volume-warden";
+/// Maximum length of an Event note, in bytes; the rest is cut off. The API server accepts 1024.
+pub(super) const NOTE_LIMIT: usize = 1000;
+
+/// The content of an Event about an object.
+#[derive(Clone, Debug)]
+pub struct Announcement {
+    /// Why the Event is published, in PascalCase. Reasons are never renamed.
+    pub reason: &'static str,
+    /// The action that was carried out or attempted, in PascalCase; the reason itself if there was
+    /// no action.
+    pub action: &'static str,
+    /// Whether the Event has the type Warning.
+    pub warning: bool,
+    /// The message of the Event: one or two sentences.
+    pub note: String,
+    /// The other object that the Event is about, if there is one.
+    pub related: Option<ObjectReference>,
+}
+
+impl Announcement {
+    /// Creates an Event about one object only.
+    pub fn new(reason: &'static str, action: &'static str, warning: bool, note: String) -> Self {
+        Self {
+            reason,
+            action,
+            warning,
+            note,
+            related: None,
+        }
+    }
+}
+
+/// The object to which an Event is attached, and with which `kubectl describe` shows it.
+#[derive(Clone, Debug)]
+pub struct Regarding {
+    /// The kind of the object, from which the Event gets its apiVersion.
+    pub kind: Kind,
+    /// The namespace and name. Events about cluster-scoped objects are stored in `default`.
+    pub name: ObjectName,
+    /// The uid of the object, by which `kubectl describe` finds the Event.
+    pub uid: CompactText,
+}
+
+pub(super) fn type_of(announcement: &Announcement) -> &'static str {
+    match announcement.warning {
+        true => "Warning",
+        false => "Normal",
+    }
+}
+
+pub(super) fn event(announcement: &Announcement) -> Event {
+    Event {
+        type_: if announcement.warning {
+            EventType::Warning
+        } else {
+            EventType::Normal
+        },
+        reason: announcement.reason.into(),
+        note: Some(note_of(announcement)),
+        action: announcement.action.into(),
+        secondary: announcement.related.clone(),
+    }
+}
+
+/// The note of the Event: plain text that the API server accepts.
+fn note_of(announcement: &Announcement) -> String {
+    let mut note = Plain(&announcement.note).to_string();
+    note.truncate(note.floor_char_boundary(NOTE_LIMIT));
+    note
+}
+
+/// The Event with a name that follows from its content.
+pub(super) fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
+    let note = note_of(announcement);
+    // The keys of a new `DefaultHasher` are constant, so every replica computes the same name.
+    let mut hasher = DefaultHasher::new();
+    (&regarding.uid, announcement.reason, &note).hash(&mut hasher);
+    let object = regarding.name.as_deref().unwrap_or_default();
+    // Events about cluster-scoped objects are in the namespace `default`.
+    let namespace = regarding.namespace.as_deref().unwrap_or("default");
+    api::Event {
+        action: Some(announcement.action.to_owned()),
+        reason: Some(announcement.reason.to_owned()),
+        event_time: Some(MicroTime(Clock::system().timestamp())),
+        regarding: Some(regarding.clone()),
+        related: announcement.related.clone(),
+        note: Some(note),
+        metadata: ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            name: Some(format!("{object}.{:016x}", hasher.finish())),
+            ..ObjectMeta::default()
+        },
+        reporting_controller: Some(REPORTER.to_owned()),
+        reporting_instance: Some(REPORTER.to_owned()),
+        type_: Some(type_of(announcement).to_owned()),
+        ..api::Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two replicas publish the same Event with the same name, so the API server keeps one.
+    #[test]
+    fn the_name_of_an_event_follows_from_its_content() {
+        let name = |uid: &str, note: &str| {
+            let regarding = ObjectReference {
+                name: Some("p".to_owned()),
+                namespace: Some("ns".to_owned()),
+                uid: Some(uid.to_owned()),
+                ..ObjectReference::default()
+            };
+            let announcement = Announcement::new("Reason", "Action", true, note.to_owned());
+            let event = named(&regarding, &announcement);
+            event.metadata.name.expect("a name")
+        };
+        let first = name("1", "a");
+        assert_eq!(first, name("1", "a"));
+        assert_eq!(first.len(), "p.".len() + 16, "{first}");
+        assert_ne!(first, name("2", "a"), "an object of the same name");
+        assert_ne!(first, name("1", "b"), "another cause");
+    }
+}

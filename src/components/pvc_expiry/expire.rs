@@ -1,0 +1,98 @@
+//! Deletes a claim that expires, after two live evaluations.
+
+use super::{
+    NAME,
+    confirm::Confirmed,
+    notices,
+    reasons::EXPIRED,
+    reconcile::{PvcExpiryReconciler, regarding, target},
+    requeue::{limited, named, second_look},
+    rule::Decision,
+};
+use crate::{
+    cluster::{Action, ReconcileError, Reconciled},
+    hashing::HashMap,
+    objects::{Claim, CompactText, ObjectName},
+};
+use std::{
+    sync::{MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Minimum time between the two live evaluations that precede the deletion of a claim.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+/// Age at which the first live evaluation no longer counts: the claim is evaluated twice again.
+const LOOK_EXPIRES: Duration = Duration::from_secs(600);
+
+impl PvcExpiryReconciler {
+    /// Evaluates the claim live once, by reading everything that the rule depends on. If the claim
+    /// is due, the first such evaluation requests a second one, and the second one deletes the
+    /// claim.
+    pub(super) async fn expire(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
+        let first = self.first_look(&claim.uid);
+        if let Some(rest) = first.and_then(|first| BETWEEN_LOOKS.checked_sub(first.elapsed()))
+            && !rest.is_zero()
+        {
+            return Ok(second_look(rest));
+        }
+        // A place within the hourly limit is reserved first, so that no more claims are read than
+        // can be deleted.
+        let slot = match self.limit.reserve() {
+            Ok(slot) => slot,
+            Err(wait) => return Ok(limited(wait)),
+        };
+        let (observed, now) = (
+            self.caches.observation.since(),
+            self.caches.clock.timestamp(),
+        );
+        let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
+        if let Some(what) = confirmed.named_by.first() {
+            self.forget(&claim.uid);
+            self.cancel(name, &confirmed.claim).await?;
+            return Ok(named(what));
+        }
+        let Some(record) = confirmed.record.as_ref().filter(|_| confirmed.is_due()) else {
+            self.forget(&claim.uid);
+            let why = "a live read shows that the claim does not expire now";
+            return Err(ReconcileError::new(why));
+        };
+        if first.is_none() {
+            self.looks().insert(claim.uid.clone(), Instant::now());
+            return Ok(second_look(BETWEEN_LOOKS));
+        }
+        let action = Action::delete(confirmed.proof);
+        let target = target(name, &confirmed.claim);
+        let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
+        if applied.written() {
+            slot.count();
+            self.forget(&claim.uid);
+            let event = notices::expired(name, record);
+            self.apply.announce(regarding(name, claim), event, || {});
+        }
+        applied.settled()
+    }
+
+    /// Returns when a live evaluation first showed that the claim is due; none if that has not
+    /// happened in the last ten minutes.
+    fn first_look(&self, uid: &CompactText) -> Option<Instant> {
+        let mut looks = self.looks();
+        looks.retain(|_, first| first.elapsed() < LOOK_EXPIRES);
+        looks.get(uid).copied()
+    }
+
+    pub(super) fn forget(&self, uid: &CompactText) {
+        self.looks().remove(uid);
+    }
+
+    fn looks(&self) -> MutexGuard<'_, HashMap<CompactText, Instant>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Confirmed {
+    /// Whether the live reads say that the claim expires.
+    fn is_due(&self) -> bool {
+        self.decision == Decision::Expire
+    }
+}

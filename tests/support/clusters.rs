@@ -1,0 +1,91 @@
+//! The clusters that the scenarios share.
+
+use super::{
+    BINARY, claim, dry_run,
+    kustomization::{Kustomization, NAMESPACE},
+    patience, repository,
+    shared::{Running, Shared, Slot},
+};
+use anyhow::Result;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Api, Client};
+use serde_json::json;
+use std::path::Path;
+use tokio::sync::{Mutex, MutexGuard};
+use volume_warden_controlplane::{Cluster, Warden, eventually};
+
+/// A cluster with the manifests applied and no Volume Warden running: a scenario starts its own,
+/// for its own namespace.
+pub async fn bare() -> Result<Shared> {
+    static BARE: Slot = Slot::new();
+    BARE.get(async || installed("bare", "manifests").await)
+        .await
+}
+
+/// A cluster with the manifests applied and one Volume Warden that handles all namespaces. Its
+/// webhooks have answered.
+pub async fn guarded() -> Result<Shared> {
+    static GUARDED: Slot = Slot::new();
+    let start = async || {
+        let cluster = installed("guarded", "manifests").await?;
+        patience::wait_for_webhooks(&cluster, None).await?;
+        let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+        webhooks_answer(&cluster.client()).await?;
+        anyhow::Ok(Running::with(cluster, warden))
+    };
+    GUARDED.get(start).await
+}
+
+/// A cluster with the manifests applied for one scenario at a time: its Volume Warden handles the
+/// volumes, claims or namespaces of all.
+pub async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
+    static QUIET: Slot = Slot::new();
+    static ALONE: Mutex<()> = Mutex::const_new(());
+    let cluster = QUIET.get(async || installed("quiet", "manifests").await);
+    Ok((cluster.await?, ALONE.lock().await))
+}
+
+/// A cluster with these kustomize components of the self-signed overlay, and a Volume Warden with
+/// these arguments that handles all namespaces. Its webhooks have answered.
+pub async fn guarded_by(name: &str, components: &[&str], arguments: &[&str]) -> Result<Running> {
+    let kustomization = Kustomization::of(components, NAMESPACE)?;
+    let cluster = installed_from(name, kustomization.path()).await?;
+    patience::wait_for_webhooks(&cluster, None).await?;
+    let warden = Warden::builder(&cluster, BINARY);
+    let arguments = arguments.iter();
+    let warden = arguments.fold(warden, |warden, argument| warden.arg(*argument));
+    let warden = warden.serving().start().await?;
+    webhooks_answer(&cluster.client()).await?;
+    Ok(Running::with(cluster, warden))
+}
+
+/// An unchanged Kubernetes cluster, for comparison.
+pub async fn in_tree() -> Result<Shared> {
+    static IN_TREE: Slot = Slot::new();
+    IN_TREE.get(async || Cluster::in_tree().start().await).await
+}
+
+/// A cluster with the built-in controllers disabled, and a kustomization of this repository
+/// applied.
+pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
+    installed_from(name, &repository().join(kustomization)).await
+}
+
+/// A cluster as of [`installed`], with any kustomization.
+pub async fn installed_from(name: &str, kustomization: &Path) -> Result<Cluster> {
+    let cluster = Cluster::without_in_tree().name(name).start().await?;
+    cluster.apply_kustomization(kustomization).await?;
+    Ok(cluster)
+}
+
+/// Waits until the API server knows the webhooks and their CA.
+pub async fn webhooks_answer(client: &Client) -> Result<()> {
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
+    eventually("the claim webhook answers", async || {
+        let created = claims
+            .create(&dry_run(), &claim("probe", json!({}))?)
+            .await?;
+        anyhow::Ok(created.metadata.finalizers.is_some())
+    })
+    .await
+}
