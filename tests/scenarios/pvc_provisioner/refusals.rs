@@ -10,7 +10,11 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use volume_warden_controlplane::eventually;
+
+/// The pause before a refused creation is tried again.
+const REFUSED: Duration = Duration::from_secs(30);
 
 /// A quota of the namespace, which also allows no Secret.
 pub struct Quota {
@@ -222,12 +226,17 @@ async fn a_forbidden_claim_is_reported() -> Result<()> {
         .times(1)
         .respond(403, "Forbidden", "not on my watch");
     let refusal = patient.between.add(refusal);
+    let began = Instant::now();
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers
         .has_event("pod", "ErrPVCProvisionFailed", "not on my watch")
         .await?;
     askers.settled().await?;
-    assert_eq!((refusal.taken(), patient.posts()), (1, 2));
+    // The creation is tried again when its pause is over; on a busy machine, that may be before the
+    // canary is done.
+    let posts = patient.posts();
+    assert!(posts == 2 || began.elapsed() >= REFUSED, "{posts}");
+    assert_eq!(refusal.taken(), 1);
     // An edit of the annotations triggers a reconcile.
     let edited = format!("{TEMPLATE}# once more\n");
     askers
