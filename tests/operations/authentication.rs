@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, SecondApiserver, Warden, eventually, eventually_within};
 
 mod published;
@@ -87,8 +86,5 @@ async fn all_published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Val
 }
 
 fn visitor(cluster: &Cluster) -> Visitor {
-    Visitor {
-        client: cluster.client(),
-        clock: Clock::system(),
-    }
+    Visitor::new(cluster.client())
 }

@@ -12,7 +12,6 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::Api;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
-use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 
 const NAMESPACE: &str = "volume-warden";
@@ -69,10 +68,7 @@ impl<'a> Overlay<'a> {
 
     /// A client that trusts the published caBundle.
     fn visitor(&self) -> Visitor {
-        Visitor {
-            client: self.cluster.client(),
-            clock: Clock::system(),
-        }
+        Visitor::new(self.cluster.client())
     }
 
     /// The program as the Deployment starts it, with that mount.

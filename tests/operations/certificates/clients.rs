@@ -9,7 +9,6 @@ use rcgen::{
 };
 use serde_json::json;
 use std::{fs, path::Path};
-use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// The directory of the files in that page.
@@ -78,10 +77,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
     let warden = start("kube-apiserver,another").await?;
     webhooks_answer(&cluster.client()).await?;
 
-    let visitor = Visitor {
-        client: cluster.client(),
-        clock: Clock::system(),
-    };
+    let visitor = Visitor::new(cluster.client());
     let visit = visitor.visit(warden.webhook_port()).await;
     ensure!(visit.is_err(), "without a certificate");
     eventually("the log names the refused client", async || {

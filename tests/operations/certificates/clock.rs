@@ -201,6 +201,7 @@ impl Years {
         let visitor = Visitor {
             client: cluster.client(),
             clock: time.clock(),
+            handshake_limit: PATIENCE,
         };
         Ok(Self {
             cluster,

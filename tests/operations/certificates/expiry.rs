@@ -8,7 +8,6 @@ use kube::{Api, api::ListParams};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::{fs, path::Path};
 use time::{Duration, OffsetDateTime};
-use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually_within};
 
 /// The notes of the published Events, each with the uid of its object.
@@ -165,10 +164,7 @@ async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
     )
     .await?;
     drop(refused);
-    let visitor = Visitor {
-        client: cluster.client(),
-        clock: Clock::system(),
-    };
+    let visitor = Visitor::new(cluster.client());
     eventually_within(
         PATIENCE,
         "the certificate is renewed, ready and trusted",

@@ -9,7 +9,6 @@ use kube::Api;
 use serde_json::json;
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::interval;
-use volume_warden::clock::Clock;
 use volume_warden_controlplane::{Cluster, Component, Warden};
 
 /// The interval between two checks.
@@ -50,10 +49,7 @@ async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
     webhooks_answer(&cluster.client()).await?;
     let (trust, since) = (Trust::of(&cluster), cluster.log(Component::Apiserver).len());
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
-    let visitor = Visitor {
-        client: cluster.client(),
-        clock: Clock::system(),
-    };
+    let visitor = Visitor::new(cluster.client());
     let (mut authorities, mut leaves) = (BTreeSet::new(), BTreeSet::new());
     let mut pace = interval(PACE);
     while authorities.len() < 3 {
