@@ -18,6 +18,7 @@ pub type HashSet<T> = collections::HashSet<T, Keyed>;
 static KEY: OnceLock<u64> = OnceLock::new();
 
 /// Sets the key of this process. It has no effect after the first map was created.
+#[cfg(feature = "simulation")]
 pub fn set_key(key: u64) {
     let _ = KEY.set(key);
 }

@@ -19,28 +19,87 @@
     warn(clippy::disallowed_methods, clippy::iter_over_hash_type)
 )]
 
+// The modules are private, so that the compiler finds what nothing uses. The simulation, the tests,
+// the benchmarks and the fuzz targets see them by the feature `simulation`.
+#[cfg(not(feature = "simulation"))]
+mod admission;
+#[cfg(feature = "simulation")]
 pub mod admission;
+#[cfg(not(feature = "simulation"))]
+mod assembly;
+#[cfg(feature = "simulation")]
 pub mod assembly;
 mod awaited;
+#[cfg(not(feature = "simulation"))]
+mod backend;
+#[cfg(feature = "simulation")]
 pub mod backend;
+#[cfg(not(feature = "simulation"))]
+mod causes;
+#[cfg(feature = "simulation")]
 pub mod causes;
+#[cfg(not(feature = "simulation"))]
+mod cli;
+#[cfg(feature = "simulation")]
 pub mod cli;
+#[cfg(not(feature = "simulation"))]
+mod clock;
+#[cfg(feature = "simulation")]
 pub mod clock;
+#[cfg(not(feature = "simulation"))]
+mod cluster;
+#[cfg(feature = "simulation")]
 pub mod cluster;
 mod columns;
+#[cfg(not(feature = "simulation"))]
+mod component;
+#[cfg(feature = "simulation")]
 pub mod component;
+#[cfg(not(feature = "simulation"))]
+mod components;
+#[cfg(feature = "simulation")]
 pub mod components;
+#[cfg(not(feature = "simulation"))]
+mod drain;
+#[cfg(feature = "simulation")]
 pub mod drain;
+#[cfg(not(feature = "simulation"))]
+mod go_duration;
+#[cfg(feature = "simulation")]
 pub mod go_duration;
+#[cfg(not(feature = "simulation"))]
+mod hashing;
+#[cfg(feature = "simulation")]
 pub mod hashing;
-pub mod inventory;
-pub mod listener;
+mod inventory;
+mod listener;
+#[cfg(not(feature = "simulation"))]
+mod objects;
+#[cfg(feature = "simulation")]
 pub mod objects;
 mod plain;
+#[cfg(not(feature = "simulation"))]
+mod reason;
+#[cfg(feature = "simulation")]
 pub mod reason;
 mod report;
+#[cfg(not(feature = "simulation"))]
+mod telemetry;
+#[cfg(feature = "simulation")]
 pub mod telemetry;
+#[cfg(not(feature = "simulation"))]
+mod tls;
+#[cfg(feature = "simulation")]
 pub mod tls;
-pub mod unused;
+mod unused;
+#[cfg(not(feature = "simulation"))]
+mod version;
+#[cfg(feature = "simulation")]
 pub mod version;
+#[cfg(not(feature = "simulation"))]
+mod why;
+#[cfg(feature = "simulation")]
 pub mod why;
+
+pub use cli::main;
+pub use components::ALL as COMPONENTS;

@@ -9,5 +9,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    volume_warden::cli::main(volume_warden::components::ALL)
+    volume_warden::main(volume_warden::COMPONENTS)
 }

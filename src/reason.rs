@@ -1,6 +1,7 @@
 //! Reasons: the stable words that Events, log fields and metric labels share.
 
 /// A reason, as `docs/reference/events.md` lists it. Reasons are never renamed.
+#[cfg(feature = "simulation")]
 #[derive(Clone, Copy, Debug)]
 pub struct Reason {
     /// The word, in PascalCase.
@@ -24,6 +25,7 @@ macro_rules! reasons {
         $($(#[doc = $meaning])+ pub const $name: &str = $reason;)+
 
         /// The reasons above, with their descriptions.
+        #[cfg(feature = "simulation")]
         pub const LISTED: &[$crate::reason::Reason] = &[$($crate::reason::Reason {
             name: $reason,
             event: $crate::reason::reasons!(@event $($type $objects)?),

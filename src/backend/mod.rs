@@ -31,7 +31,7 @@ mod name;
 mod sentence;
 pub mod storageos;
 
-pub use answer::{Deletion, Denial, Failure, Outage, Outcome};
+pub use answer::{Deletion, Failure, Outcome};
 pub use directory::Directory;
 pub use sentence::Sentence;
 pub use storageos::StorageOs;

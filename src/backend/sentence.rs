@@ -23,6 +23,7 @@ impl Sentence {
     }
 
     /// Returns the bounded line of text.
+    #[cfg(feature = "simulation")]
     pub fn as_str(&self) -> &str {
         &self.0
     }

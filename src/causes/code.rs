@@ -16,6 +16,7 @@ macro_rules! codes {
 
         impl Code {
             /// All codes, by the state that they are causes of.
+            #[cfg(feature = "simulation")]
             pub const TOPICS: &[(&str, &[Self])] = &[$(($topic, &[$(Self::$name),+]),)+];
 
             /// Returns the name of the code, which lives as long as the program: metric labels
@@ -27,6 +28,7 @@ macro_rules! codes {
             }
 
             /// Returns what the code means, in sentences.
+            #[cfg(feature = "simulation")]
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $($(Self::$name => concat!($($meaning),+),)+)+
@@ -34,6 +36,7 @@ macro_rules! codes {
             }
 
             /// Returns what a user can do about such a cause, in general.
+            #[cfg(feature = "simulation")]
             pub const fn remedy(self) -> &'static str {
                 match self {
                     $($(Self::$name => $remedy,)+)+
@@ -203,7 +206,7 @@ codes! {
         CertificateWrong: "Check which certificate was not renewed.",
         /// A controller of kube-controller-manager does the same work as `pvc-retention`. This is
         /// harmless.
-        BothActive: "Disable one of them.",
+        BothActive: "Nothing has to be done.",
     }
 }
 

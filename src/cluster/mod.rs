@@ -12,10 +12,10 @@ mod watch;
 mod write;
 
 pub use api::{
-    UNHURRIED, USER_AGENT, connect, doubling, error_message, existing, for_users, is_absent,
-    scoped, server_time, within,
+    UNHURRIED, connect, doubling, error_message, existing, for_users, is_absent, scoped,
+    server_time, within,
 };
-pub use leader::{Elector, Leadership, LeaseName, LeaseObject, OBSERVED_SINCE, Observation};
+pub use leader::{Elector, Leadership, LeaseName, LeaseObject, Observation};
 pub use read::{
     Access, Basis, Configuration, Configurations, Evidence, LiveGet, Proof, ServiceName,
     SharedList, StoredConfiguration, Tokens, Webhook, read_all,
@@ -26,7 +26,11 @@ pub use run::{
     parse_hourly_limit,
 };
 pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, ReferrerIndex, Store};
+#[cfg(test)]
+pub use write::Mutation;
+#[cfg(feature = "simulation")]
+pub use write::reasons;
 pub use write::{
-    Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, Mutation,
-    OnRefusal, Regarding, Target, reasons,
+    Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, OnRefusal,
+    Regarding, Target,
 };

@@ -36,7 +36,7 @@ mod write;
 
 pub use outcome::Outcome;
 pub use piece::{Condition, Piece};
-pub use plan::{InUse, Plan, Terms, plan};
+pub use plan::{InUse, Terms, plan};
 pub use read::ClusterObjects;
 pub use trash::Kept;
 

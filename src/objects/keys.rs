@@ -4,6 +4,7 @@
 //! programs that are only compared, listed or named in a message.
 
 /// A label, an annotation or a finalizer, as `docs/reference/labels.md` lists it.
+#[cfg(feature = "simulation")]
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The key, or the prefix of keys.
@@ -33,6 +34,7 @@ macro_rules! keys {
         $($($(#[doc = $meaning])+ pub const $name: &str = $key;)+)+
 
         $($(#[doc = $about])+
+        #[cfg(feature = "simulation")]
         pub const $list: &[Key] = &[$(Key {
             name: $key,
             kind: $kind,
@@ -96,7 +98,8 @@ keys! {
         SEEN_IN_CLUSTER: "annotation" on "ConfigMap `volume-warden-seen-namespaces`"
             = "volume-warden.dev/cluster";
         /// On a Lease, `volume-warden.dev/COMPONENT` for each component that its holder runs. A
-        /// claim does not get the annotations with this prefix in a pod's claim template.
+        /// claim does not get the annotations with this prefix in a pod's claim template, except
+        /// `expire-unused`, `rebind` and `undelete-window`.
         OWN: "prefix of labels" on "Lease" = "volume-warden.dev/";
         /// `volume-warden`.
         PART_OF: "label" on "Lease" = "app.kubernetes.io/part-of";

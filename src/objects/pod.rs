@@ -6,7 +6,9 @@
 use super::{CompactText, Kind, ObjectName, Tracked, claim_requests::ClaimRequests};
 use std::sync::Arc;
 
-pub use super::pod_wire::{ClaimSource, MIRROR, Mount, Mounts, PodSpec, PodVolume, PodWire};
+#[cfg(test)]
+pub use super::pod_wire::{ClaimSource, Mount, PodSpec, PodVolume};
+pub use super::pod_wire::{Mounts, PodWire};
 
 /// The fields of a pod that the rules read. Pods without a claim among their volumes and without an
 /// annotation about claim requests are not kept.

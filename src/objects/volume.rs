@@ -1,7 +1,7 @@
 //! PersistentVolumes, as the rules read them.
 
 pub use super::keys::BOUND_BY_CONTROLLER;
-pub use super::volume_wire::{ClaimRefWire, Phase, VolumeSpec, VolumeStatus, VolumeWire};
+pub use super::volume_wire::{ClaimRefWire, Phase, VolumeStatus, VolumeWire};
 use super::{
     CompactText, Kind, ManagedBy, ObjectName, Tracked,
     finalizers::{self, Finalizers},

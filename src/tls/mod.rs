@@ -25,7 +25,9 @@ pub use lifetimes::Lifetimes;
 pub use mounted::{Mounted, judge};
 pub use self_signed::{SelfSigned, Settings};
 pub use serving_certificate::ServingCertificate;
-pub use warnings::{Warnings, reasons};
+pub use warnings::Warnings;
+#[cfg(feature = "simulation")]
+pub use warnings::reasons;
 
 /// Installs ring as the crypto provider of the process. Call it before any TLS client or server is
 /// created: both use the provider of the process, and panic if it is ambiguous.

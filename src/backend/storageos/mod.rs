@@ -17,7 +17,9 @@ mod staged;
 mod token;
 mod wire;
 
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::Endpoint;
+#[cfg(feature = "simulation")]
+pub use endpoint::EndpointError;
 pub use wire::TlsFiles;
 
 use super::{Backend, Deletion, Failure, Listed, Listing};

@@ -11,4 +11,4 @@ pub use leadership::Leadership;
 pub use lease::Elector;
 pub use lease_name::LeaseName;
 pub use lease_object::LeaseObject;
-pub use observation::{OBSERVED_SINCE, Observation};
+pub use observation::Observation;

@@ -15,7 +15,9 @@ mod lanes;
 pub mod reasons;
 mod target;
 
-pub use action::{Action, Mutation, OnRefusal};
+#[cfg(test)]
+pub use action::Mutation;
+pub use action::{Action, OnRefusal};
 pub use announcement::{Announcement, Regarding};
 pub use applied::Applied;
 pub use apply::Apply;

@@ -52,11 +52,10 @@ mod seen;
 mod tests;
 mod waiting;
 
-pub use assemble::{NamespaceGc, parts};
+pub use assemble::NamespaceGc;
 pub use backend_options::BackendOptions;
-pub use collection::{Abort, Collection};
+pub use collection::Collection;
 pub use collection_options::CollectionOptions;
-pub use metered::Metered;
 pub use metrics::GcMetrics;
 pub use notices::Notices;
 pub use options::{Options, Scope};
@@ -67,9 +66,9 @@ pub use reconcile::NamespaceGcReconciler;
 pub use record::Recorder;
 pub use remover::{Removal, Remover};
 pub use report::{Report, Row};
-pub use rule::{KnownNames, Verdict, judge, judge_all};
+pub use rule::{KnownNames, Verdict, judge_all};
 pub use seen::{CONFIG_MAP, Seen, Unreadable};
-pub use waiting::{Origin, Waiting, Waits};
+pub use waiting::Origin;
 
 /// Name of the component namespace-gc in flags, logs and metrics.
 pub const NAME: &str = "namespace-gc";

@@ -24,9 +24,9 @@ mod webhooks;
 mod webhooks_tests;
 
 pub use assemble::PvProtection;
+#[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use reconcile::PvProtectionReconciler;
-pub use rule::{Decision, decide};
 pub use warn::deletions_hook;
 pub use webhooks::{hooks, protect};
 

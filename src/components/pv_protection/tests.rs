@@ -3,7 +3,7 @@
 
 use super::{
     reasons::{BOUND, FINALIZER_MISSING, NOT_BOUND},
-    *,
+    rule::{Decision, decide},
 };
 use crate::{
     cluster::{Action, Basis},

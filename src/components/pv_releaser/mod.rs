@@ -53,13 +53,11 @@ pub use assemble::PvReleaser;
 pub use caches::Caches;
 pub use claims::strip_binding_hook;
 pub use identity::Identity;
+#[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use options::{Mode, Options, Scope};
 pub use parked::Handover;
 pub use reconcile::PvReleaserReconciler;
-pub use rule::{
-    Attachment, Decision, Left, Reservation, Unconfirmed, Verdict, View, decide, decide_reservation,
-};
 pub use webhooks::{VolumeWebhook, reservation_hook, volume_hook};
 
 /// Name of the component pv-releaser in flags, logs and metrics.

@@ -33,7 +33,9 @@ mod tests;
 mod triggers;
 
 pub use assemble::PvcExpiry;
+#[cfg(feature = "simulation")]
 pub use caches::Caches;
+#[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 
 /// Name of the component pvc-expiry in flags, logs and metrics.

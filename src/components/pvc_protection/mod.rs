@@ -41,10 +41,10 @@ mod webhooks;
 mod webhooks_tests;
 
 pub use assemble::PvcProtection;
+#[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use notices::HeldClaimReporter;
 pub use reconcile::PvcProtectionReconciler;
-pub use rule::{Cached, Step, View, decide, decide_live};
 pub use warn::deletions_hook;
 pub use webhooks::{hooks, protect};
 

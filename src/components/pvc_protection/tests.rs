@@ -1,7 +1,11 @@
 //! Tests of the rule of pvc-protection: the rows of the table tests in Kubernetes, numbered in
 //! their order there, and the cases missing there.
 
-use super::{reasons::IN_USE, reconcile::woken_by, *};
+use super::{
+    reasons::IN_USE,
+    reconcile::woken_by,
+    rule::{Cached, Step, View, decide, decide_live},
+};
 use crate::{
     causes::FinishedPods,
     cluster::Change,

@@ -68,16 +68,16 @@ pub use attempts::Attempts;
 pub use caches::Caches;
 pub use claim_request::ClaimRequest;
 pub use marks::strip_marker_hook;
+#[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use notice::Notice;
 pub use notices::Notices;
-pub use options::{Authorize, Options};
+pub use options::Options;
 pub use parse::parse_claim_requests;
 pub use reconcile::PvcProvisionerReconciler;
 pub use requester::Requesters;
-pub use rule::{Decision, Step, Terms, Unconfirmed, User, View, Wait, decide, decide_live};
 pub use subject::Subject;
-pub use template_policy::{TemplateField, TemplatePolicy};
+pub use template_policy::TemplatePolicy;
 pub use waiting::Waiting;
 pub use webhooks::{PodWebhook, hook};
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     clock::Clock,
     cluster::{Access, Elector, Feed},
-    components::pvc_provisioner::{Authorize, TemplatePolicy, tests::TEMPLATE},
+    components::pvc_provisioner::{TemplatePolicy, options::Authorize, tests::TEMPLATE},
     objects::{Pod, claim::ClaimWire, claim_requests::PREFIX},
     telemetry::Metrics,
 };

@@ -46,11 +46,12 @@ mod usage;
 mod webhooks;
 
 pub use assemble::PvcTrash;
+#[cfg(feature = "simulation")]
 pub use caches::Caches;
 pub use copies::forget;
+#[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use patch::{disable, give, purge};
-pub use rule::{Decision, Left, View, decide};
 pub use webhooks::restore;
 
 /// Name of the component pvc-trash in flags, logs and metrics.

@@ -10,4 +10,4 @@ mod scene;
 mod server;
 mod storage;
 
-use super::*;
+use super::{rule::judge, *};

@@ -10,7 +10,10 @@ mod releasing;
 mod scene;
 mod waking;
 
-use super::*;
+use super::{
+    rule::{Attachment, Decision, Left, Reservation, Verdict, View, decide, decide_reservation},
+    *,
+};
 use crate::objects::{
     Claim, ManagedBy, StorageClass, Volume, claim::ClaimWire, managed_by::RELEASER_LABEL,
     volume::VolumeWire,
