@@ -29,7 +29,11 @@ impl WorkMetrics {
                 "Time spent on one reconcile of an object, waiting for live reads and writes \
                  included",
             ),
-            queue_depth: own.add("queue_depth", "Objects that are queued or being reconciled"),
+            queue_depth: own.add(
+                "queue_depth",
+                "Objects that are queued, being reconciled, or waiting to be reconciled again \
+                 after a failure",
+            ),
             leader: own.add(
                 "leader",
                 "1 while this replica is the leader, which runs the reconcilers",
@@ -76,7 +80,8 @@ impl WorkMetrics {
         reconciles.observe(took.as_secs_f64());
     }
 
-    /// Sets the number of objects that are queued or being reconciled.
+    /// Sets the number of objects that are queued, being reconciled, or waiting to be reconciled
+    /// again after a failure. Objects that wait for a date are not counted.
     pub fn queue_depth(&self, component: &'static str, depth: usize) {
         let queue = self.queue_depth.get_or_create(&Component { component });
         queue.set(depth.try_into().unwrap_or(i64::MAX));

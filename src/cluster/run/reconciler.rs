@@ -100,6 +100,13 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Returns all keys that may need work now, according to the caches.
     fn candidates(&self) -> Vec<Self::Key>;
 
+    /// Returns whether a key of [`Self::candidates`] is urgent, because its reconcile may have to
+    /// write what protects data. An urgent key does not wait for keys that are not urgent; see
+    /// [`WorkQueue::add_urgent`].
+    fn is_urgent(&self, _key: &Self::Key) -> bool {
+        false
+    }
+
     /// Reconciles what the key identifies, by the rule of the component.
     ///
     /// # Errors
@@ -126,6 +133,8 @@ impl<R: Reconcile> Reconciler<R> {
         self.metrics.work.reconciler_begun(R::COMPONENT);
         loop {
             self.queue.close();
+            // The gauge would keep the last depth for as long as this replica does not lead.
+            self.metrics.work.queue_depth(R::COMPONENT, 0);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -153,7 +162,10 @@ impl<R: Reconcile> Reconciler<R> {
             let running = tasks.len();
             tokio::select! {
                 biased;
-                _ = pass.tick() => self.reconcile.candidates().into_iter().for_each(|key| self.queue.add(key)),
+                _ = pass.tick() => self.reconcile
+                    .candidates()
+                    .into_iter()
+                    .for_each(|key| self.enqueue(key)),
                 Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
                 key = self.next(running) => {
                     let reconcile = self.reconcile.clone();
@@ -170,7 +182,15 @@ impl<R: Reconcile> Reconciler<R> {
             }
             self.metrics
                 .work
-                .queue_depth(R::COMPONENT, self.queue.len() + tasks.len());
+                .queue_depth(R::COMPONENT, self.queue.depth() + tasks.len());
+        }
+    }
+
+    fn enqueue(&self, candidate: R::Key) {
+        if self.reconcile.is_urgent(&candidate) {
+            self.queue.add_urgent(candidate);
+        } else {
+            self.queue.add(candidate);
         }
     }
 
@@ -198,7 +218,7 @@ impl<R: Reconcile> Reconciler<R> {
                 let delay = match error.backoff {
                     Backoff::Exponential(at_least) => self.queue.failed(key, at_least),
                     Backoff::Fixed(delay) => {
-                        self.queue.later(key, delay);
+                        self.queue.failed_on_schedule(key, delay);
                         delay
                     }
                 };
@@ -209,128 +229,5 @@ impl<R: Reconcile> Reconciler<R> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{cluster::Elector, objects::ObjectName};
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    };
-    use tokio::sync::Semaphore;
-
-    #[derive(Default)]
-    struct Clumsy {
-        seen: Mutex<Vec<String>>,
-    }
-
-    impl Reconcile for Clumsy {
-        const COMPONENT: &'static str = "clumsy";
-        type Key = ObjectName;
-
-        fn candidates(&self) -> Vec<ObjectName> {
-            vec![ObjectName::new("ns", "candidate")]
-        }
-
-        async fn reconcile(&self, name: &ObjectName) -> Reconciled {
-            let first = {
-                let mut seen = self.seen.lock().expect("lock");
-                seen.push(name.name.to_string());
-                seen.iter().filter(|each| **each == *name.name).count() == 1
-            };
-            assert!(&*name.name != "panics" || !first, "on purpose");
-            Ok(Requeue::OnEvent)
-        }
-    }
-
-    /// A reconciler that finishes a key when the test allows it.
-    struct Slow {
-        started: AtomicUsize,
-        finish: Semaphore,
-    }
-
-    impl Reconcile for Slow {
-        const COMPONENT: &'static str = "slow";
-        type Key = ObjectName;
-
-        fn candidates(&self) -> Vec<ObjectName> {
-            let names = 0..NORMAL + 5;
-            names
-                .map(|index| ObjectName::new("ns", index.to_string()))
-                .collect()
-        }
-
-        async fn reconcile(&self, _: &ObjectName) -> Reconciled {
-            self.started.fetch_add(1, Ordering::SeqCst);
-            self.finish.acquire().await.expect("open").forget();
-            Ok(Requeue::OnEvent)
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn concurrency_is_limited_and_urgent_keys_do_not_wait() {
-        let (lead, leadership) = Elector::by_hand();
-        let slow = Slow {
-            started: AtomicUsize::new(0),
-            finish: Semaphore::new(0),
-        };
-        let (reconcile, queue) = (Arc::new(slow), Arc::new(WorkQueue::default()));
-        let reconciler = Reconciler {
-            reconcile: reconcile.clone(),
-            queue: queue.clone(),
-            leadership,
-            metrics: Arc::new(Metrics::new()),
-        };
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(reconciler.run(stop.clone()));
-        lead.replace(Some(Instant::now() + Duration::from_secs(60)));
-        let started = async |expected| {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            assert_eq!(reconcile.started.load(Ordering::SeqCst), expected);
-        };
-        started(NORMAL).await;
-        assert_eq!(queue.len(), 5, "the rest waits as keys");
-        for index in 0..=RESERVED {
-            queue.add_urgent(ObjectName::new("ns", format!("urgent-{index}")));
-        }
-        started(MAX_CONCURRENT).await;
-        reconcile.finish.add_permits(MAX_CONCURRENT);
-        started(MAX_CONCURRENT + 6).await;
-        stop.cancel();
-        task.await.expect("ends");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
-        let (lead, leadership) = Elector::by_hand();
-        let (reconcile, queue) = (Arc::new(Clumsy::default()), Arc::new(WorkQueue::default()));
-        let metrics = Arc::new(Metrics::new());
-        let reconciler = Reconciler {
-            reconcile: reconcile.clone(),
-            queue: queue.clone(),
-            leadership,
-            metrics,
-        };
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(reconciler.run(stop.clone()));
-        let seen = || reconcile.seen.lock().expect("lock").join(" ");
-
-        queue.add(ObjectName::new("ns", "before"));
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(seen(), "", "nothing is reconciled without the lease");
-
-        lead.replace(Some(Instant::now() + Duration::from_secs(10)));
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(seen(), "candidate");
-        queue.add(ObjectName::new("ns", "panics"));
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(seen(), "candidate panics panics");
-
-        lead.replace(None);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        queue.add(ObjectName::new("ns", "after"));
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(seen(), "candidate panics panics");
-        stop.cancel();
-        task.await.expect("ends");
-    }
-}
+#[path = "reconciler_tests.rs"]
+mod tests;

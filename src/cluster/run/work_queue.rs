@@ -8,10 +8,8 @@
 mod state;
 
 use crate::cluster::api::doubling;
-use crate::hashing::HashMap;
-use state::{Priority, State};
+use state::{Cause, Priority, State};
 use std::{
-    collections::{BTreeSet, VecDeque},
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -20,40 +18,36 @@ use tokio::sync::Notify;
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
 /// A work queue of keys: each key is queued once and processed by one worker at a time.
+///
+/// A new queue is closed until [`WorkQueue::open`]. The listeners of a component are called before
+/// its reconciler runs, which waits until each kind is listed. If a kind cannot be listed, an open
+/// queue would collect keys without limit.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     notify: Notify,
 }
 
-impl<K: Clone + Eq + Hash + Ord> Default for WorkQueue<K> {
+impl<K> Default for WorkQueue<K> {
     fn default() -> Self {
-        let state = State {
-            urgent: VecDeque::new(),
-            ready: VecDeque::new(),
-            queued: HashMap::default(),
-            processing: HashMap::default(),
-            later: BTreeSet::new(),
-            due: HashMap::default(),
-            failures: HashMap::default(),
-            closed: false,
-        };
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new()),
             notify: Notify::new(),
         }
     }
 }
 
 impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
-    /// Queues the key, unless it is queued already. A key that is being processed is queued again
-    /// when it is done.
+    /// Queues the key, unless it is queued already, and ends its delay. A key that is being
+    /// processed is queued again when it is done.
     pub fn add(&self, key: K) {
         self.lock().add(key, Priority::Normal);
         self.notify.notify_one();
     }
 
-    /// Queues the key before all keys that are not urgent, for writes that protect data.
+    /// Queues the key before all keys that are not urgent, for writes that protect data. The key
+    /// stays urgent until its processing ends with [`WorkQueue::done`].
     pub fn add_urgent(&self, key: K) {
         self.lock().add(key, Priority::Urgent);
         self.notify.notify_one();
@@ -61,17 +55,16 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
 
     /// Queues a key whose last processing ended with [`WorkQueue::failed`], without waiting for
     /// its backoff, because the reason of the failure may have ended. Other keys are not queued. A
-    /// key that is being processed may still fail, so it is queued again when it is done.
+    /// key that is being processed may still fail, so it is queued again when it is done. The key
+    /// keeps its priority.
     pub fn retry(&self, key: &K) {
-        let mut state = self.lock();
-        if state.failures.contains_key(key) || state.processing.contains_key(key) {
-            state.add(key.clone(), Priority::Normal);
+        if self.lock().retry(key) {
             self.notify.notify_one();
         }
     }
 
     /// Waits for the next key and takes it. The caller returns the key with [`WorkQueue::done`],
-    /// [`WorkQueue::failed`] or [`WorkQueue::later`].
+    /// [`WorkQueue::failed`], [`WorkQueue::failed_on_schedule`] or [`WorkQueue::later`].
     pub async fn take(&self) -> K {
         self.take_at_least(Priority::Normal).await
     }
@@ -89,7 +82,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
                 if let Some(key) = state.take(priority) {
                     return key;
                 }
-                state.later.first().map(|(at, _)| *at)
+                state.next_due()
             };
             match due {
                 Some(at) => {
@@ -105,7 +98,8 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);
-        if let Some(Some(priority)) = state.processing.remove(key) {
+        let again = state.processing.remove(key).and_then(|taken| taken.again);
+        if let Some(priority) = again {
             state.add(key.clone(), priority);
             self.notify.notify_one();
         }
@@ -119,33 +113,43 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         let failures = state.failures.entry(key.clone()).or_default();
         *failures += 1;
         let delay = doubling(FIRST_DELAY, LONGEST_DELAY, *failures).max(at_least);
-        state.give_back(key, delay);
+        state.give_back(key, delay, Cause::Failure);
         self.notify.notify_one();
         delay
     }
 
-    /// Queues a taken key again after `delay`, or at once if the key was added meanwhile. It resets
-    /// the backoff of the key.
+    /// Queues a key whose processing failed, and whose work has its own schedule: after `delay`, or
+    /// at once if the key was added meanwhile. It resets the backoff of the key.
+    pub fn failed_on_schedule(&self, key: &K, delay: Duration) {
+        self.put_off(key, delay, Cause::Failure);
+    }
+
+    /// Queues a key whose processing succeeded, and which waits for a date: after `delay`, or at
+    /// once if the key was added meanwhile. It resets the backoff of the key.
     pub fn later(&self, key: &K, delay: Duration) {
+        self.put_off(key, delay, Cause::Date);
+    }
+
+    fn put_off(&self, key: &K, delay: Duration, cause: Cause) {
         let mut state = self.lock();
         state.failures.remove(key);
-        state.give_back(key, delay);
+        state.give_back(key, delay, cause);
         self.notify.notify_one();
     }
 
-    /// Returns the number of queued keys plus that of delayed keys. A key that was added during
-    /// its delay counts twice until it is taken.
-    pub fn len(&self) -> usize {
-        let state = self.lock();
-        state.queued.len() + state.later.len()
+    /// Returns the number of keys that are overdue: those that are queued, and those that are
+    /// delayed after a failure. A key that waits for a date is not overdue.
+    pub fn depth(&self) -> usize {
+        self.lock().depth()
     }
 
     /// Returns whether no key is queued or delayed.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.lock().is_empty()
     }
 
-    /// Accepts keys again after [`Self::close`].
+    /// Accepts keys from now on, until [`Self::close`].
     pub fn open(&self) {
         self.lock().closed = false;
     }
@@ -155,15 +159,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// worker takes keys, so an open queue would collect the name of every object that ever
     /// existed.
     pub fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.urgent.clear();
-        state.ready.clear();
-        state.queued.clear();
-        state.processing.clear();
-        state.later.clear();
-        state.due.clear();
-        state.failures.clear();
+        *self.lock() = State::new();
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
@@ -172,160 +168,4 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use state::SPARE;
-    use tokio::time::Instant;
-
-    async fn nothing_to_take(queue: &WorkQueue<&'static str>) -> bool {
-        tokio::time::timeout(Duration::from_millis(1), queue.take())
-            .await
-            .is_err()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_key_is_queued_once_and_processed_by_one_worker() {
-        let queue = WorkQueue::default();
-        queue.add("a");
-        queue.add("a");
-        assert_eq!(queue.take().await, "a");
-        queue.add("a");
-        assert!(nothing_to_take(&queue).await, "taken by another worker");
-        queue.done(&"a");
-        assert_eq!(
-            queue.take().await,
-            "a",
-            "what happened meanwhile is processed"
-        );
-        queue.done(&"a");
-        assert!(nothing_to_take(&queue).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn urgent_keys_are_taken_first_and_once() {
-        let queue = WorkQueue::default();
-        for key in ["a", "b", "c"] {
-            queue.add(key);
-        }
-        queue.add_urgent("c");
-        queue.add_urgent("d");
-        queue.add("d");
-        assert_eq!(queue.len(), 4);
-        assert_eq!(queue.take_urgent().await, "c");
-        queue.add_urgent("c");
-        assert_eq!(queue.take().await, "d");
-        assert_eq!(queue.take().await, "a");
-        queue.done(&"c");
-        assert_eq!(queue.take().await, "c", "it stays urgent");
-        assert_eq!(queue.take().await, "b");
-        queue.add("e");
-        let urgent = tokio::time::timeout(Duration::from_millis(1), queue.take_urgent());
-        assert!(urgent.await.is_err());
-        assert_eq!(queue.take().await, "e");
-        assert!(nothing_to_take(&queue).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn failures_double_the_wait_and_success_forgets_them() {
-        let queue = WorkQueue::default();
-        queue.add("a");
-        for expected in [10, 20, 40] {
-            let key = queue.take().await;
-            assert_eq!(
-                queue.failed(&key, Duration::ZERO),
-                Duration::from_millis(expected)
-            );
-        }
-        let key = queue.take().await;
-        queue.done(&key);
-        queue.add("a");
-        let key = queue.take().await;
-        assert_eq!(queue.failed(&key, Duration::ZERO), FIRST_DELAY);
-        let key = queue.take().await;
-        let minute = Duration::from_secs(60);
-        assert_eq!(queue.failed(&key, minute), minute);
-        let (key, before) = (queue.take().await, Instant::now());
-        queue.later(&key, minute);
-        let key = queue.take().await;
-        assert_eq!(before.elapsed(), minute);
-        assert_eq!(queue.failed(&key, Duration::ZERO), FIRST_DELAY);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn new_events_do_not_wait_for_a_backoff() {
-        let queue = WorkQueue::default();
-        queue.add("a");
-        for _ in 0..12 {
-            let key = queue.take().await;
-            queue.failed(&key, Duration::ZERO);
-        }
-        queue.add("a");
-        assert!(!nothing_to_take(&queue).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_a_key_that_failed_or_is_being_processed_is_retried() {
-        let queue = WorkQueue::default();
-        queue.retry(&"a");
-        assert!(nothing_to_take(&queue).await, "it was never processed");
-        queue.add("a");
-        let key = queue.take().await;
-        queue.failed(&key, Duration::from_secs(60));
-        queue.retry(&key);
-        assert!(!nothing_to_take(&queue).await, "it failed");
-        queue.retry(&key);
-        queue.failed(&key, Duration::from_secs(60));
-        assert_eq!(queue.take().await, "a", "it was being processed");
-        queue.done(&"a");
-        queue.retry(&"a");
-        assert!(nothing_to_take(&queue).await, "it succeeded");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_key_that_keeps_failing_is_put_off_once_however_often_it_is_added() {
-        let queue = WorkQueue::default();
-        for _ in 0..1000 {
-            queue.add("a");
-            let key = queue.take().await;
-            queue.failed(&key, Duration::ZERO);
-        }
-        assert_eq!(queue.len(), 1);
-        let key = queue.take().await;
-        queue.done(&key);
-        assert!(queue.is_empty() && nothing_to_take(&queue).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_empty_queue_keeps_no_memory_of_many_keys() {
-        let queue = WorkQueue::default();
-        let places = || {
-            let state = queue.lock();
-            let lanes = [state.urgent.capacity(), state.ready.capacity()];
-            lanes.into_iter().chain([state.queued.capacity()]).max()
-        };
-        for key in 0..10 * SPARE {
-            queue.add(key);
-            queue.add_urgent(key);
-        }
-        assert!(places() >= Some(10 * SPARE));
-        for _ in 0..10 * SPARE {
-            let key = queue.take().await;
-            queue.done(&key);
-        }
-        assert!(queue.is_empty() && places() < Some(2 * SPARE));
-        queue.add(0);
-        assert_eq!(queue.take().await, 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_closed_queue_remembers_nothing() {
-        let queue = WorkQueue::default();
-        queue.add("before");
-        queue.close();
-        queue.add("meanwhile");
-        assert!(queue.is_empty());
-        queue.open();
-        queue.add("after");
-        assert_eq!(queue.take().await, "after");
-    }
-}
+mod tests;

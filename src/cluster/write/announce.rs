@@ -116,6 +116,10 @@ impl Apply {
         let kube::Error::Api(status) = error else {
             return;
         };
+        // The answer of a proxy. Its text is not for the users of the namespace.
+        if status.reason == UNREADABLE_ANSWER {
+            return;
+        }
         let outage = status.code >= 500 && action.on_refusal.outages;
         if (400..429).contains(&status.code) || outage {
             self.events
@@ -123,6 +127,9 @@ impl Apply {
         }
     }
 }
+
+/// The reason in kube's error for an answer without a `Status`.
+const UNREADABLE_ANSWER: &str = "Failed to parse error data";
 
 fn refusal(action: &Action, status: &Status) -> Announcement {
     Announcement {

@@ -63,6 +63,10 @@ impl Applied {
 /// the write is done. Any other 404 does not show whether the write arrived, so the write is
 /// retried.
 ///
+/// A webhook that refuses the write chooses code and reason itself: often those of an object that
+/// it could not find or write. They say nothing about the object of this write. Neither does a 404
+/// about its namespace, which the admission plugin NamespaceLifecycle answers.
+///
 /// The API server answers 422 without causes if a `test` operation fails, and 409 if another write
 /// came first. A 422 with causes is a validation error, except the one for a finalizer that is
 /// added after the deletion of the object has begun: that one shows that the object has changed,
@@ -70,6 +74,7 @@ impl Applied {
 pub(crate) fn judge(written: kube::Result<()>) -> Applied {
     match written {
         Ok(()) => Applied::Done,
+        Err(error) if is_about_another_object(&error) => Applied::Failed(error),
         Err(error) if is_absent(&error) => Applied::Done,
         Err(kube::Error::Api(status)) if status.code == 409 => Applied::Stale,
         Err(kube::Error::Api(status)) if status.code == 422 && !is_invalid(&status) => {
@@ -77,6 +82,16 @@ pub(crate) fn judge(written: kube::Result<()>) -> Applied {
         }
         Err(error) => Applied::Failed(error),
     }
+}
+
+/// Returns whether the answer is the refusal of an admission webhook, or is about the namespace of
+/// the object. Source: `ToStatusErr` in `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`.
+fn is_about_another_object(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let kind = status.details.as_ref().map(|details| &*details.kind);
+    status.message.starts_with("admission webhook \"") || kind == Some("namespaces")
 }
 
 fn is_invalid(status: &Status) -> bool {
@@ -104,8 +119,13 @@ mod tests {
     #[test]
     fn answers_are_distinguished() {
         let late = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a\"}";
+        let denied = "admission webhook \"a.example.com\" denied the request: storageclasses.storage.k8s.io \"fast\" not found";
         for (answer, expected) in [
             (json!({"code": 404, "reason": "NotFound"}), "Done"),
+            (
+                json!({"code": 404, "reason": "NotFound", "details": {"kind": "persistentvolumeclaims", "name": "data"}}),
+                "Done",
+            ),
             (
                 json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
                 "Failed",
@@ -122,6 +142,22 @@ mod tests {
             ),
             (
                 json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"message": "must not be so"}]}}),
+                "Failed",
+            ),
+            (
+                json!({"code": 404, "reason": "NotFound", "message": denied, "details": {"kind": "storageclasses"}}),
+                "Failed",
+            ),
+            (
+                json!({"code": 409, "reason": "Conflict", "message": denied}),
+                "Failed",
+            ),
+            (
+                json!({"code": 422, "reason": "Invalid", "message": denied}),
+                "Failed",
+            ),
+            (
+                json!({"code": 404, "reason": "NotFound", "details": {"kind": "namespaces", "name": "shop"}}),
                 "Failed",
             ),
             (json!({"code": 403, "reason": "Forbidden"}), "Failed"),

@@ -176,11 +176,12 @@ async fn an_old_decision_to_keep_something_is_carried_out() {
 }
 
 /// A writer whose API server refuses all patches, and accepts an Event only after three seconds.
-fn refused() -> (Arc<Apply>, Sent, Lead) {
+fn refusing(code: u16, text: &str) -> (Arc<Apply>, Sent, Lead) {
+    let text = text.as_bytes().to_vec();
     let events = Arc::new(Mutex::new(Vec::new()));
     let log = events.clone();
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let log = log.clone();
+        let (log, text) = (log.clone(), text.clone());
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.unwrap_or_default();
@@ -189,9 +190,7 @@ fn refused() -> (Arc<Apply>, Sent, Lead) {
                 log.lock().expect("lock").push(head.uri.to_string());
                 (201, body.to_vec())
             } else {
-                let status =
-                    json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"});
-                (403, status.to_string().into_bytes())
+                (code, text)
             };
             let response = http::Response::builder()
                 .status(code)
@@ -206,19 +205,34 @@ fn refused() -> (Arc<Apply>, Sent, Lead) {
     (Arc::new(apply), events, lead)
 }
 
-/// The reconcile that was refused holds its key, and a place among a thousand, until `perform`
-/// returns.
-#[tokio::test(start_paused = true)]
-async fn a_refused_write_does_not_wait_for_its_event() {
-    let (apply, events, _lead) = refused();
+async fn remove_a_finalizer(apply: &Arc<Apply>) -> Applied {
     let name = ObjectName::new("ns", "claim");
     let target = Target {
         resource_version: Some("1".into()),
         ..Target::new(Kind::PersistentVolumeClaim, &name, "uid")
     };
-    let began = Instant::now();
     let action = Action::remove_finalizer("f", Basis::Object);
-    let applied = apply.perform("test", &target, action, "Test").await;
+    apply.perform("test", &target, action, "Test").await
+}
+
+/// A load balancer between Volume Warden and the API server has no backend.
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_a_proxy_is_no_refusal() {
+    let (apply, events, _lead) = refusing(404, "404 page not found");
+    let applied = remove_a_finalizer(&apply).await;
+    assert_eq!(applied.label(), "Failed");
+    apply.reported().await;
+    assert_eq!(*events.lock().expect("lock"), [] as [&str; 0]);
+}
+
+/// The reconcile that was refused holds its key, and a place among a thousand, until `perform`
+/// returns.
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_does_not_wait_for_its_event() {
+    let status = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"});
+    let (apply, events, _lead) = refusing(403, &status.to_string());
+    let began = Instant::now();
+    let applied = remove_a_finalizer(&apply).await;
     assert_eq!(
         (applied.label(), began.elapsed()),
         ("Failed", Duration::ZERO)

@@ -44,6 +44,14 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
         self.lock().remove(name);
     }
 
+    /// Drops one cause of an object, as [`Self::forget`] drops all: the Events about the others
+    /// were published, and are not published again.
+    pub fn forget_cause(&self, name: &K, cause: &C) {
+        if let Some((_, causes)) = self.lock().get_mut(name) {
+            causes.remove(cause);
+        }
+    }
+
     /// Drops the causes of all objects for which `there` is false: they were deleted.
     pub fn retain(&self, there: impl Fn(&K) -> bool) {
         self.lock().retain(|name, _| there(name));
@@ -77,6 +85,16 @@ mod tests {
             events.news(&"web", "2", causes(&["a"])),
             causes(&["a"]),
             "another object"
+        );
+        assert_eq!(
+            events.news(&"web", "2", causes(&["a", "b"])),
+            causes(&["b"])
+        );
+        events.forget_cause(&"web", &"b");
+        assert_eq!(
+            events.news(&"web", "2", causes(&["a", "b"])),
+            causes(&["b"]),
+            "its Event was not published"
         );
         events.forget(&"web");
         assert!(events.lock().is_empty());

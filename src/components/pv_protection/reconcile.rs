@@ -49,6 +49,11 @@ impl Reconcile for PvProtectionReconciler {
         volumes.names_where(|volume| volume.finalizer_state() != FinalizerState::Settled)
     }
 
+    fn is_urgent(&self, name: &ObjectName) -> bool {
+        let volume = self.volumes.read().get(name);
+        volume.is_some_and(|volume| volume.finalizer_state() == FinalizerState::NeedsFinalizer)
+    }
+
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let Some(volume) = self.volumes.read().get_fresh(name) else {
             return Ok(Requeue::OnEvent);

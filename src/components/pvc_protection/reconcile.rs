@@ -188,6 +188,11 @@ impl Reconcile for PvcProtectionReconciler {
         claims.names_where(|claim| claim.finalizer_state() != FinalizerState::Settled)
     }
 
+    fn is_urgent(&self, name: &ObjectName) -> bool {
+        let claim = self.claims.read().get(name);
+        claim.is_some_and(|claim| claim.finalizer_state() == FinalizerState::NeedsFinalizer)
+    }
+
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let Some(claim) = self.claims.read().get_fresh(name) else {
             return Ok(Requeue::OnEvent);

@@ -53,16 +53,12 @@ mod tests;
 pub use assemble::PvcRetention;
 pub use caches::Caches;
 pub use drain::to_take_back;
-pub use fate::Fate;
 pub use marks::strip_marker_hook;
+#[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
-pub use notices::EventDeduplicator;
-pub use ownership::{Owner, Owners};
 pub use patch::changes;
 pub use reconcile::PvcRetentionReconciler;
-pub use resolve_set::{Candidate, resolve_set};
-pub use rule::{Mark, PodSlot, Step, Update, Verdict, View, decide};
-pub use subject::Subject;
+pub use rule::{Mark, Update};
 pub use webhooks::hook;
 
 /// Timeout of the live read of one StatefulSet.

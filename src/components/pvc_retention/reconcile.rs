@@ -14,7 +14,6 @@ use super::{
     subject::Subject,
     triggers,
 };
-use crate::hashing::HashMap;
 use crate::{
     cluster::{
         Action, Apply, LiveGet, Reconcile, ReconcileError, Reconciled, Regarding, Requeue,
@@ -24,6 +23,7 @@ use crate::{
     telemetry::Metrics,
 };
 use futures::future::join_all;
+use std::collections::BTreeMap;
 use std::{sync::Arc, time::Duration};
 
 /// Maximum age of the live read of a StatefulSet on which a write of its claims may rest, because
@@ -153,19 +153,19 @@ impl PvcRetentionReconciler {
             let cause = (member.name.name.clone(), announcement.reason);
             Some((cause, announcement))
         });
-        let mut announced: HashMap<_, _> = announced.collect();
+        let mut announced: BTreeMap<_, _> = announced.collect();
         let causes = announced.keys().cloned().collect();
         let news = self.events.news(name, &judged.set.uid, causes);
         announced.retain(|cause, _| news.contains(cause));
-        for announcement in announced.into_values() {
+        for (cause, announcement) in announced {
             let regarding = Regarding {
                 kind: Kind::StatefulSet,
                 name: name.clone(),
                 uid: judged.set.uid.clone(),
             };
             let (events, name) = (self.events.clone(), name.clone());
-            self.apply
-                .announce(regarding, announcement, move || events.forget(&name));
+            let unpublished = move || events.forget_cause(&name, &cause);
+            self.apply.announce(regarding, announcement, unpublished);
         }
     }
 }
@@ -230,6 +230,10 @@ impl Reconcile for PvcRetentionReconciler {
         self.events.retain(|name| sets.get(name).is_some());
         let names = sets.names_where(|_| true);
         names.iter().flat_map(Subject::both).collect()
+    }
+
+    fn is_urgent(&self, subject: &Subject) -> bool {
+        matches!(subject, Subject::Rescue(_))
     }
 
     async fn reconcile(&self, subject: &Subject) -> Reconciled {
