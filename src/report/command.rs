@@ -30,11 +30,21 @@ pub(super) fn delete(namespace: &str, name: &str) -> Option<String> {
 }
 
 /// Returns the command that restores a deleted claim; none if a name is not safe in a shell. With
-/// `volume`, the command selects that volume, because several deleted claims have this name.
-pub(super) fn undelete(namespace: &str, name: &str, volume: Option<&str>) -> Option<String> {
+/// `volume`, the command selects that volume, because several deleted claims have this name. Unless
+/// users can restore the claim (`by_users`), it is a command of an administrator.
+pub(super) fn undelete(
+    namespace: &str,
+    name: &str,
+    volume: Option<&str>,
+    by_users: bool,
+) -> Option<String> {
     let safe = is_safe(namespace) && is_safe(name) && volume.is_none_or(is_safe);
     let from = volume.map_or_else(String::new, |volume| format!(" --volume {volume}"));
-    safe.then(|| format!("volume-warden undelete pvc {name} -n {namespace}{from}"))
+    let to = match by_users {
+        true => String::new(),
+        false => format!(" --to-namespace {namespace}"),
+    };
+    safe.then(|| format!("volume-warden undelete pvc {name} -n {namespace}{from}{to}"))
 }
 
 #[cfg(test)]
@@ -51,8 +61,8 @@ mod tests {
             assert_eq!(why_claim(name, "data"), None, "{name}");
             assert_eq!(why_volume(name), None, "{name}");
             assert_eq!(delete("shop", name), None, "{name}");
-            assert_eq!(undelete(name, "data", None), None, "{name}");
-            assert_eq!(undelete("shop", "data", Some(name)), None, "{name}");
+            assert_eq!(undelete(name, "data", None, true), None, "{name}");
+            assert_eq!(undelete("shop", "data", Some(name), true), None, "{name}");
         }
     }
 }

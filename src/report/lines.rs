@@ -1,6 +1,11 @@
 //! The lines of each group, with their next commands.
 
-use super::{Subject, age::Age, command, stuck, text, trash::Records};
+use super::{
+    Subject,
+    age::Age,
+    command, stuck, text,
+    trash::{Record, Records},
+};
 use crate::unused::{Row, State};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -74,11 +79,13 @@ pub(super) fn unused(subject: &Subject<'_>, row: &Row, records: &Records<'_>) ->
     Line { next, ..line }
 }
 
-/// The command that deletes the claim, if the deletion can be undone and nothing is known to need
+/// The command that deletes the claim, if users can undo the deletion and nothing is known to need
 /// the claim: all kinds were listed, nothing refers to it, and it has been unused for a week. None
 /// if it is being deleted already.
 fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<Next> {
-    let record = records.get(&row.volume)?;
+    let record = records
+        .get(&row.volume)
+        .filter(|record| record.can_be_undone())?;
     let recent = matches!(
         Age::of(row.since, subject.now),
         Age::UnderWeek | Age::Unknown
@@ -87,7 +94,7 @@ fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<N
     if recent || !complete || !row.referenced_by.is_empty() || row.deleted.is_some() {
         return None;
     }
-    let undo = command::undelete(&row.namespace, &row.claim, None)?;
+    let undo = command::undelete(&row.namespace, &row.claim, None, true)?;
     Some(Next {
         command: command::delete(&row.namespace, &row.claim)?,
         undo: Some((record.window(), undo)),
@@ -130,8 +137,9 @@ pub(super) fn in_trash(subject: &Subject<'_>, rows: &[Row], records: &Records<'_
     let lines = rows().map(|row| {
         let several = of_name.get(&(&row.namespace, &row.claim)) > Some(&1);
         let volume = several.then_some(&*row.volume);
-        let next = command::undelete(&row.namespace, &row.claim, volume);
         let record = records.get(&row.volume);
+        let by_users = record.is_some_and(Record::names_namespace);
+        let next = command::undelete(&row.namespace, &row.claim, volume, by_users);
         Line {
             note: record.map_or_else(|| "unknown".to_owned(), |record| record.end()),
             ..Line::new(subject, row, claim(row), next)

@@ -50,6 +50,20 @@ fn read(volume: &VolumeWire) -> Option<Record> {
 }
 
 impl Record {
+    /// Returns whether every user of the namespace can undo the deletion of the claim, if it is
+    /// deleted now: its data is kept for a time, and the record has the uid of the namespace.
+    pub(super) fn can_be_undone(&self) -> bool {
+        let is_destroyed = self.record.window_seconds == 0 || self.is_purge_requested;
+        let is_kept = self.record.policy == OriginalPolicy::Retain || !is_destroyed;
+        is_kept && self.names_namespace()
+    }
+
+    /// Returns whether the record has the uid of the claim's namespace. Without it, only an
+    /// administrator can restore the claim.
+    pub(super) fn names_namespace(&self) -> bool {
+        self.record.claim.namespace_uid.is_some()
+    }
+
     /// Describes for how long the deletion of the claim can be undone, if it is deleted now.
     pub(super) fn window(&self) -> String {
         match self.record.policy {

@@ -76,6 +76,11 @@ impl Caches {
         });
     }
 
+    /// Returns whether the namespace has opted out.
+    pub fn is_excluded(&self, namespace: &str) -> bool {
+        self.excluded.contains(namespace)
+    }
+
     /// Decides by the watches alone what happens to the volume.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision<Unconfirmed> {
         let attached = !self.attachments.read().is_unreferenced(name);
@@ -95,7 +100,7 @@ impl Caches {
         let view = View {
             volume,
             watched: claim_ref.is_some_and(|claim| self.watches(claim)),
-            excluded: claim_ref.is_some_and(|claim| self.excluded.contains(&claim.name.namespace)),
+            excluded: claim_ref.is_some_and(|claim| self.is_excluded(&claim.name.namespace)),
             claim: claim.as_deref(),
             recently_deleted: recently_deleted.as_deref(),
             class: class.as_deref(),

@@ -124,7 +124,8 @@ impl Handover {
         let Some(claim) = claim.filter(|_| !reserved) else {
             return Ok(Requeue::OnEvent);
         };
-        if self.caches.parked_in(&name.namespace).is_empty() {
+        let parked = self.caches.parked_in(&name.namespace);
+        if parked.is_empty() || self.caches.is_excluded(&name.namespace) {
             return Ok(Requeue::OnEvent);
         }
         let namespace = self.identity.namespace(&name.namespace, UNHURRIED).await;

@@ -8,8 +8,8 @@ use crate::{
 use std::sync::Arc;
 
 /// Enqueues a volume when it changes, when its claim is created, deleted or recreated or its
-/// managed-by labels change, when a VolumeAttachment no longer names it, when it is Released and
-/// its StorageClass changes, and when the namespace that it is reserved in is deleted.
+/// managed-by labels change, when a VolumeAttachment no longer names it, when it is Released or
+/// Bound and its StorageClass changes, and when the namespace that it is reserved in is deleted.
 ///
 /// Enqueues a claim that waits for a volume while a parked volume waits for claims of its
 /// namespace: when the claim changes, and when such a volume becomes Available.
@@ -48,10 +48,12 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, volumes) = (queue.clone(), caches.volumes.clone());
     caches.classes.listen(move |change| {
         let class = &*change.name.name;
-        let released = volumes
+        // For a volume that is Bound, the namespace of its claim may have to be recorded now.
+        let in_use = |volume: &Volume| matches!(volume.phase, Phase::Released | Phase::Bound);
+        let of_class = volumes
             .read()
-            .names_where(|volume| volume.phase == Phase::Released && &*volume.class == class);
-        released.into_iter().for_each(|volume| line.add(volume));
+            .names_where(|volume| in_use(volume) && &*volume.class == class);
+        of_class.into_iter().for_each(|volume| line.add(volume));
     });
     listen_to_namespaces(caches, queue);
 }

@@ -63,11 +63,17 @@ impl Copies {
     }
 
     /// Creates, changes or deletes the copy of the volume, as its state requires. Deletes copies of
-    /// earlier volumes that it replaces.
+    /// earlier volumes that it replaces. A volume whose purge is due gets no copy: each attempt
+    /// would write and delete it, and both enqueue the volume, without the delay after a failure.
     ///
     /// # Errors
     /// When something could not be read or written.
-    pub async fn settle(&self, name: &ObjectName, volume: &Volume) -> Result<(), ReconcileError> {
+    pub async fn settle(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+        is_purge_due: bool,
+    ) -> Result<(), ReconcileError> {
         let copy_name = name_of(&self.system_namespace, &volume.uid);
         let (known, fresh) = {
             let copies = self.feed.read();
@@ -80,6 +86,7 @@ impl Copies {
         }
         match decide(volume, fresh.as_deref()) {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
+            Step::Save if is_purge_due => Ok(()),
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
             Step::Forget => self.delete(&copy_name).await,
         }

@@ -25,18 +25,17 @@ pub fn record(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
         .collect()
 }
 
-/// Restores the original policy of the volume, and removes the record and a request to purge.
+/// Restores the original policy of the volume, and removes the record and a request to purge. The
+/// policy of a volume that had Retain stays: Volume Warden has not changed it, so if it is another
+/// one now, an administrator set it.
 pub fn disable(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
-    let policy = match record.policy {
-        OriginalPolicy::Delete => DELETE,
-        OriginalPolicy::Retain => RETAIN,
-    };
-    let mut operations = vec![
-        add_at(&POLICY, json!(policy)),
-        remove(&["annotations", TRASH]),
-    ];
-    operations.extend(without_purge(volume, None));
-    operations
+    let changed = record.policy == OriginalPolicy::Delete;
+    let policy = changed.then(|| add_at(&POLICY, json!(DELETE)));
+    policy
+        .into_iter()
+        .chain([remove(&["annotations", TRASH])])
+        .chain(without_purge(volume, None))
+        .collect()
 }
 
 /// Records when the claim was deleted.

@@ -119,7 +119,7 @@ impl View<'_> {
             Some(bound) => {
                 bound.uid == claim.uid && matches!(phase, Phase::Bound | Phase::Released)
             }
-            None => record.reserved_at.is_some() && phase == Phase::Other,
+            None => record.reserved_at.is_some() && matches!(phase, Phase::Other | Phase::Released),
         };
         let same = *self.name.namespace == *claim.namespace
             && *self.name.name == *claim.name

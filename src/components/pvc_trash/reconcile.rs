@@ -180,6 +180,7 @@ impl Reconcile for PvcTrashReconciler {
     type Key = ObjectName;
 
     fn candidates(&self) -> Vec<ObjectName> {
+        self.report_classes();
         let windows: HashSet<_> = {
             let classes = self.caches.classes.read();
             self.classes.retain(|name| classes.get(name).is_some());
@@ -222,7 +223,11 @@ impl Reconcile for PvcTrashReconciler {
         // The copy of the volume's object is written first. The decision may be a purge, which
         // deletes the copy before the volume.
         let saved = match decision {
-            Decision::Leave(_) | Decision::Keep { .. } => self.copies.settle(name, &volume).await,
+            Decision::Leave(_) => self.copies.settle(name, &volume, false).await,
+            Decision::Keep { until, requested } => {
+                let is_due = requested || until <= self.clock.timestamp();
+                self.copies.settle(name, &volume, is_due).await
+            }
             _ => Ok(()),
         };
         let done = self.carry_out(decision, name, &volume).await;

@@ -12,6 +12,17 @@ use crate::{
 use std::collections::{BTreeSet, HashSet};
 
 impl PvcTrashReconciler {
+    /// Publishes the Events about all StorageClasses, also those without volumes.
+    pub(super) fn report_classes(&self) {
+        let classes: Vec<_> = {
+            let classes = self.caches.classes.read();
+            classes.objects().map(|(name, _)| name.clone()).collect()
+        };
+        for class in classes {
+            self.report_class(&class.name);
+        }
+    }
+
     /// Publishes an Event, once, for each annotation on the StorageClass that pvc-trash reads and
     /// cannot parse.
     pub(super) fn report_class(&self, name: &str) {

@@ -111,7 +111,11 @@ pub fn decide(view: &View<'_>) -> Decision {
         (Phase::Bound, Some(claim), record) => view.bound(claim, record),
         (Phase::Released, Some(claim), Some(record)) => view.released(claim, record),
         (Phase::Failed, Some(_), Some(_)) if !volume.retain => Decision::Leave(Left::Purging),
-        (Phase::Other, None, Some(record)) if record.reserved_at.is_some() => view.reserved(record),
+        // It is Released until kube-controller-manager has seen the reservation, and stays so if
+        // that does not run.
+        (Phase::Other | Phase::Released, None, Some(record)) if record.reserved_at.is_some() => {
+            view.reserved(record)
+        }
         _ => Decision::Leave(Left::NotEnabled),
     }
 }

@@ -44,6 +44,12 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
     let owned = json!({"metadata": {"ownerReferences": [
         {"apiVersion": "v1", "kind": "Database", "name": "db", "uid": "db"}]}});
     let retained = |name: &str| volume(&format!("pv-{name}"), "Bound", record(name, "Delete"));
+    let changed =
+        |name: &str, changes| volume(&format!("pv-{name}"), "Bound", record_with(name, changes));
+    let at_once = changed("at-once", json!({"windowSeconds": 0}));
+    let unnamed = changed("unnamed", json!({"claim": {"namespaceUid": null}}));
+    let mut purged = retained("purged");
+    purged["metadata"]["annotations"]["volume-warden.dev/purge"] = json!("1");
     let mut other = retained("other");
     other["spec"]["claimRef"]["uid"] = json!("2");
     let mut deleted = retained("delete");
@@ -56,25 +62,30 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
             read(claim("other", json!({}))),
             read(claim("delete", json!({}))),
             read(claim("plain", json!({}))),
+            read(claim("at-once", json!({}))),
+            read(claim("unnamed", json!({}))),
+            read(claim("purged", json!({}))),
         ],
         volumes: ["safe", "recent", "owned"]
             .map(|name| read(retained(name)))
             .into(),
         ..Listed::default()
     };
-    listed.volumes.extend([read(other), read(deleted)]);
+    let others = [other, deleted, at_once, unnamed, purged];
+    listed.volumes.extend(others.map(read));
     let shown = page(&listed, None, &Prices::new());
     let why = |name| format!("volume-warden why pvc/{name} -n shop");
     let undo = [
         "kubectl delete pvc safe -n shop",
         "volume-warden undelete pvc safe -n shop",
     ];
-    let expected: Vec<String> = ["delete", "other", "owned", "plain", "recent"]
-        .map(why)
-        .into();
+    let expected = [
+        "at-once", "delete", "other", "owned", "plain", "purged", "recent",
+    ];
+    let before: Vec<String> = expected.map(why).into();
     assert_eq!(
         commands(&shown, "unused"),
-        [expected, undo.map(str::to_owned).into()].concat()
+        [before, undo.map(str::to_owned).into(), vec![why("unnamed")]].concat()
     );
     assert!(shown.contains("can be undone for 3d:"), "{shown}");
     // A snapshot that could not be listed may need the claim.
@@ -90,7 +101,7 @@ fn the_trash_has_the_end_of_each_window() {
         |name: &str, claim: &str, policy: &str| volume(name, "Released", record(claim, policy));
     let mut requested = in_trash("c", "requested", "Delete");
     requested["metadata"]["annotations"]["volume-warden.dev/purge"] = json!("1");
-    let listed = Listed {
+    let mut listed = Listed {
         volumes: vec![
             read(in_trash("a", "data", "Delete")),
             read(in_trash("b", "data", "Retain")),
@@ -98,11 +109,17 @@ fn the_trash_has_the_end_of_each_window() {
         ],
         ..Listed::default()
     };
+    listed.volumes.push(read(volume(
+        "d",
+        "Released",
+        record_with("unnamed", json!({"claim": {"namespaceUid": null}})),
+    )));
     let page = page(&listed, None, &Prices::new());
     let expected = [
         "data -n shop --volume a",
         "data -n shop --volume b",
         "requested -n shop",
+        "unnamed -n shop --to-namespace shop",
     ];
     let expected = expected.map(|claim| format!("volume-warden undelete pvc {claim}"));
     assert_eq!(commands(&page, "trash"), expected);

@@ -61,8 +61,14 @@ fn deleting(since: &str) -> Value {
 
 /// The annotation `TRASH` of a volume that is in the trash, or whose claim could be restored.
 fn record(claim: &str, policy: &str) -> Value {
-    let record = json!({"policy": policy, "windowSeconds": 259_200, "deletedAt": "2026-01-30T00:00:00Z",
-        "claim": {"namespace": "shop", "name": claim, "uid": "1"}});
+    record_with(claim, json!({"policy": policy}))
+}
+
+/// As [`record`], with changes in the annotation.
+fn record_with(claim: &str, changes: Value) -> Value {
+    let mut record = json!({"policy": "Delete", "windowSeconds": 259_200, "deletedAt": "2026-01-30T00:00:00Z",
+        "claim": {"namespace": "shop", "name": claim, "uid": "1", "namespaceUid": "n"}});
+    json_patch::merge(&mut record, &changes);
     json!({"metadata": {"annotations": {"volume-warden.dev/trash": record.to_string()}},
         "spec": {"claimRef": {"name": claim}}})
 }

@@ -136,6 +136,24 @@ async fn a_failed_reservation_of_a_waiting_claim_is_retried() {
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_namespace_that_has_opted_out_gets_no_parked_volume() {
+    for (excluded, expected) in [("true", 0), ("false", 1)] {
+        let scene = Scene::new(Options::default());
+        let labels = json!({"volume-warden.dev/exclude": excluded});
+        let namespace = json!({"metadata": {"name": "ns", "uid": "n", "labels": labels}});
+        scene.hear(&scene.releaser.caches.namespaces, namespace);
+        *scene.server.namespace.lock().expect("lock") = Some("n");
+        *scene.server.claim.lock().expect("lock") = Some(wanted(json!({})));
+        scene.watch_volume("5", parked("n"));
+        scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+        let claim = ObjectName::new("ns", "data");
+        assert!(scene.releaser.reconcile(&claim).await.is_ok());
+        let written = scene.server.sent("PATCH persistentvolumes").len();
+        assert_eq!(written, expected, "{excluded}");
+    }
+}
+
 /// A reserved volume with the label of another installation, or one that pvc-trash keeps, is not
 /// parked, although its namespace was recreated.
 #[tokio::test(start_paused = true)]

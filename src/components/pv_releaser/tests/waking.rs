@@ -77,6 +77,23 @@ async fn a_class_enqueues_its_released_volumes() {
     assert_eq!(scene.server.reasons(), ["Orphaned", "Released", "Orphaned"]);
 }
 
+/// With the release scope `namespace`, the namespace of its claim must be recorded before the claim
+/// is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_class_enqueues_its_bound_volumes() {
+    let scene = Scene::new(Options {
+        associate_by_storage_class: true,
+        ..cluster()
+    });
+    scene.watch_volume("5", json!({"status": {"phase": "Bound"}}));
+    assert!(scene.woken().await);
+    let key = "reclaimable-pv-releaser.kubernetes.io/controller-id";
+    let annotations = json!({key: cluster().id.as_str()});
+    let class = json!({"metadata": {"name": "fast", "annotations": annotations}});
+    scene.hear(&scene.releaser.caches.classes, class);
+    assert!(scene.woken().await);
+}
+
 /// When a namespace is deleted, its reserved volumes are enqueued: claims of a recreated namespace
 /// must not get them.
 #[tokio::test(start_paused = true)]

@@ -71,6 +71,14 @@ async fn the_copy_is_deleted_before_the_purge() {
     assert_eq!(copy(&scene), None);
 }
 
+/// After a purge that the API server refused, the next attempts write no copies.
+#[tokio::test(start_paused = true)]
+async fn a_volume_whose_purge_is_due_gets_no_copy() {
+    let scene = Scene::new(server(), after(120), in_trash(source()), &[]);
+    scene.reconcile().await.expect("it is purged");
+    assert_eq!(writes(&scene), ["PATCH pv"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_purged_whose_copy_cannot_be_read() {
     let mut server = server();

@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     cluster::Change,
-    components::pvc_trash::{Decision, Left, View, decide, rule::record_at_creation, usage::Usage},
+    components::pvc_trash::{
+        rule::{Decision, Left, View, decide, record_at_creation},
+        usage::Usage,
+    },
     objects::{ObjectName, Volume, undelete_window::UNDELETE_WINDOW},
 };
 use serde_json::{Value, json};

@@ -2,11 +2,12 @@
 
 use super::{FINALIZER, claim, record, recorded, restorer, view, volume};
 use crate::{
-    components::pvc_trash::{Decision, Left, View, decide, rule::record_at_creation},
+    components::pvc_trash::rule::{Decision, Left, View, decide, record_at_creation},
     objects::{
         Volume,
         trash::{OriginalPolicy, TRASH},
         undelete_window::{NamespaceWindow, UNDELETE_WINDOW, Window},
+        volume::Phase,
     },
 };
 use serde_json::json;
@@ -407,6 +408,12 @@ fn a_reserved_volume_waits_for_its_claim_only() {
         (None, Decision::Return),
     ] {
         assert_eq!(decide(&view(&reserved, claim)), expected);
+        // kube-controller-manager does not run.
+        let released = Volume {
+            phase: Phase::Released,
+            ..reserved.clone()
+        };
+        assert_eq!(decide(&view(&released, claim)), expected);
     }
     // An administrator reserved the volume.
     let record = record("0", json!({"deletedAt": DELETED}));

@@ -7,6 +7,7 @@ mod patches;
 mod purging;
 mod rebinding;
 mod rebinding_reviews;
+mod reports;
 mod restoring;
 mod scene;
 

@@ -78,6 +78,18 @@ fn disabling_gives_the_original_policy_back() {
     }
 }
 
+/// Volume Warden never changed the policy of this volume.
+#[test]
+fn disabling_keeps_the_policy_that_an_administrator_set() {
+    let text = record("1", json!({"policy": "Retain"}));
+    let operations = patch::disable(&recorded("Bound", &text), read(&recorded("Bound", &text)));
+    let after = applied(
+        object("Delete", json!({TRASH: text.to_string()})),
+        &operations,
+    );
+    assert_eq!(after["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+}
+
 #[test]
 fn a_purge_gives_the_finalizers_back() {
     let text = record("1", json!({"deletedAt": NOW}));
