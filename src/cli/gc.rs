@@ -3,19 +3,20 @@
 use super::{gc_report, options::ClusterOptions, print::print};
 use crate::{
     clock::Clock,
+    cluster::error_message,
     components::namespace_gc::{
         BackendOptions, CONFIG_MAP, Collection, CollectionOptions, Remover, Scope, Seen,
     },
     telemetry::logs,
     tls::install_crypto,
 };
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args, error::ErrorKind};
 use std::{collections::HashSet, sync::Arc};
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the report is printed, and with --once every \
-namespace to delete is deleted or not empty; 1 a namespace could not be deleted, or a list could not \
-be read; 2 the command line is wrong.";
+namespace to delete is deleted or not empty; 1 a namespace could not be deleted, or something \
+could not be read; 2 the command line is wrong.";
 
 /// `volume-warden gc`
 #[derive(Debug, Args)]
@@ -48,8 +49,8 @@ pub struct GcOptions {
 /// Runs one garbage collection.
 ///
 /// # Errors
-/// When the lists of namespaces could not be read, a namespace could not be deleted, or the command
-/// line is wrong.
+/// When the lists of namespaces or the ConfigMap could not be read, a namespace could not be
+/// deleted, or the command line is wrong.
 pub fn run(options: GcOptions) -> anyhow::Result<()> {
     if options.dry_run == options.once {
         return misused("choose one of --dry-run, which only reports, and --once, which deletes");
@@ -99,11 +100,8 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     let (metrics, clock) = (Arc::default(), Clock::system());
     let remover = Remover::new(&client, &storage, &options, &metrics, &clock, leadership);
     let seen = Seen::new(client.clone(), &cluster.system_namespace());
-    if !scoped && seen.exists().await.unwrap_or_default() {
-        return misused(&format!(
-            "the ConfigMap {CONFIG_MAP} exists, so this storage may be shared with other clusters: choose --gc-scope=seen or \
-             --gc-scope=all"
-        ));
+    if !scoped {
+        refuse_shared(&seen).await?;
     }
     let unproven = !force && !dry_run && options.scope == Scope::All;
     let mut collection = Collection::new(&client, Arc::new(remover), Arc::new(seen));
@@ -115,5 +113,65 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     match collected.report.failed() {
         0 => Ok(()),
         failed => bail!("{failed} namespaces could not be deleted"),
+    }
+}
+
+/// Refuses to delete by the default scope `all` if the storage may be shared with other clusters,
+/// whose namespaces would be deleted.
+///
+/// # Errors
+/// When the ConfigMap with the names of namespaces exists, which is a usage error, or could not be
+/// read.
+async fn refuse_shared(seen: &Seen) -> anyhow::Result<()> {
+    let exists = seen.exists().await.map_err(|error| {
+        anyhow!(
+            "the ConfigMap {CONFIG_MAP} could not be read, so it is unknown whether this storage \
+             is shared with other clusters: {}. If it is not shared, choose --gc-scope=all",
+            error_message(&error)
+        )
+    })?;
+    match exists {
+        false => Ok(()),
+        true => misused(&format!(
+            "the ConfigMap {CONFIG_MAP} exists, so this storage may be shared with other clusters: \
+             choose --gc-scope=seen or --gc-scope=all"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::test_answers::{answering, failure};
+    use serde_json::{Value, json};
+
+    /// Reads the ConfigMap from an API server that answers with this.
+    async fn refused(code: u16, answer: &Value) -> anyhow::Result<()> {
+        refuse_shared(&Seen::new(answering(code, answer), "system")).await
+    }
+
+    /// Otherwise the namespaces of another cluster would be deleted.
+    #[tokio::test]
+    async fn a_config_map_that_cannot_be_read_ends_the_command() {
+        for (code, reason) in [(403, "Forbidden"), (500, "InternalError")] {
+            let error = refused(code, &failure(code, reason)).await;
+            let error = error.expect_err("it is unknown whether the storage is shared");
+            assert!(!error.is::<clap::Error>(), "{error}");
+            let expected = "the ConfigMap volume-warden-seen-namespaces could not be read, so it \
+                            is unknown whether this storage is shared with other clusters: the \
+                            words. If it is not shared, choose --gc-scope=all";
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn storage_that_may_be_shared_requires_a_scope() {
+        let exists =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}});
+        let error = refused(200, &exists).await.expect_err("it may be shared");
+        assert!(error.is::<clap::Error>(), "{error}");
+        assert!(error.to_string().contains("--gc-scope=seen"), "{error}");
+        let absent = refused(404, &failure(404, "NotFound")).await;
+        assert!(absent.is_ok(), "{absent:?}");
     }
 }

@@ -28,6 +28,8 @@ mod signals;
 mod single_dash;
 mod target;
 mod tasks;
+#[cfg(test)]
+mod test_answers;
 mod tls;
 mod trash;
 mod trash_common;
@@ -53,7 +55,7 @@ Exit codes:
   0  success
   1  failure, with a message on standard error; `why`, `undelete`, `purge`: object not found
   2  the command line is wrong
-  3  something could not be read; `undelete`: not Bound in time; `drain`: objects in use are left";
+  3  a read failed, or a write may have failed; `undelete`: not Bound; `drain`: objects in use";
 
 /// The commands whose flags are also environment variables: the containers in `manifests` and the
 /// chart set them. The flags of the other commands are not, so that no variable `VOLUME_WARDEN_*`

@@ -6,11 +6,11 @@
 use super::{
     print::complain,
     restoration::{Restoration, WAITING},
-    trash_common::{in_trash, say, unreadable, volumes},
+    trash_common::{in_trash, is_refused, say, unreadable, volumes},
 };
 use crate::{
     clock::Clock,
-    cluster::{UNHURRIED, within},
+    cluster::{UNHURRIED, error_message, within},
     components::pvc_trash::{give, restore},
     objects::{
         ObjectName,
@@ -26,7 +26,6 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
-    core::Status,
 };
 use serde_json::{Value, json};
 use std::{convert::Infallible, process::ExitCode, time::Duration};
@@ -57,8 +56,9 @@ pub(super) async fn restore_in(
     };
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), restoration.namespace);
     let claim = serde_json::from_value(claim(entry, restoration)?).context("building the claim")?;
-    let Some(created) = restoration.create(&claims, &claim).await else {
-        return Ok(ExitCode::FAILURE);
+    let created = match restoration.create(&claims, &claim).await {
+        Ok(created) => created,
+        Err(code) => return Ok(code),
     };
     let volume = &*entry.name.name;
     say(restoration.created(volume))?;
@@ -144,14 +144,13 @@ async fn not_given(
     created: &PersistentVolumeClaim,
     error: &kube::Error,
 ) -> ExitCode {
-    // With a status of 500 or more, or without an answer, the write may have been stored.
-    let refused = |status: &&Status| status.code < 500;
-    let Some(status) = status_of(error).filter(refused) else {
+    if !is_refused(error) {
         return unreadable(format!(
-            "it is unknown whether the claim {restoration} gets volume {volume}: {error}. Check: \
-             kubectl get pv {volume}"
+            "it is unknown whether the claim {restoration} gets volume {volume}: {}. Check: \
+             kubectl get pv {volume}",
+            error_message(error)
         ));
-    };
+    }
     let parameters = DeleteParams::default().preconditions(Preconditions {
         uid: created.uid(),
         resource_version: created.resource_version(),
@@ -166,16 +165,9 @@ async fn not_given(
     complain(format_args!(
         "the claim {restoration} does not get volume {volume}, which this command did not change: \
          {}. {claim}",
-        status.message
+        error_message(error)
     ));
     ExitCode::FAILURE
-}
-
-fn status_of(error: &kube::Error) -> Option<&Status> {
-    match error {
-        kube::Error::Api(status) => Some(status),
-        _ => None,
-    }
 }
 
 async fn keep_changing(

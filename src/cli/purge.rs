@@ -4,12 +4,12 @@ use super::{
     caller::CallerOptions,
     print::{complain, print},
     target::{self, Target, TrashKind},
-    trash_common::{block_on, cluster, in_trash, unreadable, volumes},
+    trash_common::{block_on, cluster, in_trash, is_refused, unreadable, volumes},
     trash_report::sort,
 };
 use crate::{
     clock::Clock,
-    cluster::{Store, UNHURRIED, existing, within},
+    cluster::{Store, UNHURRIED, error_message, existing, within},
     columns::age,
     objects::{
         ObjectName, Tracked as _, Volume,
@@ -38,7 +38,7 @@ pub(super) const QUESTION: &str = "Continue? [y/N] ";
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
 ambiguous, kept because its policy was Retain, not confirmed, or refused; 2 the command line is wrong, or --yes is \
-missing; 3 the volumes could not be read, or the API server did not answer.";
+missing; 3 the volumes could not be read, or it is unknown whether the purge is requested.";
 
 /// `volume-warden purge`
 #[derive(Debug, Args)]
@@ -158,8 +158,8 @@ fn chosen<'a, 'b>(found: &'b [Entry<'a>], now: Timestamp) -> Result<&'b Entry<'a
             first.claim()
         ))),
         ([one], _) if one.next == Next::Kept => Err(Some(format!(
-            "the reclaim policy of volume {} was Retain before its claim {} was deleted, so Volume \
-             Warden never deletes its data",
+            "the reclaim policy of volume {} was Retain before the trash was enabled for its claim \
+             {}, so Volume Warden never deletes its data",
             one.name,
             one.claim()
         ))),
@@ -224,15 +224,16 @@ async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode>
             print(&Plain(requested(name)).to_string())?;
             Ok(ExitCode::SUCCESS)
         }
-        Err(kube::Error::Api(status)) => {
+        Err(error) if is_refused(&error) => {
             complain(format_args!(
                 "the purge of volume {name} was refused, or the volume has changed meanwhile: {}",
-                status.message
+                error_message(&error)
             ));
             Ok(ExitCode::FAILURE)
         }
         Err(error) => Ok(unreadable(format!(
-            "it is unknown whether the purge of volume {name} is requested: {error}. Run it again"
+            "it is unknown whether the purge of volume {name} is requested: {}. Run it again",
+            error_message(&error)
         ))),
     }
 }

@@ -1,7 +1,13 @@
 //! Tests of which volume `purge` chooses, and of its write.
 
 use super::*;
-use crate::objects::trash::TRASH;
+use crate::{
+    cli::{
+        test_answers::{answering, failure},
+        trash_common::UNREADABLE,
+    },
+    objects::trash::TRASH,
+};
 use serde_json::Value;
 
 /// A Released volume of the claim `shop/data` with this uid, with changes to its record and to the
@@ -92,7 +98,9 @@ fn a_volume_whose_policy_was_retain_is_refused() {
     let refused = choice(&[("pv-1", kept)])
         .expect_err("kept")
         .expect("a reason");
-    assert!(refused.contains("never deletes its data"), "{refused}");
+    let expected = "the reclaim policy of volume pv-1 was Retain before the trash was enabled for \
+                    its claim shop/data, so Volume Warden never deletes its data";
+    assert_eq!(refused, expected);
 }
 
 #[test]
@@ -114,6 +122,31 @@ fn the_write_fails_on_another_volume_or_claim() {
         json_patch::merge(&mut changed, &changes);
         let refused = json_patch::patch(&mut changed, &operations(&entry));
         assert!(refused.is_err(), "{changes}");
+    }
+}
+
+/// With a status of 500 or more, the API server may have stored the request.
+#[tokio::test]
+async fn only_a_request_that_was_certainly_refused_is_reported_as_refused() {
+    let wire = wire("1", json!({}), json!({}));
+    let (name, volume) = (ObjectName::new("", "pv"), read(&wire));
+    let entry = Entry::of(&name, &volume).expect("in the trash");
+    let requested = async |code, answer: Value| {
+        let requested = request(&answering(code, &answer), &entry).await;
+        requested.expect("printed")
+    };
+    assert_eq!(requested(200, wire.clone()).await, ExitCode::SUCCESS);
+    for (code, reason) in [(403, "Forbidden"), (422, "Invalid")] {
+        let refused = requested(code, failure(code, reason)).await;
+        assert_eq!(refused, ExitCode::FAILURE, "{code}");
+    }
+    for (code, answer) in [
+        (500, failure(500, "InternalError")),
+        (504, failure(504, "Timeout")),
+        (502, json!({"error": "a proxy"})),
+    ] {
+        let unknown = requested(code, answer).await;
+        assert_eq!(unknown, ExitCode::from(UNREADABLE), "{code}");
     }
 }
 

@@ -6,11 +6,11 @@ use super::{
     print::{complain, print},
     purge::confirmed,
     repair_plan::{Found, Removed, created_again, plan, table},
-    trash_common::{block_on, cluster, unreadable},
+    trash_common::{block_on, cluster, is_refused, unreadable},
     trash_copies::Copies,
 };
 use crate::{
-    cluster::{UNHURRIED, read_all, within},
+    cluster::{UNHURRIED, error_message, read_all, within},
     objects::{Kind, WholeVolume},
 };
 use clap::{Args, error::ErrorKind};
@@ -26,7 +26,7 @@ use std::{
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 all volumes are created, or none was removed; 1 \
 one is not created, or not confirmed; 2 the command line is wrong, or --yes is missing; 3 the \
-volumes or their copies could not be read, or the API server did not answer.";
+volumes or their copies could not be read, or it is unknown whether one is created.";
 
 /// `volume-warden trash repair`
 #[derive(Debug, Args)]
@@ -137,16 +137,17 @@ async fn create_all(
         let name = each.name();
         match create(client, each).await {
             Ok(()) => print(&created_again(name))?,
-            Err(kube::Error::Api(status)) => {
+            Err(error) if is_refused(&error) => {
                 complain(format_args!(
                     "volume {name} is not created: {}",
-                    status.message
+                    error_message(&error)
                 ));
                 created = false;
             }
             Err(error) => {
                 return Ok(unreadable(format!(
-                    "it is unknown whether volume {name} is created: {error}. Run it again"
+                    "it is unknown whether volume {name} is created: {}. Run it again",
+                    error_message(&error)
                 )));
             }
         }
@@ -173,3 +174,7 @@ fn code(complete: bool) -> ExitCode {
         false => ExitCode::FAILURE,
     }
 }
+
+#[cfg(test)]
+#[path = "repair_tests.rs"]
+mod tests;

@@ -2,10 +2,10 @@
 
 use super::{
     print::complain,
-    trash_common::{UNREADABLE, say},
+    trash_common::{UNREADABLE, is_refused, say},
 };
 use crate::{
-    cluster::{UNHURRIED, is_absent, within},
+    cluster::{UNHURRIED, error_message, is_absent, within},
     components::pvc_trash::reasons::CANNOT_RESTORE,
     objects::trash::UNDELETE,
 };
@@ -75,14 +75,24 @@ impl Restoration<'_> {
         }
     }
 
-    /// Creates the claim. If that fails, prints why and what to do, and returns none.
+    /// Creates the claim.
+    ///
+    /// # Errors
+    /// The exit code, after the error is printed: why the claim was not created, or that this is
+    /// unknown, and what to do.
     pub(super) async fn create(
         &self,
         claims: &Api<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
-    ) -> Option<PersistentVolumeClaim> {
+    ) -> Result<PersistentVolumeClaim, ExitCode> {
         let created = within(UNHURRIED, claims.create(&PostParams::default(), claim)).await;
-        created.map_err(|error| complain(self.refusal(&error))).ok()
+        created.map_err(|error| {
+            complain(self.refusal(&error));
+            match is_refused(&error) {
+                true => ExitCode::FAILURE,
+                false => ExitCode::from(UNREADABLE),
+            }
+        })
     }
 
     /// Reads the claim until it is Bound or deleted, Volume Warden refuses it by an Event, or
@@ -146,11 +156,19 @@ impl Restoration<'_> {
         Ok(ExitCode::FAILURE)
     }
 
-    /// Returns the message that the claim was created.
+    /// Returns the message that the claim was created. If the webhook selects the data by
+    /// `--volume`, the volume may have belonged to a claim of another name.
     pub(super) fn created(&self, volume: &str) -> String {
-        format!(
-            "Created the claim {self} for volume {volume}, which has the data of the deleted claim."
-        )
+        match (self.volume, self.from) {
+            (Some(_), None) => format!(
+                "Created the claim {self}, which gets the data of the deleted claim of volume \
+                 {volume}."
+            ),
+            _ => format!(
+                "Created the claim {self} for volume {volume}, which has the data of the deleted \
+                 claim."
+            ),
+        }
     }
 
     /// Returns the message that the claim is Bound.
@@ -199,19 +217,20 @@ impl Restoration<'_> {
             kube::Error::Api(status) if status.reason == "AlreadyExists" => format!(
                 "a claim {name} exists in the namespace {namespace}. To restore the data under \
                  another name: {} --new-name NEW. To restore the data under this name, delete the \
-                 existing claim first; a StatefulSet recreates its claim at once, so scale it to 0 \
-                 before. The existing claim is then the one that was deleted last, so select the \
-                 volume of the earlier claim with --volume",
+                 existing claim first; a StatefulSet recreates its claim at once, so set its \
+                 whenScaled to Retain, and scale it to 0 before. The existing claim is then the \
+                 one that was deleted last, so select the volume of the earlier claim with \
+                 --volume",
                 self.command()
             ),
             kube::Error::Api(status) if lacks_a_spec(status) => self.not_filled_in(),
-            // 504: the API server does not know whether its storage has accepted the object.
-            kube::Error::Api(status) if status.code != 504 => {
-                format!("the claim was not created: {}", status.message)
+            error if is_refused(error) => {
+                format!("the claim was not created: {}", error_message(error))
             }
             error => format!(
-                "it is unknown whether the claim {self} was created: {error}. Check: \
-                 kubectl get pvc {name} -n {namespace}"
+                "it is unknown whether the claim {self} was created: {}. Check: \
+                 kubectl get pvc {name} -n {namespace}",
+                error_message(error)
             ),
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of the claim that `undelete` creates, and of its sentences.
 
 use super::*;
+use crate::cli::test_answers::{answering, failure};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -45,11 +46,6 @@ fn claim(uid: &str, phase: &str) -> Value {
         "status": {"phase": phase}})
 }
 
-fn failure(code: u16, reason: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
-        "message": "the words", "code": code})
-}
-
 /// The webhook fills in the rest. The user's command does not know class and size.
 #[test]
 fn the_claim_names_what_it_restores_and_nothing_else() {
@@ -73,7 +69,7 @@ fn a_refusal_says_what_to_do() {
     for words in [
         "a claim copy exists",
         "undelete pvc data -n shop --new-name NEW",
-        "scale it to 0",
+        "set its whenScaled to Retain, and scale it to 0 before",
     ] {
         assert!(exists.contains(words), "{words}: {exists}");
     }
@@ -88,9 +84,55 @@ fn a_refusal_says_what_to_do() {
     assert!(invalid.contains("did not process"), "{invalid}");
     let silent = WANTED.refusal(&kube::Error::Service("no answer".into()));
     let late = refused(failure(504, "Timeout"));
-    for words in [silent, late] {
+    let broken = refused(failure(500, "InternalError"));
+    for words in [silent, late, broken] {
         assert!(words.contains("it is unknown whether"), "{words}");
     }
+}
+
+#[tokio::test]
+async fn the_exit_code_says_whether_the_claim_may_have_been_created() {
+    let created = async |code, answer: Value| {
+        let claims = Api::namespaced(answering(code, &answer), "shop");
+        let created = WANTED.create(&claims, &WANTED.claim()).await;
+        created.map(|claim| claim.uid())
+    };
+    let uid = Some("1".to_owned());
+    assert_eq!(created(201, claim("1", "Pending")).await, Ok(uid));
+    for (code, reason) in [(409, "AlreadyExists"), (422, "Invalid")] {
+        let refused = created(code, failure(code, reason)).await;
+        assert_eq!(refused, Err(ExitCode::FAILURE), "{code}");
+    }
+    for (code, answer) in [
+        (500, failure(500, "InternalError")),
+        (504, failure(504, "Timeout")),
+        (502, json!({"error": "a proxy"})),
+    ] {
+        let unknown = created(code, answer).await;
+        assert_eq!(unknown, Err(ExitCode::from(UNREADABLE)), "{code}");
+    }
+}
+
+/// The webhook restores the volume that `--volume` selects, whatever the name of its claim was.
+/// With `--to-namespace`, the command itself selects the volume by both.
+#[test]
+fn a_volume_is_not_called_that_of_the_named_claim_unless_it_is() {
+    let by_volume = Restoration {
+        volume: Some("pv-1"),
+        ..WANTED
+    };
+    assert_eq!(
+        by_volume.created("pv-1"),
+        "Created the claim shop/copy, which gets the data of the deleted claim of volume pv-1."
+    );
+    let by_both = Restoration {
+        from: Some("other"),
+        ..by_volume
+    };
+    assert_eq!(
+        by_both.created("pv-1"),
+        "Created the claim shop/copy for volume pv-1, which has the data of the deleted claim."
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,8 +13,8 @@ use crate::{
 use kube::{Api, Client};
 use std::{fmt, process::ExitCode};
 
-/// Exit code of these commands if something that they require could not be read, or if a restored
-/// claim is not Bound in time.
+/// Exit code of these commands if something that they require could not be read, if it is unknown
+/// whether a write was stored, or if a restored claim is not Bound in time.
 pub(super) const UNREADABLE: u8 = 3;
 
 /// Runs a command of a user to its end, on this thread.
@@ -60,6 +60,12 @@ pub(super) fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
+/// Whether the API server certainly refused a write. With a status of 500 or more, or without an
+/// answer, it may have stored the write. JSON of a proxy has no code, which reads as 0.
+pub(super) fn is_refused(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
+}
+
 /// Returns the volumes in the trash for which `fits` is true.
 pub(super) fn in_trash<'a>(
     volumes: &'a Store<Volume>,
@@ -78,7 +84,8 @@ pub(super) fn say(sentence: impl fmt::Display) -> anyhow::Result<()> {
     Ok(print(&Plain(sentence).to_string())?)
 }
 
-/// Prints the error, and returns the exit code for something that could not be read.
+/// Prints the error, and returns the exit code for something that could not be read, or for a write
+/// whose outcome is unknown.
 pub(super) fn unreadable(error: String) -> ExitCode {
     complain(error);
     ExitCode::from(UNREADABLE)
@@ -113,5 +120,22 @@ mod tests {
             assert!(refused(403).contains(words), "{words}: {}", refused(403));
         }
         assert!(!refused(500).contains("undelete"), "{}", refused(500));
+    }
+
+    #[test]
+    fn a_write_may_be_stored_unless_the_api_server_refuses_it() {
+        for (code, expected) in [
+            (403, true),
+            (409, true),
+            (422, true),
+            (0, false),
+            (500, false),
+            (504, false),
+        ] {
+            let status = Status::failure("the words", "").with_code(code);
+            let refused = is_refused(&kube::Error::Api(Box::new(status)));
+            assert_eq!(refused, expected, "{code}");
+        }
+        assert!(!is_refused(&kube::Error::Service("no answer".into())));
     }
 }

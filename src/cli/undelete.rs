@@ -14,9 +14,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
 use std::{process::ExitCode, time::Duration};
 
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 the claim is Bound; 1 the claim was not created, \
-was deleted before it was Bound, or does not get the data; 2 the command line is wrong; 3 the claim is not Bound in time \
-and stays, something could not be read, or there is no usable kubeconfig.";
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 the claim is Bound; 1 the claim was not \
+created, was deleted before it was Bound, or does not get the data; 2 the command line is wrong; 3 \
+the claim is not Bound in time and stays, it is unknown whether it was created or gets the data, \
+something could not be read, or there is no usable kubeconfig.";
 
 /// `volume-warden undelete`
 #[derive(Debug, Args)]
@@ -33,8 +34,9 @@ pub struct UndeleteOptions {
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Volume to restore, if several deleted claims had this name [default: that of the claim which
-    /// was deleted last]
+    /// Volume to restore, if several deleted claims had this name. Without --to-namespace, the
+    /// volume alone decides which data the new claim gets, whatever the name of its deleted claim
+    /// was [default: that of the claim which was deleted last]
     #[arg(long, value_name = "PV")]
     volume: Option<String>,
 
@@ -83,8 +85,9 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
     }
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, restoration.namespace);
     let claim = restoration.claim();
-    let Some(created) = restoration.create(&claims, &claim).await else {
-        return Ok(ExitCode::FAILURE);
+    let created = match restoration.create(&claims, &claim).await {
+        Ok(created) => created,
+        Err(code) => return Ok(code),
     };
     let Some(volume) = volume_of(&created) else {
         complain(restoration.not_filled_in());

@@ -101,9 +101,10 @@ fn step(f: &mut fmt::Formatter<'_>, answer: &Answer, root: &Cause) -> fmt::Resul
     }
 }
 
+/// Formats since when something is the case as ` (for 12 min)`; empty if that is not known.
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     since.map_or_else(String::new, |since| {
-        format!(" since {}", age_of(since, now))
+        format!(" (for {})", age_of(since, now))
     })
 }
 
@@ -139,6 +140,22 @@ mod tests {
                 .because([cause])
                 .concluding(conclusion),
         )
+    }
+
+    #[test]
+    fn states_and_causes_have_an_age() {
+        let minutes_ago = |minutes: i64| Timestamp::from_second(-60 * minutes).ok();
+        let evidence = Evidence::new("Node n7", "status.conditions[Ready]").since(minutes_ago(14));
+        let cause = Cause::new(Code::NodeLost, "It does not answer.", evidence);
+        let answer = Answer::of(&Object::claim("shop", "data"), "Terminating")
+            .since(minutes_ago(12))
+            .because([cause]);
+        let expected = "\
+PersistentVolumeClaim shop/data is Terminating (for 12 min).
+└─ NodeLost: It does not answer.
+   seen at Node n7, status.conditions[Ready] (for 14 min)
+";
+        assert_eq!(shown(&answer), expected);
     }
 
     /// Every user who may create Events writes text that an administrator reads here.

@@ -68,7 +68,9 @@ pub fn asked(arguments: &[&str], answers: Answers) -> (Ended, Vec<String>) {
         }
     });
     let mut command = warden(arguments);
-    command.env("KUBECONFIG", kubeconfig_for(&directory, server));
+    let kubeconfig = kubeconfig_for(&directory, server);
+    command.env("KUBECONFIG", &kubeconfig);
+    command.env("VOLUME_WARDEN_KUBECONFIG", &kubeconfig);
     let ended = ended(command);
     let requests = requests.lock().expect("not poisoned").clone();
     (ended, requests)

@@ -1,6 +1,7 @@
 //! The binary from outside: its output, the input that it refuses, and its exit codes.
 
 mod answers;
+mod collected;
 mod drained;
 mod printed;
 mod probe;

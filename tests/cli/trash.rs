@@ -41,7 +41,7 @@ fn an_unreachable_cluster_is_reported() {
         (&["trash"][..], 3),
         (&["trash", "repair", "--yes"], 3),
         (&["purge", "pv/a", "--yes"], 3),
-        (&["undelete", "pvc/a"], 1),
+        (&["undelete", "pvc/a"], 3),
     ] {
         let mut command = warden(arguments);
         command.env("KUBECONFIG", kubeconfig(&directory));
@@ -129,6 +129,40 @@ fn undelete_reports_a_refusal() {
     }
 }
 
+/// The API server may have stored the claim.
+#[test]
+fn undelete_does_not_report_an_unknown_outcome_as_a_refusal() {
+    let undelete = &["undelete", "pvc/data", "-n", "shop"];
+    for (code, reason) in [(500, "InternalError"), (504, "Timeout")] {
+        let answers = vec![("POST", code, status(code, reason, "too slow"))];
+        let (ended, _) = asked(undelete, answers);
+        assert_eq!(
+            (ended.code, &*ended.stdout),
+            (Some(3), ""),
+            "{}",
+            ended.stderr
+        );
+        has(
+            &ended.stderr,
+            &["it is unknown whether the claim shop/data was created: too slow"],
+        );
+    }
+}
+
+#[test]
+fn undelete_by_volume_does_not_say_whose_data_it_is() {
+    let undelete = &["undelete", "pvc/data", "-n", "shop", "--volume=pv-1"];
+    let bound = CLAIM.replace("PHASE", "Bound");
+    let answers = vec![("POST", 201, bound.clone()), ("GET", 200, bound)];
+    let (ended, requests) = asked(undelete, answers);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    has(
+        &ended.stdout,
+        &["which gets the data of the deleted claim of volume pv-1"],
+    );
+    has(&requests[0], &[r#""volume-warden.dev/undelete":"pv-1""#]);
+}
+
 #[test]
 fn purge_annotates_the_volume_in_the_trash() {
     let purge = &["purge", "pv/pv-1", "--yes"];
@@ -166,6 +200,17 @@ fn purge_annotates_the_volume_in_the_trash() {
     let (ended, _) = asked(purge, answers);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     has(&ended.stderr, &["you may not"]);
+    let late = status(500, "InternalError", "etcdserver: request timed out");
+    let answers = vec![("GET", 200, VOLUME.to_owned()), ("PATCH", 500, late)];
+    let (ended, _) = asked(purge, answers);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    has(
+        &ended.stderr,
+        &[
+            "it is unknown whether the purge of volume pv-1 is requested",
+            "request timed out. Run it again",
+        ],
+    );
 }
 
 /// The copies in the namespace `volume-warden`: one of the volume `pv-1`.
@@ -239,4 +284,11 @@ fn repair_creates_what_the_copy_says() {
     let (ended, _) = asked(&["trash", "repair", "--yes"], answers(403, refused));
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     has(&ended.stderr, &["pv-1 is not created", "you may not"]);
+    let late = status(504, "Timeout", "too slow");
+    let (ended, _) = asked(&["trash", "repair", "--yes"], answers(504, late));
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    has(
+        &ended.stderr,
+        &["it is unknown whether volume pv-1 is created: too slow"],
+    );
 }

@@ -75,7 +75,7 @@ impl Notices {
         let note = format!(
             "{backend} has {} namespaces that Kubernetes does not have; a collection deletes at most \
              {deleted} (--gc-max-deletions), and {left} are left for the next one. If that number is \
-             unexpected, run `volume-warden gc --dry-run`",
+             unexpected, run `/volume-warden gc --dry-run` in a pod of Volume Warden",
             deleted + left
         );
         tracing::warn!(backend, reason = CAPPED, note, "event published");

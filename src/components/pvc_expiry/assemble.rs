@@ -29,6 +29,10 @@ impl Component for PvcExpiry {
         NAME
     }
 
+    fn runs_by_default(&self) -> bool {
+        false
+    }
+
     fn flags(&self, run: Command) -> Command {
         Options::augment_args(run)
     }

@@ -16,8 +16,8 @@ pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>)
     let window =
         record.map(|record| format!(" Its data can then be restored for {}.", window(record)));
     let note = format!(
-        "no pod has used claim {claim} for a long time, so it is deleted at {at} unless a pod names \
-         it before.{} To keep it: kubectl annotate pvc {} -n {} {EXPIRE_UNUSED}=off --overwrite",
+        "no pod has used claim {claim} for a long time, so it will be deleted at {at}, unless \
+         a pod names it before.{} To keep it: kubectl annotate pvc {} -n {} {EXPIRE_UNUSED}=off --overwrite",
         window.unwrap_or_default(),
         claim.name,
         claim.namespace,

@@ -14,7 +14,9 @@ mod unknown;
 pub use error::{TemplateError, shown};
 pub use unknown::UnknownField;
 
-use crate::objects::keys::{AWAITING_POD, OWN, PROVISIONER_LABEL, PVC_PROTECTION};
+use crate::objects::keys::{
+    AWAITING_POD, EXPIRE_UNUSED, OWN, PROVISIONER_LABEL, PVC_PROTECTION, REBIND, UNDELETE_WINDOW,
+};
 use error::Fault;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
@@ -43,6 +45,11 @@ const DROPPED_METADATA: [&str; 9] = [
     "managedFields",
     "selfLink",
 ];
+
+/// The annotations under `volume-warden.dev/` that a template may set: how long the claim may be
+/// unused, how long it can be restored, and whether it gets the volume of its predecessor. Not the
+/// one that restores a deleted claim: its author need not have the right to create claims.
+const SETTINGS: [&str; 3] = [EXPIRE_UNUSED, UNDELETE_WINDOW, REBIND];
 
 /// A claim as its author wrote it, without `status` and the fields of `DROPPED_METADATA`.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,10 +136,10 @@ fn labels(mut labels: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Valu
     labels
 }
 
-/// The template's annotations without all those under `volume-warden.dev/`, and the marker if the
-/// claim awaits its pod.
+/// The template's annotations, of those under `volume-warden.dev/` only the [`SETTINGS`], and the
+/// marker if the claim awaits its pod.
 fn annotations(mut annotations: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Value> {
-    annotations.retain(|key, _| !key.starts_with(OWN));
+    annotations.retain(|key, _| !key.starts_with(OWN) || SETTINGS.contains(&&**key));
     if let Some(since) = birth.awaiting_since {
         annotations.insert(AWAITING_POD.to_owned(), json!(since));
     }

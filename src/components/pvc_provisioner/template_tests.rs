@@ -309,12 +309,14 @@ fn fields_that_a_template_may_not_set_are_replaced() {
 fn labels_annotations_and_finalizers_are_kept_and_extended() {
     let template = claim(
         "metadata:\n  labels:\n    app: ci\n    dynamic-pvc-provisioner.kubernetes.io/managed-by: them\n  annotations:\n    note: x\n    \
-         volume-warden.dev/awaiting-pod: '1970-01-01T00:00:00Z'\n    volume-warden.dev/other: x\n  finalizers: [example.com/hold]\n",
+         volume-warden.dev/awaiting-pod: '1970-01-01T00:00:00Z'\n    volume-warden.dev/undelete: data\n    \
+         volume-warden.dev/expire-unused: 90d\n  finalizers: [example.com/hold]\n",
     );
+    let expiry = "volume-warden.dev/expire-unused";
     let metadata = template.manifest(&birth())["metadata"].take();
     let label = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
     assert_eq!(metadata["labels"], json!({"app": "ci", label: "us"}));
-    assert_eq!(metadata["annotations"], json!({"note": "x"}));
+    assert_eq!(metadata["annotations"], json!({"note": "x", expiry: "90d"}));
     assert_eq!(
         metadata["finalizers"],
         json!(["example.com/hold", PVC_PROTECTION])
@@ -328,7 +330,7 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
         .take();
     assert_eq!(
         metadata["annotations"],
-        json!({"note": "x", "volume-warden.dev/awaiting-pod": since})
+        json!({"note": "x", expiry: "90d", "volume-warden.dev/awaiting-pod": since})
     );
 
     let protected =

@@ -48,8 +48,8 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let cause = Cause::new(Code::NodeLost, sentence, evidence.since(since));
             Some(cause.run(
                 object.describe(),
-                "to see why the node does not answer, and bring it back; only if its machine is certainly \
-                 off, taint it with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+                "to see why the node does not answer. If its machine is certainly off, taint it \
+                 with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
             ))
         }
         Look::Unread => None,

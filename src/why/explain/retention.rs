@@ -190,8 +190,8 @@ fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) ->
             object.arguments()
         ),
         "to see which fields of the claim kube-controller-manager and Volume Warden wrote. They \
-         do not harm each other, but one of them is enough: run Volume Warden without \
-         pvc-retention, or disable the feature gate StatefulSetAutoDeletePVC in \
-         kube-controller-manager",
+         do not harm each other, and nothing has to be done. To use only one, run Volume Warden \
+         without pvc-retention: since Kubernetes 1.32, that controller of Kubernetes cannot be \
+         disabled",
     ))
 }

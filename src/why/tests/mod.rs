@@ -130,8 +130,17 @@ fn codes(answer: &Answer) -> Vec<Code> {
 
 /// The command in the next step of the root cause.
 fn command(answer: &Answer) -> &str {
+    step(answer).0
+}
+
+/// The purpose of that command.
+fn purpose(answer: &Answer) -> &str {
+    step(answer).1
+}
+
+fn step(answer: &Answer) -> (&str, &str) {
     match answer.root().map(|root| &root.next) {
-        Some(Next::Run { command, .. }) => command,
+        Some(Next::Run { command, purpose }) => (command.as_str(), purpose.as_str()),
         other => panic!("{other:?}"),
     }
 }

@@ -44,6 +44,12 @@ async fn a_user_that_is_being_deleted_on_a_lost_node() {
         let answer = cluster.explained(&data()).await;
         let root = answer.root().expect("a root");
         assert_eq!(root.code, Code::NodeLost);
+        assert_eq!(command(&answer), "kubectl describe node node");
+        assert_eq!(
+            purpose(&answer),
+            "to see why the node does not answer. If its machine is certainly off, taint it with \
+             node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+        );
         root.sentence.clone()
     };
     assert_eq!(

@@ -34,3 +34,43 @@ async fn a_volume_warden_that_holds_its_lease_and_is_late() {
     let silent = codes_at("2026-01-01T00:58:00Z", long_ago).await;
     assert!(command(&silent).starts_with("kubectl get pods -n volume-warden"));
 }
+
+/// The claim of a StatefulSet whose owner references kube-controller-manager has written, while
+/// Volume Warden's pvc-retention runs.
+#[tokio::test]
+async fn a_claim_that_two_controllers_manage_needs_no_action() {
+    let wrote = json!({
+        "manager": "kube-controller-manager", "operation": "Update",
+        "fieldsV1": {"f:metadata": {"f:ownerReferences": {}}},
+    });
+    let claim = json!({
+        "metadata": {
+            "name": "data-web-0", "namespace": "shop", "uid": "c", "managedFields": [wrote],
+            "finalizers": ["kubernetes.io/pvc-protection"],
+        },
+        "spec": {"volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+    });
+    let volume = json!({
+        "metadata": {"name": "disk"}, "status": {"phase": "Bound"},
+        "spec": {"claimRef": {"namespace": "shop", "name": "data-web-0", "uid": "c"}},
+    });
+    let mut lease = lease("2026-01-01T00:59:58.000000Z");
+    lease["metadata"]["labels"] = json!({"volume-warden.dev/pvc-retention": "true"});
+    let cluster = Cluster::default().claim(claim).volume(volume).lease(lease);
+    let answer = cluster
+        .explained(&Object::claim("shop", "data-web-0"))
+        .await;
+    assert_eq!(codes(&answer), [Code::BothActive]);
+    assert_eq!(
+        command(&answer),
+        "kubectl get pvc data-web-0 -n shop -o yaml --show-managed-fields"
+    );
+    assert_eq!(
+        purpose(&answer),
+        "to see which fields of the claim kube-controller-manager and Volume Warden wrote. They do \
+         not harm each other, and nothing has to be done. To use only one, run Volume Warden \
+         without pvc-retention: since Kubernetes 1.32, that controller of Kubernetes cannot be \
+         disabled"
+    );
+}

@@ -309,7 +309,7 @@ fn transcript(page: &str) -> Result<String> {
 fn without_ages(text: &str) -> String {
     let lines = text
         .lines()
-        .map(|line| line.split(" since ").next().unwrap_or(line));
+        .map(|line| line.split(" (for ").next().unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 

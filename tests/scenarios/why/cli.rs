@@ -50,7 +50,7 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
     ensure!(reported.code == 0, "{}", reported.err);
     let name = &space.name;
     for words in [
-        &format!("PersistentVolumeClaim {name}/data is Terminating since "),
+        &format!("PersistentVolumeClaim {name}/data is Terminating (for "),
         &format!("└─ InUse: The claim is kept because pod {name}/user uses it.\n"),
         &format!("   seen at Pod {name}/user, spec.volumes\n"),
         &format!(

@@ -145,7 +145,8 @@ async fn the_cap_limits_deletions() {
     assert!(
         note.contains("5 namespaces")
             && note.contains("--gc-max-deletions")
-            && note.contains("3 are left"),
+            && note.contains("3 are left")
+            && note.contains("run `/volume-warden gc --dry-run` in a pod of Volume Warden"),
         "{note}"
     );
     sleep(HOUR * 2).await;

@@ -6,7 +6,7 @@ use std::path::Path;
 /// change.
 const CHANGES: [&str; 6] = ["apply", "create", "delete", "patch", "replace", "scale"];
 /// Placeholders, and the fixture's objects; `$VOLUME` is the volume of the last deleted claim.
-const VALUES: [(&str, &str); 10] = [
+const VALUES: [(&str, &str); 11] = [
     // The tests do not need that program.
     (" | man -l -", ""),
     ("--kubeconfig FILE", "--kubeconfig $KUBECONFIG"),
@@ -15,6 +15,7 @@ const VALUES: [(&str, &str); 10] = [
     ("pvc-7f3a", "$VOLUME"),
     ("pv NAME", "pv $VOLUME"),
     ("--volume PV", "--volume $VOLUME"),
+    ("statefulset NAME -n NAMESPACE", "statefulset cache-nodes"),
     ("-n NAMESPACE", "-n shop"),
     ("pvc NAME", "pvc ledger"),
     ("pvc/NAME", "pvc/ledger"),
