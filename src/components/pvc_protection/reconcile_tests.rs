@@ -174,3 +174,18 @@ fn later_pod() -> Value {
     json_patch::merge(&mut later, &json!({"metadata": {"name": "c", "uid": "c"}}));
     later
 }
+
+/// A new leader protects the claims without their finalizer before it releases others.
+#[tokio::test]
+async fn a_claim_without_its_finalizer_is_urgent() {
+    let scene = scene(vec![]);
+    let mut unprotected = claim("c");
+    unprotected["metadata"]["deletionTimestamp"].take();
+    unprotected["metadata"]["finalizers"].take();
+    scene.feeds.claims.hear(read(unprotected), true);
+    let urgent = |name| scene.reconciler.is_urgent(&ObjectName::new("ns", name));
+    assert_eq!(
+        [urgent("a"), urgent("c"), urgent("absent")],
+        [false, true, false]
+    );
+}
