@@ -204,6 +204,7 @@ impl Parts {
             reconcile: Arc::new(reconcile),
             queue,
             leadership: shared.leadership.clone(),
+            again: shared.excluded.changes(),
             metrics: shared.metrics.clone(),
         };
         let (feeds, watches, stop) = (

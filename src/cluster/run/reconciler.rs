@@ -6,10 +6,7 @@ use crate::cluster::leader::Leadership;
 use crate::telemetry::Metrics;
 use futures::FutureExt;
 use std::{fmt::Display, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -17,6 +14,8 @@ use tracing::Instrument;
 /// event was lost are reconciled, too. The informers of kube-controller-manager resync every 12 to
 /// 24 hours.
 const FULL_PASS: Duration = Duration::from_secs(600);
+/// Shortest time between two such passes, if changed namespaces require them.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Maximum number of keys that a component reconciles at once. Each of them is a task with its
 /// views and live reads; the other keys wait in the queue. With a lower limit, fewer keys of one
@@ -122,6 +121,9 @@ pub struct Reconciler<R: Reconcile> {
     pub queue: Arc<WorkQueue<R::Key>>,
     /// Whether this replica leads.
     pub leadership: Leadership,
+    /// Notified when all candidates are to be reconciled soon, because a namespace has opted out,
+    /// or in again.
+    pub again: Arc<Notify>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
@@ -156,16 +158,19 @@ impl<R: Reconcile> Reconciler<R> {
     /// [`super::Apply`] limits their writes.
     async fn work(&self) {
         let mut tasks = JoinSet::new();
-        let mut pass = tokio::time::interval(FULL_PASS);
-        pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = Instant::now();
+        let mut next = last;
         loop {
             let running = tasks.len();
             tokio::select! {
                 biased;
-                _ = pass.tick() => self.reconcile
-                    .candidates()
-                    .into_iter()
-                    .for_each(|key| self.enqueue(key)),
+                () = tokio::time::sleep_until(next) => {
+                    let candidates = self.reconcile.candidates();
+                    candidates.into_iter().for_each(|key| self.enqueue(key));
+                    last = Instant::now();
+                    next = last + FULL_PASS;
+                }
+                () = self.again.notified() => next = next.min(last + SHORTEST_PAUSE),
                 Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
                 key = self.next(running) => {
                     let reconcile = self.reconcile.clone();

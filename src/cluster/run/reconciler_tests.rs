@@ -73,6 +73,7 @@ async fn concurrency_is_limited_and_urgent_keys_do_not_wait() {
         reconcile: reconcile.clone(),
         queue: queue.clone(),
         leadership,
+        again: Arc::default(),
         metrics: metrics.clone(),
     };
     let depth = |expected: usize| {
@@ -108,11 +109,12 @@ async fn concurrency_is_limited_and_urgent_keys_do_not_wait() {
 async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
     let (lead, leadership) = Elector::by_hand();
     let (reconcile, queue) = (Arc::new(Clumsy::default()), Arc::new(WorkQueue::default()));
-    let metrics = Arc::new(Metrics::new());
+    let (again, metrics) = (Arc::new(Notify::new()), Arc::new(Metrics::new()));
     let reconciler = Reconciler {
         reconcile: reconcile.clone(),
         queue: queue.clone(),
         leadership,
+        again: again.clone(),
         metrics,
     };
     let stop = CancellationToken::new();
@@ -135,6 +137,41 @@ async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
     queue.add(ObjectName::new("ns", "after"));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(seen(), "urgent candidate panics panics");
+    stop.cancel();
+    task.await.expect("ends");
+}
+
+/// A user who may label a namespace cannot make Volume Warden reconcile everything all the time.
+#[tokio::test(start_paused = true)]
+async fn candidates_come_again_after_a_notification_but_not_too_often() {
+    let (lead, leadership) = Elector::by_hand();
+    let (reconcile, again) = (Arc::new(Clumsy::default()), Arc::new(Notify::new()));
+    let reconciler = Reconciler {
+        reconcile: reconcile.clone(),
+        queue: Arc::default(),
+        leadership,
+        again: again.clone(),
+        metrics: Arc::new(Metrics::new()),
+    };
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(reconciler.run(stop.clone()));
+    lead.replace(Some(Instant::now() + Duration::from_secs(3600)));
+    let passes = async |seconds| {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        reconcile.seen.lock().expect("lock").len() / 2
+    };
+    assert_eq!(passes(1).await, 1);
+    for _ in 0..100 {
+        again.notify_one();
+        passes(0).await;
+    }
+    assert_eq!(passes(8).await, 1);
+    assert_eq!(passes(2).await, 2, "ten seconds after the first");
+    assert_eq!(passes(60).await, 2);
+    again.notify_one();
+    assert_eq!(passes(1).await, 3);
+    assert_eq!(passes(598).await, 3);
+    assert_eq!(passes(2).await, 4, "ten minutes later");
     stop.cancel();
     task.await.expect("ends");
 }

@@ -3,6 +3,7 @@
 use super::{feed::Feed, feeds::Feeds};
 use crate::objects::{Kind, Namespace, ObjectName};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// Which namespaces have opted out by the label `volume-warden.dev/exclude: "true"`, as the watch
 /// of namespaces shows them.
@@ -35,6 +36,22 @@ impl Excluded {
             .is_some_and(|namespace| namespace.excluded)
     }
 
+    /// Returns a notification that is sent after a namespace has opted out, or in again.
+    pub fn changes(&self) -> Arc<Notify> {
+        let notify = Arc::new(Notify::new());
+        if let Some(namespaces) = &self.namespaces {
+            let notify = notify.clone();
+            namespaces.listen(move |change| {
+                // A namespace that is created or deleted has no objects.
+                let both = change.old.zip(change.new);
+                if both.is_some_and(|(old, new)| old.excluded != new.excluded) {
+                    notify.notify_one();
+                }
+            });
+        }
+        notify
+    }
+
     /// Returns the kinds whose watches find excluded namespaces. Without these watches no namespace
     /// counts as excluded.
     pub fn watches(&self) -> &'static [Kind] {
@@ -49,6 +66,7 @@ impl Excluded {
 mod tests {
     use super::*;
     use crate::telemetry::Metrics;
+    use futures::FutureExt as _;
     use serde_json::json;
 
     #[test]
@@ -69,8 +87,17 @@ mod tests {
         for (name, expected) in [("out", true), ("in", false), ("plain", false), ("", false)] {
             assert_eq!(excluded.contains(name), expected, "{name}");
         }
+        let changes = excluded.changes();
+        let changed = || changes.notified().now_or_never().is_some();
+        feeds.namespaces.hear(namespace("in", json!({})), true);
+        assert!(!changed(), "it had not opted out");
         feeds.namespaces.hear(namespace("out", json!({})), true);
         assert!(!excluded.contains("out"), "the label was removed");
+        assert!(changed());
+        feeds
+            .namespaces
+            .hear(namespace("out", json!({label: "true"})), true);
+        assert!(changed(), "it opts out again");
     }
 
     #[test]

@@ -105,6 +105,7 @@ impl Scene {
             reconcile: Arc::new(parts.reconcile),
             queue: parts.queue,
             leadership,
+            again: Arc::default(),
             metrics: metrics.clone(),
         };
         tokio::spawn(reconciler.run(stop.clone()));
