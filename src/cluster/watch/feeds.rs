@@ -2,6 +2,7 @@
 
 use super::activity::WatchActivity;
 use super::feed::Feed;
+use super::pace::paced;
 use crate::cluster::api::scoped;
 use crate::{
     objects::{
@@ -86,7 +87,7 @@ impl Feeds {
         namespace: Option<&str>,
         system_namespace: &str,
     ) -> BoxFuture<'static, ()> {
-        let client = &WatchActivity::observed(kind, &self.metrics).client(client);
+        let client = &WatchActivity::observed(kind, &self.metrics).client(&paced(client));
         match kind {
             Kind::Pod => Box::pin(self.pods.clone().run(scoped(client, namespace))),
             Kind::PersistentVolumeClaim => {
