@@ -129,15 +129,16 @@ const LATE: u64 = 45_000;
 const WRITES_OF_MANY: u64 = 90;
 
 impl Plan {
-    /// By how many milliseconds a leader with a slow clock purges a volume too late: pvc-trash reads
-    /// the clock of the API server only when the window has ended by its own.
+    /// By how many milliseconds a volume is purged too late. A leader with a slow clock reads the
+    /// clock of the API server only when the window has ended by its own. A leader whose clock is
+    /// far ahead begins the window by its own.
     pub(crate) fn purge_delay(&self) -> u64 {
-        match self.undelete_window() {
-            Some(_) if self.clock_skew.abs() <= CLOCK_TOLERANCE => {
-                self.clock_skew.min(0).unsigned_abs() * 1_000
-            }
-            _ => 0,
-        }
+        let skew = match self.undelete_window() {
+            Some(_) if self.clock_skew.abs() <= CLOCK_TOLERANCE => self.clock_skew.min(0),
+            Some(_) => self.clock_skew.max(0),
+            None => 0,
+        };
+        skew.unsigned_abs() * 1_000
     }
 
     /// By how many milliseconds a leader with a slow clock lets claims expire too late: pvc-expiry

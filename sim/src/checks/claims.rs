@@ -243,7 +243,9 @@ fn set_of(ledger: &Ledger, pod: &str) -> Option<String> {
     Some(text(set, "/uid").to_owned())
 }
 
-/// Whether a spec that the set had in the last `late` milliseconds permits to delete the claim.
+/// Whether a spec that the set had in the last `late` milliseconds permits to delete the claim; in
+/// twice that time if the claim was changed meanwhile, because a write of a changed claim fails
+/// until the watch has delivered the change.
 fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bool {
     let policy = |spec: &Value, when: &str| {
         text(
@@ -256,6 +258,11 @@ fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bo
         .and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
     let Some(ordinal) = ordinal else { return false };
     let deleted = ledger.deleted(set);
+    let changed = ledger.changed(uid(claim));
+    let late = match changed.is_some_and(|at| at + late > now) {
+        true => 2 * late,
+        false => late,
+    };
     let since = deleted.unwrap_or(now).min(now).saturating_sub(late);
     ledger.specs_since(set, since).any(|spec| {
         let listed = list(spec, "/spec/volumeClaimTemplates")

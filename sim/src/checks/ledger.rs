@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::Request;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
+use volume_warden::objects::trash_list::NAME as LIST;
 use volume_warden_apiserver_model::Change;
 
 /// The kind, namespace and name of an object.
@@ -26,6 +27,8 @@ pub struct Ledger {
     gone: BTreeMap<String, (u64, Arc<Value>)>,
     /// When the deletion of each uid began.
     deleted: BTreeMap<String, u64>,
+    /// When each claim (by uid) was last changed before its deletion.
+    changed: BTreeMap<String, u64>,
     /// When each pod (by uid) was scheduled.
     scheduled: BTreeMap<String, u64>,
     /// The specs of each StatefulSet (by uid), with when each began.
@@ -48,6 +51,7 @@ impl Ledger {
             born: BTreeMap::new(),
             gone: BTreeMap::new(),
             deleted: BTreeMap::new(),
+            changed: BTreeMap::new(),
             scheduled: BTreeMap::new(),
             specs: BTreeMap::new(),
             renewed: BTreeMap::new(),
@@ -66,6 +70,10 @@ impl Ledger {
         }
         if change.user == SERVICE_ACCOUNT && change.plural != "events" {
             self.last_write = now;
+        }
+        // The list of deleted claims is written once a second for as long as it changes.
+        let is_list = change.plural == "configmaps" && change.name == LIST;
+        if change.user == SERVICE_ACCOUNT && change.plural != "events" && !is_list {
             let object = change.after.as_ref().or(change.before.as_ref());
             let uid = object
                 .map(|object| uid(object).to_owned())
@@ -89,6 +97,8 @@ impl Ledger {
         self.born.entry(id.clone()).or_insert(now);
         if is_deleting(after) {
             self.deleted.entry(id.clone()).or_insert(now);
+        } else if key.0 == "persistentvolumeclaims" {
+            self.changed.insert(id.clone(), now);
         }
         if key.0 == "pods" && !text(after, "/spec/nodeName").is_empty() {
             self.scheduled.entry(id.clone()).or_insert(now);
@@ -140,6 +150,11 @@ impl Ledger {
     /// When the deletion of this uid began.
     pub fn deleted(&self, uid: &str) -> Option<u64> {
         self.deleted.get(uid).copied()
+    }
+
+    /// When the claim with this uid was last changed before its deletion.
+    pub fn changed(&self, uid: &str) -> Option<u64> {
+        self.changed.get(uid).copied()
     }
 
     /// When the object with this uid was created.

@@ -165,10 +165,25 @@ impl Review<'_> {
             && untouched
             && annotation(volume, PURGE).is_none()
             && !ledger.gone_since(earlier).any(|each| refers(&each));
+        let mut others = ledger.all("persistentvolumes");
+        if others.any(|other| self.was_given_away(other, earlier)) {
+            return None;
+        }
         let gone = ledger.gone_since(earlier);
         let mut claims = ledger.all("persistentvolumeclaims").chain(gone);
         let requested = claims.any(|claim| self.requests(claim, name(volume)));
         (fits && !requested).then(|| name(volume))
+    }
+
+    /// Whether the volume of a deleted claim of this name was reserved for another claim since
+    /// this time. Before that, there were two volumes of the name.
+    fn was_given_away(&self, volume: &Value, since: u64) -> bool {
+        record(volume).is_some_and(|record| {
+            let of_name =
+                record.claim.name == self.name && record.claim.namespace == self.namespace;
+            let reserved = record.reserved_at.map(|at| virtual_seconds(at.as_second()));
+            of_name && reserved.is_some_and(|seconds| (seconds + 1) * SECOND > since)
+        })
     }
 
     /// Whether another claim of the namespace requests the volume.
@@ -182,14 +197,16 @@ impl Review<'_> {
 
     /// Whether the deletion was recorded so long ago that every replica knows it.
     fn is_settled(&self, record: &TrashRecord) -> bool {
-        let deleted = record
-            .deleted_at
-            .map(|at| at.as_second() - EPOCH.unix_timestamp());
-        let deleted = deleted.and_then(|seconds| u64::try_from(seconds).ok());
+        let deleted = record.deleted_at.map(|at| virtual_seconds(at.as_second()));
         deleted.is_some_and(|seconds| (seconds + 1) * SECOND + self.late() < self.began)
     }
 
     fn late(&self) -> u64 {
         self.ledger.plan.late()
     }
+}
+
+/// The virtual time in seconds of a time in seconds since 1970.
+fn virtual_seconds(seconds: i64) -> u64 {
+    u64::try_from(seconds - EPOCH.unix_timestamp()).unwrap_or_default()
 }

@@ -82,7 +82,8 @@ impl HourlyLimit {
 }
 
 impl Slot<'_> {
-    /// Records that the action was carried out: it counts towards the limit for an hour.
+    /// Records that the action was carried out, or may have been: it counts towards the limit for
+    /// an hour.
     pub fn count(self) {
         if self.actions.limit != u64::MAX {
             self.actions.lock().last.push_back(Instant::now());

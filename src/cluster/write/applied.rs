@@ -48,6 +48,17 @@ impl Applied {
         matches!(self, Self::Done)
     }
 
+    /// Returns whether the API server may have accepted the write: it did, or its answer is
+    /// missing or does not say. A limit of destructive actions counts such a write.
+    pub fn may_be_written(&self) -> bool {
+        match self {
+            Self::Done => true,
+            Self::Failed(kube::Error::Api(status)) => !(400..500).contains(&status.code),
+            Self::Failed(_) => true,
+            Self::Withheld | Self::NotLeading | Self::Stale => false,
+        }
+    }
+
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Done => "Done",
@@ -113,6 +124,20 @@ mod tests {
     fn judged(status: serde_json::Value) -> &'static str {
         let status: Status = serde_json::from_value(status).expect("a status");
         judge(Err(kube::Error::Api(Box::new(status)))).label()
+    }
+
+    #[test]
+    fn an_answer_that_does_not_come_may_be_a_write() {
+        let status = |code| {
+            let status = json!({"code": code, "reason": "Any"});
+            let status: Status = serde_json::from_value(status).expect("a status");
+            judge(Err(kube::Error::Api(Box::new(status)))).may_be_written()
+        };
+        assert_eq!([403, 409, 500, 504].map(status), [false, false, true, true]);
+        let silent = kube::Error::Service("no answer".into());
+        assert!(judge(Err(silent)).may_be_written());
+        assert!(judge(Ok(())).may_be_written());
+        assert!(!Applied::NotLeading.may_be_written());
     }
 
     /// The statuses are real answers of the API server.

@@ -64,8 +64,10 @@ impl PvcExpiryReconciler {
         let action = Action::delete(confirmed.proof);
         let target = target(name, &confirmed.claim);
         let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
-        if applied.written() {
+        if applied.may_be_written() {
             slot.count();
+        }
+        if applied.written() {
             self.forget(&claim.uid);
             let event = notices::expired(name, record);
             self.apply.announce(regarding(name, claim), event, || {});

@@ -62,8 +62,10 @@ impl PvcTrashReconciler {
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
         let applied = self.write(name, volume, action, PURGED).await;
-        if applied.written() {
+        if applied.may_be_written() {
             slot.count();
+        }
+        if applied.written() {
             self.announce(name, volume, notices::purged(record, requested));
         }
         applied.settled()
