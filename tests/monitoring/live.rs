@@ -12,6 +12,10 @@ use std::path::Path;
 use tempfile::TempDir;
 use volume_warden_controlplane::{Cluster, Prometheus, Warden, eventually};
 
+/// All components, also those that do not run by default.
+const COMPONENTS: &str = "pvc-protection,pv-protection,pvc-retention,pvc-provisioner,pv-releaser,\
+pvc-trash,pvc-expiry,trash-list,namespace-gc";
+
 /// A state that sets every metric: a claim in use, a released claim, a refused pod, and a
 /// namespace that is kept in the storage backend.
 struct Scene {
@@ -36,6 +40,7 @@ impl Scene {
         std::fs::create_dir_all(storage.path().join("gone/volume"))?;
         let warden = Warden::builder(&cluster, env!("CARGO_BIN_EXE_volume-warden"))
             .arg("--log-format=json")
+            .arg(format!("--components={COMPONENTS}"))
             .arg("--storage-backend=directory")
             .arg(format!("--directory-root={}", storage.path().display()))
             .arg("--gc-scope=all")

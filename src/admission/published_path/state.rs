@@ -16,6 +16,10 @@ const ANNOUNCED: Duration = Duration::from_secs(150);
 /// hour.
 const GRACE: Duration = Duration::from_secs(3600);
 
+/// How far the path may date from the future. Beyond that, the clock of the replica that stored it
+/// was wrong, and the path would not be replaced for as long; so its age begins now.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_hours(1);
+
 /// How often the secret path of the webhooks is replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
@@ -94,6 +98,7 @@ impl State {
     /// When the operating system has no random numbers.
     pub(super) fn renewed(&self, rotation: Rotation, observed: Observed) -> anyhow::Result<Self> {
         let mut state = self.clone();
+        let age = observed.now.duration_since(self.since);
         state.published |= observed.published;
         state.previous = state.previous.filter(|(_, until)| *until > observed.now);
         match &self.next {
@@ -104,9 +109,10 @@ impl State {
                 state.since = observed.now;
                 state.next = None;
             }
-            None if observed.now.duration_since(self.since) >= signed(rotation.every) => {
+            None if age >= signed(rotation.every) => {
                 state.next = Some(PathSecret::generate()?);
             }
+            None if age < -CLOCKS_DIFFER => state.since = observed.now,
             _ => {}
         }
         Ok(state)
@@ -177,6 +183,20 @@ mod tests {
         assert_eq!(late.expect("renews"), switched);
         let over = switched.renewed(ROTATION, observed(minutes(60)));
         assert_eq!(over.expect("renews").accepted(), [switched.current]);
+    }
+
+    /// A replica whose clock was ahead stored the path. Otherwise it would be replaced 170 days late.
+    #[test]
+    fn a_path_from_the_future_is_as_old_as_one_from_now() {
+        let ahead = State::generate(at(200)).expect("generates");
+        let renewed = ahead.renewed(ROTATION, observed(at(30))).expect("renews");
+        assert_eq!((renewed.since, &renewed.next), (at(30), &None));
+        let near = at(30) + SignedDuration::from_mins(59);
+        let near = State::generate(near).expect("generates");
+        assert_eq!(
+            near.renewed(ROTATION, observed(at(30))).expect("renews"),
+            near
+        );
     }
 
     #[test]

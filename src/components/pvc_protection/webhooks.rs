@@ -8,7 +8,11 @@ use crate::{
     objects::{Claim, ObjectName, Pod, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
 };
 use futures::future::join_all;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// Maximum number of claims of one pod that are read live: as many as `pvc-provisioner` creates for
+/// a pod. One that is being deleted suffices to refuse the pod.
+const MOST_READ: usize = 32;
 
 /// The webhooks of pvc-protection. No pod is refused in the namespaces of `exempt`.
 pub fn hooks(
@@ -146,17 +150,19 @@ impl Guard {
         ))
     }
 
-    /// The claims of the pod that are being deleted according to the watch.
+    /// The claims of the pod that are being deleted according to the watch, at most [`MOST_READ`].
+    /// Each is looked up once: a pod may name one claim in thousands of volumes.
     fn suspects(&self, namespace: &str, pod: &Pod) -> Vec<ObjectName> {
-        let claims = self.claims.read();
-        let names = pod
-            .claims()
+        let names: BTreeSet<_> = pod.claims().collect();
+        let names = names
+            .into_iter()
             .map(|claim| ObjectName::new(namespace, claim.clone()));
+        let claims = self.claims.read();
         let deleting = names.filter(|name| {
             let known = claims.get(name);
             known.is_some_and(|known| is_in_the_way(&known, pod, &name.name))
         });
-        deleting.collect()
+        deleting.take(MOST_READ).collect()
     }
 
     fn is_exempt(&self, request: &Request) -> bool {
@@ -168,8 +174,14 @@ fn is_in_the_way(claim: &Claim, pod: &Pod, name: &str) -> bool {
     claim.deleting && uses(pod, name, claim, FinishedPods::Hold)
 }
 
-/// The fields of a `v1` Binding that are read.
+/// The fields of a `v1` Binding that are read. The API server does not replace its other metadata,
+/// so the creator may have written a time there that cannot be parsed.
 #[derive(serde::Deserialize)]
 struct BindingWire {
-    metadata: kube::api::ObjectMeta,
+    metadata: NameWire,
+}
+
+#[derive(serde::Deserialize)]
+struct NameWire {
+    name: Option<String>,
 }

@@ -10,7 +10,10 @@ use crate::{
 use kube::{Client, client::Body};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
 const SYSTEM: &str = "warden-system";
@@ -303,7 +306,9 @@ fn known_pods() -> Arc<Feed<Pod>> {
 /// The answer to a binding by `bindings` and by `pods/binding`, which must be the same.
 fn bound(namespace: &str, pod: &str) -> Answer {
     let binding = || {
-        let metadata = json!({"namespace": namespace, "name": pod, "uid": format!("{pod}-uid")});
+        // A time that cannot be parsed, which the API server accepts.
+        let metadata = json!({"namespace": namespace, "name": pod, "uid": format!("{pod}-uid"),
+            "creationTimestamp": "9999-12-31T23:59:59Z"});
         let target = json!({"kind": "Node", "name": "node"});
         json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
     };
@@ -314,6 +319,24 @@ fn bound(namespace: &str, pod: &str) -> Answer {
     let [answer, legacy] = answers;
     assert_eq!(answer, legacy, "{namespace}/{pod}");
     answer
+}
+
+/// A tenant's pod must not cause thousands of live reads.
+#[tokio::test]
+async fn a_claim_that_a_pod_names_a_thousand_times_is_read_once() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let (count, inner) = (reads.clone(), api(Some(existing())));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let inner = inner.clone();
+        async move { inner.send(request).await }
+    });
+    let client = Client::new(service, "default");
+    let volumes = vec![explicit("gone"); 1000];
+    let request = review("pods", "", "ns", pod("new", &volumes, on_a_node()));
+    let answer = asked_by(&client, &claims(), &known_pods(), &request).await;
+    refused_for("gone", &answer.expect("an answer"), "a thousand volumes");
+    assert_eq!(reads.load(Ordering::SeqCst), 1);
 }
 
 #[test]
