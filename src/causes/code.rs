@@ -107,7 +107,7 @@ codes! {
         /// After the deletion of the volume's claim, a claim of the same name was created.
         /// Kubernetes never binds the volume to it, because `spec.claimRef` has the uid of the
         /// deleted claim.
-        ClaimReplaced: "Remove the uid from `spec.claimRef` to let the new claim bind it.",
+        ClaimReplaced: "Let the new claim bind it with the command that `why` prints.",
     }
     "A claim that is Pending" {
         /// The claim has no StorageClass, and the cluster has no default StorageClass.
@@ -140,9 +140,10 @@ codes! {
         PodUnscheduled: "Provide what no node offers.",
         /// A ResourceQuota refuses the claim.
         QuotaExhausted: "Check the quota.",
-        /// The provisioner of the claim's class has neither created a volume nor reported a
-        /// failure; or kube-controller-manager has not bound a volume that fits.
-        ProvisionerSilent: "Check whether the provisioner, or kube-controller-manager, runs.",
+        /// The provisioner of the claim's class, or the controller of its data source, has neither
+        /// created a volume nor reported a failure; or kube-controller-manager has not bound a
+        /// volume that fits.
+        ProvisionerSilent: "Check whether the controller that the cause names runs.",
         /// The provisioner could not create the volume; `why` quotes its error.
         ProvisionerFailed: "Fix what the error reports; the provisioner retries.",
     }
@@ -151,18 +152,21 @@ codes! {
         ClaimDeleting: "Wait for the claim to be deleted and recreated.",
         /// The pod's claim does not exist.
         ClaimMissing: "Create the claim, or check why its controller does not.",
+        /// A claim exists that has the name of the claim of the pod's ephemeral volume, and that
+        /// was not created for the pod: the pod does not own it, so it cannot use it.
+        ClaimNotOwned: "Check what the claim belongs to; give the pod or its volume another name.",
         /// The pod's claim is not bound; `why` continues with the cause of that.
         ClaimPending: "See the last cause that `why` lists.",
         /// The node affinity or the zone of the pod's volumes permits no node, or only nodes that
-        /// are cordoned or not ready.
+        /// are cordoned, are not ready, or have a taint that the pod does not tolerate.
         NoNodeForVolume: "Bring the volume's node back, or restore the data into a volume that \
             another node can use.",
         /// Each node that the volumes permit has as many volumes of the CSI driver attached as its
         /// CSINode allows.
         TooManyVolumes: "End a pod with such a volume, or add a node.",
         /// The pod has a node, but a volume is not attached or mounted; `why` quotes the Event
-        /// about it, and continues with the node that still has the volume, or with the ConfigMap
-        /// or Secret that does not exist.
+        /// about it, if there still is one, and continues with the node that still has the volume,
+        /// or with the ConfigMap or Secret that does not exist.
         NotMounted: "See the last cause that `why` lists, or check the driver on the node.",
         /// Another pod uses the claim, and its access mode permits one pod (`ReadWriteOncePod`) or
         /// one node (`ReadWriteOnce`).

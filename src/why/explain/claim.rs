@@ -1,6 +1,8 @@
 //! Explains the state of a PersistentVolumeClaim.
 
 mod by_hand;
+mod data_source;
+mod lost;
 mod pending;
 mod resize;
 mod settled;
@@ -53,7 +55,7 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     }
     match state(claim) {
         "Bound" => settled::causes(world, object, claim),
-        "Lost" => lost(world, object, claim),
+        "Lost" => lost::causes(world, object, claim),
         _ => pending::causes(world, object, claim),
     }
 }
@@ -79,53 +81,6 @@ pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
         .as_ref()
         .and_then(|status| status.phase.as_deref());
     phase.unwrap_or("Pending")
-}
-
-/// Returns the cause for a Lost or Bound claim whose volume does not exist any more, has no
-/// `claimRef`, or belongs to another claim now. Empty if the volume could not be read.
-fn lost(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
-    let volume = claim
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.volume_name.as_deref());
-    let volume = volume.unwrap_or_default();
-    let evidence = Evidence::new(object.to_string(), "spec.volumeName");
-    let sentence = match world.get::<PersistentVolume>("", volume) {
-        Look::Found(found) => {
-            let other = found.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-            let other = other.and_then(|other| {
-                Some(format!(
-                    "{}/{}",
-                    other.namespace.as_deref()?,
-                    other.name.as_deref()?
-                ))
-            });
-            let sentence = format!(
-                "The claim was bound to the volume {volume}, which {}.",
-                other.map_or_else(
-                    || "no longer belongs to any claim".to_owned(),
-                    |other| format!("now belongs to the claim {other}")
-                )
-            );
-            let cause = Cause::new(Code::VolumeReserved, sentence, evidence);
-            return vec![cause.run(
-                Object::volume(volume).describe(),
-                "to see which claim the volume belongs to; this claim is bound again only if the volume is \
-                 given back to it",
-            )];
-        }
-        Look::Absent => format!(
-            "The claim was bound to the volume {volume}, which does not exist any more. If the storage \
-             of that volume still exists, create a PersistentVolume with the same name, source and \
-             claimRef and the policy Retain: it makes the claim Bound again."
-        ),
-        Look::Unread => return Vec::new(),
-    };
-    let cause = Cause::new(Code::VolumeMissing, sentence, evidence);
-    vec![cause.run(
-        object.describe(),
-        "to see what the claim requested; then recreate the volume, or restore its data into a new claim",
-    )]
 }
 
 /// The cause that a volume which matches the claim cannot be bound to it, because it is being

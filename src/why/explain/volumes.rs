@@ -45,6 +45,8 @@ pub(super) enum Difference {
     AccessMode(String),
     /// The volume mode differs; this is that of the volume, such as `Block`.
     VolumeMode(String),
+    /// The VolumeAttributesClass differs. Empty: the volume or the claim has none.
+    AttributesClass { has: String, wanted: String },
     /// The labels of the volume do not match this expression of the claim's selector.
     Expression { key: String, operator: String },
     /// The volume lacks this label of the claim's selector.
@@ -64,6 +66,12 @@ impl fmt::Display for Difference {
             }
             Self::AccessMode(mode) => write!(f, "does not offer the access mode {mode}"),
             Self::VolumeMode(mode) => write!(f, "has the volumeMode {mode}"),
+            Self::AttributesClass { has, wanted } => {
+                write!(
+                    f,
+                    "has the VolumeAttributesClass {has:?}, but the claim requests {wanted:?}"
+                )
+            }
             Self::Expression { key, operator } => {
                 write!(
                     f,
@@ -109,6 +117,9 @@ fn unlike(
     if let Some(lacking) = lacking(has, wants) {
         return Some(lacking);
     }
+    if let Some(unlike) = unlike_attributes(has, wants) {
+        return Some(unlike);
+    }
     let selected = wants
         .selector
         .iter()
@@ -129,6 +140,17 @@ fn unlike(
         key: key.clone(),
         value: value.clone(),
     })
+}
+
+/// The difference between the VolumeAttributesClasses. No class equals the empty class.
+fn unlike_attributes(
+    has: &PersistentVolumeSpec,
+    wants: &PersistentVolumeClaimSpec,
+) -> Option<Difference> {
+    let has = has.volume_attributes_class_name.clone().unwrap_or_default();
+    let wanted = wants.volume_attributes_class_name.clone();
+    let wanted = wanted.unwrap_or_default();
+    (has != wanted).then_some(Difference::AttributesClass { has, wanted })
 }
 
 /// What the claim requests and the volume lacks: capacity, access mode or volume mode. These

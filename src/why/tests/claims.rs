@@ -5,6 +5,15 @@ fn data() -> Object {
     Object::claim("shop", "data")
 }
 
+const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+
+/// A StorageClass whose claims are bound when a pod uses them.
+fn late() -> Value {
+    json!({
+        "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer",
+    })
+}
+
 fn lost() -> Value {
     json!({"metadata": {"name": "data", "namespace": "shop"}, "spec": {"volumeName": "disk"}, "status": {"phase": "Lost"}})
 }
@@ -30,6 +39,47 @@ async fn a_claim_whose_volume_is_another_claims() {
     assert_eq!(command(&answer), "kubectl describe pv disk");
 }
 
+/// A claim that is applied again from an export has a new uid and the annotation
+/// `bind-completed`. With it, the claim stays Lost even if `claimRef` has no uid.
+#[tokio::test]
+async fn a_claim_whose_volume_is_an_earlier_claims_of_its_name() {
+    let again = json!({
+        "metadata": {
+            "name": "data", "namespace": "shop", "uid": "new",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {"volumeName": "disk"}, "status": {"phase": "Lost"},
+    });
+    let lease = "kubectl describe lease kube-controller-manager -n kube-system";
+    let save = "kubectl get pvc data -n shop -o yaml > data.yaml";
+    for (uid, policy, code, expected) in [
+        ("old", "Retain", Code::ClaimReplaced, save),
+        ("old", "Delete", Code::ClaimReplaced, "Retain"),
+        ("", "Retain", Code::VolumeReserved, save),
+        ("new", "Retain", Code::ProvisionerSilent, lease),
+    ] {
+        let disk = json!({
+            "metadata": {"name": "disk", "resourceVersion": "7"}, "status": {"phase": "Released"},
+            "spec": {
+                "persistentVolumeReclaimPolicy": policy,
+                "claimRef": {"namespace": "shop", "name": "data", "uid": uid},
+            },
+        });
+        let cluster = Cluster::default().claim(again.clone()).volume(disk);
+        let answer = cluster.explained(&data()).await;
+        assert_eq!(codes(&answer), [code], "{uid} {policy}");
+        let sentence = &answer.chain[0].sentence;
+        assert!(!sentence.contains("shop/data"), "{sentence}");
+        let command = command(&answer);
+        assert!(command.contains(expected), "{command}");
+        assert!(!command.contains("/spec/claimRef"), "{command}");
+        if expected == save {
+            let purpose = purpose(&answer);
+            assert!(purpose.contains("annotations under pv.kubernetes.io/"));
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_claim_whose_volume_is_free_again() {
     let free = json!({"metadata": {"name": "disk"}, "spec": {}});
@@ -46,9 +96,6 @@ async fn a_claim_whose_volume_is_free_again() {
 /// node for the pod's claim.
 #[tokio::test]
 async fn a_claim_whose_pod_names_its_node_itself() {
-    let class = json!({
-        "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer",
-    });
     let claim = json!({
         "metadata": {"name": "data", "namespace": "shop"}, "spec": {"storageClassName": "late"}, "status": {"phase": "Pending"},
     });
@@ -56,7 +103,7 @@ async fn a_claim_whose_pod_names_its_node_itself() {
         "nodeName": "node", "containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
     }});
     let answer = Cluster::default()
-        .with("/apis/storage.k8s.io/v1/storageclasses", class)
+        .with(CLASSES, late())
         .claim(claim)
         .pod(pod);
     let answer = answer.explained(&data()).await;
@@ -68,19 +115,49 @@ async fn a_claim_whose_pod_names_its_node_itself() {
     );
 }
 
+/// The scheduler selected the node of a pod that is older than the claim for an earlier claim of the
+/// same name. A node that the creator of the pod set is in `managedFields`.
+#[tokio::test]
+async fn a_claim_that_is_younger_than_its_pod() {
+    let claim = json!({
+        "metadata": {"name": "data", "namespace": "shop", "creationTimestamp": "2026-01-01T00:30:00Z"},
+        "spec": {"storageClassName": "late"}, "status": {"phase": "Pending"},
+    });
+    let scheduled = json!([]);
+    let placed = json!([{"manager": "creator", "operation": "Update", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:nodeName": {}}}}]);
+    for (phase, minute, fields, expected) in [
+        ("Succeeded", "00", &scheduled, Code::WaitsForPod),
+        ("Failed", "40", &scheduled, Code::WaitsForPod),
+        ("Running", "00", &scheduled, Code::WaitsForPod),
+        ("Pending", "00", &placed, Code::PodUnscheduled),
+        ("Pending", "40", &scheduled, Code::PodUnscheduled),
+    ] {
+        let pod = json!({
+            "metadata": {
+                "name": "import", "namespace": "shop", "managedFields": fields,
+                "creationTimestamp": format!("2026-01-01T00:{minute}:00Z"),
+            },
+            "spec": {"nodeName": "n7", "containers": [],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+            "status": {"phase": phase},
+        });
+        let cluster = Cluster::default().with(CLASSES, late());
+        let answer = cluster.claim(claim.clone()).pod(pod.clone());
+        let answer = answer.explained(&data()).await;
+        assert_eq!(codes(&answer), [expected], "{pod}");
+    }
+}
+
 /// Kubernetes reads the StorageClass of a claim or volume from the annotation of before 1.6 first.
 #[tokio::test]
 async fn the_annotation_names_the_class() {
-    let class = json!({
-        "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer",
-    });
     for spec in [json!({}), json!({"storageClassName": "absent"})] {
         let claim = json!({
             "metadata": {"name": "data", "namespace": "shop", "annotations": {STORAGE_CLASS: "late"}},
             "spec": spec, "status": {"phase": "Pending"},
         });
-        let cluster =
-            Cluster::default().with("/apis/storage.k8s.io/v1/storageclasses", class.clone());
+        let cluster = Cluster::default().with(CLASSES, late());
         let answer = cluster.claim(claim).explained(&data()).await;
         assert_eq!(codes(&answer), [Code::WaitsForPod], "{spec}");
     }

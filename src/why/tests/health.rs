@@ -62,6 +62,12 @@ async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {
     let (none, pvc) = (json!({}), Object::claim("shop", "data-web-0"));
     let condition =
         |type_: &str| json!({"status": {"conditions": [{"type": type_, "status": "True"}]}});
+    let attributes = |wanted: &str, current: &str| {
+        json!({
+            "spec": {"volumeAttributesClassName": wanted},
+            "status": {"currentVolumeAttributesClassName": current},
+        })
+    };
     for (claimed, volumed, expected) in [
         (none.clone(), Some(none.clone()), "Healthy"),
         (condition("Unused"), Some(none.clone()), "Healthy"),
@@ -106,6 +112,12 @@ async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {
             Some(none.clone()),
             "NothingFound",
         ),
+        (attributes("gold", "gold"), Some(none.clone()), "Healthy"),
+        (
+            attributes("gold", "silver"),
+            Some(none.clone()),
+            "NothingFound",
+        ),
         (
             none.clone(),
             Some(json!({"status": {"phase": "Available"}})),
@@ -119,7 +131,7 @@ async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {
         (
             none.clone(),
             Some(json!({"spec": {"claimRef": {"uid": "x"}}})),
-            "[VolumeReserved]",
+            "[ClaimReplaced]",
         ),
         (none.clone(), None, "[VolumeMissing]"),
     ] {

@@ -2,8 +2,13 @@
 
 mod claims;
 mod health;
+mod placement;
 mod pods;
+mod pods_mounting;
+mod provisioning;
+mod resize;
 mod reuse;
+mod sets;
 mod stuck;
 mod unread;
 mod volumes;

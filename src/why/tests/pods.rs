@@ -79,7 +79,7 @@ async fn a_user_whose_node_is_not_ready() {
 }
 
 /// A cluster in which the pod `web`, whose claim is bound to this volume, has no node.
-fn unscheduled(volume: Value) -> Cluster {
+pub(super) fn unscheduled(volume: Value) -> Cluster {
     let claim = json!({
         "metadata": {"name": "data", "namespace": "shop", "finalizers": ["kubernetes.io/pvc-protection"]},
         "spec": {"volumeName": "disk"}, "status": {"phase": "Bound"},

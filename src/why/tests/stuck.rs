@@ -7,14 +7,14 @@ use std::time::Duration;
 
 const DELETED: &str = "2026-01-01T00:10:00Z";
 
-fn which(namespace: Option<&str>) -> Which {
+pub(super) fn which(namespace: Option<&str>) -> Which {
     Which {
         namespace: namespace.map(str::to_owned),
         min_age: Duration::from_secs(60),
     }
 }
 
-async fn found(cluster: Cluster, which: &Which) -> Stuck {
+pub(super) async fn found(cluster: Cluster, which: &Which) -> Stuck {
     let now: Timestamp = NOW.parse().expect("a time");
     match survey(cluster.client(), which, now).await {
         Survey::Found(stuck) => stuck,
@@ -23,7 +23,7 @@ async fn found(cluster: Cluster, which: &Which) -> Stuck {
 }
 
 /// Each object with its root cause.
-fn lines(stuck: &Stuck) -> Vec<String> {
+pub(super) fn lines(stuck: &Stuck) -> Vec<String> {
     let lines = stuck.items.iter().map(|item| {
         let root = item.root.as_ref().map_or("-", |root| root.code.name());
         format!("{} {}: {root}", item.namespace, item.object)
@@ -70,7 +70,7 @@ fn pod(name: &str, claim: &str, status: Value) -> Value {
     })
 }
 
-fn set() -> Value {
+pub(super) fn set() -> Value {
     json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "web", "creationTimestamp": DELETED},
         "spec": {

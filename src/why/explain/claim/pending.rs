@@ -1,11 +1,11 @@
 //! Explains Pending claims.
 
-use super::by_hand;
+use super::{by_hand, data_source::DataSource};
 use crate::objects::fit::named_class;
 use crate::why::{
     Cause, Code, Evidence, Object, Selection, World,
-    explain::{classes::Classes, events, nodes, users},
-    read::PersistentVolumeClaim,
+    explain::{classes::Classes, events, nodes, users, writers},
+    read::{PersistentVolumeClaim, Pod},
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
@@ -86,7 +86,7 @@ fn of_class(
     };
     let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
     if waits && !claim.annotations().contains_key(SELECTED_NODE) {
-        return consumer(world, object, name).into_iter().collect();
+        return consumer(world, object, claim, name).into_iter().collect();
     }
     if class.provisioner == NO_PROVISIONER {
         let why = format!("asks for the StorageClass {name}, which has no provisioner");
@@ -97,8 +97,9 @@ fn of_class(
     let Some(stuck) = provisioner(world, object, claim, class) else {
         return Vec::new();
     };
-    // A failure that the provisioner reports is more likely the cause than a second default class.
-    let silent = stuck.code == Code::ProvisionerSilent;
+    // A failure that the provisioner reports is more likely the cause than a second default class,
+    // and the provisioner of a second class would leave such a data source to its controller, too.
+    let silent = stuck.code == Code::ProvisionerSilent && DataSource::populated(claim).is_none();
     let doubled = silent.then(|| Classes(&all).doubled(name)).flatten();
     std::iter::once(stuck).chain(doubled).collect()
 }
@@ -114,26 +115,48 @@ fn missing_class(object: &Object, name: &str) -> Cause {
 
 /// Explains a claim whose StorageClass is `WaitForFirstConsumer`: it is bound once the scheduler
 /// has selected a node for the first pod that uses it.
-fn consumer(world: &World, object: &Object, class: &str) -> Option<Cause> {
+fn consumer(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    class: &str,
+) -> Option<Cause> {
     let users = world
         .users(object.namespace_name(), &object.name.name)
         .found()?;
     // The claim waits for a pod that is not being deleted and has no node yet, if there is one.
-    let user = users.iter().min_by_key(|pod| {
+    let waiting = users.iter().filter(|pod| may_wait_for(pod, claim));
+    let user = waiting.min_by_key(|pod| {
         let placed = nodes::name_of(pod).is_some();
         (pod.metadata.deletion_timestamp.is_some(), placed)
     });
     let Some(user) = user else {
+        let reason = if users.is_empty() {
+            "no pod uses it yet"
+        } else {
+            "the pods that use it have finished, or got their node before the claim was created"
+        };
         let sentence = format!(
-            "The claim is bound when the first pod uses it (StorageClass {class}: WaitForFirstConsumer), and no pod uses it yet."
+            "The claim is bound when the first pod uses it (StorageClass {class}: WaitForFirstConsumer), and {reason}."
         );
         let evidence = Evidence::new(format!("StorageClass {class}"), "volumeBindingMode");
         return Some(
             Cause::new(Code::WaitsForPod, sentence, evidence)
-                .wait("the claim is bound once a pod uses it"),
+                .wait("the claim is bound once a new pod uses it"),
         );
     };
     users::unscheduled(user).or_else(|| users::bypasses_the_scheduler(user))
+}
+
+/// Whether the claim may wait for the pod. False if the pod has finished, or if the scheduler
+/// selected its node before the claim was created, so for an earlier claim of the same name. The
+/// scheduler's Binding is not recorded in `managedFields`; a client that sets the node itself is.
+fn may_wait_for(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+    let created = pod.creation_timestamp().zip(claim.creation_timestamp());
+    let older = created.is_some_and(|(pod, claim)| pod.0 < claim.0);
+    let scheduled = nodes::name_of(pod).is_some()
+        && writers::writer(&pod.metadata, &["f:spec", "f:nodeName"]).is_none();
+    !(pod.rules.finished || older && scheduled)
 }
 
 /// Explains a claim whose volume a provisioner has to create.
@@ -157,6 +180,9 @@ fn provisioner(
             describe,
             "to see all Events of the claim; the provisioner retries",
         ));
+    }
+    if let Some(source) = DataSource::populated(claim) {
+        return Some(source.cause(object, provisioner));
     }
     let sentence = format!(
         "The claim waits for the provisioner {provisioner} of the StorageClass {name}, which has created no volume and reported no failure."

@@ -12,7 +12,7 @@ use crate::{
         read::PersistentVolumeClaim,
     },
 };
-use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition;
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaimCondition};
 use kube::ResourceExt;
 
 /// The conditions by which the external-resizer or the kubelet reports that a resize failed.
@@ -22,6 +22,11 @@ const INFEASIBLE: [&str; 2] = ["ControllerResizeInfeasible", "NodeResizeInfeasib
 /// The condition of a claim whose volume has the new size, but whose file system does not have it
 /// yet.
 const FILE_SYSTEM: &str = "FileSystemResizePending";
+/// The condition of a claim whose volume is being resized.
+const RESIZING: &str = "Resizing";
+/// The value of `status.allocatedResourceStatuses` once the driver has resized the volume, until
+/// the kubelet expands its file system.
+const NODE_PENDING: &str = "NodeResizePending";
 /// The reason of the Event with which the external-resizer reports a failure.
 const FAILED: &str = "VolumeResizeFailed";
 
@@ -41,10 +46,10 @@ pub(super) fn cause(
     if let Some(cause) = failed(world, object, claim, status, &sizes)? {
         return Some(cause);
     }
-    if condition(claim, FILE_SYSTEM).is_some() || status == Some("NodeResizePending") {
+    if condition(claim, FILE_SYSTEM).is_some() || status == Some(NODE_PENDING) {
         return on_the_node(world, object, claim, &sizes);
     }
-    let resizing = condition(claim, "Resizing");
+    let resizing = condition(claim, RESIZING);
     let progress = match status {
         Some("NodeResizeInProgress") => "the kubelet resizes its file system",
         None if resizing.is_none() => {
@@ -77,7 +82,10 @@ fn failed(
 ) -> Option<Option<Cause>> {
     let error = ERRORS.iter().find_map(|type_| condition(claim, type_));
     let infeasible = status.filter(|status| INFEASIBLE.contains(status));
-    let event = events::latest(world, object, claim.uid().as_deref(), FAILED)?;
+    let event = match (error, status) {
+        (None, Some(NODE_PENDING)) => None,
+        _ => failure_event(world, object, claim)?,
+    };
     let reported = event.as_ref().map(events::sentence);
     let said = error
         .and_then(|error| error.message.clone())
@@ -108,6 +116,25 @@ fn failed(
              must still be larger than the present one",
         ),
     ))
+}
+
+/// The latest Event about a failure of the resize: `Some(None)` if there is none, or if a condition
+/// shows that the resize was begun again or has succeeded since; none if the Events could not be
+/// read.
+fn failure_event(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Option<Option<Event>> {
+    let event = events::latest(world, object, claim.uid().as_deref(), FAILED)?;
+    let progress = [FILE_SYSTEM, RESIZING].into_iter();
+    let progress = progress.filter_map(|type_| since(condition(claim, type_)?));
+    let progress = progress.max();
+    // The API server keeps Events for an hour by default, also after a later success.
+    Some(event.filter(|event| {
+        let times = events::last(event).zip(progress);
+        times.is_none_or(|(failed, progress)| failed >= progress)
+    }))
 }
 
 /// The cause that the volume has the new size and its file system does not: the kubelet of a node
@@ -177,7 +204,7 @@ fn conditions(
     let all = claim.status.iter().flat_map(|status| &status.conditions);
     all.flatten().filter(|each| {
         let type_ = each.type_.as_str();
-        let of_resize = ERRORS.contains(&type_) || [FILE_SYSTEM, "Resizing"].contains(&type_);
+        let of_resize = ERRORS.contains(&type_) || [FILE_SYSTEM, RESIZING].contains(&type_);
         of_resize && each.status != "False"
     })
 }

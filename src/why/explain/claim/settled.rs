@@ -69,11 +69,11 @@ fn volume_lost(
     let name = volume_name(claim);
     let volume = match world.get::<PersistentVolume>("", name) {
         Look::Found(volume) => volume,
-        Look::Absent => return Some(lost(world, object, claim)),
+        Look::Absent => return Some(lost::causes(world, object, claim)),
         Look::Unread => return None,
     };
     if !is_volume_of(&volume, claim) {
-        return Some(lost(world, object, claim));
+        return Some(lost::causes(world, object, claim));
     }
     let deleted = volume.metadata.deletion_timestamp.as_ref()?.0;
     let sentence = format!(
@@ -130,7 +130,12 @@ fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
             "the claim's condition {type_}, which is {status}: {said:?}"
         ));
     }
-    if status.modify_volume_status.is_some() {
+    // The external-resizer writes `modifyVolumeStatus` only once it has begun the change.
+    let wanted = claim.spec.as_ref();
+    let wanted = wanted.and_then(|spec| spec.volume_attributes_class_name.as_deref());
+    let wanted = wanted.filter(|wanted| !wanted.is_empty());
+    let current = status.current_volume_attributes_class_name.as_deref();
+    if status.modify_volume_status.is_some() || (wanted.is_some() && wanted != current) {
         return Some(
             "a change of the claim's VolumeAttributesClass, which is not finished".to_owned(),
         );

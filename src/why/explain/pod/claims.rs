@@ -17,6 +17,17 @@ pub(super) struct Mounted<'a> {
     pub claim: String,
 }
 
+impl Mounted<'_> {
+    /// Whether the volume is ephemeral, and the claim was not created for the pod: its controller
+    /// is not the pod. Neither the scheduler nor the kubelet lets the pod use such a claim
+    /// (`VolumeIsForPod` in `component-helpers/storage/ephemeral` of Kubernetes).
+    pub fn is_foreign(&self, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+        let controller = claim.rules.controller();
+        let is_owned = controller.is_some_and(|controller| pod.rules.uid == controller);
+        self.volume.ephemeral.is_some() && !is_owned
+    }
+}
+
 /// The volumes of the pod whose source is a claim, in the order of the pod's spec.
 pub(super) fn mounted(pod: &Pod) -> Vec<Mounted<'_>> {
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();

@@ -1,51 +1,111 @@
 //! Explains pods that have a node, and whose volumes are not attached or mounted there.
 
-use super::claims::Mounted;
+mod elsewhere;
+
+use super::{claims::Mounted, waiting};
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, Readable, World,
-    explain::{attachments, events, nodes, users},
-    read::{PersistentVolumeClaim, Pod},
+    Cause, Code, Evidence, Look, Object, Readable, World, explain::events, read::Pod,
 };
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Event, Secret, Volume},
-    storage::v1::VolumeAttachment,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Volume};
 use kube::ResourceExt;
 
 /// The reason of the Event with which the attach-detach controller reports a failure.
 const NOT_ATTACHED: &str = "FailedAttachVolume";
+/// The reason of the Event with which the attach-detach controller reports success.
+const ATTACHED: &str = "SuccessfulAttachVolume";
 /// The reasons of the Events with which the kubelet reports a failure.
 const NOT_MOUNTED: [&str; 2] = ["FailedMount", "FailedMapVolume"];
-/// The access modes with which several nodes may have a volume attached.
-const SHARED: [&str; 2] = ["ReadWriteMany", "ReadOnlyMany"];
+/// The reasons of Events about what the kubelet does only after it has mounted all volumes of the
+/// pod: it creates the sandbox, then it pulls the images. Source: `SyncPod` in `pkg/kubelet` of
+/// Kubernetes.
+const MOUNTED: [&str; 3] = ["FailedCreatePodSandBox", "Pulling", "Pulled"];
+/// The condition that is True while the pod has a sandbox. The kubelet creates the sandbox after it
+/// has mounted all volumes of the pod.
+const HAS_SANDBOX: &str = "PodReadyToStartContainers";
 
-/// The chain of causes for the latest failure to attach or mount a volume of the pod; empty if no
-/// Event reports one. None if the Events could not be read.
+/// The chain of causes for a pod whose volumes are not mounted: the latest failure that an Event
+/// reports or, without such an Event, the volume that another node has. Empty if there is neither,
+/// or if the node has mounted the volumes. None if this is not known, because the Events or the
+/// VolumeAttachments, for example, could not be read.
 pub(super) fn causes(
     world: &World,
     object: &Object,
     pod: &Pod,
     mounted: &[Mounted<'_>],
 ) -> Option<Vec<Cause>> {
-    let Some(event) = last_failure(world, object, pod)? else {
+    if waiting::is_true(pod, HAS_SANDBOX) {
         return Some(Vec::new());
-    };
-    let first = failed(object, &event);
-    let further = match event.reason.as_deref() {
-        Some(NOT_ATTACHED) => elsewhere(world, pod, mounted),
-        _ => missing_config(world, pod, &event).into_iter().collect(),
-    };
-    Some([first].into_iter().chain(further).collect())
+    }
+    let success = latest(world, object, pod, &MOUNTED)?;
+    let failure = last_failure(world, object, pod)?;
+    // The times of Events are in seconds, and the kubelet often mounts a volume in the same second
+    // as it failed to, so an Event of the same time counts as newer.
+    let failed_at = failure.as_ref().and_then(events::last);
+    if success.is_some_and(|success| events::last(&success) >= failed_at) {
+        return Some(Vec::new());
+    }
+    match failure {
+        Some(event) => Some(reported(world, object, pod, mounted, &event)),
+        None => unreported(world, pod, mounted),
+    }
 }
 
-/// The latest Event that a volume of this pod was not attached or mounted. Events about an earlier
-/// pod of the same name do not count. None if the Events could not be read.
+/// The chain of causes for the failure that the Event reports. Its message (`Multi-Attach error`)
+/// is not parsed to know whether another node has the volume.
+fn reported(
+    world: &World,
+    object: &Object,
+    pod: &Pod,
+    mounted: &[Mounted<'_>],
+    event: &Event,
+) -> Vec<Cause> {
+    let namespace = object.namespace_name();
+    let further = match event.reason.as_deref() {
+        Some(NOT_ATTACHED) => {
+            let found = elsewhere::find(world, pod, mounted).found();
+            found.map_or_else(Vec::new, |found| found.causes(world, namespace))
+        }
+        _ => missing_config(world, pod, event).into_iter().collect(),
+    };
+    std::iter::once(failed(object, event))
+        .chain(further)
+        .collect()
+}
+
+/// The chain of causes if another node has a volume of the pod, and no Event reports that any more;
+/// empty if no other node has one. None if an object could not be read.
+fn unreported(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
+    match elsewhere::find(world, pod, mounted) {
+        Look::Found(found) => {
+            let further = found.causes(world, &pod.namespace().unwrap_or_default());
+            let first = found.not_attached(pod);
+            Some(std::iter::once(first).chain(further).collect())
+        }
+        Look::Absent => Some(Vec::new()),
+        Look::Unread => None,
+    }
+}
+
+/// The latest Event that a volume of this pod was not attached or mounted, or `Some(None)` if there
+/// is none. If a volume was attached later, earlier failures to attach do not count. None if the
+/// Events could not be read.
 fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Event>> {
+    let attached = latest(world, object, pod, &[ATTACHED])?;
+    let attached = attached.as_ref().and_then(events::last);
+    let attach = latest(world, object, pod, &[NOT_ATTACHED])?;
+    let attach = attach.filter(|failure| events::last(failure) >= attached);
+    let mount = latest(world, object, pod, &NOT_MOUNTED)?;
+    Some(newest(attach.into_iter().chain(mount)))
+}
+
+/// The latest Event about this pod with one of these reasons, or `Some(None)` if there is none.
+/// Events about an earlier pod of the same name do not count. None if the Events could not be read.
+fn latest(world: &World, object: &Object, pod: &Pod, reasons: &[&str]) -> Option<Option<Event>> {
     let uid = pod.metadata.uid.as_deref();
-    let reasons = [NOT_ATTACHED].into_iter().chain(NOT_MOUNTED);
-    let failures = reasons.map(|reason| events::latest(world, object, uid, reason));
-    let failures: Option<Vec<_>> = failures.collect();
-    Some(newest(failures?.into_iter().flatten()))
+    let reasons = reasons.iter();
+    let found = reasons.map(|reason| events::latest(world, object, uid, reason));
+    let found: Option<Vec<_>> = found.collect();
+    Some(newest(found?.into_iter().flatten()))
 }
 
 fn newest(events: impl Iterator<Item = Event>) -> Option<Event> {
@@ -62,62 +122,6 @@ fn failed(object: &Object, event: &Event) -> Cause {
         object.describe(),
         "to see all Events of the pod; then check the driver of the volume on the pod's node",
     )
-}
-
-/// The chain of causes if a volume of the pod that only one node at a time may use is attached to
-/// another node: the VolumeAttachment, and the pod that uses the volume there. Empty if no volume
-/// is known to be. The message of the Event (`Multi-Attach error`) is not parsed for that.
-fn elsewhere(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Vec<Cause> {
-    let namespace = pod.namespace().unwrap_or_default();
-    let names = mounted.iter().map(|mounted| mounted.claim.as_str());
-    let claims = world.each::<PersistentVolumeClaim>(&namespace, names);
-    let Some(all) = attachments::all(world) else {
-        return Vec::new();
-    };
-    let node = nodes::name_of(pod);
-    let mut exclusive = claims
-        .into_iter()
-        .filter_map(Look::found)
-        .filter(|claim| !is_shared(claim));
-    let found = exclusive.find_map(|claim| {
-        let volume = Some(claim.spec.as_ref()?.volume_name.as_deref()?);
-        let other = all.iter().find(|each| {
-            attachments::volume_name(each) == volume && Some(each.spec.node_name.as_str()) != node
-        })?;
-        Some((claim.name_any(), other))
-    });
-    let Some((claim, attachment)) = found else {
-        return Vec::new();
-    };
-    let user = user(world, &namespace, &claim, attachment);
-    [attachments::attached(attachment)]
-        .into_iter()
-        .chain(user)
-        .collect()
-}
-
-fn is_shared(claim: &PersistentVolumeClaim) -> bool {
-    let modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);
-    let mut modes = modes.flatten();
-    modes.any(|mode| SHARED.contains(&mode.as_str()))
-}
-
-/// The chain of causes for the pod that uses the claim on the node of the `attachment`: that pod,
-/// and why it does not end. Empty if there is no such pod.
-fn user(world: &World, namespace: &str, claim: &str, attachment: &VolumeAttachment) -> Vec<Cause> {
-    let node = attachment.spec.node_name.as_str();
-    let users = world.users(namespace, claim).found().unwrap_or_default();
-    let user = users
-        .iter()
-        .find(|other| nodes::name_of(other) == Some(node));
-    let Some(user) = user else {
-        return Vec::new();
-    };
-    let sentence = format!(
-        "The pod {} on the node {node} uses the claim {claim}, and one node at a time can use it.",
-        user.name_any()
-    );
-    users::of_other(world, user, sentence, "spec.nodeName", "the volume moves")
 }
 
 /// The cause that a ConfigMap or Secret which a volume of the pod needs does not exist; none if all

@@ -16,6 +16,8 @@ use kube::ResourceExt;
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     Missing,
+    /// The claim of an ephemeral volume was not created for the pod.
+    NotOwned,
     Deleting,
     Unbound,
 }
@@ -31,7 +33,7 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let unread = looks.iter().any(|look| matches!(look, Look::Unread));
     let troubled = mounted.iter().zip(looks);
     let mut troubled: Vec<Troubled<'_>> = troubled
-        .filter_map(|(mounted, look)| Some((trouble(pod, &look)?, mounted, look)))
+        .filter_map(|(mounted, look)| Some((trouble(pod, mounted, &look)?, mounted, look)))
         .collect();
     troubled.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     let mut troubled = troubled.into_iter();
@@ -50,21 +52,33 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     }
 }
 
-fn trouble(pod: &Pod, look: &Look<PersistentVolumeClaim>) -> Option<Trouble> {
-    match look {
-        Look::Absent => Some(Trouble::Missing),
-        Look::Unread => None,
-        Look::Found(claim) => match claim::state(claim) {
-            "Bound" => None,
-            "Terminating" => claims::is_lost(claim, Some(pod)).then_some(Trouble::Deleting),
-            _ => Some(Trouble::Unbound),
-        },
+fn trouble(
+    pod: &Pod,
+    mounted: &Mounted<'_>,
+    look: &Look<PersistentVolumeClaim>,
+) -> Option<Trouble> {
+    let claim = match look {
+        Look::Absent => return Some(Trouble::Missing),
+        Look::Unread => return None,
+        Look::Found(claim) => claim,
+    };
+    let is_foreign = mounted.is_foreign(pod, claim);
+    match claim::state(claim) {
+        // The claim of the pod is created after the deletion of a foreign claim of the same name.
+        "Terminating" => {
+            let is_lost = is_foreign || claims::is_lost(claim, Some(pod));
+            is_lost.then_some(Trouble::Deleting)
+        }
+        _ if is_foreign => Some(Trouble::NotOwned),
+        "Bound" => None,
+        _ => Some(Trouble::Unbound),
     }
 }
 
 /// The cause that the pod cannot use this claim.
-fn link(object: &Object, pod: &Pod, (_, mounted, look): &Troubled<'_>) -> Cause {
+fn link(object: &Object, pod: &Pod, (trouble, mounted, look): &Troubled<'_>) -> Cause {
     match look {
+        Look::Found(claim) if *trouble == Trouble::NotOwned => not_owned(object, mounted, claim),
         Look::Found(claim) => has(object, claim),
         Look::Absent | Look::Unread => missing::cause(object, pod, mounted),
     }
@@ -72,14 +86,33 @@ fn link(object: &Object, pod: &Pod, (_, mounted, look): &Troubled<'_>) -> Cause 
 
 /// The cause that the pod cannot use this claim, followed by the causes for the state of the claim.
 fn chain(world: &World, object: &Object, pod: &Pod, troubled: &Troubled<'_>) -> Vec<Cause> {
-    let (_, mounted, look) = troubled;
+    let (trouble, mounted, look) = troubled;
     let Look::Found(claim) = look else {
         return missing::causes(world, object, pod, mounted);
     };
+    let first = link(object, pod, troubled);
+    // The state of a claim that the pod never uses is no cause.
+    if *trouble == Trouble::NotOwned {
+        return vec![first];
+    }
     let name = Object::claim(object.namespace_name(), &claim.name_any());
     let further = claim::causes(world, &name, claim);
-    let first = link(object, pod, troubled);
     [first].into_iter().chain(not_back(further, pod)).collect()
+}
+
+fn not_owned(pod: &Object, mounted: &Mounted<'_>, claim: &PersistentVolumeClaim) -> Cause {
+    let (name, volume) = (claim.name_any(), &mounted.volume.name);
+    let object = Object::claim(pod.namespace_name(), &name);
+    let sentence = format!(
+        "A claim {name} exists that was not created for the pod. The pod's ephemeral volume {volume} can use only a claim that the pod owns, and that claim is not created while another one has its name."
+    );
+    let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences")
+        .since(claim.creation_timestamp().map(|time| time.0));
+    Cause::new(Code::ClaimNotOwned, sentence, evidence).run(
+        format!("kubectl get {} -o yaml", object.arguments()),
+        "to see in ownerReferences and labels what the claim belongs to; with another name, the pod \
+         or its volume gets a claim of its own",
+    )
 }
 
 fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {

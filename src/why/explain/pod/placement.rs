@@ -7,6 +7,7 @@
 //! `pkg/scheduler/framework/plugins` of Kubernetes.
 
 mod limits;
+mod refusal;
 
 use super::claims::Mounted;
 use crate::why::{
@@ -16,6 +17,7 @@ use crate::why::{
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use refusal::Refusal;
 
 /// The access mode with which only one pod at a time may use a claim.
 const ONE_POD: &str = "ReadWriteOncePod";
@@ -63,11 +65,14 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
         return Some(no_node(&volumes, &nodes).into_iter().collect());
     }
     if volumes.iter().any(affinity::is_restricted)
-        && let Some(cause) = unavailable(&volumes, &usable)
+        && let Some(cause) = unavailable(pod, &volumes, &usable)
     {
         return Some(vec![cause]);
     }
-    limits::cause(world, &volumes, &usable)
+    // The limit of a node that does not take the pod anyway is no cause.
+    let taking = |node: &&Node| Refusal::of(node, pod).is_none();
+    let available: Vec<&Node> = usable.into_iter().filter(taking).collect();
+    limits::cause(world, &volumes, &available)
 }
 
 /// The chain of causes if another pod uses the first claim of the pod that only one pod at a time
@@ -162,39 +167,30 @@ fn enumerate(all: &[String]) -> String {
     }
 }
 
-/// The cause that all nodes that can use the volumes are cordoned or not ready; none if one of them
-/// is neither.
-fn unavailable(volumes: &[PersistentVolume], usable: &[&Node]) -> Option<Cause> {
-    let states: Option<Vec<String>> = usable
+/// The cause that none of the nodes that can use the volumes takes the pod; none if one of them
+/// does.
+fn unavailable(pod: &Pod, volumes: &[PersistentVolume], usable: &[&Node]) -> Option<Cause> {
+    let refusals: Option<Vec<(String, Refusal<'_>)>> = usable
         .iter()
-        .map(|node| {
-            let spec = node.spec.as_ref();
-            let cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
-            let state = if cordoned {
-                "cordoned"
-            } else if !nodes::is_ready(node) {
-                "not ready"
-            } else {
-                return None;
-            };
-            Some(format!("{} is {state}", node.name_any()))
-        })
+        .map(|node| Some((node.name_any(), Refusal::of(node, pod)?)))
         .collect();
-    let states = states?;
+    let refusals = refusals?;
+    let states = refusals
+        .iter()
+        .map(|(name, refusal)| format!("{name} {refusal}"));
     let names: Vec<_> = volumes.iter().map(|volume| volume.name_any()).collect();
     let sentence = format!(
-        "Only these nodes can use the pod's volumes ({}), and none takes pods: {}.",
+        "Only these nodes can use the pod's volumes ({}), and none takes the pod: {}.",
         names.join(", "),
-        enumerate(&states)
+        enumerate(&states.collect::<Vec<_>>())
     );
-    let first = usable.first()?.name_any();
-    let node = Object::new("Node", "node", "", &first);
-    let evidence = Evidence::new(
-        node.to_string(),
-        "spec.unschedulable, status.conditions[Ready]",
-    );
+    // A taint is mostly permanent, so a node without such a taint takes the pod earlier.
+    let passing = |(_, refusal): &&(String, Refusal<'_>)| !matches!(refusal, Refusal::Tainted(_));
+    let (name, refusal) = refusals.iter().find(passing).or(refusals.first())?;
+    let node = Object::new("Node", "node", "", name);
+    let evidence = Evidence::new(node.to_string(), refusal.field());
     Some(Cause::new(Code::NoNodeForVolume, sentence, evidence).run(
         node.describe(),
-        "to see why the node takes no pods; the pod gets a node once it does",
+        "to see why the node does not take the pod; the pod gets a node once it does",
     ))
 }

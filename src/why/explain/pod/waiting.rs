@@ -13,11 +13,12 @@ use k8s_openapi::{
 };
 
 /// The reasons that the kubelet reports for waiting containers while not all volumes of their pod
-/// are mounted.
+/// are mounted, and until the container is created.
 const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// The chain of causes for a pod that can use all its claims and does not run yet; none if its
-/// Events are needed and could not be read.
+/// The chain of causes for a pod that can use all its claims and does not run yet. None if it is not
+/// known whether the pod waits for a volume, because the pod's Events, for example, could not be
+/// read.
 pub(super) fn causes(
     world: &World,
     object: &Object,
@@ -106,7 +107,8 @@ fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) 
 
 /// Whether the pod may still wait for its volumes. The kubelet mounts all volumes before it
 /// creates the first container, so an earlier failure to mount is solved once any container was
-/// created.
+/// created. Before, the containers do not show whether the volumes are mounted: their reason is
+/// the same while the kubelet creates the sandbox and pulls the images.
 fn is_mounting(pod: &Pod) -> bool {
     containers(pod).all(|container| {
         let state = container.state.as_ref();
@@ -132,6 +134,11 @@ fn waiting(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let said = waiting.message.as_ref().or(waiting.reason.as_ref())?;
     Some(said.trim_end_matches('.').to_owned())
+}
+
+/// Whether the condition of the pod is True.
+pub(super) fn is_true(pod: &Pod, type_: &str) -> bool {
+    condition(pod, type_).is_some_and(|condition| condition.status == "True")
 }
 
 fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {

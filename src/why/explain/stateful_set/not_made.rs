@@ -1,13 +1,17 @@
 //! Explains pods of a StatefulSet that do not exist.
 
 use super::{One, stale};
-use crate::why::{
-    Cause, Code, Evidence, Look, Object,
-    explain::{
-        events,
-        pod::quota::{self, Want},
+use crate::{
+    objects::is_subdomain,
+    plain::Plain,
+    why::{
+        Cause, Code, Evidence, Look, Object,
+        explain::{
+            events,
+            pod::quota::{self, Want},
+        },
+        read::PersistentVolumeClaim,
     },
-    read::PersistentVolumeClaim,
 };
 use k8s_openapi::api::core::v1::{self as core, Event};
 use kube::ResourceExt;
@@ -15,6 +19,9 @@ use kube::ResourceExt;
 /// The reason of the Event that the StatefulSet controller emits when the API server refuses a pod
 /// or a claim.
 const FAILED: &str = "FailedCreate";
+/// Maximum number of characters that a cause quotes from the message of an Event, which can be of
+/// any length.
+const QUOTED: usize = 1000;
 
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     let stale = stale::causes(one, ordinal);
@@ -31,7 +38,7 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     }
     let uid = one.set.metadata.uid.as_deref();
     match events::latest(one.world, one.object, uid, FAILED) {
-        Some(Some(event)) => vec![refused(one, &event)],
+        Some(Some(event)) => vec![refused(one, ordinal, &claims, &event)],
         Some(None) => vec![not_yet(one, ordinal)],
         None => Vec::new(),
     }
@@ -58,25 +65,62 @@ fn template_of<'a>(one: &One<'a>, name: &str) -> Option<&'a core::PersistentVolu
     templates.find(|template| template.name_any() == name)
 }
 
-fn refused(one: &One<'_>, event: &Event) -> Cause {
-    let said = events::sentence(event);
-    let sentence = format!("The API server refused the pod or its claim: {said}");
-    if let Some(quota) = quota_of_claims(&said) {
-        let cause = quota::refused(
-            one.object.namespace_name(),
-            quota,
-            sentence.clone(),
-            "status.used",
-        );
+/// The cause for the missing pod after the controller has reported this failure. The controller
+/// creates the pod only once all its claims exist, so a missing claim is the cause.
+fn refused(
+    one: &One<'_>,
+    ordinal: u32,
+    claims: &[(String, Look<PersistentVolumeClaim>)],
+    event: &Event,
+) -> Cause {
+    let sentence = format!(
+        "The API server refused the pod or its claim: {}",
+        quoted(event)
+    );
+    if let Some(quota) = quota_of_claims(&events::sentence(event)) {
+        let namespace = one.object.namespace_name();
+        let cause = quota::refused(namespace, quota, sentence, "status.used");
         return Cause {
             evidence: seen(one, event),
             ..cause
         };
     }
+    let mut absent = claims
+        .iter()
+        .filter(|(_, look)| matches!(look, Look::Absent));
+    if let Some((claim, _)) = absent.next() {
+        return missing(one, ordinal, claim, event);
+    }
     Cause::new(Code::NoVolumeProblem, sentence, seen(one, event)).run(
         one.object.describe(),
         "to see all Events of the StatefulSet; then correct the StatefulSet, or the quota or webhook that refuses its pods",
     )
+}
+
+/// The cause that this claim does not exist, with the latest failure that the controller reports.
+/// The Event has no field for the object that was refused, and the message of a webhook does not
+/// name it.
+fn missing(one: &One<'_>, ordinal: u32, claim: &str, event: &Event) -> Cause {
+    let sentence = format!(
+        "The claim {claim} does not exist, so the StatefulSet controller does not create the pod {}-{ordinal}. It last \
+         reported: {}",
+        one.object.name.name,
+        quoted(event)
+    );
+    Cause::new(Code::ClaimMissing, sentence, seen(one, event)).run(
+        one.object.describe(),
+        "to see all Events of the StatefulSet; then correct the LimitRange, quota or webhook that refuses the claim, or \
+         the claim template",
+    )
+}
+
+/// The message of the Event, escaped, and cut after [`QUOTED`] characters.
+fn quoted(event: &Event) -> String {
+    let said = Plain(events::sentence(event)).to_string();
+    match said.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("{}…", &said[..end]),
+        None => said,
+    }
 }
 
 fn seen(one: &One<'_>, event: &Event) -> Evidence {
@@ -89,7 +133,8 @@ fn seen(one: &One<'_>, event: &Event) -> Evidence {
 fn quota_of_claims(said: &str) -> Option<&str> {
     let (before, after) = said.split_once("exceeded quota: ")?;
     let name = after.split(',').next()?;
-    before.contains("persistentvolumeclaims \"").then_some(name)
+    // A message can contain what a user wrote, and the name becomes a part of a command.
+    (before.contains("persistentvolumeclaims \"") && is_subdomain(name)).then_some(name)
 }
 
 fn not_yet(one: &One<'_>, ordinal: u32) -> Cause {
@@ -125,5 +170,7 @@ mod tests {
             quota_of_claims("persistentvolumeclaims \"a\" is forbidden"),
             None
         );
+        let other = "persistentvolumeclaims \"a\" is forbidden: exceeded quota: a; reboot, x";
+        assert_eq!(quota_of_claims(other), None);
     }
 }

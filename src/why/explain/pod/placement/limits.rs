@@ -17,13 +17,14 @@ pub(super) fn driver(volume: &PersistentVolume) -> Option<&str> {
 }
 
 /// The cause that none of these nodes may attach the volumes of the pod, because of the limit of a
-/// CSI driver. Empty if one of them may. None if an object could not be read.
+/// CSI driver. Empty if one of them may, or if there are no nodes. None if an object could not be
+/// read.
 pub(super) fn cause(
     world: &World,
     volumes: &[PersistentVolume],
     nodes: &[&Node],
 ) -> Option<Vec<Cause>> {
-    if volumes.iter().all(|volume| driver(volume).is_none()) {
+    if nodes.is_empty() || volumes.iter().all(|volume| driver(volume).is_none()) {
         return Some(Vec::new());
     }
     let csi_nodes = world.list::<CSINode>("", Selection::default()).found()?;
@@ -96,7 +97,7 @@ fn report(full: &[Full]) -> Option<Cause> {
     });
     let each: Vec<_> = each.collect();
     let sentence = format!(
-        "No node that can use the pod's volumes has room for another volume of the CSI driver {}: {}.",
+        "No node that takes the pod and can use its volumes has room for another volume of the CSI driver {}: {}.",
         first.driver,
         super::enumerate(&each)
     );

@@ -1,0 +1,112 @@
+//! Tests of pods that get no node, or not because of their volumes.
+
+use super::{pods::unscheduled, *};
+
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+const ZONE: &str = "topology.kubernetes.io/zone";
+const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
+
+fn web() -> Object {
+    Object::pod("shop", "web")
+}
+
+fn node(name: &str, labels: &Value, spec: &Value) -> Value {
+    let ready = json!({"type": "Ready", "status": "True"});
+    json!({
+        "metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"conditions": [ready]},
+    })
+}
+
+/// The pod needs a volume in zone a, where a node of the control plane and `w1` are. The node `w2`
+/// is in zone b.
+fn zones(w1: &Value, tolerations: &Value) -> Cluster {
+    let zone = json!({"key": ZONE, "operator": "In", "values": ["a"]});
+    let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}});
+    let csi = json!({"driver": "csi.example.com", "volumeHandle": "1"});
+    let spec = json!({"csi": csi, "nodeAffinity": affinity});
+    let mut cluster = unscheduled(json!({"metadata": {"name": "disk"}, "spec": spec}));
+    for (collection, object) in &mut cluster.objects {
+        if collection.ends_with("/pods") {
+            object["spec"]["tolerations"] = tolerations.clone();
+        }
+    }
+    let taint = json!({"key": CONTROL_PLANE, "effect": "NoSchedule"});
+    let (a, b) = (json!({ZONE: "a"}), json!({ZONE: "b"}));
+    [
+        node("cp", &a, &json!({"taints": [taint]})),
+        node("w1", &a, w1),
+        node("w2", &b, &json!({})),
+    ]
+    .into_iter()
+    .fold(cluster, |all, node| all.with("/api/v1/nodes", node))
+}
+
+/// The volumes of `w1` are as many as its CSI driver permits.
+fn with_full_w1(cluster: Cluster) -> Cluster {
+    let driver = json!({"name": "csi.example.com", "nodeID": "w1", "allocatable": {"count": 1}});
+    let limit = json!({"metadata": {"name": "w1"}, "spec": {"drivers": [driver]}});
+    let source = json!({"persistentVolumeName": "other"});
+    let attached = json!({
+        "metadata": {"name": "attached"},
+        "spec": {"attacher": "csi.example.com", "nodeName": "w1", "source": source},
+    });
+    cluster
+        .with("/apis/storage.k8s.io/v1/csinodes", limit)
+        .with("/apis/storage.k8s.io/v1/volumeattachments", attached)
+}
+
+fn control_plane() -> Value {
+    json!([{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}])
+}
+
+#[tokio::test]
+async fn a_node_whose_taint_the_pod_does_not_tolerate_takes_no_pod() {
+    let cordoned = json!({"unschedulable": true});
+    let answer = zones(&cordoned, &json!([])).explained(&web()).await;
+    assert_eq!(codes(&answer), [Code::NoNodeForVolume]);
+    assert_eq!(command(&answer), "kubectl describe node w1");
+    let root = answer.root().expect("a root");
+    assert_eq!(root.evidence.field, "spec.unschedulable");
+    assert_eq!(
+        root.sentence,
+        "Only these nodes can use the pod's volumes (disk), and none takes the pod: cp has the taint \
+         node-role.kubernetes.io/control-plane:NoSchedule, w1 is cordoned."
+    );
+    let tolerated = zones(&cordoned, &control_plane()).explained(&web()).await;
+    assert_eq!(codes(&tolerated), [Code::NoVolumeProblem]);
+}
+
+#[tokio::test]
+async fn a_node_that_takes_no_pod_has_no_room_for_its_volumes() {
+    let full = |tolerations: &Value| with_full_w1(zones(&json!({}), tolerations));
+    let answer = full(&json!([])).explained(&web()).await;
+    assert_eq!(codes(&answer), [Code::TooManyVolumes]);
+    let root = answer.root().expect("a root");
+    assert!(root.sentence.ends_with(": w1 has 1 of 1 attached."));
+    let tolerated = full(&control_plane()).explained(&web()).await;
+    assert_eq!(codes(&tolerated), [Code::NoVolumeProblem]);
+}
+
+/// The limit of a node that is cordoned is not why the pod has no node.
+#[tokio::test]
+async fn a_full_node_that_is_cordoned_is_reported_as_cordoned() {
+    let cluster = with_full_w1(zones(&json!({"unschedulable": true}), &json!([])));
+    let answer = cluster.explained(&web()).await;
+    assert_eq!(codes(&answer), [Code::NoNodeForVolume]);
+}
+
+/// The scheduler permits these nodes, so the pod lacks something else, such as CPU.
+#[tokio::test]
+async fn zone_labels_are_compared_as_kube_scheduler_does() {
+    for (key, labels, expected) in [
+        (BETA_ZONE, json!({ZONE: "a"}), Code::NoVolumeProblem),
+        (ZONE, json!({}), Code::NoVolumeProblem),
+        (ZONE, json!({ZONE: "b"}), Code::NoNodeForVolume),
+    ] {
+        let volume = json!({"metadata": {"name": "disk", "labels": {key: "a"}}, "spec": {}});
+        let one = node("one", &labels, &json!({}));
+        let cluster = unscheduled(volume).with("/api/v1/nodes", one);
+        let answer = cluster.explained(&web()).await;
+        assert_eq!(codes(&answer), [expected], "{key} {labels}");
+    }
+}
