@@ -1,6 +1,7 @@
 //! Explains the state of a pod.
 
 pub(super) mod claims;
+mod conditions;
 mod missing;
 mod mounting;
 mod pending;

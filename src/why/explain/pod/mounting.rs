@@ -2,7 +2,7 @@
 
 mod elsewhere;
 
-use super::{claims::Mounted, waiting};
+use super::{claims::Mounted, conditions};
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Readable, World, explain::events, read::Pod,
 };
@@ -33,7 +33,7 @@ pub(super) fn causes(
     pod: &Pod,
     mounted: &[Mounted<'_>],
 ) -> Option<Vec<Cause>> {
-    if waiting::is_true(pod, HAS_SANDBOX) {
+    if conditions::is_true(pod, HAS_SANDBOX) {
         return Some(Vec::new());
     }
     let success = latest(world, object, pod, &MOUNTED)?;

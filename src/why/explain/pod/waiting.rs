@@ -1,7 +1,7 @@
 //! Explains what a pod waits for when it can use all its claims, and why it has failed or is not
 //! ready.
 
-use super::{claims::Mounted, mounting, placement};
+use super::{claims::Mounted, conditions::condition, mounting, placement};
 use crate::why::{
     Cause, Code, Evidence, Object, World,
     explain::{nodes, users},
@@ -134,16 +134,6 @@ fn waiting(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let said = waiting.message.as_ref().or(waiting.reason.as_ref())?;
     Some(said.trim_end_matches('.').to_owned())
-}
-
-/// Whether the condition of the pod is True.
-pub(super) fn is_true(pod: &Pod, type_: &str) -> bool {
-    condition(pod, type_).is_some_and(|condition| condition.status == "True")
-}
-
-fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
-    let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
-    conditions.find(|condition| condition.type_ == type_)
 }
 
 fn message_of(condition: Option<&PodCondition>, otherwise: &str) -> String {

@@ -1,0 +1,15 @@
+//! The conditions of a pod.
+
+use crate::why::read::Pod;
+use k8s_openapi::api::core::v1::PodCondition;
+
+/// Whether the condition of the pod is True.
+pub(super) fn is_true(pod: &Pod, type_: &str) -> bool {
+    condition(pod, type_).is_some_and(|condition| condition.status == "True")
+}
+
+/// The condition of this type; none if the pod does not have it.
+pub(super) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+    let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == type_)
+}
