@@ -12,9 +12,9 @@ use std::path::Path;
 use tempfile::TempDir;
 use volume_warden_controlplane::{Cluster, Prometheus, Warden, eventually};
 
-/// All components, also those that do not run by default.
+/// All components with metrics, also pvc-expiry, which does not run by default.
 const COMPONENTS: &str = "pvc-protection,pv-protection,pvc-retention,pvc-provisioner,pv-releaser,\
-pvc-trash,pvc-expiry,trash-list,namespace-gc";
+pvc-trash,pvc-expiry,namespace-gc";
 
 /// A state that sets every metric: a claim in use, a released claim, a refused pod, and a
 /// namespace that is kept in the storage backend.
