@@ -140,8 +140,8 @@ fn changed(workspace: &Path, mutants: &[Mutant]) -> anyhow::Result<BTreeMap<Stri
     }
     edit(
         "src/lib.rs",
-        "pub mod listener;",
-        "pub mod listener;\nmod mutants;",
+        "mod listener;",
+        "mod listener;\nmod mutants;",
     )?;
     edit(
         "sim/Cargo.toml",
