@@ -138,11 +138,7 @@ fn changed(workspace: &Path, mutants: &[Mutant]) -> anyhow::Result<BTreeMap<Stri
         )
         .with_context(|| mutant.name.clone())?;
     }
-    edit(
-        "src/lib.rs",
-        "mod listener;",
-        "mod listener;\nmod mutants;",
-    )?;
+    edit("src/lib.rs", "mod listener;", "mod listener;\nmod mutants;")?;
     edit(
         "sim/Cargo.toml",
         "name = \"volume-warden-sim\"\npath",

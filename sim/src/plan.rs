@@ -99,10 +99,13 @@ fn undelete_window(seed: u64) -> Option<&'static str> {
     match seed % 16 {
         0 | 8 => Some("4s"),
         4 | 12 => Some("30s"),
-        REBINDING => Some("1h"),
+        REBINDING => Some(HOUR),
         _ => None,
     }
 }
+
+/// The window of histories in which claims are rebound.
+const HOUR: &str = "1h";
 
 /// The remainder of the seeds of histories in which claims are rebound.
 const REBINDING: u64 = 2;
@@ -134,9 +137,10 @@ impl Plan {
     /// far ahead begins the window by its own.
     pub(crate) fn purge_delay(&self) -> u64 {
         let skew = match self.undelete_window() {
+            // It does not end within a history.
+            None | Some(HOUR) => 0,
             Some(_) if self.clock_skew.abs() <= CLOCK_TOLERANCE => self.clock_skew.min(0),
             Some(_) => self.clock_skew.max(0),
-            None => 0,
         };
         skew.unsigned_abs() * 1_000
     }

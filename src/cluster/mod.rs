@@ -15,6 +15,8 @@ pub use api::{
     UNHURRIED, connect, doubling, error_message, existing, for_users, is_absent, scoped,
     server_time, within,
 };
+#[cfg(feature = "simulation")]
+pub use leader::OBSERVED_SINCE;
 pub use leader::{Elector, Leadership, LeaseName, LeaseObject, Observation};
 pub use read::{
     Access, Basis, Configuration, Configurations, Evidence, LiveGet, Proof, ServiceName,

@@ -11,4 +11,6 @@ pub use leadership::Leadership;
 pub use lease::Elector;
 pub use lease_name::LeaseName;
 pub use lease_object::LeaseObject;
+#[cfg(feature = "simulation")]
+pub use observation::OBSERVED_SINCE;
 pub use observation::Observation;
