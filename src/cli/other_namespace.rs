@@ -6,11 +6,11 @@
 use super::{
     print::complain,
     restoration::{Restoration, WAITING},
-    trash_common::{in_trash, is_refused, say, unreadable, volumes},
+    trash_common::{in_trash, say, unreadable, volumes},
 };
 use crate::{
     clock::Clock,
-    cluster::{UNHURRIED, error_message, within},
+    cluster::{UNHURRIED, error_message, is_refused, within},
     components::pvc_trash::{give, restore},
     objects::{
         ObjectName,

@@ -4,12 +4,12 @@ use super::{
     caller::CallerOptions,
     print::{complain, print},
     target::{self, Target, TrashKind},
-    trash_common::{block_on, cluster, in_trash, is_refused, unreadable, volumes},
+    trash_common::{block_on, cluster, in_trash, unreadable, volumes},
     trash_report::sort,
 };
 use crate::{
     clock::Clock,
-    cluster::{Store, UNHURRIED, error_message, existing, within},
+    cluster::{Store, UNHURRIED, error_message, existing, is_refused, within},
     columns::age,
     objects::{
         ObjectName, Tracked as _, Volume,

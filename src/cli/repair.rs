@@ -6,11 +6,11 @@ use super::{
     print::{complain, print},
     purge::confirmed,
     repair_plan::{Found, Removed, created_again, plan, table},
-    trash_common::{block_on, cluster, is_refused, unreadable},
+    trash_common::{block_on, cluster, unreadable},
     trash_copies::Copies,
 };
 use crate::{
-    cluster::{UNHURRIED, error_message, read_all, within},
+    cluster::{UNHURRIED, error_message, is_refused, read_all, within},
     objects::{Kind, WholeVolume},
 };
 use clap::{Args, error::ErrorKind};

@@ -2,10 +2,10 @@
 
 use super::{
     print::complain,
-    trash_common::{UNREADABLE, is_refused, say},
+    trash_common::{UNREADABLE, say},
 };
 use crate::{
-    cluster::{UNHURRIED, error_message, is_absent, within},
+    cluster::{UNHURRIED, error_message, is_absent, is_refused, within},
     components::pvc_trash::reasons::CANNOT_RESTORE,
     objects::trash::UNDELETE,
 };

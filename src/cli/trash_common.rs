@@ -60,12 +60,6 @@ pub(super) fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
-/// Whether the API server certainly refused a write. With a status of 500 or more, or without an
-/// answer, it may have stored the write. JSON of a proxy has no code, which reads as 0.
-pub(super) fn is_refused(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
-}
-
 /// Returns the volumes in the trash for which `fits` is true.
 pub(super) fn in_trash<'a>(
     volumes: &'a Store<Volume>,
@@ -120,22 +114,5 @@ mod tests {
             assert!(refused(403).contains(words), "{words}: {}", refused(403));
         }
         assert!(!refused(500).contains("undelete"), "{}", refused(500));
-    }
-
-    #[test]
-    fn a_write_may_be_stored_unless_the_api_server_refuses_it() {
-        for (code, expected) in [
-            (403, true),
-            (409, true),
-            (422, true),
-            (0, false),
-            (500, false),
-            (504, false),
-        ] {
-            let status = Status::failure("the words", "").with_code(code);
-            let refused = is_refused(&kube::Error::Api(Box::new(status)));
-            assert_eq!(refused, expected, "{code}");
-        }
-        assert!(!is_refused(&kube::Error::Service("no answer".into())));
     }
 }

@@ -48,10 +48,39 @@ pub async fn within<T>(
     }
 }
 
+/// Returns whether the API server certainly refused a write. With a status of 500 or more, or without an
+/// answer, it may have stored the write. JSON of a proxy has no code, which reads as 0.
+pub fn is_refused(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
+}
+
 /// The message of the API server, or that of the client if there was no answer with a `Status`.
 pub fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    #[test]
+    fn a_write_may_be_stored_unless_the_api_server_refuses_it() {
+        for (code, expected) in [
+            (403, true),
+            (409, true),
+            (422, true),
+            (0, false),
+            (500, false),
+            (504, false),
+        ] {
+            let status = Status::failure("the words", "").with_code(code);
+            let refused = is_refused(&kube::Error::Api(Box::new(status)));
+            assert_eq!(refused, expected, "{code}");
+        }
+        assert!(!is_refused(&kube::Error::Service("no answer".into())));
     }
 }

@@ -109,13 +109,12 @@ async fn concurrency_is_limited_and_urgent_keys_do_not_wait() {
 async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
     let (lead, leadership) = Elector::by_hand();
     let (reconcile, queue) = (Arc::new(Clumsy::default()), Arc::new(WorkQueue::default()));
-    let (again, metrics) = (Arc::new(Notify::new()), Arc::new(Metrics::new()));
     let reconciler = Reconciler {
         reconcile: reconcile.clone(),
         queue: queue.clone(),
         leadership,
-        again: again.clone(),
-        metrics,
+        again: Arc::default(),
+        metrics: Arc::new(Metrics::new()),
     };
     let stop = CancellationToken::new();
     let task = tokio::spawn(reconciler.run(stop.clone()));

@@ -1,6 +1,6 @@
 //! The outcome of a write to the API server.
 
-use crate::cluster::api::is_absent;
+use crate::cluster::api::{is_absent, is_refused};
 use crate::cluster::run::{ReconcileError, Reconciled, Requeue};
 use kube::core::Status;
 
@@ -53,8 +53,7 @@ impl Applied {
     pub fn may_be_written(&self) -> bool {
         match self {
             Self::Done => true,
-            Self::Failed(kube::Error::Api(status)) => !(400..500).contains(&status.code),
-            Self::Failed(_) => true,
+            Self::Failed(error) => !is_refused(error),
             Self::Withheld | Self::NotLeading | Self::Stale => false,
         }
     }
