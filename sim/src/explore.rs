@@ -33,11 +33,17 @@ pub fn seed_of(seed: u64, number: u64) -> u64 {
     digest((seed, number))
 }
 
-/// Runs the histories with the numbers from 0 on, and stops early after `most_failed` failures.
+/// Runs the histories with the numbers from 0 on, and stops early after `most_failed` failures. The
+/// seed of a failed one goes to `on_failure` at once: a long run takes an hour.
 ///
 /// # Errors
 /// When the simulation itself is wrong.
-pub fn explore(seed: u64, histories: u64, most_failed: usize) -> anyhow::Result<Summary> {
+pub fn explore(
+    seed: u64,
+    histories: u64,
+    most_failed: usize,
+    on_failure: impl Fn(u64) + Sync,
+) -> anyhow::Result<Summary> {
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let summary = Mutex::new((Summary::default(), HashSet::new()));
     let under_way = UnderWay::default();
@@ -57,6 +63,7 @@ pub fn explore(seed: u64, histories: u64, most_failed: usize) -> anyhow::Result<
             traces.insert(outcome.trace);
             if !outcome.violations.is_empty() {
                 summary.failed.push(seed);
+                on_failure(seed);
                 stop.store(summary.failed.len() >= most_failed, Relaxed);
             }
         }

@@ -50,7 +50,8 @@ fn many(options: &Options) -> anyhow::Result<ExitCode> {
     let run = options.run.unwrap_or_else(|| fastrand::u64(..));
     println!("run {run}: {} histories", options.histories);
     let began = Instant::now();
-    let summary = explore(run, options.histories, options.failures)?;
+    let on_failure = |seed| eprintln!("--seed {seed} failed");
+    let summary = explore(run, options.histories, options.failures, on_failure)?;
     let seconds = began.elapsed().as_secs_f64();
     let Summary {
         histories,
