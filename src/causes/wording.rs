@@ -10,8 +10,8 @@ const NAMED: usize = 3;
 
 /// Purpose of the command that deletes the pod. It warns that the claim and its data may be
 /// deleted, too.
-const GOES_THEN_IN_USE: &str = "once neither the pod nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
-const GOES_THEN_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
+const PURPOSE_IN_USE: &str = "once neither the pod nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
+const PURPOSE_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
 
 /// Explains to a user why `holder` prevents the deletion of `object`: a sentence, evidence and the
 /// next step.
@@ -31,7 +31,7 @@ pub fn note(cause: &Cause) -> String {
     match &cause.next {
         Next::Run { command, purpose } => format!("{sentence} What to do, {purpose}: {command}"),
         Next::Nothing { meanwhile } if meanwhile.is_empty() => sentence.clone(),
-        Next::Nothing { meanwhile } => format!("{sentence} Nothing is to be done: {meanwhile}."),
+        Next::Nothing { meanwhile } => format!("{sentence} No action is needed: {meanwhile}."),
     }
 }
 
@@ -65,13 +65,13 @@ fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
     let evidence = |field| Evidence::new(first_pod.to_string(), field);
     if code == Code::InUse {
         let sentence = format!("The claim is kept because {who} {verb} it.");
-        return Cause::new(code, sentence, evidence("spec.volumes")).run(delete, GOES_THEN_IN_USE);
+        return Cause::new(code, sentence, evidence("spec.volumes")).run(delete, PURPOSE_IN_USE);
     }
     let sentence = format!(
         "The claim is kept because {who} {verb} it. The workload has finished, but with --finished-pods=hold, as with the built-in \
          controller of Kubernetes, a finished pod uses its claims as long as it exists; with --finished-pods=release it does not."
     );
-    Cause::new(code, sentence, evidence("status.phase")).run(delete, GOES_THEN_FINISHED)
+    Cause::new(code, sentence, evidence("status.phase")).run(delete, PURPOSE_FINISHED)
 }
 
 fn unused(object: &Object) -> Cause {

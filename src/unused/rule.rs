@@ -141,6 +141,9 @@ fn of_claim(claim: &PersistentVolumeClaim, state: State) -> Row {
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     let unused = conditions.find(|each| each.type_ == UNUSED && each.status == "True");
+    // Before that, the volume that a claim names may not exist, or have a row of its own.
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let is_bound = matches!(phase, Some("Bound" | "Lost"));
     let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let capacity = status.and_then(|status| status.capacity.as_ref());
     Row {
@@ -149,6 +152,7 @@ fn of_claim(claim: &PersistentVolumeClaim, state: State) -> Row {
         claim: claim.name_any(),
         volume: spec
             .and_then(|spec| spec.volume_name.clone())
+            .filter(|_| is_bound)
             .unwrap_or_default(),
         class: class_of(
             claim.annotations(),

@@ -150,12 +150,15 @@ fn what_still_refers_to_a_claim_is_named() {
 fn a_claim_that_is_not_bound_has_no_size() {
     let status =
         json!({"spec": {"volumeName": null}, "status": {"phase": "Pending", "capacity": null}});
+    let waiting =
+        json!({"spec": {"volumeName": "pv"}, "status": {"phase": "Pending", "capacity": null}});
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let reserved = json!({"spec": {"claimRef": {"name": "pending", "uid": null}}});
     let listed = Listed {
         claims: vec![
             read(claim("deleting", deleting)),
             read(claim("pending", status)),
+            read(claim("waiting", waiting)),
         ],
         volumes: vec![read(volume("reserved", "Available", reserved))],
         ..Listed::default()
@@ -169,7 +172,11 @@ fn a_claim_that_is_not_bound_has_no_size() {
         .iter()
         .map(|item| (&item["claim"], &item["state"]))
         .collect();
-    let expected = [("deleting", "Terminating"), ("pending", "Unused")];
+    let expected = [
+        ("deleting", "Terminating"),
+        ("pending", "Unused"),
+        ("waiting", "Unused"),
+    ];
     assert_eq!(
         json!(states),
         json!(expected),
@@ -178,6 +185,7 @@ fn a_claim_that_is_not_bound_has_no_size() {
     assert_eq!(items[1]["capacity"], "5Gi");
     assert_eq!(items[1]["bytes"], 0.0);
     assert_eq!(items[1]["costPerMonth"], 0.0);
+    assert_eq!(items[2]["bytes"], 0.0, "its volume may not exist");
 }
 
 #[test]

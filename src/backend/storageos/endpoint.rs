@@ -20,7 +20,7 @@ pub enum EndpointError {
     #[error("the endpoint is not a host, host:port or URL: {0}")]
     NotAUrl(String),
     /// The endpoint is a URL with a scheme other than `https` and `http`.
-    #[error("the endpoint has to begin with https:// or http://, not {0}://")]
+    #[error("the endpoint must begin with https:// or http://, not {0}://")]
     Scheme(String),
     /// The endpoint has a user, a password, a query or a fragment.
     #[error(
@@ -29,7 +29,7 @@ pub enum EndpointError {
     Excess,
     /// The endpoint would send the password over plain HTTP.
     #[error(
-        "over http:// everyone on the way can read the password; use https://, or allow it with --insecure-http"
+        "without TLS, everyone on the network path can read the password; use https://, or allow http:// with --insecure-http"
     )]
     PlainHttp,
 }

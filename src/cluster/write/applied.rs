@@ -96,7 +96,7 @@ pub(crate) fn judge(written: kube::Result<()>) -> Applied {
 
 /// Returns whether the answer is the refusal of an admission webhook, or is about the namespace of
 /// the object. Source: `ToStatusErr` in `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`.
-fn is_about_another_object(error: &kube::Error) -> bool {
+pub(super) fn is_about_another_object(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
     };

@@ -64,6 +64,19 @@ impl Server {
         applied.label()
     }
 
+    /// Creates a claim for a reconciler that waits until this instant.
+    async fn create(&self, until: Instant) -> &'static str {
+        let name = ObjectName::new("ns", "created");
+        let creation = Creation {
+            kind: Kind::PersistentVolumeClaim,
+            name: &name,
+            manifest: &json!({}),
+        };
+        let caller = Caller::Reconciler(until);
+        let created = self.apply.create("test", creation, caller, "Test").await;
+        created.label()
+    }
+
     /// Returns the request for this claim, and the number of requests before it.
     fn sent(&self, claim: &str) -> Option<(usize, String)> {
         let path = format!("/persistentvolumeclaims/{claim}?");
@@ -153,8 +166,11 @@ async fn a_decision_does_not_wait_longer_than_it_is_fresh() {
 async fn an_old_decision_is_not_carried_out() {
     let server = Server::new(1);
     let (proof, owned) = (proof(), own(Basis::Proof(proof())));
+    let until = Instant::now() + Duration::from_secs(2);
+    assert_eq!(server.create(until).await, "Done");
     assert_eq!(server.perform("fresh", Action::delete(proof)).await, "Done");
     advance(Duration::from_secs(3)).await;
+    assert_eq!(server.create(until).await, "Stale");
     assert_eq!(server.perform("old", Action::delete(proof)).await, "Stale");
     assert_eq!(server.perform("old", owned).await, "Stale");
     assert!(server.sent("old").is_none(), "nothing was sent");
@@ -279,7 +295,7 @@ async fn an_excluded_namespace_loses_what_it_has_and_gets_nothing() {
         manifest: &json!({}),
     };
     for caller in [
-        Caller::Reconciler,
+        Caller::Reconciler(Instant::now() + CALL * 9),
         Caller::Review(Instant::now() + CALL * 9),
     ] {
         let created = server.apply.create("test", creation, caller, "Test").await;

@@ -1,6 +1,6 @@
 //! Creation of objects by the only writer.
 
-use super::applied::Applied;
+use super::applied::{Applied, is_about_another_object};
 use super::apply::Apply;
 use super::apply::CALL_LIMIT;
 use super::apply::Turn;
@@ -28,8 +28,9 @@ pub struct Creation<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
     /// A reconciler waits. Only the leader creates objects in the background, in turn with the
-    /// other writes of [`Lane::Ownership`].
-    Reconciler,
+    /// other writes of [`Lane::Ownership`], and not after this instant: then the reads that justify
+    /// the object are too old.
+    Reconciler(Instant),
     /// A reconciler waits, and no pod: only the leader creates the object, in turn with bulk
     /// writes.
     Bulk,
@@ -44,8 +45,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
     /// Creates an object and returns the outcome. [`Applied::Stale`] means that an object of that
-    /// name exists or, for [`Caller::Reconciler`], that the API server answered with another
-    /// conflict (409), after which the caller should retry. This function publishes no Event about
+    /// name exists or, for [`Caller::Reconciler`], that its time is over, or that the API server
+    /// answered with another conflict (409), after which the caller should retry. This function publishes no Event about
     /// a refusal by the API server; the caller does, on the object that requested the creation.
     pub async fn create(
         &self,
@@ -71,10 +72,10 @@ impl Apply {
             return Applied::Withheld;
         }
         match caller {
-            Caller::Reconciler | Caller::Bulk => {
-                let lane = match caller {
-                    Caller::Bulk => Lane::Bulk,
-                    _ => Lane::Ownership,
+            Caller::Reconciler(_) | Caller::Bulk => {
+                let (lane, deadline) = match caller {
+                    Caller::Reconciler(until) => (Lane::Ownership, Some(until)),
+                    _ => (Lane::Bulk, None),
                 };
                 let write = || async {
                     match within(CALL_LIMIT, self.post(creation)).await {
@@ -87,7 +88,7 @@ impl Apply {
                 let turn = Turn {
                     lane,
                     namespace: &creation.name.namespace,
-                    deadline: None,
+                    deadline,
                 };
                 self.in_turn(turn, write).await
             }
@@ -124,13 +125,39 @@ impl Apply {
 /// Returns whether the API server reports a conflict although no object of that name exists: two
 /// requests competed for something else, such as the rest of a quota.
 fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists")
+    let conflict = matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists");
+    conflict && !is_about_another_object(error)
 }
 
 fn judge(created: kube::Result<()>) -> Applied {
     match created {
         Ok(()) => Applied::Done,
+        Err(error) if is_about_another_object(&error) => Applied::Failed(error),
         Err(kube::Error::Api(status)) if status.code == 409 => Applied::Stale,
         Err(error) => Applied::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+    use serde_json::json;
+
+    /// Whether a review tries again, and the outcome for a reconciler.
+    fn answered(status: Value) -> (bool, &'static str) {
+        let status: Status = serde_json::from_value(status).expect("a status");
+        let error = || kube::Error::Api(Box::new(status.clone()));
+        (is_conflict(&error()), judge(Err(error())).label())
+    }
+
+    #[test]
+    fn the_refusal_of_a_webhook_is_no_conflict() {
+        let conflict = json!({"code": 409, "reason": "Conflict"});
+        let exists = json!({"code": 409, "reason": "AlreadyExists"});
+        let denied = json!({"code": 409, "reason": "Conflict", "message": "admission webhook \"a.b\" denied the request: no"});
+        assert_eq!(answered(conflict), (true, "Stale"));
+        assert_eq!(answered(exists), (false, "Stale"));
+        assert_eq!(answered(denied), (false, "Failed"));
     }
 }

@@ -43,7 +43,7 @@ impl Notices {
             namespace,
             backend = self.backend,
             reason = DELETED,
-            "event published"
+            "the namespace was deleted from the backend"
         );
         self.publish(DELETED, false, note, || {});
     }
@@ -57,15 +57,8 @@ impl Notices {
         otherwise: impl FnOnce() + Send + 'static,
     ) {
         let event = reason.event();
-        tracing::warn!(namespace, backend = self.backend, reason = event, cause = reason.name(), %why, "event published");
-        let again = match reason {
-            Reason::NotEmpty => "it is deleted once it is empty",
-            _ => "Volume Warden retries",
-        };
-        let note = format!(
-            "namespace {namespace} is not in Kubernetes, but still in {}; {again}: {why}",
-            self.backend
-        );
+        tracing::warn!(namespace, backend = self.backend, reason = event, cause = reason.name(), %why, "the namespace stays in the backend");
+        let note = note(namespace, self.backend, (reason, why));
         self.publish(event, true, note, otherwise);
     }
 
@@ -78,7 +71,12 @@ impl Notices {
              unexpected, run `/volume-warden gc --dry-run` in a pod of Volume Warden",
             deleted + left
         );
-        tracing::warn!(backend, reason = CAPPED, note, "event published");
+        tracing::warn!(
+            backend,
+            reason = CAPPED,
+            note,
+            "the limit of deletions was reached"
+        );
         self.publish(CAPPED, true, note, || {});
     }
 
@@ -104,5 +102,34 @@ impl Notices {
                 None => otherwise(),
             }
         });
+    }
+}
+
+/// The text of the Event about a namespace that stays in the backend. Only [`Reason::NotEmpty`] comes
+/// after a live read of Kubernetes and an answer of the backend.
+fn note(namespace: &str, backend: &str, (reason, why): (Reason, &Sentence)) -> String {
+    match reason {
+        Reason::NotEmpty => format!(
+            "namespace {namespace} is not in Kubernetes, but still in {backend}; it is deleted once \
+             it is empty: {why}"
+        ),
+        _ => format!(
+            "namespace {namespace} could not be deleted from {backend}; Volume Warden retries: {why}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strum::VariantArray;
+
+    #[test]
+    fn only_an_answer_of_the_backend_shows_that_it_has_the_namespace() {
+        let why = Sentence::new("the namespace could not be read");
+        let claims =
+            |reason: &&Reason| note("shop", "storageos", (**reason, &why)).contains("still in");
+        let claiming: Vec<_> = Reason::VARIANTS.iter().filter(claims).collect();
+        assert_eq!(claiming, [&Reason::NotEmpty]);
     }
 }

@@ -4,6 +4,7 @@ use super::{
     ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
     notice::is_refused,
     reasons,
+    reconcile::MAX_AGE,
     rule::{Decision, Step, User},
     template::{Birth, Template},
 };
@@ -17,6 +18,7 @@ use crate::{
 use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// Minimum pause after the API server refused to create a claim, unless the claim or a pod that
 /// requests it changes before. It usually refuses the same claim again until an object changes that
@@ -103,7 +105,7 @@ impl PvcProvisionerReconciler {
             name,
             manifest: &manifest,
         };
-        let caller = Caller::Reconciler;
+        let caller = Caller::Reconciler(Instant::now() + MAX_AGE);
         let created = self
             .apply
             .create(NAME, creation, caller, reasons::ASKED_FOR);
@@ -113,6 +115,10 @@ impl PvcProvisionerReconciler {
                 Ok(Requeue::OnEvent)
             }
             Applied::Failed(error) => Err(self.failed(name, user, &claim_request, &error)),
+            Applied::Stale => Err(ReconcileError::new(
+                "no claim was created: it exists already, the API server reported a conflict, or \
+                 the pod was read too long ago",
+            )),
             other => other.settled(),
         }
     }

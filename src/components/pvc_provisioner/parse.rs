@@ -61,16 +61,18 @@ fn each_claim_request(
     volumes.map(move |requesting| claim_request(claim_requests, requesting, policy))
 }
 
-/// The volume for which the pod requests the claim with this name, and the unparsed template. None
-/// if the pod does not request the claim, or has no template for it.
+/// The first volume for which the pod requests the claim with this name with a template, and the
+/// unparsed template. None if the pod does not request the claim, or has no template for it.
 pub fn request_for<'a>(
     claim_requests: &'a ClaimRequests,
     claim: &str,
 ) -> Option<(&'a str, &'a str)> {
-    let mut volumes = claim_requests.volumes.iter();
-    let requesting = volumes.find(|requesting| requesting.claim.as_deref() == Some(claim))?;
-    let template = claim_requests.template(&requesting.volume)?;
-    Some((&requesting.volume, template))
+    let volumes = claim_requests.volumes.iter();
+    let mut volumes = volumes.filter(|requesting| requesting.claim.as_deref() == Some(claim));
+    volumes.find_map(|requesting| {
+        let template = claim_requests.template(&requesting.volume)?;
+        Some((&*requesting.volume, template))
+    })
 }
 
 fn claim_request(

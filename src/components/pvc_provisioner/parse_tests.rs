@@ -222,6 +222,22 @@ fn a_claim_is_requested_through_its_volume() {
     assert_eq!(request_for(&claim_requests, "a"), None);
 }
 
+/// The webhook creates the claim for the volume that has a template.
+#[test]
+fn a_claim_of_two_volumes_is_requested_by_the_one_with_a_template() {
+    let volume = |name| json!({"name": name, "persistentVolumeClaim": {"claimName": "c"}});
+    let annotations = ["a.enabled", "b.enabled"].map(|key| (format!("{PREFIX}{key}"), "true"));
+    let annotations = annotations.into_iter();
+    let annotations = annotations.chain([(format!("{PREFIX}b.pvc"), TEMPLATE)]);
+    let pod: PodWire = serde_json::from_value(json!({
+        "metadata": {"name": "p", "annotations": annotations.collect::<BTreeMap<_, _>>()},
+        "spec": {"volumes": [volume("a"), volume("b")]},
+    }))
+    .expect("a pod");
+    let requests = ClaimRequests::of(&pod).expect("annotated");
+    assert_eq!(request_for(&requests, "c"), Some(("b", TEMPLATE)));
+}
+
 /// A pod with this template for the claim `c`, in this phase.
 fn annotated(name: &str, template: Option<&str>, phase: &str, created: u32) -> PodWire {
     let mut annotations = BTreeMap::from([(format!("{PREFIX}v.enabled"), "true")]);

@@ -22,7 +22,7 @@ use std::{ops::ControlFlow, slice::from_ref, sync::Arc, time::Duration};
 
 const GET_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum age of the LIST of pods on which the deletion of a claim may rest.
-const MAX_AGE: Duration = Duration::from_secs(10);
+pub(super) const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// Creates and deletes the claims that pods request by annotation, and sets their owner.
 pub struct PvcProvisionerReconciler {

@@ -123,8 +123,9 @@ impl PodWebhook {
             return;
         }
         let controller = controller.map(|controller| controller.uid.as_str());
-        for claim_request in claim_requests {
+        for (index, claim_request) in claim_requests.iter().enumerate() {
             let name = ObjectName::new(request.namespace.as_str(), claim_request.claim.clone());
+            let until = share(until, claim_requests.len() - index);
             let created = self
                 .provide_one(&name, claim_request, until, findings)
                 .await;
@@ -231,6 +232,14 @@ impl PodWebhook {
             findings.notices.push(notice);
         }
     }
+}
+
+/// When the creation of the next of `count` claims has to end, so that each of the others still gets
+/// as much time.
+fn share(until: Instant, count: usize) -> Instant {
+    let now = Instant::now();
+    let left = until.saturating_duration_since(now);
+    now + left / u32::try_from(count.max(1)).unwrap_or(u32::MAX)
 }
 
 fn unknown_fields(claim_request: &ClaimRequest) -> impl Iterator<Item = Notice> {

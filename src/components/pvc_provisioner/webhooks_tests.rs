@@ -83,6 +83,12 @@ impl Scene {
     /// The answer of the webhook as text, and its requests to the API server.
     async fn review(self, annotations: Value, dry_run: bool) -> (String, Vec<String>) {
         let (client, calls) = api(self.code, self.reason, self.allowed);
+        let answer = self.answered_with(client, annotations, dry_run).await;
+        let calls = calls.lock().expect("lock").clone();
+        (answer, calls)
+    }
+
+    async fn answered_with(self, client: Client, annotations: Value, dry_run: bool) -> String {
         let metrics = Arc::new(Metrics::new());
         // This replica does not lead: admission does not depend on leadership.
         let (_lead, leadership) = Elector::by_hand();
@@ -118,14 +124,12 @@ impl Scene {
                 {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "persistentVolumeClaim": {"claimName": "d"}}]}},
         });
         let request = serde_json::from_value(request).expect("a request");
-        let answer = match webhook.review(&request).await.expect("an answer") {
+        match webhook.review(&request).await.expect("an answer") {
             Answer::Allow => "allowed".to_owned(),
             Answer::Warn(sentences) => format!("warned: {}", sentences.join(" | ")),
             Answer::Deny { code, message } => format!("denied {code}: {message}"),
             other => format!("{other:?}"),
-        };
-        let calls = calls.lock().expect("lock").clone();
-        (answer, calls)
+        }
     }
 }
 
@@ -135,6 +139,34 @@ fn asks(template: &str) -> Value {
 
 const CLAIMS: &str = "/api/v1/namespaces/ns/persistentvolumeclaims";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+/// The quota always conflicts for the first claim of the pod, and every answer takes 30 ms.
+#[tokio::test(start_paused = true)]
+async fn a_claim_leaves_the_others_their_part_of_the_time() {
+    let service = tower::service_fn(|request: http::Request<Body>| async move {
+        let body = request.into_body().collect_bytes().await?;
+        let manifest: Value = serde_json::from_slice(&body).expect("a claim");
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let conflict =
+            json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"});
+        let (code, answer) = match manifest["metadata"]["name"] == "c" {
+            true => (409, conflict),
+            false => (201, json!({"metadata": {}})),
+        };
+        let response = http::Response::builder().status(code);
+        let response = response.body(Body::from(answer.to_string().into_bytes()));
+        Ok::<_, tower::BoxError>(response.expect("a response"))
+    });
+    let mut annotations = asks(TEMPLATE);
+    annotations[format!("{PREFIX}w.enabled")] = json!("true");
+    annotations[format!("{PREFIX}w.pvc")] = json!(TEMPLATE);
+    let client = Client::new(service, "default");
+    let answer = Scene::default()
+        .answered_with(client, annotations, false)
+        .await;
+    assert!(answer.contains("claim \"c\""), "{answer}");
+    assert!(!answer.contains("claim \"d\""), "{answer}");
+}
 
 #[tokio::test]
 async fn the_claim_is_created_before_the_answer() {
