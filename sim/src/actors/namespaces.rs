@@ -11,10 +11,11 @@ use serde_json::Value;
 /// The namespace controller.
 pub struct Namespaces;
 
-const CONTENT: [(&str, &str); 3] = [
+const CONTENT: [(&str, &str); 4] = [
     ("statefulsets", "/apis/apps/v1"),
     ("pods", "/api/v1"),
     ("persistentvolumeclaims", "/api/v1"),
+    ("configmaps", "/api/v1"),
 ];
 
 impl Controller for Namespaces {

@@ -210,7 +210,7 @@ pub fn judge(
             place: match &pod {
                 None => PodSlot::Vacant,
                 Some(pod) if is_of(pod, set) => PodSlot::Owned(&pod.uid),
-                Some(_) => PodSlot::NotOwned,
+                Some(pod) => PodSlot::NotOwned(&pod.uid),
             },
         })
     };

@@ -1,13 +1,16 @@
 //! A StatefulSet as it was read, and the decisions about its claims.
 
 use super::{
-    caches::{Member, judge},
+    caches::{Member, judge, pod_name},
+    fate::Fate,
+    ownership::Owner,
     rule::{Step, Verdict},
 };
 use crate::{
     cluster::{Proof, Store},
     objects::{ObjectName, Pod, StatefulSet, stateful_set::Retention},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// A claim, and the verdict whose step is to be written.
 pub type Work<'a> = (&'a Member, &'a Verdict);
@@ -40,6 +43,20 @@ impl Judged {
     pub fn others(&self) -> impl Iterator<Item = Work<'_>> {
         let work = self.work();
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_none())
+    }
+
+    /// The claims in range that the pod of their ordinal owns, although the pods do not show it: the
+    /// watch may lack the pod, which would take the claim with it.
+    pub fn doubted(&self, name: &ObjectName) -> Vec<ObjectName> {
+        let verdicts = self.members.iter().zip(&self.verdicts);
+        let doubted = verdicts.filter(|(member, verdict)| {
+            let pod = pod_name(&name.name, member.ordinal);
+            let is_pod = |owner: &OwnerReference| Owner::pod(&pod, None).is_named_by(owner);
+            let in_range = member.own && !member.stale && self.set.has(member.ordinal);
+            let stale = in_range && verdict.fate == Fate::StaleOwner;
+            stale && member.claim.rare.owners.iter().any(is_pod)
+        });
+        doubted.map(|(member, _)| member.name.clone()).collect()
     }
 }
 

@@ -60,7 +60,8 @@ impl PvcRetentionReconciler {
     /// managed any more.
     ///
     /// The StatefulSet is read last: its policy causes the deletion of claims, so no slow call may
-    /// lie between that read and the deletion. If the StatefulSet controller creates a pod after
+    /// lie between that read and the deletion. The others to which claims may belong are read after
+    /// the LIST of pods, which would show a pod of a new one. If the StatefulSet controller creates a pod after
     /// the LIST of pods, the later read of the StatefulSet shows that the ordinal of the pod is in
     /// range, so its claim is kept.
     async fn confirm(
@@ -69,14 +70,18 @@ impl PvcRetentionReconciler {
         cached: &Judged,
     ) -> Result<Option<Judged>, ReconcileError> {
         let members = &cached.members;
-        let rivals = Rivals::read(&self.live_sets, name, members).await?;
+        let mut rivals = Rivals::read(&self.live_sets, name, members).await?;
         let mut rests_on_pods = cached.verdicts.iter().any(Verdict::rests_on_pods)
+            || !cached.doubted(name).is_empty()
             || members.iter().any(|member| rivals.contest(member));
         loop {
             let pods = match rests_on_pods {
                 true => Some(self.pods(name).await?),
                 false => None,
             };
+            if pods.is_some() {
+                rivals = Rivals::read(&self.live_sets, name, members).await?;
+            }
             let Some(live) = self.live(name, cached).await? else {
                 return Ok(None);
             };
@@ -180,8 +185,9 @@ impl PvcRetentionReconciler {
         Some(cached.judge(name, members, &self.caches.pods.read()))
     }
 
-    /// Writes the changes that keep claims of the StatefulSet. Pods are not read live, because in
-    /// these changes neither cached pods nor their absence can lead to a deletion.
+    /// Writes the changes that keep claims of the StatefulSet. Pods are not read live, so that
+    /// nothing delays these changes. A claim whose pod the watch does not show is left to
+    /// [`Self::follow_policy`].
     async fn rescue(&self, name: &ObjectName) -> Reconciled {
         let Some(cached) = self.look(name) else {
             return Ok(Requeue::OnEvent);
@@ -205,16 +211,23 @@ impl PvcRetentionReconciler {
         if self.caches.sets.read().get(name).is_none() {
             self.events.forget(name);
         }
-        let Some(mut judged) = self.look(name) else {
+        // A namespace that has opted out gets no such write, so nothing is read for one.
+        let excluded = self
+            .apply
+            .excludes(Kind::PersistentVolumeClaim, &name.namespace);
+        let Some(mut judged) = self.look(name).filter(|_| !excluded) else {
             return Ok(Requeue::OnEvent);
         };
-        if judged.others().next().is_some() {
+        let doubted = judged.doubted(name);
+        if !doubted.is_empty() || judged.others().next().is_some() {
             let Some(confirmed) = self.confirm(name, &judged).await? else {
                 return Ok(Requeue::OnEvent);
             };
             judged = confirmed;
         }
-        let acted = self.act(&judged, judged.others()).await;
+        let rescues = judged.rescues();
+        let found = rescues.filter(|(member, _)| doubted.contains(&member.name));
+        let acted = self.act(&judged, judged.others().chain(found)).await;
         self.publish(name, &judged);
         acted
     }

@@ -3,7 +3,7 @@ use crate::cluster::{Elector, Feed, Feeds};
 use crate::components::pvc_retention::rule::{Mark, Update};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Mutex};
 use tokio::time::{Instant, timeout};
 
 /// A reconciler with the StatefulSet `web` and its claim, whose queue is open. The API server does
@@ -133,4 +133,77 @@ async fn events_of_sets_that_no_longer_exist_are_forgotten() {
     assert_eq!(reconciler.candidates().len(), 2);
     assert!(!news("web"), "it exists");
     assert!(news("gone"));
+}
+
+/// The claim in range has its pod as owner, and the watch of pods does not have that pod. Returns
+/// the patches of a reconcile, given what the API server lists.
+async fn patched(listed: Vec<Value>) -> Vec<Value> {
+    let patches = Arc::new(Mutex::new(Vec::new()));
+    let log = patches.clone();
+    let policy = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Retain"}}});
+    let mut web = set();
+    json_patch::merge(&mut web, &policy);
+    let live = web.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (log, live, listed) = (log.clone(), live.clone(), listed.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let path = head.uri.path();
+            let answer = if path.ends_with("/pods") {
+                json!({"metadata": {"resourceVersion": "9"}, "items": listed})
+            } else if path.ends_with("/statefulsets/web") {
+                live
+            } else {
+                let patch = serde_json::from_slice(&body).expect("a patch");
+                log.lock().expect("lock").push(patch);
+                json!({"metadata": {}})
+            };
+            let answer = Body::from(answer.to_string().into_bytes());
+            Ok::<_, tower::BoxError>(http::Response::new(answer))
+        }
+    });
+    let client = Client::new(service, "default");
+    let metrics = Arc::new(Metrics::new());
+    let (lead, leadership) = Elector::by_hand();
+    lead.replace(Some(Instant::now() + Duration::from_secs(600)));
+    let mut owned = claim("1");
+    owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "p", "controller": true}]);
+    let feeds = Feeds {
+        sets: Feed::filled(vec![read(web)]),
+        claims: Feed::filled(vec![read(owned)]),
+        ..Feeds::new(&metrics)
+    };
+    let reconciler = PvcRetentionReconciler {
+        caches: Caches::from(&feeds),
+        live_sets: LiveGet::new(metrics.clone(), &client),
+        live_pods: SharedList::new(metrics.clone(), &client),
+        apply: Arc::new(Apply::new(client, leadership, 1, false, metrics)),
+        events: Arc::default(),
+    };
+    let key = Subject::Policy(ObjectName::new("ns", "web"));
+    reconciler.reconcile(&key).await.expect("reconciled");
+    patches.lock().expect("lock").clone()
+}
+
+#[tokio::test]
+async fn a_claim_in_range_is_not_deleted_with_a_pod_that_the_watch_lacks() {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s", "controller": true});
+    let pod = json!({"metadata": {"namespace": "ns", "name": "web-0", "uid": "p", "ownerReferences": [owner]},
+        "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data-web-0"}}]}});
+    let patches = patched(vec![pod]).await;
+    assert_eq!(patches.len(), 1);
+    let operations = patches[0].as_array().expect("operations");
+    let removes = operations.iter().any(|each| {
+        let owners = each["path"]
+            .as_str()
+            .is_some_and(|path| path.contains("ownerReferences"));
+        owners && each["op"] != "test" && !each.to_string().contains("web-0")
+    });
+    assert!(removes, "{operations:?}");
+    assert_eq!(
+        patched(Vec::new()).await,
+        [] as [Value; 0],
+        "it is left to the garbage collector"
+    );
 }

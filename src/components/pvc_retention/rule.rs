@@ -33,8 +33,9 @@ pub struct View<'a> {
 pub enum PodSlot<'a> {
     /// The pod does not exist.
     Vacant,
-    /// The pod exists, but the StatefulSet does not control it, or does not control it yet.
-    NotOwned,
+    /// The pod with this uid exists, but the StatefulSet does not control it, or does not control it
+    /// yet.
+    NotOwned(&'a CompactText),
     /// The StatefulSet controls the pod, which has this uid.
     Owned(&'a CompactText),
 }
@@ -165,7 +166,10 @@ impl<'a> View<'a> {
     fn owners(&self) -> Owners<'a> {
         let pod = match self.place {
             PodSlot::Owned(uid) => Some(uid),
-            PodSlot::Vacant | PodSlot::NotOwned => None,
+            // A StatefulSet that is recreated does not adopt a pod that is being deleted. In range,
+            // the reference to that pod is only removed: the pod would take the claim with it.
+            PodSlot::NotOwned(uid) if self.in_range() => Some(uid),
+            PodSlot::Vacant | PodSlot::NotOwned(_) => None,
         };
         Owners {
             set: Owner::set(self.set_name, &self.set.uid),

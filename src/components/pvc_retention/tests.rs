@@ -25,6 +25,7 @@ use std::sync::LazyLock;
 
 static SET_UID: LazyLock<CompactText> = LazyLock::new(|| "set-uid".into());
 static POD_UID: LazyLock<CompactText> = LazyLock::new(|| "pod-uid".into());
+static FOREIGN_UID: LazyLock<CompactText> = LazyLock::new(|| "foreign-uid".into());
 static OWNERS: LazyLock<Owners<'_>> = LazyLock::new(|| Owners {
     set: *SET,
     pod: *POD,
@@ -32,6 +33,7 @@ static OWNERS: LazyLock<Owners<'_>> = LazyLock::new(|| Owners {
 static SET: LazyLock<Owner<'_>> = LazyLock::new(|| Owner::set("web", &SET_UID));
 static POD: LazyLock<Owner<'_>> = LazyLock::new(|| Owner::pod("web-3", Some(&POD_UID)));
 static MEMBER: LazyLock<PodSlot<'_>> = LazyLock::new(|| PodSlot::Owned(&POD_UID));
+static FOREIGN: LazyLock<PodSlot<'_>> = LazyLock::new(|| PodSlot::NotOwned(&FOREIGN_UID));
 
 /// A retention policy from two letters, as the table rows have them: first `whenScaled`, then
 /// `whenDeleted`; `r` is Retain, `d` is Delete.
@@ -427,7 +429,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
         ("rr", true, "pod", Fate::StaleOwner, None),
         ("dd", true, "pod", Fate::StaleOwner, None),
     ] {
-        for pod in [PodSlot::Vacant, PodSlot::NotOwned] {
+        for pod in [PodSlot::Vacant, *FOREIGN] {
             let claim = claim(owners, marked("set-uid"));
             let claim = Claim {
                 rare: RareFields {
@@ -448,7 +450,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
                 claim,
             }
             .decided();
-            let left_behind = fate == Fate::ScaledDownUnmarked && pod == PodSlot::NotOwned;
+            let left_behind = fate == Fate::ScaledDownUnmarked && pod == *FOREIGN;
             assert!(
                 found == fate || left_behind,
                 "{letters} {in_range} {owners}: {found:?}"
@@ -558,7 +560,7 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
         ),
         (
             "a pod without the set exists",
-            ("dd", false, PodSlot::NotOwned, "set", marked("set-uid")),
+            ("dd", false, *FOREIGN, "set", marked("set-uid")),
         ),
         ("no mark", ("dd", false, PodSlot::Vacant, "set", json!({}))),
         (
@@ -583,6 +585,47 @@ fn only_a_marked_claim_without_pod_and_range_is_deleted() {
         ),
     ] {
         assert!(!deleted(case), "{what}");
+    }
+}
+
+/// A StatefulSet that is recreated does not adopt its old pod, which is being deleted.
+#[test]
+fn a_claim_in_range_is_not_deleted_with_a_pod_of_an_earlier_set() {
+    let decided = |letters, in_range, pod| {
+        let claim = claim("pod", json!({}));
+        Case {
+            letters,
+            in_range,
+            pod,
+            claim,
+        }
+        .decided()
+    };
+    let update = |owners, mark| {
+        let owners = references(owners);
+        Step::Update(Update { owners, mark })
+    };
+    let old = PodSlot::NotOwned(&POD_UID);
+    let kept = (
+        Fate::DeletedWithSet,
+        update("set", Mark::Put("set-uid".into())),
+    );
+    assert_eq!(decided("dd", true, old), kept);
+    assert_eq!(
+        decided("rr", true, old),
+        (Fate::Retained, update("", Mark::Leave))
+    );
+    for (letters, in_range, pod) in [
+        ("dd", false, old),
+        ("rr", false, old),
+        ("rr", true, *FOREIGN),
+    ] {
+        let left = (Fate::StaleOwner, Step::Leave);
+        assert_eq!(
+            decided(letters, in_range, pod),
+            left,
+            "{letters} {in_range}"
+        );
     }
 }
 

@@ -18,7 +18,8 @@ pub(super) fn not_created(claim: &str, reading: Reading<'_>, exists: bool) -> An
     let Reading { set, template, .. } = reading;
     let why = match exists {
         true => format!("has no volume claim template \"{template}\""),
-        false => "does not exist".to_owned(),
+        // A StatefulSet without volume claim templates is not tracked, so it is read as absent.
+        false => "does not exist, or has no volume claim templates".to_owned(),
     };
     Answer::deny(format!(
         "statefulset \"{set}\" {why}, so its claim \"{claim}\" is not created: no controller \
