@@ -3,7 +3,7 @@
 use crate::objects::{
     Claim, Volume,
     expiry::{self, ClaimExpiry},
-    trash::TrashRecord,
+    trash::{OriginalPolicy, TrashRecord},
     volume::Phase,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -136,9 +136,15 @@ fn due(view: &View<'_>) -> Result<Timestamp, Left> {
 
 /// Returns the record that pvc-trash wrote on the volume, if the data of the claim can be restored
 /// after its deletion: the volume is Bound to this claim and not being deleted, its reclaim policy
-/// is Retain, and the record is of this claim and grants an undelete window.
+/// is Retain, and the record is of this claim and grants an undelete window. None if pvc-trash
+/// would delete the data at once, because the volume has a request to purge the data of this claim.
 pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord> {
-    let record = volume.trash.as_deref()?.record.as_ref()?;
+    let trash = volume.trash.as_deref()?;
+    let record = trash.record.as_ref()?;
+    let is_purge_requested = trash.purge.as_deref().is_some_and(|uid| claim.uid == uid);
+    if is_purge_requested && record.policy == OriginalPolicy::Delete {
+        return None;
+    }
     let bound = volume
         .claimed_by()
         .is_some_and(|bound| bound.uid == claim.uid);

@@ -5,7 +5,7 @@ use crate::objects::{
     Claim, Volume,
     claim::ClaimWire,
     expiry::{EXPIRE_UNUSED, EXPIRES_AT},
-    trash::TRASH,
+    trash::{PURGE, TRASH},
     volume::VolumeWire,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -178,6 +178,7 @@ fn nothing_expires_that_could_not_be_restored() {
         record("another", 3600),
         record("c", 0),
         json!({"metadata": {"annotations": null}}),
+        annotated(PURGE, "c"),
         json!({"metadata": {"annotations": {TRASH: "unreadable"}}}),
         json!({"metadata": {"deletionTimestamp": day(2).to_string()}}),
         json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
@@ -195,4 +196,16 @@ fn nothing_expires_that_could_not_be_restored() {
         changed(json!({}), |view| view.volume = None),
         Decision::Cancel(Some(Left::NoWindow))
     );
+}
+
+/// pvc-trash removes such a request, or the request does not delete the data.
+#[test]
+fn a_purge_request_that_deletes_no_data_of_the_claim_prevents_nothing() {
+    let other = changed(annotated(PURGE, "another"), |_| {});
+    assert_eq!(other, Decision::Expire, "for another claim");
+    let record = json!({"policy": "Retain", "windowSeconds": 3600,
+        "claim": {"namespace": "shop", "name": "data", "uid": "c"}});
+    let annotations = json!({TRASH: record.to_string(), PURGE: "c"});
+    let kept = changed(json!({"metadata": {"annotations": annotations}}), |_| {});
+    assert_eq!(kept, Decision::Expire, "the data is never deleted");
 }
