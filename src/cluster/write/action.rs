@@ -126,6 +126,11 @@ impl Action {
         Self { on_refusal, ..self }
     }
 
+    /// Replaces the name of the action in log lines and metrics.
+    pub fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     /// The change, the lane and the Event of the action.
     #[cfg(test)]
     pub(crate) fn parts(self) -> (Mutation, Lane, OnRefusal) {

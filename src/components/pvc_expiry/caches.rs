@@ -1,6 +1,6 @@
 //! The watches that pvc-expiry reads, and views for the rule.
 
-use super::rule::{Decision, View, decide};
+use super::rule::{Decision, View, decide, is_announced};
 use crate::{
     clock::Clock,
     cluster::{Excluded, Feed, Feeds, Observation},
@@ -80,8 +80,8 @@ impl Caches {
             .get(&ObjectName::new("", &*volume.class))
     }
 
-    /// Returns the claims for which [`Self::may_expire`] is true, except those in namespaces that
-    /// have opted out.
+    /// Returns the claims for which [`Self::may_expire`] is true. In namespaces that have opted
+    /// out, only those that were announced to expire, so that the announcement is removed.
     pub fn candidates(&self) -> Vec<(ObjectName, Arc<Claim>)> {
         let mut names = self
             .claims
@@ -92,12 +92,13 @@ impl Caches {
         }
         names.sort();
         names.dedup();
-        names.retain(|name| !self.excluded.contains(&name.namespace));
-        let claims = self.claims.read();
         let found = names
             .into_iter()
-            .filter_map(|name| Some((claims.get(&name)?, name)));
-        found.map(|(claim, name)| (name, claim)).collect()
+            .filter_map(|name| Some((self.claim(&name)?, name)));
+        found
+            .filter(|(claim, name)| is_announced(claim) || !self.excludes(&name.namespace))
+            .map(|(claim, name)| (name, claim))
+            .collect()
     }
 
     /// Returns the StorageClasses with the annotation `volume-warden.dev/expire-unused`, whatever

@@ -2,7 +2,7 @@
 
 use super::{
     caches::Caches,
-    rule::{Decision, Left},
+    rule::{Decision, Left, is_announced},
 };
 use crate::telemetry::{
     Metrics,
@@ -33,9 +33,10 @@ pub fn register(metrics: &Metrics, caches: Caches) {
     metrics.before_scrape(move |_| {
         let mut fates: HashMap<&str, i64> = HashMap::new();
         for (name, claim) in caches.candidates() {
-            let expiry = claim.rare.expiry.as_ref();
-            let announced = expiry.is_some_and(|expiry| expiry.at.is_some());
-            if let Some(fate) = fate(&caches.judge(&name, &claim), announced) {
+            if caches.excludes(&name.namespace) {
+                continue;
+            }
+            if let Some(fate) = fate(&caches.judge(&name, &claim), is_announced(&claim)) {
                 *fates.entry(fate).or_default() += 1;
             }
         }

@@ -7,7 +7,7 @@ use super::{
     notices,
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
     requeue::{named, wait},
-    rule::{Decision, Left, recorded},
+    rule::{Decision, Left, is_announced, recorded},
     triggers,
 };
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
         patch::{add, remove},
     },
 };
-use json_patch::PatchOperation;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use std::{
@@ -75,32 +74,43 @@ impl PvcExpiryReconciler {
         let volume = self.caches.volume_of(claim);
         let record = volume.as_ref().and_then(|volume| recorded(volume, claim));
         let event = notices::expiring(name, at, record);
-        self.annotate(name, claim, ("AnnounceExpiry", EXPIRING), operation, event)
-            .await
+        let action = Action::patch(
+            "AnnounceExpiry",
+            Lane::Bulk,
+            vec![operation],
+            Basis::Object,
+            OnRefusal::new(FAILED_ANNOUNCE),
+        );
+        self.annotate(name, claim, (action, EXPIRING), event).await
     }
 
     pub(super) async fn cancel(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
-        let (reason, event) = (("CancelExpiry", EXPIRY_CANCELLED), notices::cancelled(name));
-        let operation = remove(&["annotations", EXPIRES_AT]);
-        self.annotate(name, claim, reason, operation, event).await
+        let removal = vec![remove(&["annotations", EXPIRES_AT])];
+        let action = Action::disown(removal.clone(), removal, Basis::Object)
+            .named("CancelExpiry")
+            .on_refusal(OnRefusal::new(FAILED_ANNOUNCE));
+        let event = notices::cancelled(name);
+        self.annotate(name, claim, (action, EXPIRY_CANCELLED), event)
+            .await
+    }
+
+    /// Removes the announcement from a claim of a namespace that has opted out. Otherwise the claim
+    /// could expire, without another announcement, as soon as the namespace opts in again.
+    async fn opted_out(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
+        self.forget(&claim.uid);
+        match is_announced(claim) && !claim.deleting {
+            true => self.cancel(name, claim).await,
+            false => Ok(Requeue::OnEvent),
+        }
     }
 
     async fn annotate(
         &self,
         name: &ObjectName,
         claim: &Claim,
-        (action, reason): (&'static str, &'static str),
-        operation: PatchOperation,
+        (action, reason): (Action, &'static str),
         event: Announcement,
     ) -> Reconciled {
-        let on_refusal = OnRefusal::new(FAILED_ANNOUNCE);
-        let action = Action::patch(
-            action,
-            Lane::Bulk,
-            vec![operation],
-            Basis::Object,
-            on_refusal,
-        );
         let applied = self
             .apply
             .perform(NAME, &target(name, claim), action, reason)
@@ -134,7 +144,7 @@ impl Reconcile for PvcExpiryReconciler {
             return Ok(Requeue::OnEvent);
         };
         if self.caches.excludes(&name.namespace) {
-            return Ok(Requeue::OnEvent);
+            return self.opted_out(name, &claim).await;
         }
         let decision = self.caches.judge(name, &claim);
         let left = match decision {
@@ -174,3 +184,7 @@ pub(super) fn regarding(name: &ObjectName, claim: &Claim) -> Regarding {
         uid: claim.uid.clone(),
     }
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

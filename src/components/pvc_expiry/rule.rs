@@ -71,10 +71,16 @@ pub enum Left {
     NoWindow,
 }
 
+/// Returns whether the claim has the annotation `volume-warden.dev/expires-at`, with any value.
+pub fn is_announced(claim: &Claim) -> bool {
+    let expiry = claim.rare.expiry.as_deref();
+    expiry.is_some_and(|expiry| expiry.at.is_some())
+}
+
 /// Decides what happens next to the claim.
 pub fn decide(view: &View<'_>) -> Decision {
     let announced = view.claim.rare.expiry.as_deref();
-    let is_announced = announced.is_some_and(|expiry| expiry.at.is_some());
+    let is_announced = is_announced(view.claim);
     let due = match due(view) {
         Ok(due) => due,
         Err(Left::NotObserved) => return Decision::Leave(Left::NotObserved),

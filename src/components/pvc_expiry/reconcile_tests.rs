@@ -1,0 +1,148 @@
+//! Tests of what the reconciler of pvc-expiry writes, with a simulated API server.
+
+use super::*;
+use crate::{
+    clock::Clock,
+    cluster::{Elector, Excluded, Feed, Feeds, Observation},
+    objects::{expiry::EXPIRE_UNUSED, trash::TRASH},
+    telemetry::Metrics,
+};
+use http_body_util::BodyExt;
+use kube::{Client, client::Body};
+use serde_json::Value;
+
+/// The claim has been unused since 2026-01-01, and expires after 20 days.
+const NOW: &str = "2026-02-01T00:00:00Z";
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("readable")
+}
+
+fn claim(annotations: Value) -> Value {
+    let unused = json!({"type": "Unused", "status": "True",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut claim = json!({
+        "metadata": {"namespace": "shop", "name": "data", "uid": "c", "resourceVersion": "1",
+            "annotations": {EXPIRE_UNUSED: "20d"}},
+        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound", "conditions": [unused]}});
+    let changes = json!({"metadata": {"annotations": annotations}});
+    json_patch::merge(&mut claim, &changes);
+    claim
+}
+
+fn volume() -> Value {
+    let record = json!({"policy": "Delete", "windowSeconds": 3600,
+        "claim": {"namespace": "shop", "name": "data", "uid": "c"}});
+    json!({
+        "metadata": {"name": "pv", "uid": "v", "annotations": {TRASH: record.to_string()}},
+        "spec": {"persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "shop", "name": "data", "uid": "c"}},
+        "status": {"phase": "Bound"}})
+}
+
+/// A reconciler that leads, with one claim, and the requests that it sent: the method and path, and
+/// the body.
+struct Scene {
+    reconciler: PvcExpiryReconciler,
+    feeds: Feeds,
+    sent: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Scene {
+    fn new(annotations: Value) -> Self {
+        let sent: Arc<Mutex<Vec<_>>> = Arc::default();
+        let (client, metrics) = (api_server(sent.clone()), Arc::new(Metrics::new()));
+        let feeds = Feeds {
+            claims: Feed::filled(vec![read(claim(annotations))]),
+            volumes: Feed::filled(vec![read(volume())]),
+            pods: Feed::filled(vec![]),
+            classes: Feed::filled(vec![]),
+            ..Feeds::new(&metrics)
+        };
+        let (lead, leadership) = Elector::by_hand();
+        lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
+        let excluded = Excluded::by_label(&feeds, None);
+        let now: Timestamp = NOW.parse().expect("a time");
+        let now = time::OffsetDateTime::from_unix_timestamp(now.as_second()).expect("a time");
+        let observation = Arc::new(Observation::default());
+        observation.begin(Timestamp::UNIX_EPOCH);
+        let clock = Clock::new(move || now);
+        let apply = Apply::new(client.clone(), leadership, 8, false, metrics.clone());
+        let reconciler = PvcExpiryReconciler {
+            caches: Caches::new(&feeds, observation, clock, excluded.clone()),
+            live: Live::new(&metrics, &client, Vec::new()),
+            apply: Arc::new(apply.excluding(excluded)),
+            limit: HourlyLimit::new(20),
+            looks: Default::default(),
+            reported: Arc::default(),
+            classes: Arc::default(),
+        };
+        Self {
+            reconciler,
+            feeds,
+            sent,
+        }
+    }
+
+    fn opt(&self, out: bool) {
+        let label = json!({"volume-warden.dev/exclude": out.to_string()});
+        let namespace = json!({"metadata": {"name": "shop", "uid": "n", "labels": label}});
+        self.feeds.namespaces.list(vec![read(namespace)]);
+    }
+
+    /// The bodies that were sent with this method to paths that contain this text, which are then
+    /// forgotten.
+    fn sent(&self, method: &str, path: &str) -> Vec<String> {
+        let sent = std::mem::take(&mut *self.sent.lock().expect("lock"));
+        let found = sent
+            .into_iter()
+            .filter(|(line, _)| line.starts_with(method) && line.contains(path));
+        found.map(|(_, body)| body).collect()
+    }
+}
+
+/// An API server without workloads, which accepts every write.
+fn api_server(sent: Arc<Mutex<Vec<(String, String)>>>) -> Client {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let sent = sent.clone();
+        async move {
+            let line = format!("{} {}", request.method(), request.uri().path());
+            let body = request.into_body().collect().await.expect("a body");
+            let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+            let answer = match line.starts_with("POST") {
+                true => body.clone(),
+                false => json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []})
+                    .to_string(),
+            };
+            sent.lock().expect("lock").push((line, body));
+            Ok::<_, std::io::Error>(http::Response::new(Body::from(answer.into_bytes())))
+        }
+    });
+    Client::new(service, "default")
+}
+
+fn name() -> ObjectName {
+    ObjectName::new("shop", "data")
+}
+
+/// Otherwise the claim would be deleted soon after the namespace has opted in again.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_opts_out_loses_the_announcement() {
+    let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
+    scene.opt(true);
+    assert_eq!(scene.reconciler.candidates(), [name()]);
+    let outcome = scene.reconciler.reconcile(&name()).await;
+    outcome.expect("the announcement is removed");
+    let patches = scene.sent("PATCH", "/persistentvolumeclaims/data");
+    assert_eq!(patches.len(), 1, "{patches:?}");
+    assert!(patches[0].contains("\"remove\"") && patches[0].contains("expires-at"));
+    scene.feeds.claims.hear(read(claim(json!({}))), true);
+    assert_eq!(scene.reconciler.candidates(), []);
+    scene.reconciler.reconcile(&name()).await.expect("nothing");
+    assert_eq!(scene.sent("PATCH", "").len(), 0);
+    scene.opt(false);
+    let claim = scene.reconciler.caches.claim(&name()).expect("a claim");
+    let week_later = "2026-02-08T00:00:00Z".parse().expect("a time");
+    let decision = scene.reconciler.caches.judge(&name(), &claim);
+    assert_eq!(decision, Decision::Announce(week_later));
+}
