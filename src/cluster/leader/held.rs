@@ -3,9 +3,7 @@
 use super::lease_name::LeaseName;
 use super::observation::Observation;
 use crate::clock::Clock;
-use crate::cluster::api::existing;
-use crate::cluster::api::is_absent;
-use crate::cluster::api::within;
+use crate::cluster::api::{existing, is_absent, within};
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -40,6 +38,8 @@ pub(super) struct HeldLease {
     reported: bool,
     /// Since when the cluster has been watched, which the holder writes into the Lease.
     observation: Arc<Observation>,
+    /// When the API server last answered an attempt.
+    answered: Instant,
 }
 
 impl HeldLease {
@@ -52,6 +52,7 @@ impl HeldLease {
             stale: true,
             reported: false,
             observation: Arc::default(),
+            answered: Instant::now(),
         }
     }
 
@@ -67,7 +68,19 @@ impl HeldLease {
 
     /// Tries to acquire or renew the Lease. Returns true if the API server accepted the write;
     /// false if another replica holds the Lease, or if another client wrote or deleted it first.
+    ///
+    /// If the API server has not answered for the Lease duration, the watches of this replica may
+    /// have missed changes, so the observation begins again.
     pub(super) async fn attempt(&mut self) -> kube::Result<bool> {
+        if self.answered.elapsed() > DURATION {
+            self.observation.interrupt(self.clock.timestamp());
+        }
+        let held = self.acquire().await?;
+        self.answered = Instant::now();
+        Ok(held)
+    }
+
+    async fn acquire(&mut self) -> kube::Result<bool> {
         if !self.stale
             && let Some((held, _)) = self
                 .seen
@@ -137,12 +150,9 @@ impl HeldLease {
         self.observation.write(&mut lease, &self.lease.identity);
         // The API server compares metadata.resourceVersion, which makes this write a
         // compare-and-swap.
-        let written = within(
-            CALL_LIMIT,
-            self.api
-                .replace(&self.lease.name, &PostParams::default(), &lease),
-        )
-        .await;
+        let parameters = PostParams::default();
+        let write = self.api.replace(&self.lease.name, &parameters, &lease);
+        let written = within(CALL_LIMIT, write).await;
         self.written(written)
     }
 

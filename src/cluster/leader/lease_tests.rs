@@ -2,9 +2,16 @@
 
 use super::super::held::DURATION;
 use super::*;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -92,14 +99,25 @@ impl Leases {
     }
 
     fn api(&self) -> Api<Lease> {
+        self.api_while(Arc::new(AtomicBool::new(true)))
+    }
+
+    /// An API server that answers every request with 503 while `reachable` is false.
+    fn api_while(&self, reachable: Arc<AtomicBool>) -> Api<Lease> {
         let leases = self.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
-            let leases = leases.clone();
+            let (leases, is_up) = (leases.clone(), reachable.load(Ordering::SeqCst));
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap_or_default();
                 let name = head.uri.path().rsplit('/').next().unwrap_or_default();
-                let (code, answer) = leases.answer(head.method.as_str(), name, &body);
+                let (code, answer) = match is_up {
+                    true => leases.answer(head.method.as_str(), name, &body),
+                    false => (
+                        503,
+                        json!({"kind": "Status", "code": 503, "status": "Failure"}),
+                    ),
+                };
                 let answer = Body::from(answer.to_string().into_bytes());
                 let response = http::Response::builder().status(code).body(answer);
                 Ok::<_, std::io::Error>(response.expect("a response"))
@@ -109,9 +127,48 @@ impl Leases {
     }
 }
 
+fn lease_name(name: &str, former: Option<&str>) -> LeaseName {
+    LeaseName {
+        namespace: "system".into(),
+        name: name.into(),
+        identity: "own".into(),
+        former: former.map(Into::into),
+        labels: BTreeMap::new(),
+    }
+}
+
 fn version(lease: &Value) -> u64 {
     let version = lease["metadata"]["resourceVersion"].as_str();
     version.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The watches may have missed changes while the API server did not answer.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_api_server_begins_a_new_observation() {
+    let leases = Leases::default();
+    let reachable = Arc::new(AtomicBool::new(true));
+    let name = lease_name("new", None);
+    let now: Timestamp = "2026-01-01T09:00:00Z".parse().expect("a time");
+    let began = "2026-01-01T01:00:00Z".parse().expect("a time");
+    let wall = time::OffsetDateTime::from_unix_timestamp(now.as_second()).expect("a time");
+    let api = leases.api_while(reachable.clone());
+    let mut held = HeldLease::new(api, name, Clock::new(move || wall));
+    let observation = Arc::new(Observation::default());
+    held.observe(observation.clone());
+    observation.begin(began);
+    for (pause, is_up, since) in [
+        (2, true, began),
+        (10, false, began),
+        (4, true, began),
+        (10, false, began),
+        (10, false, now),
+        (2, true, now),
+    ] {
+        tokio::time::sleep(seconds(pause)).await;
+        reachable.store(is_up, Ordering::SeqCst);
+        assert_eq!(held.attempt().await.is_ok(), is_up);
+        assert_eq!(observation.since(), Some(since), "after {pause} s");
+    }
 }
 
 /// A replica of this version waits until one of version 0.1.0 has released its Lease, and then
@@ -120,13 +177,7 @@ fn version(lease: &Value) -> u64 {
 async fn two_versions_never_lead_at_once() {
     let leases = Leases::default();
     leases.put("old", "replica-of-0.1.0");
-    let name = LeaseName {
-        namespace: "system".into(),
-        name: "new".into(),
-        identity: "own".into(),
-        former: Some("old".into()),
-        labels: BTreeMap::new(),
-    };
+    let name = lease_name("new", Some("old"));
     let metrics = Arc::new(Metrics::new());
     let (elector, leadership) = Elector::new(leases.api(), name, metrics, Clock::system());
     let stop = CancellationToken::new();

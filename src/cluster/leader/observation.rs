@@ -15,7 +15,8 @@ pub struct Observation(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// When all watches of this replica were complete for the first time.
+    /// When all watches of this replica were complete for the first time, or when it last could
+    /// reach the API server again.
     began: Option<Timestamp>,
     /// Whether this replica has read the Lease of another holder since `began`.
     read: bool,
@@ -29,6 +30,19 @@ impl Observation {
     /// nothing.
     pub fn begin(&self, now: Timestamp) {
         self.lock().began.get_or_insert(now);
+    }
+
+    /// Records that this replica may have missed changes until `now`: the observation begins again,
+    /// unless it has not begun. If another replica watched meanwhile, [`Self::follow`] restores the
+    /// earlier time.
+    pub(super) fn interrupt(&self, now: Timestamp) {
+        let mut state = self.lock();
+        if let Some(began) = state.began {
+            *state = State {
+                began: Some(began.max(now)),
+                ..State::default()
+            };
+        }
     }
 
     /// Returns since when this replica, or another one before it, has watched without a break;
@@ -117,6 +131,23 @@ mod tests {
         next.begin(at(7));
         next.follow(&held("b", ""), true);
         assert_eq!(next.since(), Some(at(1)), "it goes on itself");
+    }
+
+    #[test]
+    fn an_observation_begins_again_after_an_interruption() {
+        let observation = Observation::default();
+        observation.interrupt(at(1));
+        assert_eq!(observation.since(), None, "it has not begun");
+        observation.begin(at(1));
+        observation.follow(&held("a", &format!("{} a", at(0))), true);
+        observation.interrupt(at(9));
+        assert_eq!(observation.since(), Some(at(9)));
+        // The other replica watched meanwhile, which shows when it renews the Lease again.
+        let lease = held("a", &format!("{} a", at(1)));
+        observation.follow(&lease, true);
+        assert_eq!(observation.since(), Some(at(9)), "renewed before the end");
+        observation.follow(&lease, true);
+        assert_eq!(observation.since(), Some(at(1)));
     }
 
     #[test]

@@ -4,12 +4,13 @@ use super::{
     NAME, caches::Caches, confirm::Live, metrics, options::Options, reconcile::PvcExpiryReconciler,
 };
 use crate::{
-    cluster::{Feeds, HourlyLimit, WorkQueue},
+    cluster::{Feeds, HourlyLimit, UNHURRIED, WorkQueue, server_time},
     component::{Component, Parts, Shared},
     objects::{Kind, ObjectName},
 };
 use clap::{Args as _, Command};
 use futures::future::BoxFuture;
+use kube::Client;
 use std::sync::Arc;
 
 /// The component `pvc-expiry`: deletes claims that no pod has used for a long time.
@@ -48,7 +49,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     let caches = Caches::new(&shared.feeds, observation, clock, excluded);
     let mut parts = Parts::watching(&WATCHES);
     let queue = Arc::new(WorkQueue::default());
-    let observe = observe(shared.feeds.clone(), caches.clone(), queue.clone());
+    let client = shared.client.clone();
+    let observe = observe(shared.feeds.clone(), client, caches.clone(), queue.clone());
     let stop = shared.stop.clone();
     parts.tasks.push(Box::pin(async move {
         stop.run_until_cancelled(observe).await;
@@ -70,12 +72,15 @@ fn parts(shared: &Shared, options: Options) -> Parts {
 }
 
 /// Waits until the first list of each of the [`WATCHES`] is complete. Then begins the observation,
-/// and enqueues every claim that may expire: before, the rule lets none expire.
-async fn observe(feeds: Feeds, caches: Caches, queue: Arc<WorkQueue<ObjectName>>) {
+/// at the time of this process or of the API server, whichever is later, and enqueues every claim
+/// that may expire: before, the rule lets none expire.
+async fn observe(feeds: Feeds, client: Client, caches: Caches, queue: Arc<WorkQueue<ObjectName>>) {
     for kind in WATCHES {
         feeds.synced(kind).await;
     }
-    caches.observation.begin(caches.clock.timestamp());
+    let server = server_time(&client, UNHURRIED).await.ok();
+    let local = caches.clock.timestamp();
+    caches.observation.begin(server.unwrap_or(local).max(local));
     let candidates = caches.candidates().into_iter();
     candidates.for_each(|(name, _)| queue.add(name));
 }
