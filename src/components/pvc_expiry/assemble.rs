@@ -63,6 +63,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         limit: HourlyLimit::new(options.expiry_max_deletions),
         looks: Default::default(),
         reported: Arc::default(),
+        announced: Arc::default(),
         classes: Arc::default(),
     };
     reconciler.listen(&queue);

@@ -7,13 +7,13 @@ use super::{
     notices,
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
     requeue::{named, wait},
-    rule::{Decision, Left, is_announced, recorded},
+    rule::{Decision, Left, is_announced},
     triggers,
 };
 use crate::{
     cluster::{
-        Action, Announcement, Apply, Basis, EventDeduplicator, HourlyLimit, Lane, OnRefusal,
-        Reconcile, Reconciled, Regarding, Requeue, Target, WorkQueue,
+        Action, Apply, Basis, EventDeduplicator, HourlyLimit, Lane, OnRefusal, Reconcile,
+        Reconciled, Regarding, Requeue, Target, WorkQueue,
     },
     hashing::HashMap,
     objects::{
@@ -49,6 +49,8 @@ pub struct PvcExpiryReconciler {
     pub looks: Mutex<HashMap<CompactText, Instant>>,
     /// The causes that Events have already reported, by claim.
     pub reported: Arc<EventDeduplicator<ObjectName, Left>>,
+    /// The times of expiry that Events have already announced, by claim.
+    pub announced: Arc<EventDeduplicator<ObjectName, Timestamp>>,
     /// The errors that Events have already reported, by StorageClass.
     pub classes: Arc<EventDeduplicator<ObjectName, String>>,
 }
@@ -71,9 +73,6 @@ impl PvcExpiryReconciler {
             true => add(&["annotations", EXPIRES_AT], at_text),
             false => add(&["annotations"], json!({EXPIRES_AT: at_text})),
         };
-        let volume = self.caches.volume_of(claim);
-        let record = volume.as_ref().and_then(|volume| recorded(volume, claim));
-        let event = notices::expiring(name, at, record);
         let action = Action::patch(
             "AnnounceExpiry",
             Lane::Bulk,
@@ -81,7 +80,10 @@ impl PvcExpiryReconciler {
             Basis::Object,
             OnRefusal::new(FAILED_ANNOUNCE),
         );
-        self.annotate(name, claim, (action, EXPIRING), event).await
+        // The next reconcile, of the annotated claim, publishes the Event.
+        let target = target(name, claim);
+        let applied = self.apply.perform(NAME, &target, action, EXPIRING).await;
+        applied.settled()
     }
 
     pub(super) async fn cancel(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
@@ -89,9 +91,14 @@ impl PvcExpiryReconciler {
         let action = Action::disown(removal.clone(), removal, Basis::Object)
             .named("CancelExpiry")
             .on_refusal(OnRefusal::new(FAILED_ANNOUNCE));
-        let event = notices::cancelled(name);
-        self.annotate(name, claim, (action, EXPIRY_CANCELLED), event)
-            .await
+        let target = target(name, claim);
+        let applied = self.apply.perform(NAME, &target, action, EXPIRY_CANCELLED);
+        let applied = applied.await;
+        if applied.written() {
+            let event = notices::cancelled(name);
+            self.apply.announce(regarding(name, claim), event, || {});
+        }
+        applied.settled()
     }
 
     /// Removes the announcement from a claim of a namespace that has opted out. Otherwise the claim
@@ -103,23 +110,6 @@ impl PvcExpiryReconciler {
             false => Ok(Requeue::OnEvent),
         }
     }
-
-    async fn annotate(
-        &self,
-        name: &ObjectName,
-        claim: &Claim,
-        (action, reason): (Action, &'static str),
-        event: Announcement,
-    ) -> Reconciled {
-        let applied = self
-            .apply
-            .perform(NAME, &target(name, claim), action, reason)
-            .await;
-        if applied.written() {
-            self.apply.announce(regarding(name, claim), event, || {});
-        }
-        applied.settled()
-    }
 }
 
 impl Reconcile for PvcExpiryReconciler {
@@ -128,6 +118,8 @@ impl Reconcile for PvcExpiryReconciler {
 
     fn candidates(&self) -> Vec<ObjectName> {
         self.reported
+            .retain(|name| self.caches.claim(name).is_some());
+        self.announced
             .retain(|name| self.caches.claim(name).is_some());
         let classes = self.caches.expiring_classes();
         self.classes
@@ -152,6 +144,11 @@ impl Reconcile for PvcExpiryReconciler {
             _ => None,
         };
         self.report(name, &claim, left);
+        let announced = match decision {
+            Decision::Wait(at) if is_announced(&claim) => Some(at),
+            _ => None,
+        };
+        self.report_announced(name, &claim, announced);
         if decision != Decision::Expire {
             self.forget(&claim.uid);
         }

@@ -10,6 +10,7 @@ use crate::{
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
 use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The claim has been unused since 2026-01-01, and expires after 20 days.
 const NOW: &str = "2026-02-01T00:00:00Z";
@@ -46,12 +47,15 @@ struct Scene {
     reconciler: PvcExpiryReconciler,
     feeds: Feeds,
     sent: Arc<Mutex<Vec<(String, String)>>>,
+    is_refusing: Arc<AtomicBool>,
 }
 
 impl Scene {
     fn new(annotations: Value) -> Self {
         let sent: Arc<Mutex<Vec<_>>> = Arc::default();
-        let (client, metrics) = (api_server(sent.clone()), Arc::new(Metrics::new()));
+        let is_refusing: Arc<AtomicBool> = Arc::default();
+        let client = api_server(sent.clone(), is_refusing.clone());
+        let metrics = Arc::new(Metrics::new());
         let feeds = Feeds {
             claims: Feed::filled(vec![read(claim(annotations))]),
             volumes: Feed::filled(vec![read(volume())]),
@@ -75,12 +79,14 @@ impl Scene {
             limit: HourlyLimit::new(20),
             looks: Default::default(),
             reported: Arc::default(),
+            announced: Arc::default(),
             classes: Arc::default(),
         };
         Self {
             reconciler,
             feeds,
             sent,
+            is_refusing,
         }
     }
 
@@ -101,10 +107,10 @@ impl Scene {
     }
 }
 
-/// An API server without workloads, which accepts every write.
-fn api_server(sent: Arc<Mutex<Vec<(String, String)>>>) -> Client {
+/// An API server without workloads, which refuses or accepts every write.
+fn api_server(sent: Arc<Mutex<Vec<(String, String)>>>, is_refusing: Arc<AtomicBool>) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let sent = sent.clone();
+        let (sent, is_refusing) = (sent.clone(), is_refusing.load(Ordering::SeqCst));
         async move {
             let line = format!("{} {}", request.method(), request.uri().path());
             let body = request.into_body().collect().await.expect("a body");
@@ -115,7 +121,12 @@ fn api_server(sent: Arc<Mutex<Vec<(String, String)>>>) -> Client {
                     .to_string(),
             };
             sent.lock().expect("lock").push((line, body));
-            Ok::<_, std::io::Error>(http::Response::new(Body::from(answer.into_bytes())))
+            let response = http::Response::builder().status(match is_refusing {
+                true => 403,
+                false => 200,
+            });
+            let response = response.body(Body::from(answer.into_bytes()));
+            Ok::<_, std::io::Error>(response.expect("a response"))
         }
     });
     Client::new(service, "default")
@@ -145,4 +156,25 @@ async fn a_namespace_that_opts_out_loses_the_announcement() {
     let week_later = "2026-02-08T00:00:00Z".parse().expect("a time");
     let decision = scene.reconciler.caches.judge(&name(), &claim);
     assert_eq!(decision, Decision::Announce(week_later));
+}
+
+/// The response to the patch may be lost, or its Event, or the lead may change between them.
+#[tokio::test(start_paused = true)]
+async fn an_announcement_is_published_once_whoever_wrote_it() {
+    let scene = Scene::new(json!({EXPIRES_AT: "2026-02-08T00:00:00Z"}));
+    let published = async || {
+        scene.reconciler.reconcile(&name()).await.expect("waits");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        scene.sent("POST", "/events")
+    };
+    scene.is_refusing.store(true, Ordering::SeqCst);
+    assert_eq!(published().await.len(), 1, "refused");
+    scene.is_refusing.store(false, Ordering::SeqCst);
+    let events = published().await;
+    assert_eq!(events.len(), 1, "again");
+    assert!(events[0].contains("will be deleted at 2026-02-08T00:00:00Z"));
+    assert_eq!(published().await.len(), 0, "once");
+    let earlier = claim(json!({EXPIRES_AT: "2026-02-07T00:00:00Z"}));
+    scene.feeds.claims.hear(read(earlier), true);
+    assert_eq!(published().await.len(), 1, "another time");
 }

@@ -1,15 +1,16 @@
-//! Reports by Events that a claim, or the claims of a StorageClass, cannot expire although an
-//! annotation requests it.
+//! Reports by Events that a claim is announced to expire, or that it or the claims of a
+//! StorageClass cannot expire although an annotation requests it.
 
 use super::{
     notices,
     reconcile::{PvcExpiryReconciler, regarding},
-    rule::Left,
+    rule::{Left, recorded},
 };
 use crate::{
     cluster::{Announcement, Regarding},
     objects::{Claim, Kind, ObjectName, StorageClass, expiry, undelete_window::Window},
 };
+use k8s_openapi::jiff::Timestamp;
 use std::collections::HashSet;
 
 impl PvcExpiryReconciler {
@@ -26,6 +27,23 @@ impl PvcExpiryReconciler {
             let (reported, key) = (self.reported.clone(), name.clone());
             self.apply
                 .announce(regarding(name, claim), event, move || reported.forget(&key));
+        }
+    }
+
+    /// Publishes an Event about the announced time of the claim: once, also if an earlier leader
+    /// wrote the announcement. An Event that could not be published is published at a later
+    /// reconcile.
+    pub(super) fn report_announced(&self, name: &ObjectName, claim: &Claim, at: Option<Timestamp>) {
+        let times = at.into_iter().collect();
+        let news = self.announced.news(name, &claim.uid, times);
+        for at in news {
+            let volume = self.caches.volume_of(claim);
+            let record = volume.as_ref().and_then(|volume| recorded(volume, claim));
+            let event = notices::expiring(name, at, record);
+            let (announced, key) = (self.announced.clone(), name.clone());
+            let forget = move || announced.forget(&key);
+            self.apply
+                .announce_once(regarding(name, claim), event, forget);
         }
     }
 
