@@ -54,6 +54,11 @@ impl HourlyLimit {
         }
     }
 
+    /// Returns whether this number of planned actions reaches the limit, whatever was carried out.
+    pub fn is_reached_by(&self, planned: usize) -> bool {
+        self.limit != u64::MAX && planned as u64 >= self.limit
+    }
+
     /// Reserves a place for an action, before the reads that the action requires.
     ///
     /// # Errors
@@ -124,7 +129,9 @@ mod tests {
         actions.reserve().expect("an hour later").count();
         assert_eq!(wait(&actions), Some(minute));
         assert_eq!(wait(&HourlyLimit::new(0)), Some(HOUR));
+        assert!(actions.is_reached_by(2) && !actions.is_reached_by(1));
         let unlimited = HourlyLimit::new(u64::MAX);
+        assert!(!unlimited.is_reached_by(usize::MAX));
         (0..1000).for_each(|_| unlimited.reserve().expect("unlimited").count());
     }
 }

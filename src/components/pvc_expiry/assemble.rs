@@ -64,6 +64,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         looks: Default::default(),
         reported: Arc::default(),
         announced: Arc::default(),
+        unread: Arc::default(),
         classes: Arc::default(),
     };
     reconciler.listen(&queue);

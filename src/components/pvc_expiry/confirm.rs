@@ -13,14 +13,13 @@ use crate::{
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
 
 /// Maximum age of the LIST of pods, the first of the live reads, when the deletion is sent.
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent LISTs of pods.
 const LISTS: usize = 2;
 
-/// Reads live, from the API server, everything that the rule depends on.
+/// Reads live, from the API server, everything that the rule depends on, and what names a claim.
 pub struct Live {
     client: Client,
     pods: Arc<SharedList<Pod>>,
@@ -40,9 +39,6 @@ pub struct Confirmed {
     /// The record that pvc-trash wrote on the claim's volume, if the data can be restored by it.
     /// Without this record the claim is not deleted.
     pub record: Option<TrashRecord>,
-    /// Descriptions of the workloads and custom resources that name the claim, see
-    /// [`Referrers::of`]. If there is one, the claim is not deleted.
-    pub named_by: Vec<String>,
     /// Permits the deletion until the LIST of pods is 30 s old. Without it the claim cannot be
     /// deleted.
     pub proof: Proof,
@@ -99,7 +95,6 @@ impl Live {
         let server = server_time(&self.client, UNHURRIED).await;
         let server =
             server.map_err(|error| ReconcileError::unread("the time of the API server", &error))?;
-        let named_by = self.referrers.of(name, Instant::now()).await?;
         let decision = decide(&View {
             claim: &claim,
             volume: volume.as_ref(),
@@ -115,7 +110,6 @@ impl Live {
             decision,
             record: record.cloned(),
             claim,
-            named_by,
             proof: pods.proof(MAX_AGE),
         })
     }

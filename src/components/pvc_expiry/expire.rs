@@ -37,7 +37,11 @@ impl PvcExpiryReconciler {
             return Ok(second_look(rest));
         }
         // A place within the hourly limit is reserved first, so that no more claims are read than
-        // can be deleted.
+        // can be deleted. It is returned after the first look, so claims that wait for their second
+        // look count, too.
+        if first.is_none() && self.limit.is_reached_by(self.looks().len()) {
+            return Ok(limited(BETWEEN_LOOKS));
+        }
         let slot = match self.limit.reserve() {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
@@ -47,7 +51,8 @@ impl PvcExpiryReconciler {
             self.caches.clock.timestamp(),
         );
         let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
-        if let Some(what) = confirmed.named_by.first() {
+        let named_by = self.named_by(name, claim, Instant::now()).await?;
+        if let Some(what) = named_by.first() {
             self.forget(&claim.uid);
             self.cancel(name, &confirmed.claim).await?;
             return Ok(named(what));

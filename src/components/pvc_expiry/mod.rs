@@ -55,7 +55,8 @@ pub mod reasons {
         /// The claim was deleted because no pod used it; the message says how to restore it.
         EXPIRED: Normal "claim" = "ExpiredUnused";
         /// A claim, or the claims of a StorageClass, do not expire although annotated: the
-        /// annotation is invalid, or the data could not be restored.
+        /// annotation is invalid, the data could not be restored, or the objects that may name the
+        /// claim cannot be read.
         CANNOT_EXPIRE: Warning "claim, StorageClass" = "ErrExpiry";
         /// The API server refused to write or remove the announcement of `pvc-expiry`.
         FAILED_ANNOUNCE: Warning "claim" = "FailedAnnounceExpiry";

@@ -86,6 +86,17 @@ pub fn class_without_window(class: &str) -> Announcement {
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
+/// The Event that an unused claim is kept, because what names it could not be read. It has no text
+/// of the API server, which could name objects that users of the namespace may not read.
+pub fn unread(claim: &ObjectName) -> Announcement {
+    let note = format!(
+        "claim {claim} is unused and would expire, but is kept: Volume Warden cannot list the \
+         workloads of its namespace, or a kind of --expiry-references, or no object of that kind \
+         has a text at its path. The log of Volume Warden names the cause"
+    );
+    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+}
+
 fn window(record: &TrashRecord) -> String {
     go_duration::format(Duration::from_secs(record.window_seconds))
 }

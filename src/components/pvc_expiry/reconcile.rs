@@ -51,6 +51,8 @@ pub struct PvcExpiryReconciler {
     pub reported: Arc<EventDeduplicator<ObjectName, Left>>,
     /// The times of expiry that Events have already announced, by claim.
     pub announced: Arc<EventDeduplicator<ObjectName, Timestamp>>,
+    /// The claims of which Events have already reported that what names them cannot be read.
+    pub unread: Arc<EventDeduplicator<ObjectName, ()>>,
     /// The errors that Events have already reported, by StorageClass.
     pub classes: Arc<EventDeduplicator<ObjectName, String>>,
 }
@@ -65,7 +67,7 @@ impl PvcExpiryReconciler {
         let since = Instant::now()
             .checked_sub(NAMES_AGE)
             .unwrap_or_else(Instant::now);
-        if let Some(what) = self.live.referrers.of(name, since).await?.first() {
+        if let Some(what) = self.named_by(name, claim, since).await?.first() {
             return Ok(named(what));
         }
         let at_text = json!(at.to_string());
@@ -121,6 +123,7 @@ impl Reconcile for PvcExpiryReconciler {
             .retain(|name| self.caches.claim(name).is_some());
         self.announced
             .retain(|name| self.caches.claim(name).is_some());
+        self.unread.retain(|name| self.caches.claim(name).is_some());
         let classes = self.caches.expiring_classes();
         self.classes
             .retain(|name| classes.iter().any(|(each, _)| each == name));

@@ -48,13 +48,16 @@ struct Scene {
     feeds: Feeds,
     sent: Arc<Mutex<Vec<(String, String)>>>,
     is_refusing: Arc<AtomicBool>,
+    is_refusing_lists: Arc<AtomicBool>,
 }
 
 impl Scene {
     fn new(annotations: Value) -> Self {
         let sent: Arc<Mutex<Vec<_>>> = Arc::default();
         let is_refusing: Arc<AtomicBool> = Arc::default();
-        let client = api_server(sent.clone(), is_refusing.clone());
+        let is_refusing_lists: Arc<AtomicBool> = Arc::default();
+        let refuses = [is_refusing.clone(), is_refusing_lists.clone()];
+        let client = api_server(sent.clone(), refuses);
         let metrics = Arc::new(Metrics::new());
         let feeds = Feeds {
             claims: Feed::filled(vec![read(claim(annotations))]),
@@ -80,6 +83,7 @@ impl Scene {
             looks: Default::default(),
             reported: Arc::default(),
             announced: Arc::default(),
+            unread: Arc::default(),
             classes: Arc::default(),
         };
         Self {
@@ -87,6 +91,7 @@ impl Scene {
             feeds,
             sent,
             is_refusing,
+            is_refusing_lists,
         }
     }
 
@@ -107,10 +112,17 @@ impl Scene {
     }
 }
 
-/// An API server without workloads, which refuses or accepts every write.
-fn api_server(sent: Arc<Mutex<Vec<(String, String)>>>, is_refusing: Arc<AtomicBool>) -> Client {
+/// An API server without workloads, which refuses every write or every read, or accepts it.
+fn api_server(
+    sent: Arc<Mutex<Vec<(String, String)>>>,
+    [writes, reads]: [Arc<AtomicBool>; 2],
+) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (sent, is_refusing) = (sent.clone(), is_refusing.load(Ordering::SeqCst));
+        let refuses = match request.method() == http::Method::GET {
+            true => &reads,
+            false => &writes,
+        };
+        let (sent, is_refusing) = (sent.clone(), refuses.load(Ordering::SeqCst));
         async move {
             let line = format!("{} {}", request.method(), request.uri().path());
             let body = request.into_body().collect().await.expect("a body");
@@ -177,4 +189,31 @@ async fn an_announcement_is_published_once_whoever_wrote_it() {
     let earlier = claim(json!({EXPIRES_AT: "2026-02-07T00:00:00Z"}));
     scene.feeds.claims.hear(read(earlier), true);
     assert_eq!(published().await.len(), 1, "another time");
+}
+
+/// A place is returned after the first look, so without another limit all due claims would be read.
+#[tokio::test(start_paused = true)]
+async fn no_more_claims_are_read_than_may_be_deleted() {
+    let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
+    let mut looks = scene.reconciler.looks.lock().expect("lock");
+    looks.extend((0..20).map(|uid| (uid.to_string().as_str().into(), Instant::now())));
+    drop(looks);
+    let outcome = scene.reconciler.reconcile(&name()).await;
+    let Ok(Requeue::After(delay, why)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(delay, Duration::from_secs(60), "{why}");
+    assert_eq!(scene.sent("GET", "").len(), 0, "nothing is read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_reports_once_that_what_names_a_claim_cannot_be_read() {
+    let scene = Scene::new(json!({}));
+    scene.is_refusing_lists.store(true, Ordering::SeqCst);
+    for events in [1, 0] {
+        let outcome = scene.reconciler.reconcile(&name()).await;
+        assert!(outcome.is_err(), "{outcome:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(scene.sent("POST", "/events").len(), events);
+    }
 }

@@ -7,11 +7,15 @@ use super::{
     rule::{Left, recorded},
 };
 use crate::{
-    cluster::{Announcement, Regarding},
+    cluster::{Announcement, ReconcileError, Regarding},
     objects::{Claim, Kind, ObjectName, StorageClass, expiry, undelete_window::Window},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
+use tokio::time::Instant;
+
+/// Delay until a claim is evaluated again after what names it could not be read.
+const UNREAD_AGAIN: Duration = Duration::from_secs(600);
 
 impl PvcExpiryReconciler {
     /// Publishes an Event if the claim does not expire because its annotation is invalid or its
@@ -45,6 +49,28 @@ impl PvcExpiryReconciler {
             self.apply
                 .announce_once(regarding(name, claim), event, forget);
         }
+    }
+
+    /// Returns what names the claim; see [`Referrers::of`](super::referrers::Referrers::of).
+    ///
+    /// # Errors
+    /// When that could not be read: with a fixed delay, and an Event once for as long as it fails.
+    pub(super) async fn named_by(
+        &self,
+        name: &ObjectName,
+        claim: &Claim,
+        since: Instant,
+    ) -> Result<Vec<String>, ReconcileError> {
+        let read = self.live.referrers.of(name, since).await;
+        let causes = read.is_err().then_some(()).into_iter().collect();
+        if !self.unread.news(name, &claim.uid, causes).is_empty() {
+            let (unread, key) = (self.unread.clone(), name.clone());
+            let forget = move || unread.forget(&key);
+            let event = notices::unread(name);
+            self.apply
+                .announce_once(regarding(name, claim), event, forget);
+        }
+        read.map_err(|error| ReconcileError::on_schedule(UNREAD_AGAIN, error.to_string()))
     }
 
     /// Publishes an Event if the claims of the StorageClass cannot expire as its annotation
