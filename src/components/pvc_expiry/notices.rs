@@ -28,8 +28,9 @@ pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>)
 /// The Event that a claim is not deleted at the announced time.
 pub fn cancelled(claim: &ObjectName) -> Announcement {
     let note = format!(
-        "claim {claim} is not deleted at the announced time: it is in use, named by another object, \
-         kept by its annotation or StorageClass, or its data could not be restored"
+        "claim {claim} is not deleted at the announced time: a pod or another object uses it, an \
+         annotation keeps it, its data could not be restored, or Volume Warden has not watched the \
+         cluster for long enough"
     );
     Announcement::new(EXPIRY_CANCELLED, "CancelExpiry", false, note)
 }

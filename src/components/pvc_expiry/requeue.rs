@@ -4,7 +4,8 @@ use crate::cluster::Requeue;
 use k8s_openapi::jiff::Timestamp;
 use std::time::Duration;
 
-/// Maximum delay until a claim that is not due yet is evaluated again.
+/// Maximum delay until a claim that is not due yet is evaluated again. The full pass every ten
+/// minutes evaluates it earlier.
 const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
 /// Delay until a claim that a workload or a custom resource names is evaluated again. Volume
 /// Warden does not watch these objects, so no event reports that one stops naming the claim.

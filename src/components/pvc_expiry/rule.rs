@@ -111,7 +111,7 @@ pub fn decide(view: &View<'_>) -> Decision {
     match announced.and_then(ClaimExpiry::announced) {
         Some(at) if at >= due && view.now >= at => Decision::Expire,
         Some(at) if at >= due => Decision::Wait(at),
-        _ => Decision::Announce(due.max(after(view.now, NOTICE))),
+        _ => Decision::Announce(whole_seconds(due.max(after(view.now, NOTICE)))),
     }
 }
 
@@ -161,6 +161,14 @@ pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord
 /// Adds the duration to the time. Returns the latest possible time if the sum is later.
 fn after(time: Timestamp, duration: Duration) -> Timestamp {
     time.checked_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+/// Rounds the time up to whole seconds, so that an announced time is never earlier.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    match time.subsec_nanosecond() {
+        0 => time,
+        _ => Timestamp::from_second(time.as_second().saturating_add(1)).unwrap_or(time),
+    }
 }
 
 fn before(time: Timestamp, duration: Duration) -> Timestamp {

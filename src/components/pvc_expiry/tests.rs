@@ -75,6 +75,13 @@ fn a_claim_is_announced_a_week_before_it_expires() {
     assert_eq!(NOTICE.as_secs(), 7 * 86_400);
 }
 
+#[test]
+fn an_announced_time_has_whole_seconds() {
+    let now = "2026-01-20T00:00:00.000000001Z".parse().expect("a time");
+    let later = "2026-01-27T00:00:01Z".parse().expect("a time");
+    assert_eq!(decided(&claim(json!({})), now), Decision::Announce(later));
+}
+
 /// The annotation may come from a tenant, a backup, or an earlier time without pods.
 #[test]
 fn an_announcement_of_another_time_is_void() {
