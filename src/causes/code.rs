@@ -188,7 +188,8 @@ codes! {
         /// its pod was removed by scaling down, and the StatefulSet does not own the claim.
         KeptByPolicy: "Nothing.",
         /// The claim is deleted with the StatefulSet, because `whenDeleted` is Delete; or its pod
-        /// was removed by scaling down, and the StatefulSet owns the claim.
+        /// was removed by scaling down, and the StatefulSet owns the claim; or the claim is deleted
+        /// after its pod, which is scaled down.
         DeletedByPolicy: "Nothing.",
     }
     "A namespace that stays Terminating" {

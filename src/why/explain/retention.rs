@@ -116,7 +116,13 @@ fn by_policy(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> O
     let policy = set.retention.unwrap_or_default();
     let set_object = Object::stateful_set(object.namespace_name(), &name);
     if !set.has(ordinal) {
-        return Some(scaled_away(object, claim, &name, ordinal));
+        return Some(out_of_range(
+            world,
+            object,
+            claim,
+            (name.as_str(), &set),
+            ordinal,
+        ));
     }
     let (code, fate) = match policy.when_deleted {
         Policy::Retain => (
@@ -144,11 +150,50 @@ fn by_policy(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> O
     )
 }
 
-/// The cause for a claim whose pod was removed by scaling down. The present policy does not matter:
-/// the owner references of the claim were written when its pod was removed.
-fn scaled_away(object: &Object, claim: &PersistentVolumeClaim, set: &str, ordinal: u32) -> Cause {
-    let mut owners = claim.owner_references().iter();
-    let owned = owners.any(|owner| owner.kind == "StatefulSet" && owner.name == set);
+/// The cause for a claim whose ordinal is out of the range of the StatefulSet.
+fn out_of_range(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    (name, set): (&str, &objects::StatefulSet),
+    ordinal: u32,
+) -> Cause {
+    let pod = format!("{name}-{ordinal}");
+    let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
+    let with_pod = |fate: &str| {
+        let sentence = format!(
+            "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim is deleted \
+             after {fate}."
+        );
+        Cause::new(Code::DeletedByPolicy, sentence, evidence.clone())
+            .wait("the retention policy of the StatefulSet decides")
+    };
+    let owners = claim.owner_references();
+    let is_pod = |owner: &OwnerReference| {
+        owner.api_version == "v1" && owner.kind == "Pod" && owner.name == pod
+    };
+    // The garbage collector removes a reference to a pod that does not exist.
+    let owns =
+        |owner: &OwnerReference| is_pod(owner) && is_dead(world, object, owner) != Some(true);
+    if owners.iter().any(owns) {
+        return with_pod(&match owners.len() {
+            1 => format!("its pod {pod}, which owns it"),
+            _ => format!("its pod {pod} and its other owners"),
+        });
+    }
+    let look = world.get::<Pod>(object.namespace_name(), &pod);
+    let scaled = set.retention.unwrap_or_default().when_scaled;
+    let no_other_owner = owners.iter().all(|owner| set.uid == owner.uid);
+    if let Look::Found(found) = &look
+        && found.rules.stateful_set.as_ref() == Some(&set.uid)
+        && scaled == Policy::Delete
+        && no_other_owner
+    {
+        return with_pod(&format!(
+            "its pod {pod}, once that pod owns it (whenScaled: Delete)"
+        ));
+    }
+    let owned = owners.iter().any(|owner| set.uid == owner.uid);
     let (code, fate) = if owned {
         (
             Code::DeletedByPolicy,
@@ -160,10 +205,17 @@ fn scaled_away(object: &Object, claim: &PersistentVolumeClaim, set: &str, ordina
             "is kept, because the StatefulSet does not own it",
         )
     };
-    let sentence = format!(
-        "The StatefulSet {set} has no pod {ordinal} any more. The claim was kept when that pod was removed by scaling down, and {fate}."
-    );
-    let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
+    // The present policy does not matter: the owner references of the claim were written when its
+    // pod was removed.
+    let sentence = match look {
+        Look::Absent => format!(
+            "The StatefulSet {name} has no pod {ordinal} any more. The claim was kept when that pod \
+             was removed by scaling down, and {fate}."
+        ),
+        Look::Found(_) | Look::Unread => format!(
+            "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim {fate}."
+        ),
+    };
     Cause::new(code, sentence, evidence).wait("a new pod with that ordinal uses the claim again")
 }
 

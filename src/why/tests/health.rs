@@ -15,12 +15,12 @@ fn concluded(answer: &Answer) -> String {
     }
 }
 
-fn merged(mut object: Value, changes: &Value) -> Value {
+pub(super) fn merged(mut object: Value, changes: &Value) -> Value {
     json_patch::merge(&mut object, changes);
     object
 }
 
-fn claim(changes: &Value) -> Value {
+pub(super) fn claim(changes: &Value) -> Value {
     let claim = json!({
         "metadata": {
             "name": "data-web-0", "namespace": "shop", "uid": "c",
@@ -32,7 +32,7 @@ fn claim(changes: &Value) -> Value {
     merged(claim, changes)
 }
 
-fn volume(changes: &Value) -> Value {
+pub(super) fn volume(changes: &Value) -> Value {
     let claim = json!({"namespace": "shop", "name": "data-web-0", "uid": "c"});
     let volume = json!({
         "metadata": {"name": "disk"}, "status": {"phase": "Bound"},
@@ -42,7 +42,7 @@ fn volume(changes: &Value) -> Value {
 }
 
 /// The StatefulSet whose policy keeps the claim.
-fn set(changes: &Value) -> Value {
+pub(super) fn set(changes: &Value) -> Value {
     let set = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "s", "generation": 2},
         "spec": {
@@ -55,7 +55,7 @@ fn set(changes: &Value) -> Value {
     merged(set, changes)
 }
 
-const SETS: &str = "/apis/apps/v1/namespaces/shop/statefulsets";
+pub(super) const SETS: &str = "/apis/apps/v1/namespaces/shop/statefulsets";
 
 #[tokio::test]
 async fn a_bound_claim_is_healthy_only_with_its_volume_and_size() {

@@ -7,6 +7,7 @@ mod pods;
 mod pods_mounting;
 mod provisioning;
 mod resize;
+mod retention;
 mod reuse;
 mod sets;
 mod stuck;
