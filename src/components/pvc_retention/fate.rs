@@ -15,7 +15,7 @@ pub enum Fate {
     /// Volume Warden if the pod was deleted before it owned the claim.
     DeletedWithPod,
     /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to the
-    /// garbage collector.
+    /// garbage collector, which deletes it unless another owner exists.
     StaleOwner,
     /// Another object controls the claim, so the policy is not applied: references to the
     /// StatefulSet and its pod, and the marker, are removed.

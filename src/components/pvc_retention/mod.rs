@@ -89,7 +89,7 @@ pub mod reasons {
         /// by Volume Warden if the pod was deleted before it owned the claim.
         DELETED_WITH_POD = "DeletedWithPod";
         /// The claim is owned by an earlier StatefulSet or pod of the same name, so it is left to
-        /// the garbage collector.
+        /// the garbage collector, which deletes it unless another owner exists.
         STALE_OWNER = "StaleOwner";
         /// The claim is being deleted, and no pod waits for it.
         TERMINATING = "Terminating";
