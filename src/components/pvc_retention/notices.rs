@@ -31,7 +31,7 @@ pub fn announcement(
         ),
         Fate::ScaledDownUnmarked => {
             let why = match member.claim.rare.scaled_with.as_ref() == Some(uid) {
-                true => "another object owns it, too",
+                true => "another object owns it",
                 false => {
                     "it has no marker which shows that whenScaled was Delete while the claim was \
                      in range"
@@ -39,7 +39,7 @@ pub fn announcement(
             };
             format!(
                 "claim \"{claim}\" is out of range and has no pod, but is kept although whenScaled \
-                 is Delete: {why}. Delete the claim manually if it is not needed"
+                 is Delete: {why}. Delete the claim if its data is not needed"
             )
         }
         Fate::Retained
