@@ -57,8 +57,9 @@ impl Holder<'_> {
 ///
 /// A pod without a node does not use a claim, because the scheduler does not schedule a pod whose
 /// claim is being deleted. A claim with the name of a pod's ephemeral volume counts as used only
-/// if the pod owns it, and only until the kubelet has stopped the pod: the pod object may then
-/// wait for the deletion of that claim, so the claim must not wait for the pod.
+/// if the pod owns it, and only until the kubelet has stopped the pod or the deletion of the pod
+/// was forced: the pod object may then wait for the deletion of that claim, so the claim must not
+/// wait for the pod.
 ///
 /// Source: `podUsesPVC` in `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`.
 pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -> bool {
