@@ -14,6 +14,13 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// a pod. One that is being deleted suffices to refuse the pod.
 const MOST_READ: usize = 32;
 
+/// What the creator of a refused pod can do.
+const RECREATE: &str =
+    "Recreate the pod after the claim is deleted and recreated, or let the pod use another claim.";
+/// What a user can do about a pod whose binding to a node is refused.
+const RETRIED: &str =
+    "The scheduler retries the binding. To start the pod now, let it use another claim.";
+
 /// The webhooks of pvc-protection. No pod is refused in the namespaces of `exempt`.
 pub fn hooks(
     claims: &Arc<Feed<Claim>>,
@@ -93,7 +100,8 @@ impl Guard {
         }
         // A new pod has no uid, so it owns no claim yet. Therefore `uses` counts only the claims
         // that the pod names, and not those of its ephemeral volumes.
-        Ok(self.refuse_deleting_claims(request, &Pod::from(pod)).await)
+        let pod = Pod::from(pod);
+        Ok(self.refuse_deleting_claims(request, &pod, RECREATE).await)
     }
 
     async fn binding(&self, request: &Request) -> Reviewed {
@@ -126,10 +134,12 @@ impl Guard {
             scheduled: true,
             ..Pod::clone(&pod)
         };
-        Ok(self.refuse_deleting_claims(request, &pod).await)
+        Ok(self.refuse_deleting_claims(request, &pod, RETRIED).await)
     }
 
-    async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod) -> Answer {
+    /// Refuses the request if a claim of the pod is being deleted. The refusal ends with `next`,
+    /// what the user can do.
+    async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod, next: &str) -> Answer {
         let suspects = self.suspects(&request.namespace, pod);
         // The claims are read concurrently, because the call budget is limited.
         let looks = suspects.iter().map(async |claim| {
@@ -149,8 +159,7 @@ impl Guard {
         };
         Answer::deny(format!(
             "persistentvolumeclaim \"{}\" is being deleted, so no further pod may start to use it. \
-             Recreate the pod after the claim is deleted and recreated, or let the pod use another \
-             claim.",
+             {next}",
             claim.name
         ))
     }
