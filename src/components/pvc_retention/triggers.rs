@@ -22,30 +22,42 @@ use std::sync::{
 /// only retries a reconcile that failed: a write that failed because the claim had changed can now
 /// succeed.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<Subject>>) {
-    let (line, others) = (queue.clone(), caches.clone());
-    let said = AtomicBool::new(false);
+    listen_to_sets(caches, queue.clone());
+    listen_to_pods(caches, queue.clone());
+    listen_to_claims(caches, queue.clone());
+}
+
+fn listen_to_sets(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
+    let others = caches.clone();
+    let warned = AtomicBool::new(false);
     caches.sets.listen(move |change| {
-        line.add_set(change.name);
+        queue.add_set(change.name);
         if let (Some(set), None) | (None, Some(set)) = (change.old, change.new) {
             let rivals = others.rivals(change.name, set);
-            rivals.into_iter().for_each(|set| line.add_set(&set));
+            rivals.into_iter().for_each(|set| queue.add_set(&set));
         }
-        say_once_if_dropped(change, &said);
+        warn_once_if_field_dropped(change, &warned);
     });
-    let (line, sets) = (queue.clone(), caches.sets.clone());
+}
+
+fn listen_to_pods(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
+    let sets = caches.sets.clone();
     caches.pods.listen(move |change| {
         let possible = sets_named_by_pod(change);
         let sets = sets.read();
         let existing = possible.iter().filter(|set| sets.get(set).is_some());
-        existing.for_each(|set| line.add_set(set));
+        existing.for_each(|set| queue.add_set(set));
     });
-    let (line, sets) = (queue.clone(), caches.sets.clone());
+}
+
+fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
+    let sets = caches.sets.clone();
     caches.claims.listen(move |change| {
         let sets = sets.read();
         let existing = sets_named_by(change.name).filter(|set| sets.get(set).is_some());
-        existing.for_each(|set| match concerns_us(change) {
-            true => line.add_set(&set),
-            false => line.retry_set(&set),
+        existing.for_each(|set| match affects_decision(change) {
+            true => queue.add_set(&set),
+            false => queue.retry_set(&set),
         });
     });
 }
@@ -89,7 +101,7 @@ fn sets_named_by_pod(change: &Change<'_, Pod>) -> Vec<ObjectName> {
 /// Returns whether the change of the claim may change the decision about it. Writes of the binder,
 /// for example, do not. A change of the finalizers does: Volume Warden writes finalizers too, and
 /// leaves the claim unchanged until the watch delivers that write.
-fn concerns_us(change: &Change<'_, Claim>) -> bool {
+fn affects_decision(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
     };
@@ -108,9 +120,9 @@ fn concerns_us(change: &Change<'_, Claim>) -> bool {
 
 /// Logs once that the API server does not know the retention policy of StatefulSets: such a server
 /// silently drops the field from every StatefulSet.
-fn say_once_if_dropped(change: &Change<'_, StatefulSet>, said: &AtomicBool) {
+fn warn_once_if_field_dropped(change: &Change<'_, StatefulSet>, warned: &AtomicBool) {
     let dropped = change.new.is_some_and(|set| set.retention.is_none());
-    if dropped && !said.swap(true, Ordering::Relaxed) {
+    if dropped && !warned.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             set = %change.name,
             "the API server drops spec.persistentVolumeClaimRetentionPolicy, so \
@@ -211,7 +223,7 @@ mod tests {
                 new: Some(&after),
                 tombstone: false,
             };
-            assert_eq!(concerns_us(&change), wakes, "{changes}");
+            assert_eq!(affects_decision(&change), wakes, "{changes}");
         }
     }
 }

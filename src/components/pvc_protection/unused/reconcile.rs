@@ -48,7 +48,7 @@ impl UnusedReconciler {
     /// Enqueues a claim when a change of it or of a pod may require a write of its condition.
     /// Learns from the changes of claims who writes conditions.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let (line, in_tree) = (queue.clone(), self.in_tree.clone());
+        let (claim_queue, in_tree) = (queue.clone(), self.in_tree.clone());
         self.claims.listen(move |change| {
             let Some(new) = change.new else {
                 return in_tree.settle(change.name);
@@ -60,13 +60,13 @@ impl UnusedReconciler {
             // effect: for up to a minute after a write of another reconciler, `get_fresh` hides
             // the claim.
             if new.bound && !new.deleting {
-                line.add(change.name.clone());
+                claim_queue.add(change.name.clone());
             }
         });
-        let line = queue.clone();
+        let queue = queue.clone();
         self.pods.listen(move |change| {
             for claim in affected_by(change) {
-                line.add(claim);
+                queue.add(claim);
             }
         });
     }
