@@ -145,7 +145,11 @@ impl ClaimWebhook {
             Ok(_) if !made_by_it(request) => Answer::Allow,
             Ok(live) => ask::not_created(name, found.reading, live.is_some()),
             Err(error) if self.sets.read().get(&set).is_some() => {
-                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim gets the owner reference and the marker that the StatefulSet requires in the state that the watch reported");
+                tracing::warn!(
+                    %set, %error,
+                    "cannot read the StatefulSet live; the owner reference and the marker follow \
+                     the watch"
+                );
                 stamp(&found, claim)
             }
             Err(_) if !made_by_it(request) => Answer::Allow,
@@ -156,7 +160,11 @@ impl ClaimWebhook {
             // Event in the namespace, whose users must not read an error about the API server:
             // that is only logged.
             Err(error) => {
-                tracing::warn!(%set, %error, "cannot read the StatefulSet from the API server; the claim is refused, because the watch reported the StatefulSet as deleted");
+                tracing::warn!(
+                    %set, %error,
+                    "cannot read the StatefulSet from the API server; the claim is refused, \
+                     because the watch reported the StatefulSet as deleted"
+                );
                 Answer::deny(format!(
                     "statefulset \"{}\" is deleted according to the watch, and could not be read. \
                      Its claim \"{name}\" is not created until a read succeeds",
