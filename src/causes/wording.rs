@@ -10,8 +10,12 @@ const NAMED: usize = 3;
 
 /// Purpose of the command that deletes the pod. It warns that the claim and its data may be
 /// deleted, too.
-const PURPOSE_IN_USE: &str = "once neither the pod nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
-const PURPOSE_FINISHED: &str = "once neither the pod's logs nor the data of the claim is needed (the claim is deleted automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
+const PURPOSE_IN_USE: &str = "\
+    once neither the pod nor the data of the claim is needed (the claim is deleted automatically \
+    when no pod uses it, and its storage too if the volume's policy is Delete)";
+const PURPOSE_FINISHED: &str = "\
+    once neither the pod's logs nor the data of the claim is needed (the claim is deleted \
+    automatically when no pod uses it, and its storage too if the volume's policy is Delete)";
 
 /// Explains to a user why `holder` prevents the deletion of `object`: a sentence, evidence and the
 /// next step.
