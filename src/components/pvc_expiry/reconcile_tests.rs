@@ -195,9 +195,8 @@ async fn an_announcement_is_published_once_whoever_wrote_it() {
 #[tokio::test(start_paused = true)]
 async fn no_more_claims_are_read_than_may_be_deleted() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
-    let mut looks = scene.reconciler.looks.lock().expect("lock");
-    looks.extend((0..20).map(|uid| (uid.to_string().as_str().into(), Instant::now())));
-    drop(looks);
+    let looks = (0..20).map(|uid| (uid.to_string().as_str().into(), Instant::now()));
+    *scene.reconciler.looks.lock().expect("lock") = looks.collect();
     let outcome = scene.reconciler.reconcile(&name()).await;
     let Ok(Requeue::After(delay, why)) = outcome else {
         panic!("{outcome:?}");

@@ -40,15 +40,16 @@ impl PvcExpiryReconciler {
     pub(super) fn report_announced(&self, name: &ObjectName, claim: &Claim, at: Option<Timestamp>) {
         let times = at.into_iter().collect();
         let news = self.announced.news(name, &claim.uid, times);
-        for at in news {
-            let volume = self.caches.volume_of(claim);
-            let record = volume.as_ref().and_then(|volume| recorded(volume, claim));
-            let event = notices::expiring(name, at, record);
-            let (announced, key) = (self.announced.clone(), name.clone());
-            let forget = move || announced.forget(&key);
-            self.apply
-                .announce_once(regarding(name, claim), event, forget);
-        }
+        let Some(at) = at.filter(|at| news.contains(at)) else {
+            return;
+        };
+        let volume = self.caches.volume_of(claim);
+        let record = volume.as_ref().and_then(|volume| recorded(volume, claim));
+        let event = notices::expiring(name, at, record);
+        let (announced, key) = (self.announced.clone(), name.clone());
+        let forget = move || announced.forget(&key);
+        self.apply
+            .announce_once(regarding(name, claim), event, forget);
     }
 
     /// Returns what names the claim; see [`Referrers::of`](super::referrers::Referrers::of).
