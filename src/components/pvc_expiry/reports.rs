@@ -11,11 +11,8 @@ use crate::{
     objects::{Claim, Kind, ObjectName, StorageClass, expiry, undelete_window::Window},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 use tokio::time::Instant;
-
-/// Delay until a claim is evaluated again after what names it could not be read.
-const UNREAD_AGAIN: Duration = Duration::from_secs(600);
 
 impl PvcExpiryReconciler {
     /// Publishes an Event if the claim does not expire because its annotation is invalid or its
@@ -55,7 +52,7 @@ impl PvcExpiryReconciler {
     /// Returns what names the claim; see [`Referrers::of`](super::referrers::Referrers::of).
     ///
     /// # Errors
-    /// When that could not be read: with a fixed delay, and an Event once for as long as it fails.
+    /// When that could not be read. An Event says so, once for as long as it fails.
     pub(super) async fn named_by(
         &self,
         name: &ObjectName,
@@ -71,7 +68,7 @@ impl PvcExpiryReconciler {
             self.apply
                 .announce_once(regarding(name, claim), event, forget);
         }
-        read.map_err(|error| ReconcileError::on_schedule(UNREAD_AGAIN, error.to_string()))
+        read
     }
 
     /// Publishes an Event if the claims of the StorageClass cannot expire as its annotation
