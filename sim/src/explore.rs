@@ -33,8 +33,8 @@ pub fn seed_of(seed: u64, number: u64) -> u64 {
     digest((seed, number))
 }
 
-/// Runs the histories with the numbers from 0 on, and stops early after `most_failed` failures. The
-/// seed of a failed one goes to `on_failure` at once: a long run takes an hour.
+/// Runs the histories with the numbers from 0 on, and stops early after `most_failed` failures.
+/// Calls `on_failure` with the seed of each failed one at once, because a long run takes an hour.
 ///
 /// # Errors
 /// When the simulation itself is wrong.

@@ -296,7 +296,10 @@ async fn an_excluded_namespace_loses_what_it_has_and_gets_nothing() {
     };
     for caller in [
         Caller::Reconciler(Instant::now() + CALL * 9),
-        Caller::Review(Instant::now() + CALL * 9),
+        Caller::Review {
+            until: Instant::now() + CALL * 9,
+            retry_until: Instant::now() + CALL * 9,
+        },
     ] {
         let created = server.apply.create("test", creation, caller, "Test").await;
         assert_eq!(created.label(), "Withheld", "{caller:?}");

@@ -34,9 +34,15 @@ pub enum Caller {
     /// A reconciler waits, and no pod: only the leader creates the object, in turn with bulk
     /// writes.
     Bulk,
-    /// An admission review waits until this instant. Any replica creates the object, because every
-    /// replica answers reviews, and it does so without waiting for background writes.
-    Review(Instant),
+    /// An admission review waits. Any replica creates the object, because every replica answers
+    /// reviews, and it does so without waiting for background writes.
+    Review {
+        /// When the API server must have answered.
+        until: Instant,
+        /// When a conflict is no longer retried, so that other objects of the review get their
+        /// part of the time.
+        retry_until: Instant,
+    },
 }
 
 const ACTION: &str = "Create";
@@ -92,12 +98,14 @@ impl Apply {
                 };
                 self.in_turn(turn, write).await
             }
-            Caller::Review(until) => loop {
+            Caller::Review { until, retry_until } => loop {
                 let left = until.saturating_duration_since(Instant::now());
                 let created = within(left, self.post(creation)).await;
                 match created {
                     Err(error) if !is_conflict(&error) => return judge(Err(error)),
-                    Err(error) if Instant::now() + PAUSE >= until => return Applied::Failed(error),
+                    Err(error) if Instant::now() + PAUSE >= until.min(retry_until) => {
+                        return Applied::Failed(error);
+                    }
                     Err(_) => tokio::time::sleep(PAUSE).await,
                     Ok(()) => return Applied::Done,
                 }

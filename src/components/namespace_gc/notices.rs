@@ -114,7 +114,8 @@ fn note(namespace: &str, backend: &str, (reason, why): (Reason, &Sentence)) -> S
              it is empty: {why}"
         ),
         _ => format!(
-            "namespace {namespace} could not be deleted from {backend}; Volume Warden retries: {why}"
+            "namespace {namespace} could not be deleted from {backend}; Volume Warden retries: \
+             {why}"
         ),
     }
 }

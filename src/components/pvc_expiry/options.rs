@@ -15,8 +15,8 @@ pub struct Options {
 
     /// Custom resources that name claims, which then do not expire, as GROUP/KIND:PATH with a
     /// JSONPath, such as `postgresql.cnpg.io/Cluster:.status.healthyPVC[*]`. May be repeated.
-    /// While the kind cannot be listed, for example because the role lacks the permission, or none
-    /// of its objects has a text at the path, nothing expires in that namespace.
+    /// While the kind cannot be listed, for example because the role lacks the permission, or there
+    /// are objects of it and none has a text at the path, nothing expires in that namespace.
     #[arg(long, value_name = "GROUP/KIND:PATH")]
     pub expiry_references: Vec<ReferencePath>,
 }

@@ -123,11 +123,6 @@ impl Guard {
         let Some(pod) = pod else {
             return Ok(Answer::Allow);
         };
-        // A late watch may still have an earlier pod of that name. The scheduler writes the uid.
-        let uid = binding.metadata.uid.unwrap_or_default();
-        if !uid.is_empty() && pod.uid != uid {
-            return Ok(Answer::Allow);
-        }
         // A pod that is being bound to a node counts as scheduled: `uses` ignores pods without a
         // node.
         let pod = Pod {
@@ -198,5 +193,4 @@ struct BindingWire {
 #[derive(serde::Deserialize)]
 struct NameWire {
     name: Option<String>,
-    uid: Option<String>,
 }

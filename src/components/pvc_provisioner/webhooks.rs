@@ -125,9 +125,10 @@ impl PodWebhook {
         let controller = controller.map(|controller| controller.uid.as_str());
         for (index, claim_request) in claim_requests.iter().enumerate() {
             let name = ObjectName::new(request.namespace.as_str(), claim_request.claim.clone());
-            let until = share(until, claim_requests.len() - index);
+            let retry_until = share(until, claim_requests.len() - index);
+            let times = (until, retry_until);
             let created = self
-                .provide_one(&name, claim_request, until, findings)
+                .provide_one(&name, claim_request, times, findings)
                 .await;
             if let Some(controller) = controller.filter(|_| created) {
                 self.attempts.created(controller, &name);
@@ -137,12 +138,13 @@ impl PodWebhook {
 
     /// Applies the rule to one claim that the pod requests, as if this pod were the only one that
     /// names the claim. The absence of the claim needs no confirmation, because the API server
-    /// answers with a conflict if the claim exists. Returns whether the claim was created.
+    /// answers with a conflict if the claim exists. Returns whether the claim was created. `times`
+    /// are when the API server must have answered, and until when conflicts are retried.
     async fn provide_one(
         &self,
         name: &ObjectName,
         claim_request: &ClaimRequest,
-        until: Instant,
+        times: (Instant, Instant),
         findings: &mut Findings,
     ) -> bool {
         let claim = self.caches.claims.read().get(name);
@@ -168,7 +170,7 @@ impl PodWebhook {
         };
         match decide_live(view, terms) {
             Decision::Act(Step::Create(_)) => {
-                return self.create(name, claim_request, until, findings).await;
+                return self.create(name, claim_request, times, findings).await;
             }
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
@@ -186,7 +188,7 @@ impl PodWebhook {
         &self,
         name: &ObjectName,
         claim_request: &ClaimRequest,
-        until: Instant,
+        (until, retry_until): (Instant, Instant),
         findings: &mut Findings,
     ) -> bool {
         let since = self
@@ -206,7 +208,7 @@ impl PodWebhook {
             name,
             manifest: &manifest,
         };
-        let caller = Caller::Review(until);
+        let caller = Caller::Review { until, retry_until };
         let created = self
             .apply
             .create(NAME, creation, caller, reasons::ASKED_FOR);
@@ -234,8 +236,8 @@ impl PodWebhook {
     }
 }
 
-/// When the creation of the next of `count` claims has to end, so that each of the others still gets
-/// as much time.
+/// Until when a conflict about the next of `count` claims is retried, so that each of the others
+/// still gets as much time.
 fn share(until: Instant, count: usize) -> Instant {
     let now = Instant::now();
     let left = until.saturating_duration_since(now);

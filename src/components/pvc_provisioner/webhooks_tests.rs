@@ -140,16 +140,15 @@ fn asks(template: &str) -> Value {
 const CLAIMS: &str = "/api/v1/namespaces/ns/persistentvolumeclaims";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// The quota always conflicts for the first claim of the pod, and every answer takes 30 ms.
-#[tokio::test(start_paused = true)]
-async fn a_claim_leaves_the_others_their_part_of_the_time() {
-    let service = tower::service_fn(|request: http::Request<Body>| async move {
+/// An API server that answers after this time, and always reports a conflict for this claim.
+fn slow_api(pause: Duration, conflicts_for: &'static str) -> Client {
+    let service = tower::service_fn(move |request: http::Request<Body>| async move {
         let body = request.into_body().collect_bytes().await?;
         let manifest: Value = serde_json::from_slice(&body).expect("a claim");
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        tokio::time::sleep(pause).await;
         let conflict =
             json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"});
-        let (code, answer) = match manifest["metadata"]["name"] == "c" {
+        let (code, answer) = match manifest["metadata"]["name"] == conflicts_for {
             true => (409, conflict),
             false => (201, json!({"metadata": {}})),
         };
@@ -157,15 +156,36 @@ async fn a_claim_leaves_the_others_their_part_of_the_time() {
         let response = response.body(Body::from(answer.to_string().into_bytes()));
         Ok::<_, tower::BoxError>(response.expect("a response"))
     });
+    Client::new(service, "default")
+}
+
+/// The answer to a pod that requests the claims `c` and `d`, if each response of the API server
+/// takes so many milliseconds. The review has half a second.
+async fn answered_slowly(milliseconds: u64, conflicts_for: &'static str) -> String {
     let mut annotations = asks(TEMPLATE);
     annotations[format!("{PREFIX}w.enabled")] = json!("true");
     annotations[format!("{PREFIX}w.pvc")] = json!(TEMPLATE);
-    let client = Client::new(service, "default");
-    let answer = Scene::default()
-        .answered_with(client, annotations, false)
-        .await;
-    assert!(answer.contains("claim \"c\""), "{answer}");
-    assert!(!answer.contains("claim \"d\""), "{answer}");
+    let api = slow_api(Duration::from_millis(milliseconds), conflicts_for);
+    let answer = Scene::default().answered_with(api, annotations, false);
+    answer.await
+}
+
+/// The quota always conflicts for the first claim of the pod.
+#[tokio::test(start_paused = true)]
+async fn a_claim_leaves_the_others_their_part_of_the_time() {
+    for milliseconds in [30, 60, 150] {
+        let answer = answered_slowly(milliseconds, "c").await;
+        assert!(answer.contains("claim \"c\""), "{answer}");
+        assert!(!answer.contains("claim \"d\""), "{milliseconds}: {answer}");
+    }
+}
+
+/// Only retries are limited to the part of a claim: the response for the first claim takes longer.
+#[tokio::test(start_paused = true)]
+async fn a_slow_response_is_waited_for() {
+    let answer = answered_slowly(300, "none").await;
+    assert!(!answer.contains("claim \"c\""), "{answer}");
+    assert!(answer.contains("claim \"d\""), "{answer}");
 }
 
 #[tokio::test]

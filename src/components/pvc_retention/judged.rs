@@ -45,8 +45,8 @@ impl Judged {
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_none())
     }
 
-    /// The claims in range that the pod of their ordinal owns, although the pods do not show it: the
-    /// watch may lack the pod, which would take the claim with it.
+    /// The claims in range that the pod of their ordinal owns, although the pods do not show it.
+    /// The watch may lack the pod: then the garbage collector would delete the claim after it.
     pub fn doubted(&self, name: &ObjectName) -> Vec<ObjectName> {
         let verdicts = self.members.iter().zip(&self.verdicts);
         let doubted = verdicts.filter(|(member, verdict)| {

@@ -211,14 +211,17 @@ impl PvcRetentionReconciler {
         if self.caches.sets.read().get(name).is_none() {
             self.events.forget(name);
         }
-        // A namespace that has opted out gets no such write, so nothing is read for one.
-        let excluded = self
-            .apply
-            .excludes(Kind::PersistentVolumeClaim, &name.namespace);
-        let Some(mut judged) = self.look(name).filter(|_| !excluded) else {
+        let Some(mut judged) = self.look(name) else {
             return Ok(Requeue::OnEvent);
         };
         let doubted = judged.doubted(name);
+        // A namespace that has opted out gets only changes that keep a claim.
+        let excluded = self
+            .apply
+            .excludes(Kind::PersistentVolumeClaim, &name.namespace);
+        if excluded && doubted.is_empty() {
+            return Ok(Requeue::OnEvent);
+        }
         if !doubted.is_empty() || judged.others().next().is_some() {
             let Some(confirmed) = self.confirm(name, &judged).await? else {
                 return Ok(Requeue::OnEvent);

@@ -33,8 +33,8 @@ pub struct View<'a> {
 pub enum PodSlot<'a> {
     /// The pod does not exist.
     Vacant,
-    /// The pod with this uid exists, but the StatefulSet does not control it, or does not control it
-    /// yet.
+    /// The pod with this uid exists, but the StatefulSet does not control it, or does not control
+    /// it yet.
     NotOwned(&'a CompactText),
     /// The StatefulSet controls the pod, which has this uid.
     Owned(&'a CompactText),
@@ -167,7 +167,8 @@ impl<'a> View<'a> {
         let pod = match self.place {
             PodSlot::Owned(uid) => Some(uid),
             // A StatefulSet that is recreated does not adopt a pod that is being deleted. In range,
-            // the reference to that pod is only removed: the pod would take the claim with it.
+            // the reference to that pod is only removed: the garbage collector would delete the
+            // claim after the pod.
             PodSlot::NotOwned(uid) if self.in_range() => Some(uid),
             PodSlot::Vacant | PodSlot::NotOwned(_) => None,
         };
