@@ -172,7 +172,7 @@ async fn a_namespace_that_opts_out_loses_the_announcement() {
 
 /// The response to the patch may be lost, or its Event, or the lead may change between them.
 #[tokio::test(start_paused = true)]
-async fn an_announcement_is_published_once_whoever_wrote_it() {
+async fn an_announcement_is_published_once_also_by_a_new_leader() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-02-08T00:00:00Z"}));
     let published = async || {
         scene.reconciler.reconcile(&name()).await.expect("waits");

@@ -69,9 +69,14 @@ impl Member {
     /// Returns whether the claim belongs to this StatefulSet, or could be deleted with it: it has a
     /// reference to the StatefulSet or its pod, or the marker with the uid of the StatefulSet.
     pub fn concerns(&self, name: &ObjectName, set: &StatefulSet) -> bool {
-        let pod = pod_name(&name.name, self.ordinal);
+        self.own || owns(set, &self.claim) || self.names_pod_of(name)
+    }
+
+    /// Returns whether the claim has a reference to the pod of its ordinal, with any uid.
+    pub fn names_pod_of(&self, set: &ObjectName) -> bool {
+        let pod = pod_name(&set.name, self.ordinal);
         let is_pod = |owner: &OwnerReference| Owner::pod(&pod, None).is_named_by(owner);
-        self.own || owns(set, &self.claim) || self.claim.rare.owners.iter().any(is_pod)
+        self.claim.rare.owners.iter().any(is_pod)
     }
 }
 

@@ -1,16 +1,14 @@
 //! A StatefulSet as it was read, and the decisions about its claims.
 
 use super::{
-    caches::{Member, judge, pod_name},
+    caches::{Member, judge},
     fate::Fate,
-    ownership::Owner,
     rule::{Step, Verdict},
 };
 use crate::{
     cluster::{Proof, Store},
     objects::{ObjectName, Pod, StatefulSet, stateful_set::Retention},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// A claim, and the verdict whose step is to be written.
 pub type Work<'a> = (&'a Member, &'a Verdict);
@@ -50,11 +48,8 @@ impl Judged {
     pub fn doubted(&self, name: &ObjectName) -> Vec<ObjectName> {
         let verdicts = self.members.iter().zip(&self.verdicts);
         let doubted = verdicts.filter(|(member, verdict)| {
-            let pod = pod_name(&name.name, member.ordinal);
-            let is_pod = |owner: &OwnerReference| Owner::pod(&pod, None).is_named_by(owner);
             let in_range = member.own && !member.stale && self.set.has(member.ordinal);
-            let stale = in_range && verdict.fate == Fate::StaleOwner;
-            stale && member.claim.rare.owners.iter().any(is_pod)
+            in_range && verdict.fate == Fate::StaleOwner && member.names_pod_of(name)
         });
         doubted.map(|(member, _)| member.name.clone()).collect()
     }

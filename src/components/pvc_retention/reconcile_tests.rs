@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::{Elector, Feed, Feeds};
+use crate::cluster::{Elector, Feed, Feeds, Leadership};
 use crate::components::pvc_retention::rule::{Mark, Update};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
@@ -20,17 +20,26 @@ fn scene() -> (PvcRetentionReconciler, Arc<WorkQueue<Subject>>) {
         claims: Feed::filled(vec![read(claim("1"))]),
         ..Feeds::new(&metrics)
     };
-    let reconciler = PvcRetentionReconciler {
-        caches: Caches::from(&feeds),
-        live_sets: LiveGet::new(metrics.clone(), &client),
-        live_pods: SharedList::new(metrics.clone(), &client),
-        apply: Arc::new(Apply::new(client, leadership, 1, false, metrics)),
-        events: Arc::default(),
-    };
+    let reconciler = reconciler(&feeds, client, leadership, metrics);
     let queue = Arc::new(WorkQueue::default());
     queue.open();
     reconciler.listen(&queue);
     (reconciler, queue)
+}
+
+fn reconciler(
+    feeds: &Feeds,
+    client: Client,
+    leadership: Leadership,
+    metrics: Arc<Metrics>,
+) -> PvcRetentionReconciler {
+    PvcRetentionReconciler {
+        caches: Caches::from(feeds),
+        live_sets: LiveGet::new(metrics.clone(), &client),
+        live_pods: SharedList::new(metrics.clone(), &client),
+        apply: Arc::new(Apply::new(client, leadership, 1, false, metrics)),
+        events: Arc::default(),
+    }
 }
 
 fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
@@ -174,13 +183,7 @@ async fn patched(listed: Vec<Value>) -> Vec<Value> {
         claims: Feed::filled(vec![read(owned)]),
         ..Feeds::new(&metrics)
     };
-    let reconciler = PvcRetentionReconciler {
-        caches: Caches::from(&feeds),
-        live_sets: LiveGet::new(metrics.clone(), &client),
-        live_pods: SharedList::new(metrics.clone(), &client),
-        apply: Arc::new(Apply::new(client, leadership, 1, false, metrics)),
-        events: Arc::default(),
-    };
+    let reconciler = reconciler(&feeds, client, leadership, metrics);
     let key = Subject::Policy(ObjectName::new("ns", "web"));
     reconciler.reconcile(&key).await.expect("reconciled");
     patches.lock().expect("lock").clone()
