@@ -17,8 +17,8 @@ pub struct RunOptions {
     pub(super) components: ComponentsOption,
 
     /// Decide and log, but write nothing except the Lease, the Secrets of certificate and webhook
-    /// path, and caBundle and path in the webhook configurations. Admission allows every request
-    /// unchanged and returns what it would do as a warning.
+    /// path, and caBundle, path and an annotation in the webhook configurations. Admission allows
+    /// every request unchanged and returns what it would do as a warning.
     #[arg(long, default_value_t)]
     pub dry_run: bool,
 

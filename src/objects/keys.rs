@@ -75,6 +75,11 @@ keys! {
         /// break, and the identity of the replica that wrote it. It counts only while that replica
         /// holds the Lease: another holder, such as one of an older version, need not have watched.
         OBSERVED_SINCE: "annotation" on "Lease" = "volume-warden.dev/observed-since";
+        /// The `metadata.generation` of the webhook configuration that was written a second time,
+        /// by this annotation: an API server that missed a change of the webhooks notices the
+        /// second write.
+        REPEATED_GENERATION: "annotation" on "webhook configuration"
+            = "volume-warden.dev/repeated-generation";
         /// The record of `pvc-trash` as JSON, such as the original policy, the undelete window and
         /// the claim that can be restored. The policy `volume-warden-trash` refuses changes by
         /// other users.

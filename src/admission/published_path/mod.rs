@@ -6,6 +6,7 @@
 //! before the API server can use it. The path never appears in a log line.
 
 mod publish;
+mod repeat;
 mod report;
 mod secret;
 mod state;
@@ -14,6 +15,7 @@ pub use state::Rotation;
 
 use self::{
     publish::{Carried, carried, operations},
+    repeat::repeat,
     report::Reported,
     secret::Store,
     state::{Observed, State},
@@ -212,6 +214,8 @@ fn is_published(found: &[StoredConfiguration], current: &PathSecret) -> bool {
     carries(Carried::Current) && !carries(Carried::Unprefixed)
 }
 
+/// Publishes the path in the configuration. The next round writes the configuration once more; see
+/// [`mod@repeat`].
 async fn publish(
     client: &Client,
     found: &mut StoredConfiguration,
@@ -219,7 +223,7 @@ async fn publish(
 ) -> kube::Result<()> {
     let operations = operations(found, current);
     if operations.is_empty() {
-        return Ok(());
+        return repeat(client, found).await;
     }
     Configurations::patch(client, found, operations).await?;
     let configuration = found.configuration.name();

@@ -23,6 +23,8 @@ struct Stored {
     secrets_fail: bool,
     configurations_code: u16,
     version: u64,
+    /// Number of times that the configuration was written once more.
+    repeats: usize,
 }
 
 impl Fake {
@@ -36,6 +38,7 @@ impl Fake {
             secrets_fail: false,
             configurations_code: 200,
             version: 0,
+            repeats: 0,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -101,6 +104,32 @@ impl Stored {
         &mut self.configuration["webhooks"][0]["clientConfig"]["service"]
     }
 
+    /// Applies a JSON patch or a merge patch to the configuration, and counts the changes of its
+    /// webhooks.
+    fn patch(&mut self, body: &[u8]) -> bool {
+        let before = self.configuration["webhooks"].clone();
+        let patched = match serde_json::from_slice(body).expect("a patch") {
+            merge @ Value::Object(_) => {
+                self.repeats += 1;
+                json_patch::merge(&mut self.configuration, &merge);
+                true
+            }
+            list => {
+                let list: json_patch::Patch = serde_json::from_value(list).expect("a patch");
+                json_patch::patch(&mut self.configuration, &list).is_ok()
+            }
+        };
+        if self.configuration["webhooks"] != before {
+            self.change();
+        }
+        patched
+    }
+
+    fn change(&mut self) {
+        let generation = &mut self.configuration["metadata"]["generation"];
+        *generation = json!(generation.as_i64().unwrap_or_default() + 1);
+    }
+
     fn answer(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
         self.version += 1;
         let version = self.version.to_string();
@@ -110,11 +139,8 @@ impl Stored {
                 404 => return status(404, "NotFound"),
                 _ => {}
             }
-            if method == Method::PATCH {
-                let patch: json_patch::Patch = serde_json::from_slice(body).expect("a patch");
-                if json_patch::patch(&mut self.configuration, &patch).is_err() {
-                    return status(422, "Invalid");
-                }
+            if method == Method::PATCH && !self.patch(body) {
+                return status(422, "Invalid");
             }
             return (200, self.configuration.clone());
         }
@@ -178,6 +204,27 @@ async fn the_path_is_stored_accepted_and_published_once() {
     api.set_path(None);
     round(&mut other).await;
     assert_eq!(api.path(), Some(path));
+}
+
+/// An API server can miss a change of the webhooks. It notices a second write.
+#[tokio::test]
+async fn a_changed_configuration_is_written_once_more_in_a_later_round() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (mut replica, _) = api.replica();
+    let repeats = || api.edit(|state| state.repeats);
+    round(&mut replica).await;
+    assert_eq!(repeats(), 0, "the path has just been published");
+    round(&mut replica).await;
+    assert_eq!(repeats(), 1);
+    round(&mut replica).await;
+    let (mut other, _) = api.replica();
+    round(&mut other).await;
+    assert_eq!(repeats(), 1, "neither again nor by another replica");
+    // Another program, such as cert-manager, changes the webhooks.
+    api.edit(Stored::change);
+    round(&mut other).await;
+    assert_eq!(repeats(), 2);
 }
 
 #[tokio::test]

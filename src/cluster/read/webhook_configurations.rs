@@ -1,5 +1,5 @@
-//! The webhook configurations of the components. A running Volume Warden writes only `caBundle`
-//! and `path` in them; the installer owns all other fields. `drain` deletes them.
+//! The webhook configurations of the components. A running Volume Warden writes only `caBundle`,
+//! `path` and an annotation in them; the installer owns all other fields. `drain` deletes them.
 
 use crate::cluster::api::UNHURRIED;
 use crate::cluster::api::within;
@@ -15,7 +15,7 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, PatchParams},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt};
 
 /// A webhook configuration by kind and name. The names are the same in every installation.
@@ -157,17 +157,38 @@ impl Configurations {
         if operations.is_empty() {
             return Ok(());
         }
-        let patch = kube::api::Patch::<()>::Json(Patch(operations));
-        let (api, name) = (found.configuration.api(client), found.configuration.name());
-        let parameters = PatchParams::default();
-        found.object = within(UNHURRIED, api.patch(name, &parameters, &patch)).await?;
-        Ok(())
+        write(client, found, kube::api::Patch::Json(Patch(operations))).await
+    }
+
+    /// Sets an annotation of the configuration, and updates `found` to the result.
+    ///
+    /// # Errors
+    /// When the API server rejects the patch or does not answer.
+    pub async fn annotate(
+        client: &Client,
+        found: &mut StoredConfiguration,
+        key: &str,
+        value: &str,
+    ) -> kube::Result<()> {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        write(client, found, kube::api::Patch::Merge(patch)).await
     }
 
     /// Returns the client, for [`Self::patch`].
     pub fn client(&self) -> &Client {
         &self.client
     }
+}
+
+async fn write(
+    client: &Client,
+    found: &mut StoredConfiguration,
+    patch: kube::api::Patch<Value>,
+) -> kube::Result<()> {
+    let (api, name) = (found.configuration.api(client), found.configuration.name());
+    let parameters = PatchParams::default();
+    found.object = within(UNHURRIED, api.patch(name, &parameters, &patch)).await?;
+    Ok(())
 }
 
 fn is_forbidden<T>(read: &kube::Result<T>) -> bool {

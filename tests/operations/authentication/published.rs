@@ -41,6 +41,26 @@ async fn answers(visitor: &Visitor, warden: &Warden, path: &str) -> Result<Strin
     Ok(status.to_owned())
 }
 
+/// Waits until each configuration has been written once more since its webhooks changed: an API
+/// server that missed the change notices that.
+async fn written_once_more(cluster: &Cluster) -> Result<()> {
+    eventually("the configurations are written once more", async || {
+        let text = cluster
+            .kubectl(&["get", CONFIGURATIONS, "-o", "json"])
+            .await?;
+        let list: Value = serde_json::from_str(&text)?;
+        for configuration in list["items"].as_array().context("a list")? {
+            let metadata = &configuration["metadata"];
+            let repeated =
+                metadata["annotations"]["volume-warden.dev/repeated-generation"].as_str();
+            let generation = metadata["generation"].to_string();
+            ensure!(repeated == Some(&generation), "{metadata}");
+        }
+        Ok(())
+    })
+    .await
+}
+
 /// Both forms of `kubectl apply` preserve the path and the caBundle. `kubectl replace` resets
 /// them, and Volume Warden publishes them again.
 #[tokio::test]
@@ -79,6 +99,7 @@ async fn the_path_survives_apply_and_is_published_again_after_replace() -> Resul
     )
     .await?;
     assert_eq!(all_published(&cluster).await?, after);
+    written_once_more(&cluster).await?;
     webhooks_answer(&cluster.client()).await?;
     drop(warden);
     cluster.stop().await;

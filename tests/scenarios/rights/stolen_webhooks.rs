@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const NAME: &str = "volume-warden-pvc-protection";
+const REPEATED: &str = "/metadata/annotations/volume-warden.dev~1repeated-generation";
 const PUBLISH: &str = "may only publish the path and the CA";
 
 fn change(operation: &str, path: &str, value: &Value) -> Write {
@@ -27,6 +28,7 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
     let thief = Thief::new(&space).await?;
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(space.cluster.client());
     let found = configurations.get(NAME).await?;
+    let generation = found.metadata.generation.context("no generation")?;
     let mut hook = found.webhooks.context("no webhooks")?.remove(0);
     hook.name = format!("other.{}", hook.name);
     let hook = json!(hook);
@@ -35,6 +37,7 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
         change("remove", "/webhooks/0", &Value::Null),
         change("add", "/webhooks/-", &hook),
         change("add", "/metadata/annotations", &json!({"a": "b"})),
+        change("add", REPEATED, &json!("0")),
         change("add", "/metadata/labels/a", &json!("b")),
         change("add", "/metadata/finalizers", &json!(["example.com/hold"])),
         change(
@@ -84,6 +87,7 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
             &json!("/secret/pvc-protection/claims"),
         ),
         set("clientConfig/caBundle", &json!("")),
+        change("add", REPEATED, &json!(generation.to_string())),
     ];
     thief.all_are_permitted(permitted).await
 }
