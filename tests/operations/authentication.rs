@@ -2,7 +2,11 @@
 
 use crate::{
     certificates::visitor::Visitor,
-    support::{BINARY, claim, dry_run, installed, repository, webhooks_answer},
+    support::{
+        BINARY, claim, dry_run, installed, repository,
+        webhook_configurations::{Configuration, configurations},
+        webhooks_answer,
+    },
 };
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -18,8 +22,6 @@ mod strangers;
 
 /// The Secret that holds the path.
 const SECRET: &str = "volume-warden-serving";
-/// Both kinds of webhook configurations.
-const CONFIGURATIONS: &str = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
 
 /// Reads the path from the Secret.
 async fn path_secret(cluster: &Cluster) -> Result<Option<String>> {
@@ -31,17 +33,8 @@ async fn path_secret(cluster: &Cluster) -> Result<Option<String>> {
 
 /// The path and the caBundle of each webhook, by its name.
 async fn published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
-    let text = cluster
-        .kubectl(&["get", CONFIGURATIONS, "-o", "json"])
-        .await?;
-    let list: Value = serde_json::from_str(&text)?;
-    let configurations = list["items"].as_array().context("a list")?;
-    let installed = |each: &&Value| {
-        let name = each["metadata"]["name"].as_str();
-        name.is_some_and(|name| name.starts_with("volume-warden"))
-    };
-    let webhooks = configurations.iter().filter(installed);
-    let webhooks = webhooks.flat_map(|each| each["webhooks"].as_array().into_iter().flatten());
+    let configurations = configurations(&cluster.client()).await?;
+    let webhooks = configurations.iter().flat_map(Configuration::webhooks);
     let webhooks = webhooks.map(|webhook| {
         let name = webhook["name"].as_str().unwrap_or_default().to_owned();
         let config = &webhook["clientConfig"];

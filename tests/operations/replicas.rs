@@ -2,6 +2,8 @@
 
 use crate::support::{BINARY, Space, bare};
 use anyhow::{Context, Result};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder, eventually};
 
 /// Replicas that manage one namespace, with a Lease of their own.
@@ -30,18 +32,11 @@ impl Replicas {
     }
 
     async fn holder(&self) -> Result<String> {
-        let path = "jsonpath={.spec.holderIdentity}";
-        let lease = [
-            "get",
-            "lease",
-            &self.space.name,
-            "-n",
-            "volume-warden",
-            "--ignore-not-found",
-            "-o",
-            path,
-        ];
-        self.space.cluster.kubectl(&lease).await
+        let client = self.space.cluster.client();
+        let leases: Api<Lease> = Api::namespaced(client, "volume-warden");
+        let lease = leases.get_opt(&self.space.name).await?;
+        let holder = lease.and_then(|lease| lease.spec?.holder_identity);
+        Ok(holder.unwrap_or_default())
     }
 
     async fn leads(&self, name: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const LIVES: &str = "scenarios/rights/lives.rs";
+const LIVES: &str = "scenarios/authorization/lives.rs";
 /// A test, its file in `tests/`, and the directories in `manifests/` whose roles it uses.
 const TESTS: [(&str, &str, &[&str]); 12] = [
     (
@@ -69,7 +69,7 @@ const TESTS: [(&str, &str, &[&str]); 12] = [
     ),
     (
         "the_drain_uses_its_rights",
-        "scenarios/rights/drain.rs",
+        "scenarios/authorization/drain.rs",
         &["drain/base"],
     ),
     (

@@ -1,6 +1,9 @@
 //! Volume Warden on a real control plane whose own volume protection is switched off, installed by the shipped manifests and under
 //! the rights that they give. One binary, so that its tests share their clusters.
 
+// Tests start in the order of their names. These two wait longest.
+mod absent;
+mod authorization;
 mod differential;
 mod drain;
 mod excluded;
@@ -13,7 +16,6 @@ mod pvc_protection;
 mod pvc_provisioner;
 mod pvc_retention;
 mod pvc_trash;
-mod rights;
 #[path = "../support/mod.rs"]
 mod support;
 mod trash_list;

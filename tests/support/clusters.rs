@@ -3,7 +3,7 @@
 use super::{
     BINARY, claim, dry_run,
     kustomization::{Kustomization, NAMESPACE},
-    patience, repository,
+    manifests, patience, repository,
     shared::{Running, Shared, Slot},
 };
 use anyhow::Result;
@@ -74,7 +74,7 @@ pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
 /// A cluster as of [`installed`], with any kustomization.
 pub async fn installed_from(name: &str, kustomization: &Path) -> Result<Cluster> {
     let cluster = Cluster::without_in_tree().name(name).start().await?;
-    cluster.apply_kustomization(kustomization).await?;
+    manifests::apply(&cluster, kustomization).await?;
     Ok(cluster)
 }
 

@@ -10,6 +10,7 @@ pub mod clusters;
 pub mod deployment;
 pub mod granted;
 pub mod kustomization;
+pub mod manifests;
 pub mod objects;
 pub mod outsiders;
 pub mod patience;
@@ -17,6 +18,7 @@ pub mod sets;
 pub mod shared;
 pub mod space;
 pub mod turns;
+pub mod webhook_configurations;
 
 pub use self::{
     clusters::{

@@ -126,9 +126,9 @@ impl PodWebhook {
         for (index, claim_request) in claim_requests.iter().enumerate() {
             let name = ObjectName::new(request.namespace.as_str(), claim_request.claim.clone());
             let retry_until = share(until, claim_requests.len() - index);
-            let times = (until, retry_until);
+            let caller = Caller::Review { until, retry_until };
             let created = self
-                .provide_one(&name, claim_request, times, findings)
+                .provide_one(&name, claim_request, caller, findings)
                 .await;
             if let Some(controller) = controller.filter(|_| created) {
                 self.attempts.created(controller, &name);
@@ -138,13 +138,12 @@ impl PodWebhook {
 
     /// Applies the rule to one claim that the pod requests, as if this pod were the only one that
     /// names the claim. The absence of the claim needs no confirmation, because the API server
-    /// answers with a conflict if the claim exists. Returns whether the claim was created. `times`
-    /// are when the API server must have answered, and until when conflicts are retried.
+    /// answers with a conflict if the claim exists. Returns whether the claim was created.
     async fn provide_one(
         &self,
         name: &ObjectName,
         claim_request: &ClaimRequest,
-        times: (Instant, Instant),
+        caller: Caller,
         findings: &mut Findings,
     ) -> bool {
         let claim = self.caches.claims.read().get(name);
@@ -170,7 +169,7 @@ impl PodWebhook {
         };
         match decide_live(view, terms) {
             Decision::Act(Step::Create(_)) => {
-                return self.create(name, claim_request, times, findings).await;
+                return self.create(name, claim_request, caller, findings).await;
             }
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
@@ -188,7 +187,7 @@ impl PodWebhook {
         &self,
         name: &ObjectName,
         claim_request: &ClaimRequest,
-        (until, retry_until): (Instant, Instant),
+        caller: Caller,
         findings: &mut Findings,
     ) -> bool {
         let since = self
@@ -208,7 +207,6 @@ impl PodWebhook {
             name,
             manifest: &manifest,
         };
-        let caller = Caller::Review { until, retry_until };
         let created = self
             .apply
             .create(NAME, creation, caller, reasons::ASKED_FOR);

@@ -16,6 +16,7 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde_json::json;
+use std::sync::Arc;
 
 /// The cause that kube-controller-manager and Volume Warden both manage the claim, or else the
 /// cause that says whether the claim is kept or deleted with its StatefulSet. Empty if no
@@ -41,7 +42,7 @@ fn is_dead(world: &World, object: &Object, owner: &OwnerReference) -> Option<boo
     }
 }
 
-fn is_other<K: ResourceExt>(look: Look<std::sync::Arc<K>>, uid: &str) -> Option<bool> {
+fn is_other<K: ResourceExt>(look: Look<Arc<K>>, uid: &str) -> Option<bool> {
     match look {
         Look::Found(found) => Some(found.uid().as_deref() != Some(uid)),
         Look::Absent => Some(true),
@@ -159,39 +160,16 @@ fn out_of_range(
     ordinal: u32,
 ) -> Cause {
     let pod = format!("{name}-{ordinal}");
+    let look = world.get::<Pod>(object.namespace_name(), &pod);
     let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
-    let with_pod = |fate: &str| {
+    let owners = claim.owner_references();
+    if let Some(after) = deleted_after(world, object, owners, (set, &pod), &look) {
         let sentence = format!(
             "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim is deleted \
-             after {fate}."
+             after {after}."
         );
-        Cause::new(Code::DeletedByPolicy, sentence, evidence.clone())
-            .wait("the retention policy of the StatefulSet decides")
-    };
-    let owners = claim.owner_references();
-    let is_pod = |owner: &OwnerReference| {
-        owner.api_version == "v1" && owner.kind == "Pod" && owner.name == pod
-    };
-    // The garbage collector removes a reference to a pod that does not exist.
-    let owns =
-        |owner: &OwnerReference| is_pod(owner) && is_dead(world, object, owner) != Some(true);
-    if owners.iter().any(owns) {
-        return with_pod(&match owners.len() {
-            1 => format!("its pod {pod}, which owns it"),
-            _ => format!("its pod {pod} and its other owners"),
-        });
-    }
-    let look = world.get::<Pod>(object.namespace_name(), &pod);
-    let scaled = set.retention.unwrap_or_default().when_scaled;
-    let no_other_owner = owners.iter().all(|owner| set.uid == owner.uid);
-    if let Look::Found(found) = &look
-        && found.rules.stateful_set.as_ref() == Some(&set.uid)
-        && scaled == Policy::Delete
-        && no_other_owner
-    {
-        return with_pod(&format!(
-            "its pod {pod}, once that pod owns it (whenScaled: Delete)"
-        ));
+        return Cause::new(Code::DeletedByPolicy, sentence, evidence)
+            .wait("the retention policy of the StatefulSet decides");
     }
     let owned = owners.iter().any(|owner| set.uid == owner.uid);
     let (code, fate) = if owned {
@@ -217,6 +195,36 @@ fn out_of_range(
         ),
     };
     Cause::new(code, sentence, evidence).wait("a new pod with that ordinal uses the claim again")
+}
+
+/// Returns what the claim is deleted after: its pod, if that owns it or will own it; none if the
+/// deletion of its pod does not delete it.
+fn deleted_after(
+    world: &World,
+    object: &Object,
+    owners: &[OwnerReference],
+    (set, pod): (&objects::StatefulSet, &str),
+    look: &Look<Arc<Pod>>,
+) -> Option<String> {
+    let is_pod = |owner: &OwnerReference| {
+        owner.api_version == "v1" && owner.kind == "Pod" && owner.name == pod
+    };
+    // The garbage collector removes a reference to a pod that does not exist.
+    let owns =
+        |owner: &OwnerReference| is_pod(owner) && is_dead(world, object, owner) != Some(true);
+    if owners.iter().any(owns) {
+        return Some(match owners.len() {
+            1 => format!("its pod {pod}, which owns it"),
+            _ => format!("its pod {pod} and its other owners"),
+        });
+    }
+    let Look::Found(found) = look else {
+        return None;
+    };
+    let will_own = found.rules.stateful_set.as_ref() == Some(&set.uid)
+        && set.retention.unwrap_or_default().when_scaled == Policy::Delete
+        && owners.iter().all(|owner| set.uid == owner.uid);
+    will_own.then(|| format!("its pod {pod}, once that pod owns it (whenScaled: Delete)"))
 }
 
 /// The cause that kube-controller-manager has written the claim's owner references while Volume

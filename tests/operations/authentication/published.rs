@@ -3,25 +3,15 @@
 use super::*;
 
 async fn set_paths(cluster: &Cluster, path: impl Fn(&str) -> Result<Value>) -> Result<()> {
-    let text = cluster
-        .kubectl(&["get", CONFIGURATIONS, "-o", "json"])
-        .await?;
-    let list: Value = serde_json::from_str(&text)?;
-    for configuration in list["items"].as_array().context("a list")? {
-        let metadata = &configuration["metadata"];
-        let name = metadata["name"].as_str().context("a name")?;
-        let webhooks = configuration["webhooks"].as_array().context("webhooks")?;
+    let client = cluster.client();
+    for configuration in configurations(&client).await? {
         let mut operations = Vec::new();
-        for (index, webhook) in webhooks.iter().enumerate() {
+        for (index, webhook) in configuration.webhooks().iter().enumerate() {
             let path = path(webhook["name"].as_str().context("a name")?)?;
             let at = format!("/webhooks/{index}/clientConfig/service/path");
             operations.push(json!({"op": "add", "path": at, "value": path}));
         }
-        let kind = configuration["kind"].as_str().context("a kind")?;
-        let patch = json!(operations).to_string();
-        cluster
-            .kubectl(&["patch", kind, name, "--type=json", "-p", &patch])
-            .await?;
+        configuration.patch(&client, &operations).await?;
     }
     Ok(())
 }
@@ -45,12 +35,8 @@ async fn answers(visitor: &Visitor, warden: &Warden, path: &str) -> Result<Strin
 /// server that missed the change notices that.
 async fn written_once_more(cluster: &Cluster) -> Result<()> {
     eventually("the configurations are written once more", async || {
-        let text = cluster
-            .kubectl(&["get", CONFIGURATIONS, "-o", "json"])
-            .await?;
-        let list: Value = serde_json::from_str(&text)?;
-        for configuration in list["items"].as_array().context("a list")? {
-            let metadata = &configuration["metadata"];
+        for configuration in configurations(&cluster.client()).await? {
+            let metadata = &configuration.object["metadata"];
             let repeated =
                 metadata["annotations"]["volume-warden.dev/repeated-generation"].as_str();
             let generation = metadata["generation"].to_string();

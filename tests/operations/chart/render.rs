@@ -4,6 +4,7 @@ use super::{COMPONENTS, installed, only, section, template, values::file};
 use crate::support::{
     bare,
     kustomization::{Kustomization, NAMESPACE},
+    manifests::CLUSTER_SCOPED,
     repository,
 };
 use anyhow::{Context, Result, anyhow, ensure};
@@ -27,15 +28,6 @@ const RESTRICT: &str = "restrict-service-account";
 const NETWORK: &str = "network-policy";
 
 type Objects = BTreeMap<String, Value>;
-
-/// Kinds without a namespace. Kustomize does not know them and adds a namespace, which the API
-/// server ignores.
-const CLUSTER_SCOPED: [&str; 4] = [
-    "FlowSchema",
-    "PriorityLevelConfiguration",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-];
 
 fn objects(text: &str) -> Result<Objects> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;

@@ -16,7 +16,7 @@ async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "trash-birth", "72h").await?;
     let volume = shelf.bound("data", json!({})).await?;
     shelf.is_enabled(&volume.name_any()).await?;
-    for version in shelf.versions().await? {
+    for version in shelf.versions.all().await? {
         ensure!(
             policy_of(&version) == "Retain" && record(&version).is_ok(),
             "{version:?}"

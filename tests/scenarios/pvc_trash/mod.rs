@@ -12,3 +12,4 @@ mod rebinding;
 mod repair;
 mod restores;
 pub mod support;
+mod versions;

@@ -1,18 +1,18 @@
 //! A StorageClass with an undelete window, its claims, and files on its volumes.
 
+use super::versions::Versions;
 use crate::{
     pv_releaser::directory,
     support::{Space, claim, shared::Shared, volume},
 };
-use anyhow::{Context, Result, bail, ensure};
-use futures::{StreamExt, TryStreamExt};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim},
     storage::v1::StorageClass,
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
@@ -28,8 +28,8 @@ pub const WINDOW_MAX: &str = "volume-warden.dev/undelete-window-max";
 /// A namespace and a StorageClass of the same name.
 pub struct Shelf {
     pub space: Space,
-    /// The resourceVersion of the list of volumes before the scenario.
-    began: String,
+    /// The versions of its volumes.
+    pub versions: Versions,
 }
 
 impl Shelf {
@@ -55,9 +55,8 @@ impl Shelf {
         let class: StorageClass = serde_json::from_value(class)?;
         let classes: Api<StorageClass> = Api::all(space.cluster.client());
         classes.create(&PostParams::default(), &class).await?;
-        let volumes = space.volumes.list(&ListParams::default().limit(1)).await?;
-        let began = volumes.metadata.resource_version.context("no version")?;
-        Ok(Self { space, began })
+        let versions = Versions::follow(space.volumes.clone(), &space.name).await?;
+        Ok(Self { space, versions })
     }
 
     /// Changes the undelete window of the class; none removes the annotation.
@@ -212,49 +211,10 @@ impl Shelf {
         .await
     }
 
-    /// Every version of the volumes of this class since the beginning of the scenario, up to the
-    /// present one.
-    pub async fn versions(&self) -> Result<Vec<PersistentVolume>> {
-        let of_class = |volume: &PersistentVolume| {
-            let class = volume
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.storage_class_name.as_deref());
-            class == Some(&self.space.name)
-        };
-        let present = self.space.volumes.list(&ListParams::default()).await?;
-        let present: Vec<_> = present.items.into_iter().filter(of_class).collect();
-        eventually("the watch has delivered all versions", async || {
-            let parameters = WatchParams::default().timeout(1);
-            let events = self.space.volumes.watch(&parameters, &self.began).await?;
-            let events: Vec<_> = events.boxed().try_collect().await?;
-            let mut versions = Vec::new();
-            for event in events {
-                match event {
-                    WatchEvent::Added(volume)
-                    | WatchEvent::Modified(volume)
-                    | WatchEvent::Deleted(volume) => versions.push(volume),
-                    WatchEvent::Bookmark(_) => {}
-                    WatchEvent::Error(error) => bail!("{error:?}"),
-                }
-            }
-            versions.retain(of_class);
-            ensure!(!versions.is_empty(), "no volume of the class was seen");
-            for volume in &present {
-                let version = (volume.uid(), volume.resource_version());
-                let mut seen = versions.iter();
-                let seen = seen.any(|seen| (seen.uid(), seen.resource_version()) == version);
-                ensure!(seen, "{version:?} of {} was not seen", volume.name_any());
-            }
-            Ok(Some(versions))
-        })
-        .await
-    }
-
     /// No version of a volume for which the trash was enabled was both Released and of the policy
     /// Delete: its provisioner may delete the data of such a volume at any time.
     pub async fn nothing_was_at_risk(&self) -> Result<()> {
-        for volume in self.versions().await? {
+        for volume in self.versions.all().await? {
             let at_risk = phase_of(&volume) == "Released" && policy_of(&volume) == "Delete";
             ensure!(
                 !at_risk || !volume.annotations().contains_key(TRASH),

@@ -4,15 +4,14 @@ mod claims;
 mod cli;
 mod namespaces;
 mod nodes;
-mod objects;
+pub mod objects;
 mod pending;
 mod pods;
 mod server;
 mod sets;
-mod silent;
 mod sizes;
 mod stuck;
-mod support;
+pub mod support;
 mod volumes;
 
 use anyhow::{Result, bail};

@@ -168,7 +168,7 @@ impl Stand {
     /// Each deleted volume had been in the trash for this window, and no other one has ever had the
     /// policy Delete.
     async fn none_was_deleted_early(&self, window: SignedDuration) -> Result<()> {
-        let versions = self.shelf.versions().await?;
+        let versions = self.shelf.versions.all().await?;
         for call in self.csi.calls()? {
             if call.method != DELETE {
                 continue;

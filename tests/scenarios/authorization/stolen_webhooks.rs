@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const NAME: &str = "volume-warden-pvc-protection";
-const REPEATED: &str = "/metadata/annotations/volume-warden.dev~1repeated-generation";
 const PUBLISH: &str = "may only publish the path and the CA";
 
 fn change(operation: &str, path: &str, value: &Value) -> Write {
@@ -22,13 +21,18 @@ fn set(field: &str, value: &Value) -> Write {
     change("add", &format!("/webhooks/0/{field}"), value)
 }
 
+fn repeated(generation: &str) -> Write {
+    let annotations = json!({"volume-warden.dev/repeated-generation": generation});
+    let change = json!({"metadata": {"annotations": annotations}});
+    patch(&format!("{CONFIGURATIONS}/{NAME}"), change)
+}
+
 #[tokio::test]
 async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result<()> {
     let space = Space::new(bare().await?, "stolen-webhooks").await?;
     let thief = Thief::new(&space).await?;
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(space.cluster.client());
     let found = configurations.get(NAME).await?;
-    let generation = found.metadata.generation.context("no generation")?;
     let mut hook = found.webhooks.context("no webhooks")?.remove(0);
     hook.name = format!("other.{}", hook.name);
     let hook = json!(hook);
@@ -37,7 +41,7 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
         change("remove", "/webhooks/0", &Value::Null),
         change("add", "/webhooks/-", &hook),
         change("add", "/metadata/annotations", &json!({"a": "b"})),
-        change("add", REPEATED, &json!("0")),
+        repeated("1, a secret"),
         change("add", "/metadata/labels/a", &json!("b")),
         change("add", "/metadata/finalizers", &json!(["example.com/hold"])),
         change(
@@ -87,7 +91,7 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
             &json!("/secret/pvc-protection/claims"),
         ),
         set("clientConfig/caBundle", &json!("")),
-        change("add", REPEATED, &json!(generation.to_string())),
+        repeated("1"),
     ];
     thief.all_are_permitted(permitted).await
 }

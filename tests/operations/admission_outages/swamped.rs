@@ -1,7 +1,11 @@
 //! Volume Warden receives more requests than it accepts.
 
 use super::fixture::{OutageFixture, SERVICE};
-use crate::support::{outsiders::connector, patience::wait_for_webhooks};
+use crate::support::{
+    outsiders::connector,
+    patience::wait_for_webhooks,
+    webhook_configurations::{Configuration, configurations},
+};
 use anyhow::{Context, Result, ensure};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
@@ -99,9 +103,9 @@ impl Hostile {
 
 /// The path to which the API server sends the reviews of that webhook.
 async fn published_path(fixture: &OutageFixture) -> Result<String> {
-    let path = format!(
-        "jsonpath={{.items[*].webhooks[?(@.name==\"{SWAMPED}\")].clientConfig.service.path}}"
-    );
-    let get = ["get", "mutatingwebhookconfigurations", "-o", &path];
-    fixture.cluster.kubectl(&get).await
+    let configurations = configurations(&fixture.cluster.client()).await?;
+    let mut webhooks = configurations.iter().flat_map(Configuration::webhooks);
+    let swamped = webhooks.find(|webhook| webhook["name"] == SWAMPED);
+    let path = swamped.and_then(|webhook| webhook["clientConfig"]["service"]["path"].as_str());
+    path.map(str::to_owned).context("no path")
 }

@@ -3,7 +3,7 @@
 use super::thief::{Thief, Write, delete, patch};
 use crate::{
     pvc_trash::copies::INSTALLED,
-    support::{Space, bare},
+    support::{Space, bare, quiet},
 };
 use anyhow::Result;
 use http::Method;
@@ -37,18 +37,20 @@ fn copy(name: &str, changes: Value) -> Value {
     copy
 }
 
-/// The copies that this scenario creates in the namespace of Volume Warden.
-const COPIES: [&str; 2] = [
+/// What this scenario creates in the namespace of Volume Warden.
+const COPIES: [&str; 3] = [
     "volume-warden-trash-stolen",
     "volume-warden-trash-unlabeled",
+    "volume-warden-seen-namespaces",
 ];
 
 #[tokio::test]
 async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<()> {
-    let space = Space::new(bare().await?, "stolen-copies").await?;
-    let [mine, unlabeled_copy] = COPIES;
+    // Scenarios of namespace-gc must not find the list of seen namespaces.
+    let (cluster, _alone) = quiet().await?;
+    let space = Space::new(cluster, "stolen-copies").await?;
+    let [mine, unlabeled_copy, seen] = COPIES;
     let unlabeled = json!({"metadata": {"labels": null}});
-    let seen = "volume-warden-seen-namespaces";
     for (namespace, map) in [
         (INSTALLED, copy(mine, json!({}))),
         (INSTALLED, copy(unlabeled_copy, unlabeled.clone())),
@@ -58,11 +60,7 @@ async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<(
     ] {
         let maps: Api<ConfigMap> = Api::namespaced(space.cluster.client(), namespace);
         let map = serde_json::from_value(map)?;
-        match maps.create(&PostParams::default(), &map).await {
-            // Of an earlier run, or of another scenario.
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            created => drop(created?),
-        }
+        maps.create(&PostParams::default(), &map).await?;
     }
     let thief = Thief::new(&space).await?;
     thief.grant("create,delete,patch", "configmaps").await?;

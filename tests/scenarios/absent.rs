@@ -1,14 +1,16 @@
 //! Clusters where a client who should be at work is not, or a client is who should not.
 
-use super::{
-    objects::{bound, class, classless},
-    support::{Case, READER, Reader},
-};
-use crate::support::{
-    BINARY, Space, installed,
-    sets::{DELETE_RETAIN, set},
-    shared::Shared,
-    webhooks_answer,
+use crate::{
+    support::{
+        BINARY, Space, installed,
+        sets::{DELETE_RETAIN, set},
+        shared::Shared,
+        webhooks_answer,
+    },
+    why::{
+        objects::{bound, class, classless},
+        support::{Case, READER, Reader},
+    },
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};

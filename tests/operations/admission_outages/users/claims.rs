@@ -2,7 +2,7 @@
 
 use super::{Users, change, delete_all};
 use crate::{
-    outages::fixture::POOL,
+    admission_outages::fixture::POOL,
     support::{claim, dry_run},
 };
 use anyhow::{Context, Result};

@@ -3,12 +3,14 @@
 
 use super::{latency::Cost, users::Users};
 use crate::support::{
-    BINARY, Space, claim, dry_run, installed, repository,
+    BINARY, Space, claim, dry_run, installed, manifests, repository,
     shared::Shared,
     turns::{Place, Turn, first_free},
     webhooks_answer,
 };
 use anyhow::{Result, ensure};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::{Api, api::PostParams};
 use serde_json::json;
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{Cluster, Interposer, Mark, Warden, WardenBuilder, eventually};
@@ -38,8 +40,7 @@ impl OutageFixture {
         let (cluster, turn) = first_free(&CLUSTERS, "outages", start).await?;
         cluster.webhooks().serve(SERVICE, vec![]);
         // Restores a Service that an earlier test deleted. Volume Warden repairs the caBundle.
-        let manifests = repository().join("manifests");
-        cluster.apply_kustomization(manifests).await?;
+        manifests::apply(&cluster, &repository().join("manifests")).await?;
         let account = cluster
             .service_account_kubeconfig("volume-warden", "volume-warden", None)
             .await?;
@@ -170,12 +171,11 @@ fn builder<'a>(cluster: &'a Cluster, between: &Interposer) -> WardenBuilder<'a> 
 
 async fn start(name: &str) -> Result<Cluster> {
     let cluster = installed(name, "manifests").await?;
-    let class = json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": POOL},
-        "provisioner": "kubernetes.io/host-path", "reclaimPolicy": "Retain",
-    });
-    cluster
-        .kubectl_with_stdin(&["apply", "-f", "-"], &class.to_string())
-        .await?;
+    let class = serde_json::from_value(json!({
+        "metadata": {"name": POOL}, "provisioner": "kubernetes.io/host-path",
+        "reclaimPolicy": "Retain",
+    }))?;
+    let classes: Api<StorageClass> = Api::all(cluster.client());
+    classes.create(&PostParams::default(), &class).await?;
     Ok(cluster)
 }
