@@ -21,7 +21,7 @@ const DUE: &str = "Due";
 const PARKED: &str = "Parked";
 /// The fates of other Released volumes: why they are left unchanged. [`Left::InUse`] is not
 /// reported: it lasts only until the watch delivers the deletion of the claim.
-const STAY: [Left; 11] = [
+const STAY: [Left; 12] = [
     Left::Excluded,
     Left::Unlabeled,
     Left::OtherInstallation,
@@ -31,6 +31,7 @@ const STAY: [Left; 11] = [
     Left::Attached,
     Left::InvalidScope,
     Left::Unrecorded,
+    Left::Unwatched,
     Left::Orphaned,
     Left::InTrash,
 ];

@@ -84,6 +84,15 @@ pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announceme
             );
             (CANNOT_RELEASE, "Release", note)
         }
+        Left::Unwatched => {
+            let claim = claim_name(volume);
+            let note = format!(
+                "the claim {claim} of this volume is deleted, and --namespace names another namespace, so no \
+                 claim would get the volume, and it stays Released. If any claim may see its data, label it \
+                 {RELEASE_SCOPE}=cluster"
+            );
+            (CANNOT_RELEASE, "Release", note)
+        }
         Left::Orphaned => {
             let (claim, id) = (claim_name(volume), &options.id);
             let any = match options.scope() {

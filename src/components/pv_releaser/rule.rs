@@ -105,6 +105,9 @@ pub enum Left {
     InvalidScope,
     /// The volume is managed and Released, but no record says in which namespace its claim was.
     Unrecorded,
+    /// The volume is managed, Released and only for claims of its namespace, but `--namespace` names
+    /// another one.
+    Unwatched,
     /// The volume stays Released: its claim is deleted, and no label or class assigns the volume to
     /// an installation.
     Orphaned,
@@ -164,7 +167,8 @@ pub(super) fn scope(
 impl<D: Copy> View<'_, D> {
     fn release(&self, options: &Options) -> Decision<D> {
         let (volume, scope) = (self.volume, scope(self.volume, self.class, options));
-        let unrecorded = scope == Some(Scope::Namespace) && !volume.is_recorded();
+        let for_namespace = scope == Some(Scope::Namespace);
+        let unrecorded = for_namespace && self.watched && !volume.is_recorded();
         let left = match (self.attachment, scope) {
             _ if volume.phase == Phase::Bound && self.stays() && unrecorded => {
                 return Decision::Record;
@@ -182,6 +186,9 @@ impl<D: Copy> View<'_, D> {
             _ if volume.deleting => Left::Deleting,
             _ if !volume.retain => Left::NotRetained,
             (_, None) => Left::InvalidScope,
+            // Nothing would end the reservation when the namespace is deleted, or give the parked
+            // volume to a claim.
+            _ if for_namespace && !self.watched => Left::Unwatched,
             _ if unrecorded => return Decision::Record,
             (Attachment::Attached, _) => Left::Attached,
             (Attachment::Detached(evidence), Some(scope)) => {

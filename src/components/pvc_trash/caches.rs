@@ -117,13 +117,17 @@ impl Caches {
             return None;
         }
         let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
+        let longest = self.longest(&volume.class);
+        let namespace = match (&longest, claim_ref) {
+            // How far the namespace may lengthen the window cannot be read. Recorded windows stay.
+            (Some(Err(_)), _) | (_, None) => NamespaceWindow::Unknown,
+            (_, Some(claim)) => self.requested_by(&claim.name.namespace),
+        };
         let view = View {
             volume,
             class: self.window(&volume.class).and_then(Result::ok),
-            longest: self.longest(&volume.class).and_then(Result::ok),
-            namespace: claim_ref.map_or(NamespaceWindow::Unknown, |claim| {
-                self.requested_by(&claim.name.namespace)
-            }),
+            longest: longest.and_then(Result::ok),
+            namespace,
             claim: claim.as_deref(),
             excluded: claim_ref.is_some_and(|claim| self.excluded.contains(&claim.name.namespace)),
             full: claim_ref.is_some_and(|claim| self.usage.is_full(&claim.name.namespace)),

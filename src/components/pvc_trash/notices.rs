@@ -87,7 +87,9 @@ pub fn too_late(claim: &ObjectName, exists: bool) -> Announcement {
 pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcement {
     let effect = match annotation {
         UNDELETE_WINDOW => "the data of its new claims is deleted with them",
-        UNDELETE_WINDOW_MAX => "no namespace lengthens its undelete window",
+        UNDELETE_WINDOW_MAX => {
+            "no namespace lengthens the undelete window of its new claims; recorded windows stay"
+        }
         _ => "a claim that is created again gets a new volume",
     };
     let note = format!(

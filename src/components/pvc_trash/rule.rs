@@ -2,6 +2,7 @@
 
 mod record;
 
+use super::target::is_for;
 use crate::objects::{
     Claim, ObjectName, Volume,
     trash::{OriginalPolicy, TrashRecord},
@@ -215,13 +216,7 @@ impl View<'_> {
 
     /// Decides about a volume that is reserved by name for a claim that restores its data.
     fn reserved(&self, record: &TrashRecord) -> Decision {
-        let restoring = |claim: &&Claim| {
-            record
-                .reserved_for
-                .as_deref()
-                .is_some_and(|uid| claim.uid == uid)
-        };
-        let claim = self.claim.filter(restoring);
+        let claim = self.claim.filter(|claim| is_for(record, claim));
         if claim.is_some_and(|claim| claim.pending && !claim.deleting) {
             Decision::AwaitBinding
         } else {

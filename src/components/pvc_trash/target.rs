@@ -3,7 +3,7 @@
 use super::reasons::CANNOT_READ;
 use crate::{
     cluster::{Action, Basis, Lane, OnRefusal, Regarding, Target},
-    objects::{Kind, ObjectName, Volume, trash::TrashRecord, volume::Phase},
+    objects::{Claim, Kind, ObjectName, Volume, trash::TrashRecord, volume::Phase},
 };
 use json_patch::PatchOperation;
 
@@ -17,6 +17,12 @@ pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
     let (record, claim) = recorded(volume).zip(volume.claimed_by())?;
     let kept = volume.phase == Phase::Released && volume.retain && !volume.deleting;
     (kept && claim.uid == record.claim.uid).then_some(record)
+}
+
+/// Returns whether the volume with this record is reserved for the claim, by its uid.
+pub fn is_for(record: &TrashRecord, claim: &Claim) -> bool {
+    let reserved_for = record.reserved_for.as_deref();
+    reserved_for.is_some_and(|uid| claim.uid == uid)
 }
 
 /// The volume as the target of a write that tests its `resourceVersion`.

@@ -11,7 +11,7 @@ use super::{
     notices, patch,
     reasons::{RESTORED, RETURNED_TO_TRASH},
     restorers::requested,
-    target::{action, recorded, regarding, target},
+    target::{action, is_for, recorded, regarding, target},
 };
 use crate::{
     clock::Clock,
@@ -114,13 +114,7 @@ impl Undelete {
             );
             return Ok(Requeue::After(NEXT_TOUCH, why));
         }
-        let restoring = |claim: &Claim| {
-            record
-                .reserved_for
-                .as_deref()
-                .is_some_and(|uid| claim.uid == uid)
-        };
-        let unbindable = live.filter(|claim| !claim.deleting && restoring(claim));
+        let unbindable = live.filter(|claim| !claim.deleting && is_for(record, claim));
         let mut returned = TrashRecord {
             reserved_at: None,
             reserved_for: None,

@@ -8,7 +8,11 @@
 //! volume has changed since it was read.
 
 use super::{attachments, trash, wardens, writers};
-use crate::why::{Cause, Object, World, read::PersistentVolume};
+use crate::{
+    objects::reuse::CLAIM_NAMESPACE,
+    why::{Cause, Object, World, read::PersistentVolume},
+};
+use json_patch::jsonptr::PointerBuf;
 use k8s_openapi::{api::core::v1::PersistentVolumeStatus, jiff::Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -32,11 +36,22 @@ pub(super) fn free(
     purpose: &str,
 ) -> Cause {
     let Some(first) = first(world, volume) else {
-        let removal = json!({"op": "remove", "path": path});
-        return cause.run(patch(volume, removal), purpose);
+        return cause.run(patch(volume, &removals(volume, path)), purpose);
     };
     let sentence = format!("{} {}", cause.sentence, first.why);
     Cause { sentence, ..cause }.run(first.command, first.purpose)
+}
+
+/// Returns the removals of the field and, if the volume has one, of the record of pv-releaser: with
+/// it, the volume would be parked again for the earlier namespace of its claim.
+fn removals(volume: &PersistentVolume, path: &str) -> Vec<Value> {
+    let recorded = volume.annotations().contains_key(CLAIM_NAMESPACE);
+    let annotation = PointerBuf::from_tokens(["metadata", "annotations", CLAIM_NAMESPACE]);
+    let record = recorded.then(|| annotation.to_string());
+    let paths = record.into_iter().chain([path.to_owned()]);
+    paths
+        .map(|path| json!({"op": "remove", "path": path}))
+        .collect()
 }
 
 /// Adds the next step that saves the data of a volume which is Bound and being deleted: to set the
@@ -111,7 +126,7 @@ fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     }
     let retain =
         json!({"op": "replace", "path": "/spec/persistentVolumeReclaimPolicy", "value": "Retain"});
-    let command = patch(volume, retain);
+    let command = patch(volume, &[retain]);
     Some(match phase(volume) {
         "Bound" => First {
             why: format!(
@@ -195,14 +210,12 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// The command that applies the change, and fails if the volume has changed since it was read.
-fn patch(volume: &PersistentVolume, change: Value) -> String {
+/// The command that applies the changes, and fails if the volume has changed since it was read.
+fn patch(volume: &PersistentVolume, changes: &[Value]) -> String {
     let version = volume.resource_version().unwrap_or_default();
-    let operations = json!([
-        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-        change,
-    ]);
-    object(volume).patch(&operations)
+    let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
+    let operations = [&[test], changes].concat();
+    object(volume).patch(&json!(operations))
 }
 
 fn object(volume: &PersistentVolume) -> Object {

@@ -1,7 +1,7 @@
 //! Tests whether a volume whose claim is deleted may be released for the next claim.
 
 use super::*;
-use crate::objects::{keys::STORAGE_CLASS, trash::TRASH};
+use crate::objects::{keys::STORAGE_CLASS, reuse::CLAIM_NAMESPACE, trash::TRASH};
 
 /// The volume `disk` of a claim that was deleted at 00:30, with these changes.
 fn disk(changes: &Value) -> Value {
@@ -48,6 +48,12 @@ const FREE: &str = concat!(
     r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
     r#""value":"7"},{"op":"remove","path":"/spec/claimRef/uid"}]'"#
 );
+/// With the record of pv-releaser, which names the earlier namespace.
+const FREE_RECORDED: &str = concat!(
+    r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
+    r#""value":"7"},{"op":"remove","path":"/metadata/annotations/volume-warden.dev~1claim-namespace"},"#,
+    r#"{"op":"remove","path":"/spec/claimRef/uid"}]'"#
+);
 const RETAIN: &str = concat!(
     r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
     r#""value":"7"},{"op":"replace","path":"/spec/persistentVolumeReclaimPolicy","value":"Retain"}]'"#
@@ -72,6 +78,10 @@ async fn a_claim_is_not_bound_to_dying_storage() {
     let lease = "kubectl describe lease kube-controller-manager -n kube-system";
     for (changes, expected) in [
         (json!({}), FREE),
+        (
+            json!({"metadata": {"annotations": {CLAIM_NAMESPACE: "shop/1/1"}}}),
+            FREE_RECORDED,
+        ),
         (
             json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
             RETAIN,

@@ -4,11 +4,11 @@ use super::{
     Decision::{Associate, Leave, Release},
     Left::{
         Attached, Deleting, Freed, InTrash, InUse, NotRetained, Orphaned, OtherInstallation,
-        Unlabeled,
+        Unlabeled, Unwatched,
     },
     *,
 };
-use crate::objects::{managed_by::PROVISIONER_LABEL, trash::TRASH};
+use crate::objects::{managed_by::PROVISIONER_LABEL, reuse::CLAIM_NAMESPACE, trash::TRASH};
 
 /// Changes of a volume that set `spec.claimRef` to these fields.
 fn claim_ref(changes: Value) -> Value {
@@ -106,5 +106,17 @@ fn volumes_that_pvc_trash_keeps_are_left_unchanged() {
         "its claim is managed": unlabelled(kept(phase("Bound"))), known("1", json!({PROVISIONER_LABEL: *US})) => Leave(InTrash);
         "no orphan": unlabelled(kept(json!({}))), NOTHING => Leave(InTrash);
         "without the annotation": volume(json!({})), NOTHING => Release(Scope::Cluster, ());
+    }
+}
+
+/// Nothing would end its reservation when the namespace is deleted, or give it to a claim.
+#[test]
+fn a_volume_for_an_unwatched_namespace_stays_released() {
+    let recorded = || json!({"metadata": {"annotations": {CLAIM_NAMESPACE: "ns/n/1"}}});
+    table! { Options::default();
+        "watched": volume(recorded()), NOTHING => Release(Scope::Namespace, ());
+        "unwatched": volume(recorded()), unwatched() => Leave(Unwatched);
+        "without a record": volume(json!({})), unwatched() => Leave(Unwatched);
+        "Bound": volume(phase("Bound")), unwatched() => Leave(InUse);
     }
 }

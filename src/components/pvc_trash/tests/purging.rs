@@ -205,6 +205,10 @@ async fn returned(minutes: i64, fast: i64, live: Option<Value>) -> Option<Value>
 }
 
 async fn returning(minutes: i64, fast: i64, live: Option<Value>) -> Scene {
+    returning_with(minutes, fast, live, &[requesting("again", "pv")]).await
+}
+
+async fn returning_with(minutes: i64, fast: i64, live: Option<Value>, watched: &[Value]) -> Scene {
     let now = after(60);
     let reserved_at = now - SignedDuration::from_mins(minutes);
     let times = json!({"deletedAt": deleted().to_string(), "reservedAt": reserved_at.to_string(),
@@ -219,9 +223,31 @@ async fn returning(minutes: i64, fast: i64, live: Option<Value>) -> Scene {
         ..server()
     };
     let local = now + SignedDuration::from_mins(fast);
-    let scene = Scene::new(server, local, reserved, &[requesting("again", "pv")]);
+    let scene = Scene::new(server, local, reserved, watched);
     let _ = scene.reconcile().await;
     scene
+}
+
+/// The watch of claims is late, for example of a replica that has just become the leader.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_watch_lacks_keeps_its_reservation_for_five_minutes() {
+    let live = || Some(requesting("again", "pv"));
+    let back = async |minutes, live| {
+        let scene = returning_with(minutes, 0, live, &[]).await;
+        (scene.patched(CLAIM_REF).is_some(), scene.patched(RECORD))
+    };
+    assert_eq!(back(4, live()).await, (false, None));
+    let (returned, record) = back(6, live()).await;
+    assert!(returned);
+    let record = record.expect("a record").to_string();
+    assert!(record.contains("unbindable"), "{record}");
+    assert!(back(4, None).await.0, "the claim does not exist");
+    let mut other = requesting("again", "pv");
+    other["metadata"]["uid"] = json!("stranger");
+    assert!(
+        back(4, Some(other)).await.0,
+        "it is reserved for another claim"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,15 @@ use super::{
     purging::{after, in_trash, server},
     scene::Scene,
 };
-use crate::{cluster::Reconcile, objects::undelete_window::UNDELETE_WINDOW};
+use super::{record, recorded};
+use crate::{
+    cluster::Reconcile,
+    components::pvc_trash::rule::{Decision, Left},
+    objects::{
+        ObjectName,
+        undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
+    },
+};
 use serde_json::json;
 
 /// The administrator learns of it before a claim of the class is lost.
@@ -21,4 +29,38 @@ async fn an_annotation_that_cannot_be_parsed_is_reported_before_the_class_has_vo
     let notes = scene.notes().await;
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].contains(UNDELETE_WINDOW), "{notes:?}");
+}
+
+/// A typing error of an administrator shortens no window that was recorded before.
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_maximum_leaves_recorded_windows_unchanged() {
+    let lengthened = record("1", json!({"windowSeconds": 36_000}));
+    let volume = recorded("Bound", &lengthened);
+    let scene = Scene::new(server(), after(10), in_trash(json!({})), &[]);
+    let caches = &scene.reconciler.caches;
+    let namespace = json!({"metadata": {"name": "ns", "uid": "n",
+        "annotations": {UNDELETE_WINDOW: "10h"}}});
+    let namespace = serde_json::from_value(namespace).expect("a namespace");
+    let namespaces = caches.namespaces.as_ref().expect("namespaces are watched");
+    namespaces.hear(namespace, true);
+    let claim = json!({"metadata": {"namespace": "ns", "name": "data", "uid": "1"},
+        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    let claim = serde_json::from_value(claim).expect("a claim");
+    caches.claims.hear(claim, true);
+    let decision = |maximum: &str| {
+        let annotations = json!({UNDELETE_WINDOW: "1h", UNDELETE_WINDOW_MAX: maximum});
+        let class = json!({"metadata": {"name": "fast", "annotations": annotations},
+            "provisioner": "p"});
+        caches
+            .classes
+            .hear(serde_json::from_value(class).expect("a class"), true);
+        caches.judge(&ObjectName::new("", "pv"), &volume)
+    };
+    assert_eq!(decision("10h"), Decision::Leave(Left::Enabled));
+    assert_eq!(
+        decision("30d"),
+        Decision::Leave(Left::Enabled),
+        "it has no unit d"
+    );
+    assert!(matches!(decision("5h"), Decision::Record(_)));
 }

@@ -6,7 +6,7 @@ use crate::{
     components::pvc_trash::{
         NAME, patch,
         reasons::BINDING_RETRIED,
-        target::{action, recorded},
+        target::{action, is_for, recorded},
     },
     hashing::HashMap,
     objects::{Kind, ObjectName, Volume},
@@ -79,6 +79,28 @@ impl Undelete {
                 .await;
         }
         Ok(Requeue::After(NEXT_TOUCH, why()))
+    }
+
+    /// Returns the volume to the trash, because the watch does not have the claim that it is
+    /// reserved for. If a live read shows that claim, and it still has time to be Bound, waits for
+    /// the watch instead.
+    pub async fn end_reservation(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
+        let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
+            return Ok(Requeue::OnEvent);
+        };
+        let (live, _) = self.live.claim(&claim_ref.name).await?;
+        let awaited =
+            live.filter(|claim| claim.pending && !claim.deleting && is_for(record, claim));
+        if let Some((claim, reserved_at)) = awaited.zip(record.reserved_at)
+            && self.begin_waiting(name, reserved_at).await? > Instant::now()
+        {
+            let why = format!(
+                "the claim {} with the uid {} is Pending; waiting until the watch has it",
+                claim_ref.name, claim.uid
+            );
+            return Ok(Requeue::After(NEXT_TOUCH, why));
+        }
+        self.put_back(name, volume).await
     }
 
     /// Forgets the time at which the reservation of the volume ends, because no claim waits for it
