@@ -4,7 +4,8 @@ use crate::{
     cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
     components::pvc_retention::Caches,
     objects::{
-        Claim, Pod, StatefulSet, Tracked, TrashList, Volume, VolumeAttachment, volume::Phase,
+        Claim, Pod, StatefulSet, Tracked, TrashList, Volume, VolumeAttachment, VolumeSource,
+        volume::Phase,
     },
     telemetry::Metrics,
 };
@@ -22,6 +23,8 @@ pub struct ClusterObjects {
     pub volumes: Store<Volume>,
     /// The VolumeAttachments, if volumes are to be purged.
     pub attachments: Store<VolumeAttachment>,
+    /// Where the data of the volumes is, if volumes are to be purged.
+    pub sources: Store<VolumeSource>,
     /// The lists of deleted claims, which trash-list writes; empty unless `drain` deletes them.
     pub lists: Store<TrashList>,
 }
@@ -29,7 +32,8 @@ pub struct ClusterObjects {
 impl ClusterObjects {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
     /// user, so all of its users are found. VolumeAttachments are read only to `purge` volumes,
-    /// and after the volumes: a volume without a claim is attached to no further node. `lists`
+    /// and after the volumes: a volume without a claim is attached to no further node. So is where
+    /// their data is. `lists`
     /// selects whether lists of deleted claims are read.
     ///
     /// # Errors
@@ -44,6 +48,10 @@ impl ClusterObjects {
         believable(&claims, &volumes, namespace)?;
         let attachments = match purge {
             true => read::<VolumeAttachment>(&Api::all(client.clone())).await?,
+            false => Store::default(),
+        };
+        let sources = match purge {
+            true => read::<VolumeSource>(&Api::all(client.clone())).await?,
             false => Store::default(),
         };
         let lists = match lists {
@@ -62,6 +70,7 @@ impl ClusterObjects {
             caches,
             volumes,
             attachments,
+            sources,
             lists,
         })
     }

@@ -88,6 +88,7 @@ pub(super) fn objects(claim: &Value, volume: &Value, pods: &[Value]) -> ClusterO
         volumes,
         lists: Default::default(),
         attachments: Default::default(),
+        sources: Default::default(),
     }
 }
 

@@ -69,7 +69,8 @@ pub(super) fn purge(
     let requested = claims
         .objects()
         .any(|(_, claim)| claim.volume_name == *name.name);
-    if !may_end || attached || requested {
+    let shared = pvc_trash::twin(&objects.sources, name).is_some();
+    if !may_end || attached || requested || shared {
         return false;
     }
     let what = format!(

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     components::{pv_releaser::PvReleaser, pvc_trash::PvcTrash},
-    objects::{ObjectName, VolumeAttachment, claim::ClaimWire, volume::ClaimRef},
+    objects::{
+        ObjectName, Tracked, VolumeAttachment, VolumeSource, claim::ClaimWire, volume::ClaimRef,
+    },
 };
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -225,6 +227,15 @@ fn what_may_still_be_needed_is_not_purged() {
         .attachments
         .put(ObjectName::new("", "a"), Some(attachment.into()));
     assert_eq!(plan(&attached, &purging()).pieces, [], "a node has it");
+    let mut shared = objects(&none(), &volume, &[]);
+    for name in ["v", "copy"] {
+        let source = json!({"metadata": {}, "spec": {"nfs": {"server": "s", "path": "/p"}}});
+        let source = VolumeSource::track(serde_json::from_value(source).expect("readable"));
+        let source = source.map(Into::into);
+        shared.sources.put(ObjectName::new("", name), source);
+    }
+    let pieces = plan(&shared, &purging()).pieces;
+    assert_eq!(pieces, [], "another volume has the same data");
     let claim: ClaimWire = serde_json::from_value(json!({
         "metadata": {"name": "again", "namespace": "ns", "uid": "3"}, "spec": {"volumeName": "v"},
     }))

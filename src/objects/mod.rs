@@ -59,3 +59,4 @@ pub use trash_list::TrashList;
 pub use unused::Unused;
 pub use volume::Volume;
 pub use volume_attachment::VolumeAttachment;
+pub use volume_source::VolumeSource;

@@ -1,6 +1,42 @@
 //! Where the data of a volume is.
 
+use super::{Kind, Tracked, metadata};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{Resource, api::ObjectMeta};
+use serde::Deserialize;
 use serde_json::{Map, Value};
+
+/// Where the data of a volume is, to find other volumes with the same data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSource(Option<Box<str>>);
+
+/// The fields of a volume that are parsed.
+#[derive(Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = PersistentVolume)]
+pub struct VolumeSourceWire {
+    /// The object's standard metadata.
+    #[serde(deserialize_with = "metadata::trimmed")]
+    pub metadata: ObjectMeta,
+    /// The volume's specification.
+    #[serde(default)]
+    pub spec: Map<String, Value>,
+}
+
+impl Tracked for VolumeSource {
+    type Wire = VolumeSourceWire;
+    const KIND: Kind = Kind::PersistentVolume;
+
+    fn track(wire: VolumeSourceWire) -> Option<Self> {
+        Some(Self(source(&wire.spec).map(Into::into)))
+    }
+}
+
+impl VolumeSource {
+    /// Returns whether both volumes are known to have the same data.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        self.0.is_some() && self == other
+    }
+}
 
 /// Fields of a volume's `spec` that do not say where its data is.
 const NO_SOURCE: [&str; 9] = [

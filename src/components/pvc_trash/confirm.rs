@@ -2,9 +2,9 @@
 
 use super::restorers::requested;
 use crate::{
-    cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
+    cluster::{LiveGet, Proof, ReconcileError, SharedList, Store, UNHURRIED, server_time},
     objects::{
-        Claim, Namespace, ObjectName, VolumeAttachment,
+        Claim, Namespace, ObjectName, VolumeAttachment, VolumeSource,
         claim_texts::ClaimTexts,
         trash::{RecordedClaim, TrashRecord},
         volume::ClaimRef,
@@ -31,6 +31,7 @@ pub struct Live {
     namespaces: Arc<LiveGet<Namespace>>,
     attachments: Arc<SharedList<VolumeAttachment>>,
     requesting: Arc<SharedList<Claim>>,
+    sources: Arc<SharedList<VolumeSource>>,
 }
 
 impl Live {
@@ -43,6 +44,7 @@ impl Live {
             namespaces: LiveGet::new(metrics.clone(), client),
             attachments: SharedList::new(metrics.clone(), client),
             requesting: SharedList::new(metrics.clone(), client),
+            sources: SharedList::new(metrics.clone(), client),
         })
     }
 
@@ -209,6 +211,17 @@ impl Live {
         }
     }
 
+    /// Returns another volume with the same data, by a live LIST. An administrator may have created
+    /// it to get the data back: a purge would delete its data, too.
+    ///
+    /// # Errors
+    /// When the volumes could not be listed.
+    pub async fn twin(&self, volume: &ObjectName) -> Result<Option<ObjectName>, ReconcileError> {
+        let live = self.sources.list(&volume.namespace).await;
+        let live = live.map_err(|error| ReconcileError::unread("the volumes", &*error))?;
+        Ok(twin(&live.value, volume))
+    }
+
     /// Checks that no VolumeAttachment names the volume.
     ///
     /// # Errors
@@ -223,6 +236,14 @@ impl Live {
             )),
         }
     }
+}
+
+/// Returns another of these volumes that has the same data.
+pub fn twin(volumes: &Store<VolumeSource>, name: &ObjectName) -> Option<ObjectName> {
+    let own = volumes.get(name)?;
+    let mut others = volumes.objects().filter(|(other, _)| *other != name);
+    let (other, _) = others.find(|(_, other)| own.is_shared_with(other))?;
+    Some(other.clone())
 }
 
 /// Returns whether the two times differ by more than `MAX_SKEW`, so that one of the clocks is

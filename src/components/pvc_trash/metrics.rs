@@ -83,6 +83,7 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             Decision::Leave(Left::Kept) => KEPT,
             Decision::Leave(Left::Purging) => PURGING,
             Decision::Leave(Left::Unreadable) => UNREADABLE,
+            Decision::Leave(Left::Shared) => IN_TRASH,
             Decision::Leave(Left::NotEnabled | Left::Full | Left::Deleting) => continue,
         };
         let capacity = volume.trash.as_deref().map(|trash| &*trash.capacity);

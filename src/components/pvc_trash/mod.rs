@@ -48,6 +48,7 @@ mod webhooks;
 pub use assemble::PvcTrash;
 #[cfg(feature = "simulation")]
 pub use caches::Caches;
+pub use confirm::twin;
 pub use copies::forget;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
@@ -72,6 +73,8 @@ pub mod reasons {
         /// The provisioner deletes the volume with its data: the undelete window ended, or a user
         /// requested it.
         PURGED: Normal "volume" = "Purged";
+        /// The volume would be purged, but another volume has the same data.
+        NOT_PURGED: Warning "volume" = "NotPurged";
         /// The claim does not get the data that it requests.
         CANNOT_RESTORE: Warning "claim" = "ErrRestore";
         /// The trash of the namespace has reached `--trash-max-bytes`, so the data of the claim

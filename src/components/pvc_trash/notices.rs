@@ -1,7 +1,8 @@
 //! The Events of pvc-trash.
 
 use super::reasons::{
-    CANNOT_READ, CANNOT_RESTORE, MOVED_TO_TRASH, PURGED, RESTORED, RETURNED_TO_TRASH, TRASH_FULL,
+    CANNOT_READ, CANNOT_RESTORE, MOVED_TO_TRASH, NOT_PURGED, PURGED, RESTORED, RETURNED_TO_TRASH,
+    TRASH_FULL,
 };
 use crate::{
     cluster::Announcement,
@@ -108,6 +109,15 @@ pub fn full(claim: &ObjectName) -> Announcement {
         claim.namespace, claim.namespace
     );
     Announcement::new(TRASH_FULL, "EnableTrash", true, note)
+}
+
+/// The Event for a volume that would be purged, but another volume has the same data.
+pub fn shared(other: &str) -> Announcement {
+    let note = format!(
+        "this volume is not purged, because the volume {other} has the same data, which would be \
+         deleted, too; it stays in the trash as long as both volumes exist"
+    );
+    Announcement::new(NOT_PURGED, "Purge", true, note)
 }
 
 /// The Event for a volume whose record cannot be read.

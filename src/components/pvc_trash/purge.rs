@@ -21,7 +21,7 @@ impl PvcTrashReconciler {
     /// Purges the volume, within the hourly limit, if its window has ended by the clock of the API
     /// server, or before that if `requested`. Live reads must show that its claim is deleted, that
     /// it is detached, and that no claim requests it. Otherwise, returns when to reconcile it
-    /// again.
+    /// again. A volume whose data another volume has, too, is kept.
     pub(super) async fn keep(
         &self,
         name: &ObjectName,
@@ -45,6 +45,11 @@ impl PvcTrashReconciler {
         let proof = self.live.claim_is_deleted(claim).await?;
         self.live.is_detached(name).await?;
         self.live.is_unrequested(name, record).await?;
+        if let Some(twin) = self.live.twin(name).await? {
+            self.report_twin(name, volume, &twin);
+            let why = format!("the volume {twin} has the same data");
+            return Ok(Requeue::After(LONGEST_WAIT, why));
+        }
         let now = self.live.now().await?;
         if is_skewed(now, local) {
             return Err(ReconcileError::on_schedule(

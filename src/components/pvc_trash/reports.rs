@@ -53,6 +53,18 @@ impl PvcTrashReconciler {
         }
     }
 
+    /// Publishes an Event, once, that the volume is not purged because of another volume.
+    pub(super) fn report_twin(&self, name: &ObjectName, volume: &Volume, twin: &ObjectName) {
+        let causes = HashSet::from([Left::Shared]);
+        if self.events.news(name, &volume.uid, causes).is_empty() {
+            return;
+        }
+        let (events, key) = (self.events.clone(), name.clone());
+        let event = notices::shared(&twin.name);
+        self.apply
+            .announce(regarding(name, volume), event, move || events.forget(&key));
+    }
+
     /// Publishes an Event, once, if the record of the volume cannot be read, or if the trash of
     /// its claim's namespace is full.
     pub(super) fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {

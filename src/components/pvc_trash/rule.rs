@@ -85,6 +85,9 @@ pub enum Left {
     Purging,
     /// The volume is in the trash. Its policy was Retain, so it is never purged.
     Kept,
+    /// The volume would be purged, but another volume has the same data. Only live reads show that,
+    /// so [`decide`] does not return it.
+    Shared,
     /// The record of the volume cannot be read.
     Unreadable,
     /// The class disables the trash, but the claim is being deleted or does not exist any more, so

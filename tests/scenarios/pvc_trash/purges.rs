@@ -1,13 +1,15 @@
 //! Volumes that are deleted with their data: at the end of the window, or at once.
 
 use super::support::{PURGE, Shelf, file, uid_of_claim};
-use crate::support::guarded;
+use crate::support::{guarded, volume};
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Event;
 use kube::{
-    ResourceExt,
-    api::{DeleteParams, Patch, PatchParams},
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
+use volume_warden_controlplane::eventually;
 
 #[tokio::test]
 async fn a_volume_is_purged_when_its_window_ends() -> Result<()> {
@@ -39,4 +41,42 @@ async fn a_user_purges_a_volume_at_once_but_not_for_another_claim() -> Result<()
     ensure!(file(&shelf.is_in_trash(&volume.name_any()).await?)?.exists());
     purge(uid_of_claim(&volume)).await?;
     shelf.is_purged(&volume).await
+}
+
+/// An administrator created another volume with the same directory, to get the data back.
+#[tokio::test]
+async fn a_volume_whose_data_another_volume_has_is_not_purged() -> Result<()> {
+    let shelf = Shelf::new(guarded().await?, "purge-shared", "1h").await?;
+    let volumes = &shelf.space.volumes;
+    let kept = shelf.deleted("data", "precious").await?;
+    let host_path = kept.spec.as_ref().and_then(|spec| spec.host_path.clone());
+    let copy = json!({"spec": {"hostPath": host_path, "persistentVolumeReclaimPolicy": "Retain"}});
+    let copy = volume(&format!("{}-copy", shelf.space.name), copy)?;
+    volumes.create(&PostParams::default(), &copy).await?;
+    let purge = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&kept)}}});
+    let name = kept.name_any();
+    volumes
+        .patch(&name, &PatchParams::default(), &Patch::Merge(purge))
+        .await?;
+    let events: Api<Event> = Api::all(shelf.space.cluster.client());
+    let reason = ListParams::default().fields("reason=NotPurged");
+    eventually("an Event names the other volume", async || {
+        let found = events.list(&reason).await?.items;
+        let of_it = found
+            .iter()
+            .find(|event| event.involved_object.name.as_ref() == Some(&name));
+        let note = of_it.and_then(|event| event.message.as_deref());
+        ensure!(
+            note.is_some_and(|note| note.contains(&copy.name_any())),
+            "{note:?}"
+        );
+        Ok(())
+    })
+    .await?;
+    let kept = shelf.is_in_trash(&name).await?;
+    ensure!(std::fs::read_to_string(file(&kept)?)? == "precious");
+    volumes
+        .delete(&copy.name_any(), &DeleteParams::default())
+        .await?;
+    Ok(())
 }

@@ -91,6 +91,7 @@ async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
         claims: Vec::new(),
         namespace: Some("n"),
         attached: None,
+        other: None,
         unreadable: None,
         time,
         patches: Mutex::default(),

@@ -37,6 +37,7 @@ pub(super) fn server() -> Server {
         claims: Vec::new(),
         namespace: Some("n"),
         attached: Some(Vec::new()),
+        other: None,
         unreadable: None,
         time: after(120),
         patches: Mutex::default(),
@@ -109,6 +110,42 @@ async fn a_volume_is_purged_only_by_live_reads() {
         ..server()
     };
     assert_eq!(policy(recreated, json!({})).await.0, Some(json!("Delete")));
+}
+
+/// An administrator created another volume with the same storage, to get the data back.
+#[tokio::test(start_paused = true)]
+async fn a_volume_whose_data_another_volume_has_is_kept() {
+    let at = |handle: &str| json!({"spec": {"csi": {"driver": "d", "volumeHandle": handle}}});
+    let requested = json!({"metadata": {"annotations": {PURGE: "1"}}});
+    for changes in [json!({}), requested] {
+        for (handle, purged) in [("h", false), ("i", true)] {
+            let mut other = json!({"metadata": {"name": "copy", "uid": "w"}});
+            json_patch::merge(&mut other, &at(handle));
+            let server = Server {
+                other: Some(other),
+                ..server()
+            };
+            let mut volume = in_trash(changes.clone());
+            json_patch::merge(&mut volume, &at("h"));
+            let scene = Scene::new(server, after(120), volume, &[]);
+            for _ in 0..2 {
+                scene.reconcile().await.expect("decided");
+            }
+            assert_eq!(scene.patched(POLICY).is_some(), purged, "{handle}");
+            let notes = scene.notes().await;
+            let about = notes
+                .iter()
+                .filter(|note| note.contains("the volume copy has"));
+            assert_eq!(about.count(), usize::from(!purged), "once: {notes:?}");
+        }
+    }
+    let unread = Server {
+        unreadable: Some("/persistentvolumes"),
+        ..server()
+    };
+    let (policy, outcome) = policy(unread, json!({})).await;
+    assert_eq!(policy, None);
+    assert!(outcome.is_err_and(|error| error.contains("the volumes could not be read")));
 }
 
 /// One of the two clocks is wrong, and it is not known which. A user's request does not override

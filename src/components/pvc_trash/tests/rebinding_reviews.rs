@@ -31,6 +31,7 @@ impl Cluster {
         let server = Server {
             claims: Vec::new(),
             namespace: Some(namespace),
+            other: None,
             attached: None,
             unreadable,
             time,

@@ -22,6 +22,7 @@ fn reviews(namespace: &'static str, volume: Value) -> Arc<Reviews> {
         claims: Vec::new(),
         namespace: Some(namespace),
         attached: None,
+        other: None,
         unreadable: None,
         time,
         patches: Mutex::default(),

@@ -29,6 +29,8 @@ pub(super) struct Server {
     pub(super) namespace: Option<&'static str>,
     /// Names of volumes that are attached; none if VolumeAttachments cannot be listed.
     pub(super) attached: Option<Vec<&'static str>>,
+    /// Another volume than `pv`.
+    pub(super) other: Option<Value>,
     /// Requests whose path contains this text are answered with an error.
     pub(super) unreadable: Option<&'static str>,
     /// The time that the API server reports.
@@ -87,6 +89,13 @@ impl Server {
             }
             _ if self.unreadable.is_some_and(|part| path.contains(part)) => (503, unavailable()),
             _ if path.ends_with("/volumeattachments") => self.attachments(),
+            _ if path.ends_with("/persistentvolumes") => {
+                let volumes = [Some(stored.0.clone()), self.other.clone()];
+                let items: Vec<_> = volumes.into_iter().flatten().collect();
+                let list = json!({"kind": "PersistentVolumeList", "apiVersion": "v1",
+                    "metadata": {}, "items": items});
+                (200, list)
+            }
             _ if path.ends_with("/persistentvolumeclaims") => {
                 let list = json!({"kind": "PersistentVolumeClaimList", "apiVersion": "v1",
                     "metadata": {}, "items": self.claims});
