@@ -31,10 +31,9 @@ pub struct ClusterObjects {
 
 impl ClusterObjects {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
-    /// user, so all of its users are found. VolumeAttachments are read only to `purge` volumes,
-    /// and after the volumes: a volume without a claim is attached to no further node. So is where
-    /// their data is. `lists`
-    /// selects whether lists of deleted claims are read.
+    /// user, so all of its users are found. VolumeAttachments, and where the data of volumes is,
+    /// are read only to `purge` volumes, and after the volumes: a volume without a claim is attached
+    /// to no further node. `lists` selects whether lists of deleted claims are read.
     ///
     /// # Errors
     /// When a list could not be read, or contradicts another one.

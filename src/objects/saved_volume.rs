@@ -3,15 +3,15 @@
 //! says where its data is.
 
 use super::keys::LAST_APPLIED;
-pub use super::keys::SAVED_VOLUME;
 use super::{
     CompactText, Kind, ObjectName, Tracked, Volume, config_map, metadata,
     trash::{OriginalPolicy, PURGE, TRASH, TrashRecord},
     volume::{ClaimRef, VolumeStatus, VolumeWire},
     volume_source::source,
 };
+pub use super::{keys::SAVED_VOLUME, volume_source::WholeVolumeWire};
 use crate::hashing::Keyed;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -104,18 +104,6 @@ pub struct WholeVolume {
     pub volume: Volume,
     metadata: ObjectMeta,
     spec: Map<String, Value>,
-}
-
-/// A volume with its complete `spec`, as it is parsed.
-#[derive(Resource, Clone, Debug, Deserialize)]
-#[resource(inherit = PersistentVolume)]
-pub struct WholeVolumeWire {
-    /// The object's standard metadata.
-    #[serde(deserialize_with = "metadata::trimmed")]
-    pub metadata: ObjectMeta,
-    /// The volume's specification.
-    #[serde(default)]
-    pub spec: Map<String, Value>,
 }
 
 impl Tracked for WholeVolume {

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSource(Option<Box<str>>);
 
-/// The fields of a volume that are parsed.
+/// A volume with its complete `spec`, as it is parsed.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = PersistentVolume)]
-pub struct VolumeSourceWire {
+pub struct WholeVolumeWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
@@ -23,10 +23,10 @@ pub struct VolumeSourceWire {
 }
 
 impl Tracked for VolumeSource {
-    type Wire = VolumeSourceWire;
+    type Wire = WholeVolumeWire;
     const KIND: Kind = Kind::PersistentVolume;
 
-    fn track(wire: VolumeSourceWire) -> Option<Self> {
+    fn track(wire: WholeVolumeWire) -> Option<Self> {
         Some(Self(source(&wire.spec).map(Into::into)))
     }
 }

@@ -249,7 +249,7 @@ impl PvcTrashReconciler {
             Decision::Keep { until, requested } => self.keep(name, volume, until, requested).await,
             Decision::Restore(claim) => self.restore(name, volume, &claim).await,
             Decision::AwaitBinding => self.undelete.await_binding(name, volume).await,
-            Decision::Return => self.undelete.end_reservation(name, volume).await,
+            Decision::Return => self.undelete.put_back(name, volume).await,
             Decision::Leave(left) => {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");

@@ -93,8 +93,8 @@ impl Undelete {
     }
 
     /// Returns the volume to the trash, because the claim that it is reserved for was deleted or
-    /// was not Bound to it in time. If a live read shows that the claim is Bound to the volume,
-    /// waits for the watch instead.
+    /// was not Bound to it in time. If a live read shows that the claim is Bound to the volume, or
+    /// is Pending and still has time, waits for the watch instead.
     pub async fn put_back(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
             return Ok(Requeue::OnEvent);
@@ -115,6 +115,16 @@ impl Undelete {
             return Ok(Requeue::After(NEXT_TOUCH, why));
         }
         let unbindable = live.filter(|claim| !claim.deleting && is_for(record, claim));
+        let pending = unbindable.as_ref().filter(|claim| claim.pending);
+        if let Some((claim, reserved_at)) = pending.zip(record.reserved_at)
+            && !self.has_ended(name, reserved_at).await?
+        {
+            let why = format!(
+                "the claim {} with the uid {} is Pending; waiting until the watch has it",
+                claim_ref.name, claim.uid
+            );
+            return Ok(Requeue::After(NEXT_TOUCH, why));
+        }
         let mut returned = TrashRecord {
             reserved_at: None,
             reserved_for: None,

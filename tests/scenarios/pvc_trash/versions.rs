@@ -8,18 +8,25 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, WatchEvent, WatchParams},
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 use volume_warden_controlplane::eventually;
 
-type Seen = Arc<Mutex<Vec<PersistentVolume>>>;
+/// What the task has collected, and why it ended; none while it runs.
+#[derive(Default)]
+struct Collected {
+    versions: Vec<PersistentVolume>,
+    ended: Option<String>,
+}
+
+type Seen = Arc<Mutex<Collected>>;
 
 /// The versions since [`Versions::follow`].
 pub struct Versions {
     volumes: Api<PersistentVolume>,
     class: String,
     seen: Seen,
-    task: JoinHandle<anyhow::Error>,
+    task: JoinHandle<()>,
 }
 
 impl Versions {
@@ -28,9 +35,11 @@ impl Versions {
         let began = present.metadata.resource_version.context("no version")?;
         let (seen, class) = (Seen::default(), class.to_owned());
         let collected = collect(volumes.clone(), class.clone(), began, seen.clone());
+        let result = seen.clone();
         let task = tokio::spawn(async move {
-            let Err(error) = collected.await;
-            error
+            if let Err(error) = collected.await {
+                lock(&result).ended = Some(format!("{error:#}"));
+            }
         });
         Ok(Self {
             volumes,
@@ -46,8 +55,15 @@ impl Versions {
         let of_class = |volume: &&PersistentVolume| is_of(volume, &self.class);
         let present: Vec<_> = present.iter().filter(of_class).collect();
         eventually("the watch has delivered all versions", async || {
-            ensure!(!self.task.is_finished(), "the watch has ended");
-            let versions = lock(&self.seen).clone();
+            let versions = {
+                let seen = lock(&self.seen);
+                ensure!(
+                    seen.ended.is_none(),
+                    "the watch has ended: {:?}",
+                    seen.ended
+                );
+                seen.versions.clone()
+            };
             ensure!(!versions.is_empty(), "no volume of the class was seen");
             for volume in &present {
                 let version = (volume.uid(), volume.resource_version());
@@ -73,7 +89,7 @@ async fn collect(
     class: String,
     mut version: String,
     seen: Seen,
-) -> Result<std::convert::Infallible> {
+) -> Result<()> {
     loop {
         let events = volumes.watch(&WatchParams::default(), &version).await?;
         let mut events = events.boxed();
@@ -84,7 +100,7 @@ async fn collect(
                 | WatchEvent::Deleted(volume) => {
                     version = volume.resource_version().context("no version")?;
                     if is_of(&volume, &class) {
-                        lock(&seen).push(volume);
+                        lock(&seen).versions.push(volume);
                     }
                 }
                 WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
@@ -99,6 +115,6 @@ fn is_of(volume: &PersistentVolume, class: &str) -> bool {
     spec.and_then(|spec| spec.storage_class_name.as_deref()) == Some(class)
 }
 
-fn lock(seen: &Seen) -> std::sync::MutexGuard<'_, Vec<PersistentVolume>> {
+fn lock(seen: &Seen) -> MutexGuard<'_, Collected> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

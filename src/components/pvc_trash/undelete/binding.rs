@@ -6,7 +6,7 @@ use crate::{
     components::pvc_trash::{
         NAME, patch,
         reasons::BINDING_RETRIED,
-        target::{action, is_for, recorded},
+        target::{action, recorded},
     },
     hashing::HashMap,
     objects::{Kind, ObjectName, Volume},
@@ -53,11 +53,7 @@ impl Undelete {
         let Some(reserved_at) = record.reserved_at else {
             return Ok(Requeue::OnEvent);
         };
-        let ends = match self.end_of(name, reserved_at) {
-            Some(ends) => ends,
-            None => self.begin_waiting(name, reserved_at).await?,
-        };
-        if ends <= Instant::now() {
+        if self.has_ended(name, reserved_at).await? {
             return self.put_back(name, volume).await;
         }
         let why = || format!("waiting until the claim {} is Bound", claim_ref.name);
@@ -81,32 +77,26 @@ impl Undelete {
         Ok(Requeue::After(NEXT_TOUCH, why()))
     }
 
-    /// Returns the volume to the trash, because the watch does not have the claim that it is
-    /// reserved for. If a live read shows that claim, and it still has time to be Bound, waits for
-    /// the watch instead.
-    pub async fn end_reservation(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
-        let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
-            return Ok(Requeue::OnEvent);
-        };
-        let (live, _) = self.live.claim(&claim_ref.name).await?;
-        let awaited =
-            live.filter(|claim| claim.pending && !claim.deleting && is_for(record, claim));
-        if let Some((claim, reserved_at)) = awaited.zip(record.reserved_at)
-            && self.begin_waiting(name, reserved_at).await? > Instant::now()
-        {
-            let why = format!(
-                "the claim {} with the uid {} is Pending; waiting until the watch has it",
-                claim_ref.name, claim.uid
-            );
-            return Ok(Requeue::After(NEXT_TOUCH, why));
-        }
-        self.put_back(name, volume).await
-    }
-
     /// Forgets the time at which the reservation of the volume ends, because no claim waits for it
     /// any more.
     pub fn forget(&self, volume: &ObjectName) {
         self.lock().remove(volume);
+    }
+
+    /// Returns whether the reservation of the volume has ended.
+    ///
+    /// # Errors
+    /// When the time of the API server, which is read once for each reservation, could not be read.
+    pub(super) async fn has_ended(
+        &self,
+        name: &ObjectName,
+        reserved_at: Timestamp,
+    ) -> Result<bool, ReconcileError> {
+        let ends = match self.end_of(name, reserved_at) {
+            Some(ends) => ends,
+            None => self.begin_waiting(name, reserved_at).await?,
+        };
+        Ok(ends <= Instant::now())
     }
 
     fn end_of(&self, volume: &ObjectName, reserved_at: Timestamp) -> Option<Instant> {
