@@ -200,11 +200,15 @@ impl Parts {
         reconcile: R,
         queue: Arc<WorkQueue<R::Key>>,
     ) {
+        let again = shared.excluded.changes();
+        for kind in &self.watches {
+            shared.feeds.after_relist(*kind, again.clone());
+        }
         let reconciler = Reconciler {
             reconcile: Arc::new(reconcile),
             queue,
             leadership: shared.leadership.clone(),
-            again: shared.excluded.changes(),
+            again,
             metrics: shared.metrics.clone(),
         };
         let (feeds, watches, stop) = (

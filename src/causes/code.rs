@@ -108,6 +108,10 @@ codes! {
         /// Kubernetes never binds the volume to it, because `spec.claimRef` has the uid of the
         /// deleted claim.
         ClaimReplaced: "Let the new claim bind it with the command that `why` prints.",
+        /// `pv-releaser` has parked the volume for the next claim of a namespace that was deleted,
+        /// so no claim gets it, also if the namespace was created again.
+        ParkedForDeletedNamespace: "Give it to a claim with the command that `why` prints, or \
+            delete it.",
     }
     "A claim that is Pending" {
         /// The claim has no StorageClass, and the cluster has no default StorageClass.

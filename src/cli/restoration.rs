@@ -7,7 +7,7 @@ use super::{
 use crate::{
     cluster::{UNHURRIED, error_message, is_absent, is_refused, within},
     components::pvc_trash::reasons::CANNOT_RESTORE,
-    objects::trash::UNDELETE,
+    objects::undelete_request::{UNDELETE, of_claim, of_volume},
 };
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use kube::{
@@ -62,12 +62,15 @@ impl Restoration<'_> {
     /// The claim with an empty spec, and an annotation that names the deleted claim or its volume.
     /// The webhook of pvc-trash fills in the spec from that volume.
     pub(super) fn claim(&self) -> PersistentVolumeClaim {
-        let requested = self.volume.unwrap_or(self.deleted);
+        let requested = match self.volume {
+            Some(volume) => of_volume(volume),
+            None => of_claim(self.deleted),
+        };
         PersistentVolumeClaim {
             metadata: ObjectMeta {
                 name: Some(self.name.to_owned()),
                 namespace: Some(self.namespace.to_owned()),
-                annotations: Some([(UNDELETE.to_owned(), requested.to_owned())].into()),
+                annotations: Some([(UNDELETE.to_owned(), requested)].into()),
                 ..ObjectMeta::default()
             },
             spec: Some(PersistentVolumeClaimSpec::default()),

@@ -52,7 +52,7 @@ fn the_claim_names_what_it_restores_and_nothing_else() {
     let created = serde_json::to_value(WANTED.claim()).expect("JSON");
     let expected = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "copy", "namespace": "shop", "annotations": {"volume-warden.dev/undelete": "data"}},
+        "metadata": {"name": "copy", "namespace": "shop", "annotations": {"volume-warden.dev/undelete": "pvc/data"}},
         "spec": {},
     });
     assert_eq!(created, expected);
@@ -60,7 +60,7 @@ fn the_claim_names_what_it_restores_and_nothing_else() {
         volume: Some("pv-1"),
         ..WANTED
     };
-    assert_eq!(by_volume.claim().annotations()[UNDELETE], "pv-1");
+    assert_eq!(by_volume.claim().annotations()[UNDELETE], "pv/pv-1");
 }
 
 #[test]

@@ -58,10 +58,10 @@ impl Claim {
         finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PVC_PROTECTION)
     }
 
-    /// Returns whether the claim waits for a volume: it is Pending, names no volume and is not
+    /// Returns whether the claim waits for a volume, which it may name: it is Pending and is not
     /// being deleted.
     pub fn awaits_volume(&self) -> bool {
-        self.pending && self.volume_name.is_empty() && !self.deleting
+        self.pending && !self.deleting
     }
 
     /// Returns whether Volume Warden wrote the condition `Unused` and may remove it. It stays on a

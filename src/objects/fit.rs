@@ -41,8 +41,8 @@ pub struct Need {
     pub uid: Box<str>,
     /// The name of the claim; empty if the API server has yet to generate it.
     pub name: Box<str>,
-    /// Whether the claim names no volume and is not being deleted, and neither a provisioner nor
-    /// the scheduler has begun to find one.
+    /// Whether the claim is not being deleted, and neither a provisioner nor the scheduler has
+    /// begun to find a volume for it.
     pub open: bool,
     class: String,
     spec: PersistentVolumeClaimSpec,
@@ -146,11 +146,10 @@ impl From<NeedWire> for Need {
         let (metadata, spec) = (wire.metadata, wire.spec);
         let annotations = metadata.annotations.unwrap_or_default();
         let taken = TAKEN.iter().any(|key| annotations.contains_key(*key));
-        let unnamed = spec.volume_name.as_deref().unwrap_or_default().is_empty();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
             name: metadata.name.unwrap_or_default().into(),
-            open: unnamed && !taken && metadata.deletion_timestamp.is_none(),
+            open: !taken && metadata.deletion_timestamp.is_none(),
             class: class_of(&annotations, spec.storage_class_name.as_ref()),
             spec,
         }
@@ -288,7 +287,6 @@ mod tests {
         for key in TAKEN {
             assert!(!need(json!({"metadata": {"annotations": {key: "x"}}})).open);
         }
-        assert!(!need(json!({"spec": {"volumeName": "pv"}})).open);
         let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         assert!(!need(deleting).open);
     }

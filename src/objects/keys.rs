@@ -141,8 +141,9 @@ keys! {
         /// that it requests is shortened to this. Without it, no namespace lengthens the window.
         UNDELETE_WINDOW_MAX: "annotation" on "StorageClass"
             = "volume-warden.dev/undelete-window-max";
-        /// The name of a deleted claim of the namespace, or of its volume: the new claim gets its
-        /// data. Volume Warden adds it to a claim that is restored by name.
+        /// `pvc/` and the name of a deleted claim of the namespace, or `pv/` and that of its
+        /// volume: the new claim gets its data. Volume Warden adds it to a claim that is restored
+        /// by name.
         UNDELETE: "annotation" on "claim" see "components/pvc-trash.md#restore-by-name"
             = "volume-warden.dev/undelete";
         /// `same-name`: a claim that is created again gets the volume of the deleted claim of its

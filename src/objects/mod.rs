@@ -35,6 +35,7 @@ mod tracked;
 pub mod trash;
 pub mod trash_entry;
 pub mod trash_list;
+pub mod undelete_request;
 pub mod undelete_window;
 pub mod unused;
 pub mod volume;

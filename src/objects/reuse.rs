@@ -95,16 +95,16 @@ pub fn waiting_in(namespace: &Arc<str>) -> ObjectName {
     ObjectName::new(namespace.clone(), "")
 }
 
-/// Returns the namespace whose claims a parked volume waits for; none if the volume is not parked
-/// or has no record. The namespace in its `claimRef` is not compared.
-pub fn parked_for<'a>(
+/// Returns the record of a parked volume, with the namespace whose claims it waits for; none if the
+/// volume is not parked or has no record. The namespace in its `claimRef` is not compared.
+pub fn parked_for(
     volume_uid: &str,
     claim: &str,
-    annotations: &'a BTreeMap<String, String>,
-) -> Option<&'a str> {
+    annotations: &BTreeMap<String, String>,
+) -> Option<Record> {
     let parked = claim.strip_prefix(PARKED) == Some(volume_uid);
     let record = annotations.get(CLAIM_NAMESPACE).filter(|_| parked)?;
-    record.split('/').next()
+    Record::parse(record)
 }
 
 #[cfg(test)]

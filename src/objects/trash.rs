@@ -158,14 +158,22 @@ impl TrashRecord {
     /// Returns the command that restores the claim. If the uid of the claim's namespace is not
     /// recorded, it is a command with `--to-namespace`, which only an administrator may run.
     pub fn command(&self) -> String {
-        let RecordedClaim {
-            namespace, name, ..
-        } = &self.claim;
-        let command = format!("volume-warden undelete pvc {name} -n {namespace}");
         match &self.claim.namespace_uid {
-            Some(_) => command,
-            None => format!("{command} --to-namespace {namespace}"),
+            Some(_) => self.users_command(),
+            None => self.administrators_command(),
         }
+    }
+
+    /// Returns the command by which an administrator restores the claim, also without the webhook.
+    pub fn administrators_command(&self) -> String {
+        let namespace = &self.claim.namespace;
+        format!("{} --to-namespace {namespace}", self.users_command())
+    }
+
+    fn users_command(&self) -> String {
+        let claim = &self.claim;
+        let (name, namespace) = (&claim.name, &claim.namespace);
+        format!("volume-warden undelete pvc {name} -n {namespace}")
     }
 
     /// Returns whether the volume may still be reserved for a claim: fewer than [`MAX_UNBINDABLE`]

@@ -91,7 +91,7 @@ fn undelete_creates_a_claim_and_waits_for_it() {
         &requests[0],
         &[
             "/namespaces/shop/persistentvolumeclaims",
-            r#""volume-warden.dev/undelete":"data""#,
+            r#""volume-warden.dev/undelete":"pvc/data""#,
         ],
     );
     let answers = vec![("POST", 201, pending.clone()), ("GET", 200, pending)];
@@ -160,7 +160,7 @@ fn undelete_by_volume_does_not_say_whose_data_it_is() {
         &ended.stdout,
         &["which gets the data of the deleted claim of volume pv-1"],
     );
-    has(&requests[0], &[r#""volume-warden.dev/undelete":"pv-1""#]);
+    has(&requests[0], &[r#""volume-warden.dev/undelete":"pv/pv-1""#]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tracing::Instrument;
 /// event was lost are reconciled, too. The informers of kube-controller-manager resync every 12 to
 /// 24 hours.
 const FULL_PASS: Duration = Duration::from_secs(600);
-/// Shortest time between two such passes, if changed namespaces require them.
+/// Shortest time between two such passes, if [`Reconciler::again`] requires them.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Maximum number of keys that a component reconciles at once. Each of them is a task with its
@@ -32,8 +32,8 @@ pub type Reconciled = Result<Requeue, ReconcileError>;
 /// When to reconcile a key again after a success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requeue {
-    /// The key is reconciled again when an event arrives for it, or when the full pass every ten
-    /// minutes queues it as a candidate.
+    /// The key is reconciled again when an event arrives for it, or when a full pass queues it as a
+    /// candidate: every ten minutes, and after a kind was listed again.
     OnEvent,
     /// The key is reconciled again after this delay at the latest. The sentence states what the
     /// key waits for.
@@ -121,8 +121,8 @@ pub struct Reconciler<R: Reconcile> {
     pub queue: Arc<WorkQueue<R::Key>>,
     /// Whether this replica leads.
     pub leadership: Leadership,
-    /// Notified when all candidates are to be reconciled soon, because a namespace has opted out,
-    /// or in again.
+    /// Notified when all candidates are to be reconciled soon: a namespace has opted out, or in
+    /// again, or a kind was listed again.
     pub again: Arc<Notify>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,

@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// Maximum duration of one watch request; the watch then continues with another one. Some load
 /// balancers close a connection that was idle for four minutes.
@@ -60,6 +60,7 @@ type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 pub struct Feed<T: Tracked> {
     store: RwLock<Store<T>>,
     listeners: RwLock<Vec<Listener<T>>>,
+    after_relist: RwLock<Vec<Arc<Notify>>>,
     synced: Awaited<bool>,
     metrics: Arc<Metrics>,
 }
@@ -70,6 +71,7 @@ impl<T: Tracked> Feed<T> {
         Arc::new(Self {
             store: RwLock::default(),
             listeners: RwLock::default(),
+            after_relist: RwLock::default(),
             synced: Awaited::new(false),
             metrics,
         })
@@ -80,6 +82,7 @@ impl<T: Tracked> Feed<T> {
         Arc::new(Self {
             store: RwLock::new(store),
             listeners: RwLock::default(),
+            after_relist: RwLock::default(),
             synced: Awaited::new(true),
             metrics,
         })
@@ -92,6 +95,17 @@ impl<T: Tracked> Feed<T> {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Box::new(listener));
+    }
+
+    /// Notifies `after` at the end of each LIST except the first. An object that was created and
+    /// deleted since the watch ended is reported to no listener, so a reconcile that waits for it
+    /// to appear must be repeated.
+    pub(super) fn after_relist(&self, after: Arc<Notify>) {
+        let mut notified = self
+            .after_relist
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        notified.push(after);
     }
 
     /// Drops all listeners: see [`Feeds::unlisten`](super::feeds::Feeds::unlisten).
@@ -205,8 +219,16 @@ impl<T: Tracked> Feed<T> {
             });
         }
         self.write().end_list();
+        let is_relist = self.synced.get();
         self.synced.replace(true);
         self.metrics.feeds.synced(T::KIND);
+        if is_relist {
+            let after = self
+                .after_relist
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
+            after.iter().for_each(|after| after.notify_one());
+        }
     }
 
     fn notify(&self, change: &Change<'_, T>) {

@@ -3,6 +3,7 @@ use crate::objects::{
     Pod,
     pod::{ClaimSource, PodSpec, PodVolume, PodWire},
 };
+use futures::FutureExt as _;
 use kube::{Client, api::ObjectMeta, client::Body};
 use serde_json::json;
 use std::sync::Mutex;
@@ -82,6 +83,21 @@ fn an_object_missing_from_a_relist_is_reported_as_deleted() {
         Event::InitDone,
     ]);
     assert_eq!(seen, ["a ->1", "b ->2", "b 2>2", "a 1>-"]);
+}
+
+/// An object that was created and deleted between two lists is reported to no listener.
+#[tokio::test]
+async fn who_waits_for_an_object_is_notified_after_a_new_list() {
+    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let after = Arc::new(Notify::new());
+    feed.after_relist(after.clone());
+    let notified = || after.notified().now_or_never().is_some();
+    feed.list(vec![]);
+    assert!(!notified(), "everything begins after the first list");
+    feed.hear(pod("a", "1", Some("x")), true);
+    assert!(!notified(), "a watch reports each change");
+    feed.list(vec![]);
+    assert!(notified());
 }
 
 #[tokio::test(start_paused = true)]

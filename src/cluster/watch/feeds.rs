@@ -14,6 +14,7 @@ use crate::{
 use futures::future::BoxFuture;
 use kube::{Api, Client};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// The feeds, one for each kind. Only the feeds that the enabled components need are run, and,
 /// without `--namespace`, that of namespaces. With `--namespace`, those of namespaced kinds have
@@ -105,6 +106,22 @@ impl Feeds {
                 Box::pin(self.saved.clone().run(own))
             }
             Kind::TrashList => Box::pin(self.trash_lists.clone().run(scoped(client, namespace))),
+        }
+    }
+
+    /// Notifies `after` at the end of each LIST of the kind except the first, because listeners do
+    /// not learn of an object that was created and deleted before it.
+    pub fn after_relist(&self, kind: Kind, after: Arc<Notify>) {
+        match kind {
+            Kind::Pod => self.pods.after_relist(after),
+            Kind::PersistentVolumeClaim => self.claims.after_relist(after),
+            Kind::PersistentVolume => self.volumes.after_relist(after),
+            Kind::StatefulSet => self.sets.after_relist(after),
+            Kind::StorageClass => self.classes.after_relist(after),
+            Kind::VolumeAttachment => self.attachments.after_relist(after),
+            Kind::Namespace => self.namespaces.after_relist(after),
+            Kind::ConfigMap => self.saved.after_relist(after),
+            Kind::TrashList => self.trash_lists.after_relist(after),
         }
     }
 

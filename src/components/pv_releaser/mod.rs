@@ -87,7 +87,8 @@ pub mod reasons {
         ORPHANED: Warning "volume" = "Orphaned";
         /// The namespace of the volume's claim was recorded on the volume.
         RECORDED = "Recorded";
-        /// A reservation ended, and the volume waits for another claim of its namespace.
-        PARKED = "Parked";
+        /// The reservation of the volume ended, and it waits for another claim of the namespace of
+        /// its earlier claim. The Event is for a reservation that Volume Warden did not make.
+        PARKED: Warning "volume" = "Parked";
     }
 }

@@ -2,13 +2,15 @@
 
 use super::{
     Mode, Options, Scope,
-    reasons::{ASSOCIATED, CANNOT_RELEASE, ORPHANED, RELEASED, RESERVED},
+    reasons::{ASSOCIATED, CANNOT_RELEASE, ORPHANED, PARKED, RELEASED, RESERVED},
     rule::Left,
 };
 use crate::{
     cluster::{Announcement, Target},
     objects::{
-        Kind, ObjectName, Volume, managed_by::RELEASER_LABEL, reuse::RELEASE_SCOPE,
+        Kind, ObjectName, Volume,
+        managed_by::RELEASER_LABEL,
+        reuse::{CLAIM_NAMESPACE, RELEASE_SCOPE, Record},
         volume::ClaimRef,
     },
 };
@@ -51,6 +53,22 @@ pub fn reserved(volume: &Volume) -> Announcement {
     Announcement {
         related: None,
         ..announcement(volume, RESERVED, "Reserve", false, note)
+    }
+}
+
+/// The Event that a reservation ended which Volume Warden did not make, because the namespace of the
+/// earlier claim was deleted.
+pub fn parked(volume: &Volume, record: &Record) -> Announcement {
+    let claim = claim_name(volume);
+    let note = format!(
+        "the volume is no longer reserved for the claim {claim}: the namespace {} of its earlier claim was \
+         deleted, and no claim of another one gets its data. If the claim may see the data, remove the \
+         annotation {CLAIM_NAMESPACE} of the volume, and set its claimRef again, in one patch",
+        record.namespace
+    );
+    Announcement {
+        related: None,
+        ..announcement(volume, PARKED, "Park", true, note)
     }
 }
 

@@ -12,7 +12,8 @@ use super::{
     caches::Caches,
     fitting::{fitting, is_of},
     identity::Identity,
-    patch::{action, park, reservation, written},
+    notices,
+    patch::{action, park, regarding, reservation, written},
     reasons::{CANNOT_RELEASE, PARKED, RESERVED},
     rule::{Reservation, Verdict, decide_reservation},
 };
@@ -173,7 +174,14 @@ impl Handover {
                 delay,
                 format!("waiting until the claim {} is stored", claim.name),
             )),
-            Verdict::Park => self.park(name, volume, Caller::Reconciler).await.settled(),
+            Verdict::Park => {
+                let parked = self.park(name, volume, Caller::Reconciler).await;
+                if parked.written() && reserved_at.is_none() {
+                    let event = notices::parked(volume, record);
+                    self.apply.announce(regarding(name, volume), event, || {});
+                }
+                parked.settled()
+            }
         }
     }
 

@@ -150,7 +150,8 @@ impl PvcProvisionerReconciler {
         let live = self.live_claims.get(name, GET_LIMIT).await;
         let live = live.map_err(|error| ReconcileError::unread("the claim", &error))?;
         if live.is_some() {
-            // The watch delivers the claim, which triggers another reconcile.
+            // The watch delivers the claim, which triggers another reconcile. If it ended, and a new
+            // LIST lacks the claim, all candidates are reconciled again.
             return Ok(Requeue::OnEvent);
         }
         self.confirm_users(name, None, users).await

@@ -12,6 +12,7 @@ use crate::{
     objects::{
         Claim, Namespace, ObjectName, StorageClass, Volume, rebind,
         trash::{TrashRecord, deletion_order},
+        undelete_request::UndeleteRequest,
         undelete_window::{NamespaceWindow, Window},
         volume::ClaimRef,
     },
@@ -195,25 +196,31 @@ impl Caches {
     /// Returns whether this installation handles claims of the namespace: the namespace has not
     /// opted out, and `--namespace`, if it is set, is this one.
     pub fn handles(&self, namespace: &str) -> bool {
-        self.namespace
-            .as_deref()
-            .is_none_or(|only| only == namespace)
-            && !self.excluded.contains(namespace)
+        self.only_other_than(namespace).is_none() && !self.excluded.contains(namespace)
+    }
+
+    /// Returns the namespace of the flag `--namespace`, if it is another one than this.
+    pub fn only_other_than(&self, namespace: &str) -> Option<&str> {
+        self.namespace.as_deref().filter(|only| *only != namespace)
     }
 
     /// Returns the volumes in the trash whose deleted claim was in a namespace of this name, and
     /// that `requested` names, as the volume or as the deleted claim: first the volume of that
     /// name, then those of the deleted claims, the latest deletion first.
-    pub fn in_trash(&self, namespace: &str, requested: &str) -> Vec<(ObjectName, Arc<Volume>)> {
+    pub fn in_trash(
+        &self,
+        namespace: &str,
+        requested: UndeleteRequest<'_>,
+    ) -> Vec<(ObjectName, Arc<Volume>)> {
         let volumes = self.volumes.read();
         let fits = |name: &ObjectName, record: &TrashRecord| {
             record.claim.namespace == namespace
-                && (record.claim.name == requested || &*name.name == requested)
+                && (requested.names_claim(&record.claim.name) || requested.names_volume(&name.name))
         };
         let found = volumes.objects().filter_map(|(name, volume)| {
             let record = record_in_trash(volume)?;
             let deleted = deletion_order(record.deleted_at);
-            let order = (&*name.name == requested, deleted, name.clone());
+            let order = (requested.names_volume(&name.name), deleted, name.clone());
             fits(name, record).then(|| (order, volume.clone()))
         });
         let mut found: Vec<_> = found.collect();

@@ -14,17 +14,22 @@ use crate::{
     },
 };
 
-/// The Event that a claim was deleted and can be restored.
+/// The Event that a claim was deleted and can be restored. The webhook is not called for claims of
+/// a namespace that is not handled, so only an administrator restores them.
 ///
 /// It is also published in the namespace of the claim, whose users may not read volumes.
-pub fn moved_to_trash(record: &TrashRecord) -> Announcement {
+pub fn moved_to_trash(record: &TrashRecord, handled: bool) -> Announcement {
     let claim = &record.claim;
+    let command = match handled {
+        true => record.command(),
+        false => record.administrators_command(),
+    };
     let note = format!(
         "claim {}/{} is deleted. Its data is kept {}. To restore it: {}",
         claim.namespace,
         claim.name,
         until(record),
-        record.command()
+        command
     );
     Announcement::new(MOVED_TO_TRASH, "MoveToTrash", false, note)
 }

@@ -13,7 +13,7 @@ use crate::{
         fit::{Need, NeedWire},
         patch::add_at,
         rebind::{self, REBIND},
-        trash::UNDELETE,
+        undelete_request::{self, UNDELETE},
     },
 };
 use json_patch::PatchOperation;
@@ -104,9 +104,10 @@ impl Reviews {
 /// has written those that it is to have.
 fn operations(claim: &Value, name: &ObjectName, (volume, found): &Named) -> Vec<PatchOperation> {
     let mut operations = restore(claim, volume, found);
+    let requested = undelete_request::of_claim(&name.name);
     operations.push(match claim["metadata"]["annotations"].is_object() {
-        true => add_at(&["metadata", "annotations", UNDELETE], json!(&*name.name)),
-        false => add_at(&["metadata", "annotations"], json!({UNDELETE: &*name.name})),
+        true => add_at(&["metadata", "annotations", UNDELETE], json!(requested)),
+        false => add_at(&["metadata", "annotations"], json!({UNDELETE: requested})),
     });
     operations
 }

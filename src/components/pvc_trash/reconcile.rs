@@ -122,14 +122,15 @@ impl PvcTrashReconciler {
                 deleted_at: Some(now),
                 ..record
             };
-            self.announce(name, volume, notices::moved_to_trash(&record));
+            let handled = self.caches.handles(&record.claim.namespace);
+            let announcement = notices::moved_to_trash(&record, handled);
+            self.announce(name, volume, announcement.clone());
             // Users who may not read volumes see the Event in the namespace of their claim.
             let claim = Regarding {
                 kind: Kind::PersistentVolumeClaim,
                 name: claim.name.clone(),
                 uid: claim.uid.clone(),
             };
-            let announcement = notices::moved_to_trash(&record);
             self.apply.announce(claim, announcement, || {});
         }
         applied.settled()

@@ -11,7 +11,8 @@ use crate::{
         MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
         patch::add_at,
-        trash::{MAX_UNBINDABLE, OriginalPolicy, RecordedClaim, TrashRecord, UNDELETE},
+        trash::{MAX_UNBINDABLE, OriginalPolicy, RecordedClaim, TrashRecord},
+        undelete_request::{UNDELETE, UndeleteRequest, of_claim, of_volume},
         volume::{RETAIN, VolumeWire},
     },
 };
@@ -98,12 +99,19 @@ impl Reviews {
                  deleted claim or of its volume"
             )));
         }
+        if let Some(only) = self.caches.only_other_than(&request.namespace) {
+            return Ok(refuse(format!(
+                "Volume Warden restores deleted claims of the namespace {only} alone, as its flag \
+                 --namespace says"
+            )));
+        }
         if !self.caches.volumes.is_synced() {
             return Err(Unavailable::new(
                 "the watch of volumes has no complete list yet",
             ));
         }
-        let found = self.caches.in_trash(&request.namespace, requested);
+        let parsed = UndeleteRequest::parse(requested);
+        let found = self.caches.in_trash(&request.namespace, parsed);
         if found.is_empty() {
             return Ok(unknown(requested, &request.namespace));
         }
@@ -113,15 +121,19 @@ impl Reviews {
         let uid = live.await.map_err(|error| {
             Unavailable::new(format!("the namespace could not be read: {error}"))
         })?;
-        let own = found.iter().find_map(|(name, volume)| {
+        let own = found.iter().filter_map(|(name, volume)| {
             let record = record_in_trash(volume)?;
-            record
-                .is_of(uid.as_deref())
-                .then_some((name, volume, record))
+            let own = record.is_of(uid.as_deref());
+            own.then_some((name, volume, record))
         });
-        let Some((name, volume, record)) = own else {
+        let own: Vec<_> = own.collect();
+        let Some((name, volume, record)) = own.first() else {
             return Ok(unknown(requested, &request.namespace));
         };
+        let other = |deleted: &str| parsed.names_claim(deleted) && record.claim.name != deleted;
+        if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
+            return Ok(ambiguous(requested));
+        }
         if !record.is_restorable() {
             return Ok(refuse(format!(
                 "{MAX_UNBINDABLE} claims could not be bound to the volume of the deleted claim \
@@ -237,6 +249,16 @@ fn unknown(requested: &str, namespace: &str) -> Answer {
          name, and whether its undelete window has ended. If the namespace was deleted and \
          recreated after the claim, only an administrator can restore it, with the flag \
          --to-namespace of volume-warden undelete"
+    ))
+}
+
+/// The refusal of a claim that could get the data of two deleted claims of its namespace.
+fn ambiguous(requested: &str) -> Answer {
+    refuse(format!(
+        "{requested:?} is the name of a deleted claim and of the volume of another one: write {:?} \
+         or {:?} in the annotation {UNDELETE}",
+        of_claim(requested),
+        of_volume(requested)
     ))
 }
 

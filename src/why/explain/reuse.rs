@@ -42,6 +42,28 @@ pub(super) fn free(
     Cause { sentence, ..cause }.run(first.command, first.purpose)
 }
 
+/// Adds the next step to `cause`, for a parked volume that no claim gets: it sets the `claimRef` to
+/// a claim, or is the one that is required before, with its reason.
+pub(super) fn hand_over(world: &World, volume: &PersistentVolume, cause: Cause) -> Cause {
+    if let Some(First {
+        why,
+        command,
+        purpose,
+    }) = attached(world, volume)
+    {
+        let sentence = format!("{} {why}", cause.sentence);
+        return Cause { sentence, ..cause }.run(command, purpose);
+    }
+    let path = "/spec/claimRef";
+    let reserve = json!({"op": "add", "path": path,
+        "value": {"namespace": "NAMESPACE", "name": "NAME"}});
+    let changes = [&removals(volume, path)[..], &[reserve]].concat();
+    cause.run(
+        patch(volume, &changes),
+        "only if the claim NAME of the namespace NAMESPACE may see the data",
+    )
+}
+
 /// Returns the removals of the field and, if the volume has one, of the record of pv-releaser: with
 /// it, the volume would be parked again for the earlier namespace of its claim.
 fn removals(volume: &PersistentVolume, path: &str) -> Vec<Value> {

@@ -54,6 +54,12 @@ const FREE_RECORDED: &str = concat!(
     r#""value":"7"},{"op":"remove","path":"/metadata/annotations/volume-warden.dev~1claim-namespace"},"#,
     r#"{"op":"remove","path":"/spec/claimRef/uid"}]'"#
 );
+const HAND_OVER: &str = concat!(
+    r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
+    r#""value":"7"},{"op":"remove","path":"/metadata/annotations/volume-warden.dev~1claim-namespace"},"#,
+    r#"{"op":"remove","path":"/spec/claimRef"},{"op":"add","path":"/spec/claimRef","#,
+    r#""value":{"name":"NAME","namespace":"NAMESPACE"}}]'"#
+);
 const RETAIN: &str = concat!(
     r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
     r#""value":"7"},{"op":"replace","path":"/spec/persistentVolumeReclaimPolicy","value":"Retain"}]'"#
@@ -229,9 +235,31 @@ async fn a_parked_volume_waits_for_its_namespace() {
         "status": {"phase": "Available"},
     });
     let cluster = || Cluster::default().volume(disk(&parked));
-    let answer = cluster().explained(&Object::volume("disk")).await;
+    let object = Object::volume("disk");
+    let with = |uid: &str| {
+        let namespace = json!({"metadata": {"name": "yard", "uid": uid}});
+        cluster().with("/api/v1/namespaces", namespace)
+    };
+    let answer = with("n").explained(&object).await;
     let said = format!("{answer:?}");
-    assert!(said.contains("in the namespace yard"), "{said}");
+    assert!(
+        said.contains("in the namespace yard") && said.contains("Healthy"),
+        "{said}"
+    );
+    let answer = cluster().without("namespaces").explained(&object).await;
+    let said = format!("{answer:?}");
+    assert!(said.contains("NothingFound"), "{said}");
+    for (cluster, state) in [(cluster(), "was deleted,"), (with("m"), "created again,")] {
+        let cluster = attached(cluster, "another");
+        let answer = cluster.explained(&object).await;
+        let root = answer.chain.last().expect("a cause");
+        assert_eq!(root.code, Code::ParkedForDeletedNamespace);
+        assert!(root.sentence.contains(state), "{}", root.sentence);
+        assert_eq!(command(&answer), HAND_OVER);
+    }
+    let cluster = || attached(cluster(), "disk");
+    let answer = cluster().explained(&object).await;
+    assert_eq!(command(&answer), "kubectl describe volumeattachment csi-1");
     let claim = Object::claim("shop", "data");
     let answer = cluster().claim(data("")).explained(&claim).await;
     let said = format!("{answer:?}");

@@ -486,8 +486,11 @@ async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
 async fn a_waiting_claim_gets_a_parked_volume() {
     let selected =
         json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "a"}}});
+    let named = |volume: &str| json!({"spec": {"volumeName": volume}});
     for (row, live, uid, changes, expected) in [
         ("it waits", "n", "2", json!({}), true),
+        ("it names the volume", "n", "2", named("pv"), true),
+        ("it names another volume", "n", "2", named("other"), false),
         ("replaced meanwhile", "n", "3", json!({}), false),
         ("the scheduler has begun", "n", "2", selected, false),
         ("a recreated namespace", "m", "2", json!({}), false),
@@ -495,7 +498,8 @@ async fn a_waiting_claim_gets_a_parked_volume() {
         let scene = Scene::new(Options::default());
         *scene.server.namespace.lock().expect("lock") = Some(live);
         scene.watch_volume("5", parked("n"));
-        scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+        let known = json!({"spec": {"volumeName": changes["spec"]["volumeName"]}});
+        scene.hear(&scene.releaser.caches.claims, wanted(known));
         assert!(scene.woken().await, "{row}");
         let stored = changed(wanted(json!({"metadata": {"uid": uid}})), changes);
         *scene.server.claim.lock().expect("lock") = Some(stored);
@@ -503,6 +507,35 @@ async fn a_waiting_claim_gets_a_parked_volume() {
         assert!(scene.releaser.candidates().contains(&name));
         scene.releaser.reconcile(&name).await.expect("settled");
         assert_eq!(patches(&scene).len(), usize::from(expected), "{row}");
+    }
+}
+
+/// An administrator who reserves a volume of a deleted namespace, and leaves the record, learns why
+/// the reservation ends.
+#[tokio::test(start_paused = true)]
+async fn who_reserves_a_volume_of_a_deleted_namespace_learns_how() {
+    let at = "1970-01-01T00:01:40Z";
+    for (row, reserved_at, live, reasons) in [
+        ("by an administrator", None, None, vec!["Parked"]),
+        (
+            "by an administrator, recreated",
+            None,
+            Some("m"),
+            vec!["Parked"],
+        ),
+        ("it still exists", None, Some("n"), vec![]),
+        ("by Volume Warden", Some(at), None, vec![]),
+    ] {
+        let scene = Scene::new(Options::default());
+        *scene.server.namespace.lock().expect("lock") = live;
+        scene.watch_volume("5", reserved("n", reserved_at));
+        assert!(scene.look().await, "{row}");
+        assert_eq!(
+            patches(&scene).len(),
+            usize::from(live != Some("n")),
+            "{row}"
+        );
+        assert_eq!(scene.server.reasons(), reasons, "{row}");
     }
 }
 

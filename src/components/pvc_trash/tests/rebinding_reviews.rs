@@ -113,7 +113,7 @@ async fn a_claim_names_its_earlier_volume_and_the_user_learns_how_to_get_a_new_o
         let answer = cluster.answer(changes.clone()).await;
         let (claim, warnings) = patched(answer, changes);
         assert_eq!(claim["spec"]["volumeName"], "pv");
-        assert_eq!(claim["metadata"]["annotations"][UNDELETE], "data");
+        assert_eq!(claim["metadata"]["annotations"][UNDELETE], "pvc/data");
         assert_eq!(warnings.len(), 1);
         assert!(
             warnings[0].contains(r#"volume-warden.dev/rebind: "off""#),

@@ -6,8 +6,16 @@ use super::{
 };
 use crate::{
     admission::{Answer, Request},
-    components::pvc_trash::webhooks::{Reviews, deletions, hooks},
-    objects::trash::{MAX_UNBINDABLE, TRASH, UNDELETE},
+    cluster::Feeds,
+    components::pvc_trash::{
+        caches::Caches,
+        webhooks::{Reviews, deletions, hooks},
+    },
+    objects::{
+        trash::{MAX_UNBINDABLE, TRASH, UNDELETE},
+        undelete_request::UndeleteRequest,
+    },
+    telemetry::Metrics,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -47,7 +55,12 @@ async fn answered(requested: &str, namespace: &'static str, changes: Value) -> A
             "claimRef": {"namespace": "ns", "name": "data", "uid": "1"}},
         "status": {"phase": "Released"},
     });
-    let hooks = hooks(&reviews(namespace, volume));
+    review(&reviews(namespace, volume), requested).await
+}
+
+/// The answer about a claim that requests this text.
+async fn review(reviews: &Arc<Reviews>, requested: &str) -> Answer {
+    let hooks = hooks(reviews);
     let claim = json!({"metadata": {"name": "again", "annotations": {UNDELETE: requested}}});
     let request = json!({
         "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "again", "object": claim,
@@ -67,7 +80,7 @@ async fn refusal(requested: &str, namespace: &'static str, changes: Value) -> St
 
 #[tokio::test]
 async fn the_data_of_an_earlier_namespace_does_not_show() {
-    for requested in ["data", "pv"] {
+    for requested in ["data", "pvc/data", "pv", "pv/pv"] {
         let answer = answered(requested, "n", json!({})).await;
         assert!(matches!(answer, Answer::Patch { .. }), "{answer:?}");
     }
@@ -99,12 +112,61 @@ async fn the_last_deletion_comes_first_and_a_volume_before_a_claim() {
         caches.volumes.hear(volume.expect("a volume"), true);
     }
     let found = |requested: &str| -> Vec<_> {
+        let requested = UndeleteRequest::parse(requested);
         let found = caches.in_trash("ns", requested).into_iter();
         found.map(|(name, _)| name.to_string()).collect()
     };
     assert_eq!(found("data"), ["a", "pv"]);
     assert_eq!(found("pv"), ["pv", "b"]);
+    assert_eq!(found("pv/pv"), ["pv"]);
+    assert_eq!(found("pvc/pv"), ["b"]);
     assert_eq!(found("other"), [""; 0]);
+}
+
+/// Static volumes are often named after claims, also after those of others.
+#[tokio::test]
+async fn a_name_of_two_deleted_claims_is_refused_and_the_answer_says_how_to_be_exact() {
+    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
+    let of_another = |namespace: &str| {
+        let mut kept = record("1", json!({"deletedAt": DELETED, "claim": {"name": "pv"}}));
+        kept["claim"]["namespaceUid"] = namespace.into();
+        let mut volume = deleted("b", "pv", json!(DELETED));
+        volume["metadata"]["annotations"][TRASH] = kept.to_string().into();
+        let volume = serde_json::from_value(volume).expect("a volume");
+        reviews.caches.volumes.hear(volume, true);
+    };
+    of_another("earlier");
+    let answer = review(&reviews, "pv").await;
+    assert!(matches!(answer, Answer::Patch { .. }), "{answer:?}");
+    of_another("n");
+    let Answer::Deny { message, .. } = review(&reviews, "pv").await else {
+        unreachable!("a claim could get the data of another one");
+    };
+    for words in [r#""pvc/pv""#, r#""pv/pv""#] {
+        assert!(message.contains(words), "{message}");
+    }
+    for (requested, volume) in [("pv/pv", "pv"), ("pvc/pv", "b"), ("data", "pv")] {
+        let Answer::Patch { operations, .. } = review(&reviews, requested).await else {
+            unreachable!("{requested} is exact");
+        };
+        let mut claim = json!({"metadata": {"annotations": {}}});
+        json_patch::patch(&mut claim, &operations).expect("applies");
+        assert_eq!(claim["spec"]["volumeName"], volume, "{requested}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_of_a_namespace_that_is_not_handled_does_not_wait_for_data() {
+    let live = reviews("n", deleted("pv", "data", json!(DELETED)))
+        .live
+        .clone();
+    let feeds = Feeds::new(&Arc::new(Metrics::new()));
+    let caches = Caches::new(&feeds, Some("shop"), u64::MAX);
+    let reviews = Arc::new(Reviews { caches, live });
+    let Answer::Deny { message, .. } = review(&reviews, "data").await else {
+        unreachable!("nothing would ever restore the claim");
+    };
+    assert!(message.contains("the namespace shop alone"), "{message}");
 }
 
 /// The warning of a deletion promises only what holds.

@@ -1,14 +1,15 @@
 //! Explains volumes that are not being deleted and that have a claim, or may get a claim.
 
+use crate::objects::reuse::Record;
 use crate::why::{
     Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
     explain::{
-        claim,
+        claim, reuse,
         volumes::{lacking, parked_for},
     },
     read::{PersistentVolume, PersistentVolumeClaim},
 };
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::ResourceExt;
 
 /// Completes the answer for a volume in this phase: adds the cause that the volume does not fit the
@@ -24,15 +25,13 @@ pub(super) fn explain(
         .spec
         .as_ref()
         .and_then(|spec| spec.claim_ref.as_ref());
-    let parked = parked_for(volume);
+    let parked = parked_for(volume).filter(|_| phase == "Available");
+    if let Some(record) = parked {
+        return parked_volume(world, object, volume, &record, answer);
+    }
     let conclusion = match (phase, reference) {
         ("Available", None) => {
             Conclusion::healthy("any claim that the volume fits may be bound to it")
-        }
-        ("Available", Some(_)) if parked.is_some() => {
-            let namespace = parked.unwrap_or_default();
-            let waits = "the volume waits for the next claim that fits it in the namespace";
-            Conclusion::healthy(format!("{waits} {namespace}"))
         }
         ("Bound" | "Available", Some(reference)) => {
             let (namespace, name) = (
@@ -60,6 +59,42 @@ pub(super) fn explain(
         _ => Conclusion::nothing_found(object, "the phase of the volume"),
     };
     answer.concluding(conclusion)
+}
+
+/// Completes the answer for a volume that pv-releaser has parked: no claim gets it if the namespace
+/// of its earlier claim was deleted.
+fn parked_volume(
+    world: &World,
+    object: &Object,
+    volume: &PersistentVolume,
+    record: &Record,
+    answer: Answer,
+) -> Answer {
+    let namespace = &record.namespace;
+    let found = match world.get::<Namespace>("", namespace) {
+        Look::Found(found) => found.uid(),
+        Look::Absent => None,
+        Look::Unread => {
+            let examined = format!(
+                "the volume, but not the namespace {namespace}, for whose next claim it waits"
+            );
+            return answer.concluding(Conclusion::nothing_found(object, examined));
+        }
+    };
+    if found.as_deref() == Some(&*record.namespace_uid) {
+        let waits = "the volume waits for the next claim that fits it in the namespace";
+        return answer.concluding(Conclusion::healthy(format!("{waits} {namespace}")));
+    }
+    let again = match found {
+        Some(_) => "deleted and created again",
+        None => "deleted",
+    };
+    let sentence = format!(
+        "The volume waits for the next claim of the namespace {namespace}, which was {again}, so no claim gets it."
+    );
+    let evidence = Evidence::new(object.to_string(), "claimRef");
+    let cause = Cause::new(Code::ParkedForDeletedNamespace, sentence, evidence);
+    answer.because([reuse::hand_over(world, volume, cause)])
 }
 
 /// The conclusion for a Bound volume. It is healthy if its claim is Bound to this volume, too.
