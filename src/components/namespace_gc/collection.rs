@@ -12,7 +12,7 @@ use crate::{
 use futures::{StreamExt, stream::FuturesUnordered};
 use kube::Client;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::SystemTime,
 };
@@ -88,6 +88,9 @@ pub struct Collected {
     /// Names of namespaces that this cluster once had, and that neither Kubernetes nor the backend
     /// has any more. Empty unless the scope is `Scope::Seen`.
     pub gone: HashSet<String>,
+    /// Names of Kubernetes namespaces that are not recorded, for example because the record was
+    /// deleted or restored from a backup.
+    pub unrecorded: BTreeSet<String>,
 }
 
 impl Collection {
@@ -237,10 +240,12 @@ impl Snapshot {
             .filter(|name| !here(name))
             .cloned()
             .collect();
+        let unrecorded = self.kubernetes.difference(&self.seen).cloned().collect();
         let skipped = self.listing.skipped;
         Collected {
             report: Report { rows, skipped },
             gone,
+            unrecorded,
         }
     }
 }

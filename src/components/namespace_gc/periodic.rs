@@ -12,7 +12,12 @@ use crate::{
     objects::ObjectName,
 };
 use futures::FutureExt;
-use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -122,7 +127,12 @@ impl Collector {
         }
     }
 
-    async fn conclude(&self, Collected { report, gone }: Collected) {
+    async fn conclude(&self, collected: Collected) {
+        let Collected {
+            report,
+            gone,
+            unrecorded,
+        } = collected;
         let metrics = self.metrics();
         let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
         let verdicts = report.verdicts();
@@ -156,13 +166,27 @@ impl Collector {
         if over > 0 {
             self.reconcile.notices.capped(orphans, over);
         }
-        self.forget(gone).await;
+        let Collection { options, .. } = &self.collection;
+        if options.scope == Scope::Seen && !options.dry_run {
+            self.remember(unrecorded).await;
+            self.forget(gone).await;
+        }
+    }
+
+    /// Records the names of namespaces that exist and are not recorded.
+    async fn remember(&self, unrecorded: BTreeSet<String>) {
+        if unrecorded.is_empty() {
+            return;
+        }
+        if let Err(error) = self.collection.seen.add(&unrecorded).await {
+            tracing::warn!(component = NAME, %error, "names of namespaces could not be added to the \
+                ConfigMap volume-warden-seen-namespaces; the next collection retries");
+        }
     }
 
     /// Removes the names `gone` from the record, except those of namespaces that exist again.
     async fn forget(&self, gone: HashSet<String>) {
-        let Collection { seen, options, .. } = &self.collection;
-        if options.scope != Scope::Seen || options.dry_run || gone.is_empty() {
+        if gone.is_empty() {
             return;
         }
         let namespaces = &self.reconcile.namespaces;
@@ -170,7 +194,7 @@ impl Collector {
             let name = ObjectName::new("", name);
             namespaces.read().get(&name).is_some()
         };
-        if let Err(error) = seen.forget(&gone, exist).await {
+        if let Err(error) = self.collection.seen.forget(&gone, exist).await {
             tracing::warn!(component = NAME, %error, "names of deleted namespaces could not be \
                 removed from the ConfigMap volume-warden-seen-namespaces; the next collection \
                 retries");

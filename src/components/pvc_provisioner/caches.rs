@@ -107,6 +107,7 @@ fn user(name: &ObjectName, pod: &Pod) -> User {
         deleting: claim_requests.is_some_and(|claim_requests| claim_requests.deleting),
         ended: claim_requests.is_some_and(|claim_requests| claim_requests.ended),
         started: claim_requests.is_some_and(|claim_requests| !claim_requests.pending),
+        scheduled: pod.scheduled,
         created: claim_requests.map_or(0, |claim_requests| claim_requests.created),
         name: (&*name.name).into(),
         uid: pod.uid.to_string().into(),

@@ -1,10 +1,12 @@
 //! What a review of a pod found, and the answer that it gives.
 
-use super::Notice;
+use super::{Notice, notice::shortened};
 use crate::admission::Answer;
 
 /// Maximum length of a warning in bytes; the API server may truncate a longer one.
 const WARNING_LIMIT: usize = 250;
+/// Maximum length of a refusal in bytes. A controller repeats it in an Event for each attempt.
+const REFUSAL_LIMIT: usize = 1024;
 
 /// The notices about a pod that the webhook reviews.
 #[derive(Default)]
@@ -26,9 +28,12 @@ impl Findings {
         let sentences = self.notices.into_iter().map(|each| each.sentence);
         if strict && self.invalid {
             let message = sentences.collect::<Vec<_>>().join("; ");
+            let message = shortened(message, REFUSAL_LIMIT);
             return Answer::Deny { code: 422, message };
         }
-        let warnings: Vec<_> = sentences.map(shortened).collect();
+        let warnings: Vec<_> = sentences
+            .map(|sentence| shortened(sentence, WARNING_LIMIT))
+            .collect();
         if warnings.is_empty() {
             Answer::Allow
         } else {
@@ -37,25 +42,35 @@ impl Findings {
     }
 }
 
-fn shortened(mut sentence: String) -> String {
-    if sentence.len() > WARNING_LIMIT {
-        sentence.truncate(sentence.floor_char_boundary(WARNING_LIMIT - '…'.len_utf8()));
-        sentence.push('…');
-    }
-    sentence
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn found(texts: &[&str]) -> Findings {
+        let notices = texts.iter().map(|text| Notice::not_a_boolean("data", text));
+        let mut findings = Findings::default();
+        findings.invalid(notices.map(|notice| Notice {
+            sentence: notice.sentence.repeat(5),
+            ..notice
+        }));
+        findings
+    }
+
     #[test]
-    fn warnings_are_truncated_at_a_character_boundary() {
-        let long = shortened("ä".repeat(WARNING_LIMIT));
+    fn warnings_and_refusals_are_truncated_at_a_character_boundary() {
+        let Answer::Warn(warnings) = found(&["ä", "ö"]).answer(false) else {
+            unreachable!("there are two findings");
+        };
+        let cut = |text: &String, limit| text.len() <= limit && text.ends_with('…');
         assert!(
-            long.len() <= WARNING_LIMIT && long.ends_with("ä…"),
-            "{long}"
+            warnings.iter().all(|text| cut(text, WARNING_LIMIT)),
+            "{warnings:?}"
         );
-        assert_eq!(shortened("short".into()), "short");
+        let Answer::Deny { message, .. } = found(&["ä"; 9]).answer(true) else {
+            unreachable!("the annotations are invalid");
+        };
+        assert!(cut(&message, REFUSAL_LIMIT), "{message}");
+        assert_eq!(shortened("short".into(), 5), "short");
+        assert_eq!(shortened("ääää".into(), 7), "ää…");
     }
 }

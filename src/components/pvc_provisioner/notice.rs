@@ -9,6 +9,9 @@ use crate::objects::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::fmt::Display;
 
+/// Maximum length in bytes of a message of the API server that a notice quotes.
+const CAUSE_LIMIT: usize = 500;
+
 /// A notice about a pod's claims, shown as an admission warning or refusal, as an Event on the pod,
 /// or as both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,6 +148,16 @@ impl Notice {
         Self::new(reasons::CLAIM_TERMINATING, sentence)
     }
 
+    /// With `--authorize-requester=pod-creator`: the notice that the claim was created for an
+    /// earlier pod that does not exist, so that its deletion may be under way.
+    pub fn left_behind(claim: &str) -> Self {
+        let sentence = format!(
+            "claim \"{claim}\" was created for an earlier pod, and is used unless its deletion has \
+             begun; re-create the pod if it then waits for the claim"
+        );
+        Self::new(reasons::REQUESTER_UNKNOWN, sentence)
+    }
+
     /// With `--authorize-requester=pod-creator`: the notice that the claim was not created at
     /// admission, and cannot be created later, because the creator of the pod is then unknown.
     pub fn requester_unknown(claim: &str) -> Self {
@@ -230,11 +243,21 @@ pub fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..429).contains(&status.code))
 }
 
-/// The message of the API server as the cause of the failure. Errors of other origin, such as
+/// Truncates a text that is longer than `limit` bytes, and marks that.
+pub(super) fn shortened(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
+}
+
+/// The message of the API server as the cause of the failure. It quotes values of the template, so
+/// it is bounded. Errors of other origin, such as
 /// network errors, are not shown to users.
 fn cause(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => for_users(status),
+        kube::Error::Api(status) => shortened(for_users(status), CAUSE_LIMIT),
         _ => "the API server did not answer".to_owned(),
     }
 }

@@ -1,6 +1,10 @@
 //! Publishes notices about claims as Events on the pod that requests them, once per cause.
 
-use super::{Caches, Notice, parse::parse_with_yields, rule::User};
+use super::{
+    Caches, Notice,
+    parse::parse_with_yields,
+    rule::{User, is_in_time},
+};
 use crate::{
     cluster::{Announcement, Apply, EventDeduplicator, Regarding, Target},
     objects::{CompactText, Kind, ObjectName, Pod},
@@ -8,17 +12,21 @@ use crate::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{collections::BTreeSet, sync::Arc};
 
-type Published = EventDeduplicator<ObjectName, Notice>;
+/// A cause of a notice: its reason, its volume, and its sentence without digits. The numbers that
+/// the API server reports, such as how much of a quota is used, change while the cause stays.
+type Cause = (&'static str, Option<Box<str>>, String);
+
+type Published<C> = EventDeduplicator<ObjectName, C>;
 
 /// Publishes notices as Events on the pod. A notice about an obstacle or about the pod's
 /// annotations is not repeated while its cause holds.
 pub struct Notices {
     apply: Arc<Apply>,
     /// Published notices about claims that cannot be created, by the claim's name.
-    claims: Arc<Published>,
+    claims: Arc<Published<Cause>>,
     /// Published notices about a pod's annotations and about requested claims that the pod does not
     /// own, by the pod's name.
-    pods: Arc<Published>,
+    pods: Arc<Published<Notice>>,
 }
 
 impl Notices {
@@ -34,8 +42,8 @@ impl Notices {
     /// Publishes why the claim that the pod requests cannot be created, unless the previous notice
     /// about the claim was the same.
     pub fn obstacle(&self, claim: &ObjectName, user: &User, notice: Notice) {
-        let news = self.claims.news(claim, &user.uid, [notice].into());
-        if let Some(notice) = news.into_iter().next() {
+        let causes = [cause(&notice)].into();
+        if !self.claims.news(claim, &user.uid, causes).is_empty() {
             let (published, name) = (self.claims.clone(), claim.clone());
             let related = reference(claim, None);
             self.publish(pod_of(claim, user), notice, Some(related), move || {
@@ -87,8 +95,10 @@ impl Notices {
         let news = self.pods.news(name, &pod.uid, causes);
         for notice in BTreeSet::from_iter(news) {
             let (published, name) = (self.pods.clone(), name.clone());
-            let regarding = regarding(name.clone(), &pod.uid);
-            self.publish(regarding, notice, None, move || published.forget(&name));
+            let (regarding, lost) = (regarding(name.clone(), &pod.uid), notice.clone());
+            self.publish(regarding, notice, None, move || {
+                published.forget_cause(&name, &lost)
+            });
         }
     }
 
@@ -117,12 +127,21 @@ impl Notices {
     }
 }
 
-/// The notice that the claim exists and the pod does not own it. None for a claim with the marker,
-/// because the pod may still become its owner, and for a claim that is being deleted.
+fn cause(notice: &Notice) -> Cause {
+    let words = notice
+        .sentence
+        .chars()
+        .filter(|char| !char.is_ascii_digit());
+    (notice.reason, notice.volume.clone(), words.collect())
+}
+
+/// The notice that the claim exists and the pod does not own it. None for a claim with a valid
+/// marker, because the pod may still become its owner, and for a claim that is being deleted.
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;
     let own = claim.rare.owners.iter().any(|owner| pod.uid == owner.uid);
-    let shared = !own && claim.rare.awaiting_pod.is_none() && !claim.deleting;
+    let awaits = claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time);
+    let shared = !own && !awaits && !claim.deleting;
     shared.then(|| Notice::shared(&name.name, &claim.rare.owners))
 }
 
@@ -143,3 +162,7 @@ fn reference(claim: &ObjectName, uid: Option<&CompactText>) -> ObjectReference {
     let uid = uid.cloned().unwrap_or_default();
     Target::new(Kind::PersistentVolumeClaim, claim, uid).reference()
 }
+
+#[cfg(test)]
+#[path = "notices_tests.rs"]
+mod tests;

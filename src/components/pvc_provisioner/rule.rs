@@ -37,10 +37,14 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// The pod that the decision concerns, among the pods that request the claim. If the claim
     /// does not exist or is being deleted, only a pod that has not started and is not being
-    /// deleted is considered.
+    /// deleted is considered. A pod that has a node keeps a claim that is being deleted, and starts
+    /// with it, so it does not wait for another one.
     pub fn candidate(&self) -> Option<&'a User> {
-        let stays = self.claim.is_some_and(|claim| !claim.deleting);
-        let wanted = |user: &&User| user.asks.is_some() && (stays || user.waits());
+        let wanted = |user: &&User| match self.claim {
+            None => user.waits(),
+            Some(claim) if claim.deleting => user.waits() && !user.scheduled,
+            Some(_) => user.asks.is_some(),
+        };
         let seen = self.wait.seen.as_deref();
         let users = self.users.iter().filter(wanted);
         users.min_by_key(|user| user.rank(seen))
@@ -70,6 +74,8 @@ pub struct User {
     pub ended: bool,
     /// The phase of the pod is not Pending; false if it has no annotation of pvc-provisioner.
     pub started: bool,
+    /// The pod has a node.
+    pub scheduled: bool,
     /// Creation time of the pod, in seconds since 1970; 0 if it has no annotation of
     /// pvc-provisioner.
     pub created: i64,
@@ -200,13 +206,15 @@ pub fn depends_on_users(claim: Option<&Claim>, controller_id: &ControllerId) -> 
 pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
     let labels = claim.rare.managed_by.as_ref();
     let label = labels.and_then(|labels| labels.provisioner.as_deref());
-    let own = |awaiting: &AwaitingPod| {
-        let marked: Result<Timestamp, _> = awaiting.mark.parse();
-        marked.is_ok_and(|at| at.as_second().abs_diff(awaiting.created) <= CLOCKS_APART)
-    };
     label == Some(controller_id.as_str())
         && claim.rare.owners.is_empty()
-        && claim.rare.awaiting_pod.as_ref().is_some_and(own)
+        && claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time)
+}
+
+/// Whether the time in the marker fits the creation of the claim; see [`CLOCKS_APART`].
+pub fn is_in_time(awaiting: &AwaitingPod) -> bool {
+    let marked: Result<Timestamp, _> = awaiting.mark.parse();
+    marked.is_ok_and(|at| at.as_second().abs_diff(awaiting.created) <= CLOCKS_APART)
 }
 
 fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {

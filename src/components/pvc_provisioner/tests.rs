@@ -26,6 +26,7 @@ fn user(name: &str, asks: bool, waits: bool) -> User {
         deleting: false,
         ended: false,
         started: !waits,
+        scheduled: false,
         created: 0,
         name: name.into(),
         uid: format!("{name}-uid").into(),
@@ -130,6 +131,16 @@ fn an_existing_claim_is_used_and_a_terminating_one_awaited() {
         decided(Some(&going), &[], false, 999),
         "leave ClaimTerminating"
     );
+    // The claim is kept for a pod with a node, which starts with it.
+    let scheduled = [User {
+        scheduled: true,
+        ..user("a", true, true)
+    }];
+    assert_eq!(
+        decided(Some(&going), &scheduled, false, 0),
+        "leave ClaimTerminating"
+    );
+    assert_eq!(decided(None, &scheduled, true, 0), "create a");
 }
 
 /// Of the pods that have not ended, the first created one gets the claim, whether it runs or not.

@@ -4,7 +4,8 @@
 //! webhooks last. The pod is then as it will be stored, and a pod that API validation or Pod
 //! Security refuses never reaches the webhook. A quota, or another validating webhook, which runs
 //! at the same time, can still refuse the pod; Volume Warden then deletes the claim as an orphan.
-//! `attempts` limits how often that happens, except with `--authorize-requester=pod-creator`.
+//! `attempts` limits how often that happens, except with `--authorize-requester=pod-creator` and
+//! with `--strict-templates`.
 
 use super::{
     Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
@@ -111,9 +112,11 @@ impl PodWebhook {
             findings.notices.push(notice);
             return;
         }
-        // If requesters are checked, admission creates claims for refused pods without a limit,
-        // because the reconciler creates none later.
-        let controller = controller.filter(|_| self.requesters.is_none());
+        // Admission creates claims for refused pods without a limit if the reconciler creates none
+        // later, because requesters are checked, or if the API server has to judge the templates of
+        // each pod.
+        let limited = self.requesters.is_none() && !self.options.strict_templates;
+        let controller = controller.filter(|_| limited);
         if let Some(OwnerReference {
             kind, name, uid, ..
         }) = controller
@@ -151,6 +154,7 @@ impl PodWebhook {
             deleting: false,
             ended: false,
             started: false,
+            scheduled: false,
             created: 0,
             name: Box::default(),
             uid: Box::default(),
@@ -174,6 +178,9 @@ impl PodWebhook {
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
                 findings.notices.push(Notice::stale(&name.name, again));
+            }
+            Decision::Await(_) | Decision::Act(Step::Give(_)) if self.options.authorizes() => {
+                findings.notices.push(Notice::left_behind(&name.name));
             }
             // The claim exists. If it was created for this pod, the reconciler sets the owner.
             Decision::Leave(_) | Decision::Await(_) | Decision::Act(Step::Give(_)) => {}

@@ -5,7 +5,9 @@ use crate::{
     clock::Clock,
     cluster::{Access, Elector, Feed},
     components::pvc_provisioner::{TemplatePolicy, options::Authorize, tests::TEMPLATE},
-    objects::{Pod, claim::ClaimWire, claim_requests::PREFIX},
+    objects::{
+        ControllerId, Pod, claim::ClaimWire, claim_requests::PREFIX, managed_by::PROVISIONER_LABEL,
+    },
     telemetry::Metrics,
 };
 use kube::{Client, client::Body};
@@ -379,4 +381,34 @@ async fn a_controller_whose_pods_are_refused_waits_for_its_claims() {
     checked.options.authorize_requester = Authorize::PodCreator;
     let (answer, calls) = checked.review(asks(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 2));
+    // Only the API server can judge such a template.
+    let mut strict = scene(json!([owner]));
+    strict.options.strict_templates = true;
+    strict.code = 422;
+    let (answer, _) = strict.review(asks(TEMPLATE), false).await;
+    assert!(answer.starts_with("denied 422"), "{answer}");
+}
+
+/// Nothing creates the claim of an earlier pod again if it is deleted as left behind.
+#[tokio::test]
+async fn a_claim_that_may_be_deleted_soon_is_named_if_the_reconciler_creates_none() {
+    let left = json!({"metadata": {"namespace": "ns", "name": "c", "uid": "1", "resourceVersion": "1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {PROVISIONER_LABEL: ControllerId::default().as_str()},
+        "annotations": {"volume-warden.dev/awaiting-pod": "2026-01-01T00:00:00Z"}}});
+    let scene = |authorize| {
+        let mut scene = Scene {
+            claims: vec![left.clone()],
+            ..Scene::default()
+        };
+        scene.options.authorize_requester = authorize;
+        scene
+    };
+    let (answer, calls) = scene(Authorize::PodCreator)
+        .review(asks(TEMPLATE), false)
+        .await;
+    assert!(answer.contains("re-create the pod"), "{answer}");
+    assert_eq!(calls, [ACCESS]);
+    let (answer, _) = scene(Authorize::Off).review(asks(TEMPLATE), false).await;
+    assert_eq!(answer, "allowed");
 }

@@ -67,6 +67,23 @@ async fn names_written_by_others_meanwhile_are_kept() {
     assert_eq!(scene.server.recorded(), "shop team web", "retried");
 }
 
+/// A record that is deleted, or replaced by that of a backup, lacks names that no watch event adds.
+#[tokio::test(start_paused = true)]
+async fn a_collection_records_the_names_that_are_missing() {
+    let scene = Scene::new(seen()).await;
+    scene.server.state().config_map = None;
+    sleep(HOUR * 2).await;
+    assert_eq!(scene.server.recorded(), "default kube-system");
+    let dry = Options {
+        dry_run: true,
+        ..seen()
+    };
+    let scene = Scene::new(dry).await;
+    scene.server.state().config_map = None;
+    sleep(HOUR * 2).await;
+    assert!(scene.server.state().config_map.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn names_that_this_cluster_never_had_are_kept() {
     let scene = Scene::new(seen()).await;
