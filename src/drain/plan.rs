@@ -4,7 +4,7 @@
 use super::{
     ClusterObjects,
     piece::{Piece, object},
-    trash::{self, Kept},
+    trash::{self, Kept, Purge},
 };
 use crate::{
     causes::{FinishedPods, uses},
@@ -171,11 +171,16 @@ impl Plan {
             piece.label(RELEASER_LABEL);
         }
         if terms.drains(&PvcTrash) {
-            let purged =
-                terms.purge_trash && trash::purge(&mut piece, name, volume, (objects, claims));
-            if !purged {
-                self.kept
-                    .extend(trash::volume(&mut piece, name, volume, claims));
+            let purge = match terms.purge_trash {
+                true => trash::purge(&mut piece, name, volume, (objects, claims)),
+                false => Purge::NotDue,
+            };
+            match purge {
+                Purge::Planned => {}
+                Purge::Needed(kept) => self.kept.push(kept),
+                Purge::NotDue => self
+                    .kept
+                    .extend(trash::volume(&mut piece, name, volume, claims)),
             }
         }
         let protected = finalizers::has(&volume.finalizers, PV_PROTECTION);

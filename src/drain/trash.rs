@@ -48,9 +48,18 @@ pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
     }
 }
 
+/// What `--purge-trash` does with a volume.
+pub(super) enum Purge {
+    /// The purge is planned.
+    Planned,
+    /// The volume is in the trash, but something may still need its data.
+    Needed(Kept),
+    /// The volume is not in the trash, or its data is kept without limit.
+    NotDue,
+}
+
 /// Plans the purge of a volume in the trash, for `--purge-trash`: its provisioner then deletes its
-/// data. Returns false, without a plan, if the volume is not in the trash, or something may still
-/// need the data.
+/// data.
 ///
 /// The conditions are those of the reconciler of pvc-trash, except that the undelete window need
 /// not have ended.
@@ -59,19 +68,16 @@ pub(super) fn purge(
     name: &ObjectName,
     volume: &Volume,
     (objects, claims): (&ClusterObjects, &Store<Claim>),
-) -> bool {
+) -> Purge {
     let entry = Entry::of(name, volume);
+    let entry = entry.filter(|entry| matches!(entry.next, Next::Until(Some(_)) | Next::Requested));
     let Some((entry, claim_ref)) = entry.zip(volume.claimed_by()) else {
-        return false;
+        return Purge::NotDue;
     };
-    let may_end = matches!(entry.next, Next::Until(Some(_)) | Next::Requested);
-    let attached = !objects.attachments.is_unreferenced(name);
-    let requested = claims
-        .objects()
-        .any(|(_, claim)| claim.volume_name == *name.name);
-    let shared = pvc_trash::twin(&objects.sources, name).is_some();
-    if !may_end || attached || requested || shared {
-        return false;
+    if let Some(why) = needed(name, objects, claims) {
+        let object = object(Kind::PersistentVolume, name);
+        let why = format!("it is in the trash, and {why}");
+        return Purge::Needed(Kept { object, why });
     }
     let what = format!(
         "reclaim policy Retain (without it, the data of the deleted claim {} is deleted)",
@@ -80,7 +86,20 @@ pub(super) fn purge(
     piece.remove_parts(what, pvc_trash::purge(volume, entry.record));
     piece.condition = Some(Condition::Gone(claim_ref.clone()));
     piece.forgets = true;
-    true
+    Purge::Planned
+}
+
+/// Why the data of a volume in the trash may still be needed, as a clause.
+fn needed(name: &ObjectName, objects: &ClusterObjects, claims: &Store<Claim>) -> Option<String> {
+    if let Some((_, attachment)) = objects.attachments.named_referrers(name).next() {
+        return Some(format!("it is attached to the node {}", attachment.node));
+    }
+    let mut claims = claims.objects();
+    if let Some((claim, _)) = claims.find(|(_, claim)| claim.volume_name == *name.name) {
+        return Some(format!("the claim {claim} requests its data"));
+    }
+    let twin = pvc_trash::twin(&objects.sources, name);
+    twin.map(|twin| format!("the volume {twin} has the same data"))
 }
 
 /// Disables the trash for a Bound volume if neither it nor its claim is deleted or being deleted,

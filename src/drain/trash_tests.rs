@@ -226,7 +226,13 @@ fn what_may_still_be_needed_is_not_purged() {
     attached
         .attachments
         .put(ObjectName::new("", "a"), Some(attachment.into()));
-    assert_eq!(plan(&attached, &purging()).pieces, [], "a node has it");
+    let kept = |objects: &ClusterObjects| {
+        let plan = plan(objects, &purging());
+        assert_eq!((plan.pieces.len(), plan.kept.len()), (0, 1));
+        plan.kept[0].why.clone()
+    };
+    let why = kept(&attached);
+    assert!(why.contains("attached to the node n7"), "{why}");
     let mut shared = objects(&none(), &volume, &[]);
     for name in ["v", "copy"] {
         let source = json!({"metadata": {}, "spec": {"nfs": {"server": "s", "path": "/p"}}});
@@ -234,19 +240,16 @@ fn what_may_still_be_needed_is_not_purged() {
         let source = source.map(Into::into);
         shared.sources.put(ObjectName::new("", name), source);
     }
-    let pieces = plan(&shared, &purging()).pieces;
-    assert_eq!(pieces, [], "another volume has the same data");
+    let why = kept(&shared);
+    assert!(why.contains("the volume copy has the same data"), "{why}");
     let claim: ClaimWire = serde_json::from_value(json!({
         "metadata": {"name": "again", "namespace": "ns", "uid": "3"}, "spec": {"volumeName": "v"},
     }))
     .expect("readable");
     let requested = objects(&none(), &volume, &[]);
     requested.caches.claims.hear(claim, true);
-    assert_eq!(
-        plan(&requested, &purging()).pieces,
-        [],
-        "a claim requests it"
-    );
+    let why = kept(&requested);
+    assert!(why.contains("the claim ns/again requests"), "{why}");
 }
 
 #[test]

@@ -114,12 +114,14 @@ impl Guard {
                 "the watch of claims or of pods has no complete list yet",
             ));
         }
-        let name = ObjectName::new(
-            request.namespace.as_str(),
-            binding.metadata.name.unwrap_or_default(),
-        );
+        let PodReference { name, uid } = binding.metadata;
+        let name = ObjectName::new(request.namespace.as_str(), name.unwrap_or_default());
         // The pod is copied, so that the lock on the pods is released before the claims are locked.
         let pod = self.pods.read().get(&name);
+        // The scheduler names the uid. The watch may still have an earlier pod of this name, which
+        // may have had other claims.
+        let uid = uid.filter(|uid| !uid.is_empty());
+        let pod = pod.filter(|pod| uid.is_none_or(|uid| pod.uid == *uid));
         let Some(pod) = pod else {
             return Ok(Answer::Allow);
         };
@@ -187,10 +189,12 @@ fn is_in_the_way(claim: &Claim, pod: &Pod, name: &str) -> bool {
 /// so the creator may have written a time there that cannot be parsed.
 #[derive(serde::Deserialize)]
 struct BindingWire {
-    metadata: NameWire,
+    metadata: PodReference,
 }
 
+/// The pod that is bound to a node.
 #[derive(serde::Deserialize)]
-struct NameWire {
+struct PodReference {
     name: Option<String>,
+    uid: Option<String>,
 }

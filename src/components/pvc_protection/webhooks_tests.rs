@@ -386,6 +386,20 @@ fn other_bindings_are_allowed() {
     }
 }
 
+/// The watch has an earlier pod of the name until it delivers the new one.
+#[test]
+fn a_binding_is_judged_by_its_own_pod() {
+    let answer = |uid: Value| {
+        let binding = json!({"metadata": {"name": "explicit", "uid": uid}});
+        let request = review("pods", "binding", "ns", binding);
+        asked(&claims(), &known_pods(), &request)
+    };
+    assert_eq!(answer(json!("recreated")), Answer::Allow);
+    for uid in [json!("explicit-uid"), json!(""), json!(null)] {
+        refused_for("gone", &answer(uid.clone()), &uid.to_string());
+    }
+}
+
 #[test]
 fn before_the_lists_are_complete_only_what_needs_none_is_answered() {
     let (claims, pods) = (claims(), known_pods());
