@@ -4,7 +4,7 @@ use crate::{
     objects::{fit::named_class, quantity},
     why::{Cause, Code, Evidence, Object, Selection, World},
 };
-use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota, ResourceQuotaSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
@@ -16,10 +16,14 @@ const COUNT: &str = "count/persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// The StorageClass and the storage that a new claim will request, as far as they are known.
+/// The only scope of quotas for claims: the VolumeAttributesClass that a claim names.
+const SCOPE: &str = "VolumeAttributesClass";
+
+/// The classes and the storage that a new claim will request, as far as they are known.
 #[derive(Default)]
 pub(in crate::why::explain) struct Want {
     class: Option<String>,
+    attributes_class: Option<String>,
     /// The requested storage in bytes.
     storage: Option<f64>,
 }
@@ -39,8 +43,37 @@ impl Want {
         let storage = requests.and_then(|requests| requests.get("storage"));
         Self {
             class: named_class(&annotations, spec.storage_class_name.as_ref()).cloned(),
+            attributes_class: spec.volume_attributes_class_name.clone(),
             storage: storage.map(|storage| quantity::of(&storage.0)),
         }
+    }
+
+    /// Whether the quota counts the new claim. Source: `pvcEvaluator.Matches` in
+    /// `pkg/quota/v1/evaluator/core/persistent_volume_claims.go` of Kubernetes.
+    fn is_counted_by(&self, quota: &ResourceQuotaSpec) -> bool {
+        let mut scopes = quota.scopes.iter().flatten();
+        let selector = quota.scope_selector.as_ref();
+        let mut selected = selector
+            .and_then(|selector| selector.match_expressions.as_ref())
+            .into_iter()
+            .flatten();
+        let class = self
+            .attributes_class
+            .as_ref()
+            .filter(|name| !name.is_empty());
+        scopes.all(|scope| scope == SCOPE && class.is_some())
+            && selected.all(|each| {
+                let names = each.values.as_deref().unwrap_or_default();
+                let among = class.is_some_and(|class| names.contains(class));
+                let holds = match each.operator.as_str() {
+                    "In" => among,
+                    "NotIn" => !among,
+                    "Exists" => class.is_some(),
+                    "DoesNotExist" => class.is_none(),
+                    _ => false,
+                };
+                each.scope_name == SCOPE && holds
+            })
     }
 
     /// How much of this quota resource the new claim needs; none if the resource does not limit the
@@ -100,7 +133,11 @@ pub(in crate::why::explain) fn refused(
 /// The name, the used amount and the hard limit of the quota resource that the new claim would
 /// exceed; none if the quota allows the claim.
 fn used_up(quota: &ResourceQuota, want: &Want) -> Option<(String, String, String)> {
+    let spec = quota.spec.as_ref();
     let status = quota.status.as_ref()?;
+    if !spec.is_none_or(|spec| want.is_counted_by(spec)) {
+        return None;
+    }
     let (hard, used) = (status.hard.as_ref()?, status.used.as_ref()?);
     hard.iter().find_map(|(key, hard)| {
         let used = used.get(key)?;
@@ -126,6 +163,7 @@ mod tests {
         let fast = Want {
             class: Some("fast".into()),
             storage: Some(quantity::of("2Gi")),
+            ..Want::default()
         };
         for (key, used, hard, refused) in [
             ("persistentvolumeclaims", "1", "2", false),
@@ -162,5 +200,35 @@ mod tests {
         let unknown = Want::default();
         assert!(refuses("requests.storage", "10Gi", "10Gi", &unknown));
         assert!(!refuses("requests.storage", "9Gi", "10Gi", &unknown));
+    }
+
+    #[test]
+    fn a_quota_with_a_scope_counts_some_claims() {
+        let counts = |spec: serde_json::Value, class: &str| {
+            let want = Want {
+                attributes_class: Some(class.to_owned()),
+                ..Want::default()
+            };
+            let quota = json!({"metadata": {"name": "q"}, "spec": spec, "status": {
+                "hard": {"persistentvolumeclaims": "1"}, "used": {"persistentvolumeclaims": "1"}}});
+            used_up(&serde_json::from_value(quota).expect("a quota"), &want).is_some()
+        };
+        let selecting = |operator: &str, values: &[&str]| {
+            let one = json!({"scopeName": SCOPE, "operator": operator, "values": values});
+            json!({"scopeSelector": {"matchExpressions": [one]}})
+        };
+        for (spec, gold, none) in [
+            (json!({}), true, true),
+            (json!({"scopes": [SCOPE]}), true, false),
+            (json!({"scopes": ["BestEffort"]}), false, false),
+            (selecting("In", &["gold"]), true, false),
+            (selecting("In", &["silver"]), false, false),
+            (selecting("NotIn", &["gold"]), false, true),
+            (selecting("Exists", &[]), true, false),
+            (selecting("DoesNotExist", &[]), false, true),
+        ] {
+            let counted = (counts(spec.clone(), "gold"), counts(spec.clone(), ""));
+            assert_eq!(counted, (gold, none), "{spec}");
+        }
     }
 }
