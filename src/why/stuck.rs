@@ -61,8 +61,8 @@ pub struct Item {
     pub name: String,
     /// The state of the object, in words: `Terminating`.
     pub state: String,
-    /// When the object entered this state, if known; else, for example for a Pending claim or a
-    /// StatefulSet, the time of its creation or of its first cause, if known.
+    /// When the object entered this state, if known; else, for example for a Pending claim, a
+    /// Running pod or a StatefulSet, the time of its creation or of its first cause, if known.
     pub since: Option<Timestamp>,
     /// The root cause; none if no rule found one.
     pub root: Option<Cause>,
@@ -153,12 +153,14 @@ fn item(object: &Object, mut answer: Answer) -> Item {
 }
 
 /// The time in the answer. The answer about a StatefulSet that is not being deleted contains none,
-/// so the time of its first cause is used.
+/// and a Running pod is created long before its volumes are mounted again, so the time of the first
+/// cause is used for these.
 fn since(answer: &Answer) -> Option<Timestamp> {
-    let first = answer.chain.first();
-    answer
-        .since
-        .or(first.and_then(|cause| cause.evidence.since))
+    let first = answer.chain.first().and_then(|cause| cause.evidence.since);
+    match answer.state.as_str() {
+        "Running" => first,
+        _ => answer.since.or(first),
+    }
 }
 
 fn is_stuck(object: &Object, answer: &Answer) -> bool {

@@ -25,6 +25,7 @@ mod writers;
 use super::{Answer, Look, Object, World};
 use crate::causes::ObjectKind;
 pub use claim::has_trouble;
+pub(super) use pod::may_lack_volumes;
 
 /// Explains an object. Absent if it does not exist, or `why` does not explain its kind; unread if
 /// it could not be read, or is not read yet.

@@ -12,6 +12,7 @@ mod waiting;
 
 use crate::why::{Answer, Cause, Conclusion, Look, Object, World, read::Pod};
 use kube::ResourceExt;
+pub(in crate::why) use waiting::may_lack_volumes;
 
 /// The chain of causes for the state of a pod, and the further causes that are not part of the
 /// chain.
@@ -62,7 +63,10 @@ fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
         "Terminating" => terminating::causes(world, object, pod),
         "Pending" => pending::causes(world, object, pod),
         "Failed" | "Unknown" => (vec![waiting::ended(object, pod)], Vec::new()),
-        _ => (vec![waiting::not_ready(object, pod)], Vec::new()),
+        _ => {
+            let chain = waiting::not_ready(world, object, pod);
+            (chain.unwrap_or_default(), Vec::new())
+        }
     }
 }
 

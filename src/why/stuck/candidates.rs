@@ -3,7 +3,7 @@
 use super::Which;
 use crate::why::{
     Look, Object, Readable, Selection, World,
-    explain::has_trouble,
+    explain::{has_trouble, may_lack_volumes},
     read::{PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet},
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -66,8 +66,8 @@ pub(super) fn volumes(world: &World, which: &Which) -> Vec<Object> {
         .collect()
 }
 
-/// The pods that are being deleted and name a claim, and the Pending pods that are not being
-/// deleted.
+/// The pods that are being deleted and name a claim; of the other pods those that are Pending, and
+/// those whose phase is Running and whose volumes may not be mounted.
 pub(super) fn pods(world: &World, which: &Which) -> Vec<Object> {
     let pods = every::<Pod>(world, which);
     let concerned = pods.iter().flat_map(|pods| pods.iter()).filter(|pod| {
@@ -77,7 +77,11 @@ pub(super) fn pods(world: &World, which: &Which) -> Vec<Object> {
         if deleted {
             pod.rules.claims().next().is_some()
         } else {
-            phase.is_none_or(|phase| phase == "Pending")
+            match phase {
+                None | Some("Pending") => true,
+                Some("Running") => may_lack_volumes(pod),
+                Some(_) => false,
+            }
         }
     });
     let objects = concerned.filter_map(|pod| Some(Object::pod(&pod.namespace()?, &pod.name_any())));

@@ -5,6 +5,7 @@ mod health;
 mod placement;
 mod pods;
 mod pods_mounting;
+mod pods_restarted;
 mod provisioning;
 mod resize;
 mod retention;

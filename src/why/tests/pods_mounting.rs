@@ -6,9 +6,9 @@ use crate::why::{Survey, Which, survey};
 use std::time::Duration;
 
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
-const EVENTS: &str = "/api/v1/namespaces/shop/events";
+pub(super) const EVENTS: &str = "/api/v1/namespaces/shop/events";
 
-fn web() -> Object {
+pub(super) fn web() -> Object {
     Object::pod("shop", "web")
 }
 
@@ -23,7 +23,7 @@ fn volume(modes: Value) -> Value {
     json!({"metadata": {"name": "disk"}, "spec": {"accessModes": modes}})
 }
 
-fn pod(name: &str, uid: &str, node: &str, claims: &[&str], status: Value) -> Value {
+pub(super) fn pod(name: &str, uid: &str, node: &str, claims: &[&str], status: Value) -> Value {
     let volumes = claims
         .iter()
         .map(|claim| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}}));
@@ -63,14 +63,14 @@ fn node(name: &str, ready: &str) -> Value {
 }
 
 /// The claim `data`, bound to the volume `disk`, and the ready node n2.
-fn shop() -> Cluster {
+pub(super) fn shop() -> Cluster {
     Cluster::default()
         .claim(claim("data", "disk"))
         .with("/api/v1/nodes", node("n2", "True"))
 }
 
 /// As [`shop`], and the volume is attached to the ready node n1.
-fn attached_to_n1() -> Cluster {
+pub(super) fn attached_to_n1() -> Cluster {
     shop()
         .with(ATTACHMENTS, attachment("n1", true))
         .with("/api/v1/nodes", node("n1", "True"))
@@ -160,7 +160,7 @@ async fn a_pod_whose_attachments_are_not_known() {
     }
 }
 
-fn event(reason: &str, uid: &str, minute: u32) -> Value {
+pub(super) fn event(reason: &str, uid: &str, minute: u32) -> Value {
     json!({
         "metadata": {"name": format!("{reason}-{minute}"), "namespace": "shop"},
         "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web", "uid": uid},

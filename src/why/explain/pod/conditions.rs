@@ -3,6 +3,10 @@
 use crate::why::read::Pod;
 use k8s_openapi::api::core::v1::PodCondition;
 
+/// The condition that is True while the pod has a sandbox. The kubelet creates the sandbox after it
+/// has mounted all volumes of the pod. Kubelets before Kubernetes 1.29 do not set the condition.
+pub(super) const HAS_SANDBOX: &str = "PodReadyToStartContainers";
+
 /// Whether the condition of the pod is True.
 pub(super) fn is_true(pod: &Pod, type_: &str) -> bool {
     condition(pod, type_).is_some_and(|condition| condition.status == "True")

@@ -2,7 +2,10 @@
 
 mod elsewhere;
 
-use super::{claims::Mounted, conditions};
+use super::{
+    claims::Mounted,
+    conditions::{self, HAS_SANDBOX},
+};
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Readable, World, explain::events, read::Pod,
 };
@@ -19,9 +22,6 @@ const NOT_MOUNTED: [&str; 2] = ["FailedMount", "FailedMapVolume"];
 /// pod: it creates the sandbox, then it pulls the images. Source: `SyncPod` in `pkg/kubelet` of
 /// Kubernetes.
 const MOUNTED: [&str; 3] = ["FailedCreatePodSandBox", "Pulling", "Pulled"];
-/// The condition that is True while the pod has a sandbox. The kubelet creates the sandbox after it
-/// has mounted all volumes of the pod.
-const HAS_SANDBOX: &str = "PodReadyToStartContainers";
 
 /// The chain of causes for a pod whose volumes are not mounted: the latest failure that an Event
 /// reports or, without such an Event, the volume that another node has. Empty if there is neither,

@@ -1,7 +1,11 @@
 //! Explains what a pod waits for when it can use all its claims, and why it has failed or is not
 //! ready.
 
-use super::{claims::Mounted, conditions::condition, mounting, placement};
+use super::{
+    claims::{self, Mounted},
+    conditions::{HAS_SANDBOX, condition},
+    mounting, placement,
+};
 use crate::why::{
     Cause, Code, Evidence, Object, World,
     explain::{nodes, users},
@@ -47,7 +51,7 @@ pub(super) fn causes(
         let field = "status.conditions[PodScheduled]";
         return Some(vec![at(object, sentence, field, since)]);
     }
-    if is_mounting(pod) {
+    if may_lack_volumes(pod) {
         let chain = mounting::causes(world, object, pod, mounted)?;
         if !chain.is_empty() {
             return Some(chain);
@@ -84,17 +88,23 @@ pub(super) fn ended(object: &Object, pod: &Pod) -> Cause {
     at(object, sentence, "status.phase", changed(pod, "Ready"))
 }
 
-/// The cause for a pod that runs and is not ready.
-pub(super) fn not_ready(object: &Object, pod: &Pod) -> Cause {
+/// The chain of causes for a pod whose phase is Running and that is not ready. None if it is not
+/// known whether the pod waits for a volume.
+pub(super) fn not_ready(world: &World, object: &Object, pod: &Pod) -> Option<Vec<Cause>> {
+    let state = if may_lack_volumes(pod) {
+        let chain = mounting::causes(world, object, pod, &claims::mounted(pod))?;
+        if !chain.is_empty() {
+            return Some(chain);
+        }
+        "The pod is not ready"
+    } else {
+        "The pod has its volumes, but is not ready"
+    };
     let said = waits(pod)
         .unwrap_or_else(|| message_of(condition(pod, "Ready"), "its status gives no reason"));
-    let sentence = format!("The pod has its volumes, but is not ready: {said}.");
-    at(
-        object,
-        sentence,
-        "status.conditions[Ready]",
-        changed(pod, "Ready"),
-    )
+    let field = "status.conditions[Ready]";
+    let since = changed(pod, "Ready");
+    Some(vec![at(object, format!("{state}: {said}."), field, since)])
 }
 
 fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) -> Cause {
@@ -105,17 +115,28 @@ fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) 
     )
 }
 
-/// Whether the pod may still wait for its volumes. The kubelet mounts all volumes before it
-/// creates the first container, so an earlier failure to mount is solved once any container was
-/// created. Before, the containers do not show whether the volumes are mounted: their reason is
-/// the same while the kubelet creates the sandbox and pulls the images.
-fn is_mounting(pod: &Pod) -> bool {
-    containers(pod).all(|container| {
-        let state = container.state.as_ref();
-        let waiting = state.and_then(|state| state.waiting.as_ref());
-        let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
-        reason.is_some_and(|reason| MOUNTING.contains(&reason))
-    })
+/// Whether the pod may wait for its volumes. The kubelet mounts all volumes before it creates the
+/// sandbox, again after its node has restarted: the phase then stays Running, because the
+/// containers have stopped and are to be started again. Source: `getPhase` and `SyncPod` in
+/// `pkg/kubelet` of Kubernetes.
+pub(in crate::why) fn may_lack_volumes(pod: &Pod) -> bool {
+    match condition(pod, HAS_SANDBOX) {
+        Some(sandbox) => sandbox.status != "True",
+        None => !containers(pod).any(has_volumes),
+    }
+}
+
+/// Whether the container shows that the volumes are mounted: it runs, or it waits for a reason
+/// that the kubelet reports only after it has created the sandbox. A container that has ended shows
+/// nothing, because it may have ended when its node restarted. One that waits for a reason of
+/// [`MOUNTING`] shows nothing either: the reason is the same until the images are pulled.
+fn has_volumes(container: &ContainerStatus) -> bool {
+    let Some(state) = &container.state else {
+        return false;
+    };
+    let waiting = state.waiting.as_ref();
+    let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
+    state.running.is_some() || reason.is_some_and(|reason| !MOUNTING.contains(&reason))
 }
 
 /// The message, or else the reason, of the first container of the pod whose state is waiting.
