@@ -12,6 +12,13 @@ pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
 }
 
+/// Returns the API group of the owner; empty for the core group. Kinds of different groups may have
+/// the same name.
+pub fn group(owner: &OwnerReference) -> &str {
+    let version = owner.api_version.split_once('/');
+    version.map_or("", |(group, _)| group)
+}
+
 /// Returns the patch that turns `before` into `after`, which is a part of `before` followed by new
 /// owners. Owners that are kept are not written again, so none of their fields can be lost. The
 /// caller ensures that the list is unchanged, by a `resourceVersion` test or because the object is
@@ -48,6 +55,17 @@ mod tests {
             ..OwnerReference::default()
         };
         names.split_whitespace().map(owner).collect()
+    }
+
+    #[test]
+    fn the_core_group_is_empty() {
+        for (api_version, expected) in [("v1", ""), ("batch/v1", "batch"), ("a.b/v1", "a.b")] {
+            let owner = OwnerReference {
+                api_version: api_version.to_owned(),
+                ..OwnerReference::default()
+            };
+            assert_eq!(group(&owner), expected);
+        }
     }
 
     #[test]

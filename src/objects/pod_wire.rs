@@ -162,7 +162,7 @@ impl PodWire {
         let owners = self.metadata.owner_references.as_deref()?;
         let controller = owner_references::controller(owners)?;
         let is_set =
-            controller.kind == "StatefulSet" && controller.api_version.starts_with("apps/");
+            controller.kind == "StatefulSet" && owner_references::group(controller) == "apps";
         is_set.then(|| CompactText::from(&controller.uid))
     }
 

@@ -4,7 +4,7 @@ use super::{
     nodes::{self, lost_node, of_pod},
     pod::terminating,
 };
-use crate::objects::is_subdomain;
+use crate::objects::{is_subdomain, owner_references};
 use crate::why::read::Pod;
 use crate::why::{Cause, Code, Evidence, World};
 use kube::ResourceExt;
@@ -50,28 +50,31 @@ fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
     }
 }
 
-/// Replaces the next step, which is to delete the pod, by one for the Job, StatefulSet or
-/// ReplicaSet that controls the pod, because it recreates a pod that is deleted. The step for a
-/// finished pod is replaced only if a Job controls it.
+/// Replaces the next step, which is to delete the pod, by one for the controller of the pod, because
+/// it may recreate a pod that is deleted. The step for a finished pod stays if a StatefulSet or
+/// ReplicaSet controls it.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
-    let mut owners = pod.owner_references().iter();
-    // The name in an owner reference can be any text. If it is not a valid object name, no command
-    // contains it.
-    let owner = owners.find(|owner| owner.controller == Some(true));
-    let Some(owner) = owner.filter(|owner| is_subdomain(&owner.name)) else {
+    let Some(owner) = owner_references::controller(pod.owner_references()) else {
         return used;
     };
+    // The name in an owner reference can be any text. If it is not a valid object name, no command
+    // contains it.
+    if !is_subdomain(&owner.name) {
+        return of_another_controller(used, pod);
+    }
     let namespace = pod.namespace().unwrap_or_default();
     let name = owner.name.as_str();
-    match owner.kind.as_str() {
-        "Job" => of_a_job(used, name, &namespace),
-        _ if pod.rules.finished => used,
-        "StatefulSet" => used.run(
+    // kubectl finds a kind by its name alone, so it would find an object of Kubernetes instead of
+    // that of another API with the same kind.
+    match (owner_references::group(owner), owner.kind.as_str()) {
+        ("batch", "Job") => of_a_job(used, name, &namespace),
+        ("apps", "StatefulSet" | "ReplicaSet") if pod.rules.finished => used,
+        ("apps", "StatefulSet") => used.run(
             format!("volume-warden why statefulset {name} -n {namespace}"),
             "to see what the StatefulSet does with its claims. The StatefulSet recreates the pod if only the pod is deleted. Scaling it down removes the \
              pod, so that this claim is deleted, with its data if the volume's policy is Delete",
         ),
-        "ReplicaSet" => {
+        ("apps", "ReplicaSet") => {
             let (kind, name) = deployment(pod, name).map_or(("replicaset", name), |name| ("deployment", name));
             used.run(
                 format!("kubectl scale {kind} {name} -n {namespace} --replicas=0"),
@@ -81,8 +84,18 @@ fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
                 ),
             )
         }
-        _ => used,
+        _ => of_another_controller(used, pod),
     }
+}
+
+/// The step for a controller of which it is not known what it does without the pod.
+fn of_another_controller(used: Cause, pod: &Pod) -> Cause {
+    let command = format!("kubectl get {} -o yaml", of_pod(pod).arguments());
+    used.run(
+        command,
+        "to see in ownerReferences the controller of the pod, which may recreate the pod if only the pod is deleted. Once no pod uses the claim, it is \
+         deleted automatically, with its storage if the volume's policy is Delete",
+    )
 }
 
 fn of_a_job(used: Cause, job: &str, namespace: &str) -> Cause {

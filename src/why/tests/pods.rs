@@ -78,6 +78,37 @@ async fn a_user_whose_node_is_not_ready() {
     );
 }
 
+/// kubectl reads `job` as the Job of Kubernetes, so a command with the kind of another API would
+/// delete another object.
+#[tokio::test]
+async fn the_controller_of_a_user_is_known_by_its_api_group() {
+    let pod = "kubectl get pod web -n shop -o yaml";
+    let delete = "kubectl delete pod web -n shop";
+    let job = "kubectl delete job train -n shop";
+    let set = "volume-warden why statefulset train -n shop";
+    let scale = "kubectl scale replicaset train -n shop --replicas=0";
+    for (api_version, kind, phase, expected) in [
+        ("batch/v1", "Job", "Running", job),
+        ("batch.volcano.sh/v1alpha1", "Job", "Running", pod),
+        ("batch/v1", "Job", "Succeeded", job),
+        ("batch.volcano.sh/v1alpha1", "Job", "Succeeded", pod),
+        ("apps/v1", "StatefulSet", "Running", set),
+        ("apps.kruise.io/v1beta1", "StatefulSet", "Running", pod),
+        ("apps/v1", "ReplicaSet", "Running", scale),
+        ("apps/v1", "ReplicaSet", "Failed", delete),
+        ("example.com/v1", "ReplicaSet", "Running", pod),
+        ("apps/v1", "DaemonSet", "Running", pod),
+    ] {
+        let owner = json!({"apiVersion": api_version, "kind": kind, "name": "train", "uid": "o", "controller": true});
+        let cluster = used(json!({"ownerReferences": [owner]}), phase);
+        let answer = with_its_node(cluster).explained(&data()).await;
+        assert_eq!(answer.chain.len(), 1, "{api_version} {kind} {phase}");
+        assert_eq!(command(&answer), expected, "{api_version} {kind} {phase}");
+    }
+    let alone = with_its_node(used(json!({}), "Running"));
+    assert_eq!(command(&alone.explained(&data()).await), delete);
+}
+
 /// A cluster in which the pod `web`, whose claim is bound to this volume, has no node.
 pub(super) fn unscheduled(volume: Value) -> Cluster {
     let claim = json!({

@@ -8,10 +8,12 @@ use crate::{
     components::pvc_provisioner::{
         ClaimRequest, Notice, TemplatePolicy, parse_claim_requests, template::Birth,
     },
-    objects::is_subdomain,
+    objects::{is_subdomain, owner_references},
     why::{Cause, Code, Evidence, Object, World, read::Pod},
 };
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::{
+    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use kube::ResourceExt;
 
 /// The controller or user that has to create the claim.
@@ -112,15 +114,17 @@ fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
     if let Some(maker) = by_annotation(pod, mounted) {
         return maker;
     }
-    let owners = pod.owner_references().iter();
-    let mut sets = owners.filter(|owner| {
-        owner.controller == Some(true) && owner.kind == "StatefulSet" && is_subdomain(&owner.name)
-    });
     let of_a_template = mounted.claim.ends_with(&format!("-{}", pod.name_any()));
-    match sets.next() {
-        Some(set) if of_a_template => Maker::Set(set.name.clone()),
+    match owner_references::controller(pod.owner_references()) {
+        Some(owner) if of_a_template && is_set(owner) => Maker::Set(owner.name.clone()),
         _ => Maker::User,
     }
+}
+
+/// Whether the owner is a StatefulSet of Kubernetes, and its name can be a part of a command.
+fn is_set(owner: &OwnerReference) -> bool {
+    let is_set = owner.kind == "StatefulSet" && owner_references::group(owner) == "apps";
+    is_set && is_subdomain(&owner.name)
 }
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {

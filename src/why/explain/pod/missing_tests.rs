@@ -29,13 +29,16 @@ fn annotated(pairs: &[(&str, &str)]) -> Value {
 
 #[test]
 fn who_would_make_the_claim_is_named() {
-    let set = json!({"ownerReferences": [
-        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true},
-    ]});
+    let set = |api_version: &str| {
+        json!({"ownerReferences": [
+            {"apiVersion": api_version, "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true},
+        ]})
+    };
     let invalid = ("data.pvc", "nonsense");
     for (metadata, who) in [
         (json!({}), "no controller creates it"),
-        (set, "the StatefulSet web creates it"),
+        (set("apps/v1"), "the StatefulSet web creates it"),
+        (set("apps.kruise.io/v1"), "no controller creates it"),
         (
             annotated(&[("data.enabled", "true"), ("data.pvc", TEMPLATE)]),
             "pvc-provisioner creates it",
