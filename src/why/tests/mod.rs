@@ -2,6 +2,7 @@
 
 mod claims;
 mod health;
+mod names;
 mod placement;
 mod pods;
 mod pods_mounting;

@@ -5,7 +5,7 @@ use super::{
     listed::{Listed, PodOfClaims},
     question::{self, Fetch, Metadata, Question},
 };
-use crate::why::read::Pod;
+use crate::{objects::is_subdomain, why::read::Pod};
 use kube::ResourceExt;
 use std::sync::Arc;
 
@@ -13,11 +13,18 @@ use std::sync::Arc;
 /// LIST.
 const ONE_BY_ONE: usize = 2;
 
+/// Whether an object can have this name. The names of all kinds that are read by name are DNS
+/// subdomains, but an object can name another one by any text. In the path of a request, a slash in
+/// that text would select a subresource, such as the proxy of a pod.
+fn can_exist(namespace: &str, name: &str) -> bool {
+    is_subdomain(name) && (namespace.is_empty() || is_subdomain(namespace))
+}
+
 impl World {
     /// Looks up one object. If it was not read yet, requests it for the next [`Self::fulfil`]. The
-    /// namespace is empty for a cluster-scoped kind. An empty name is absent.
+    /// namespace is empty for a cluster-scoped kind. A name that no object can have is absent.
     pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<K>> {
-        if name.is_empty() {
+        if !can_exist(namespace, name) {
             return Look::Absent;
         }
         if self.lists::<K>() {
@@ -49,8 +56,11 @@ impl World {
     }
 
     /// Looks up whether an object exists, and requests its metadata if they were not read yet. Its
-    /// content is not read.
+    /// content is not read. A name that no object can have is absent.
     pub fn metadata<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<Metadata<K>>> {
+        if !can_exist(namespace, name) {
+            return Look::Absent;
+        }
         if self.lists::<K>() {
             let all = self.listed::<K, Metadata<K>>(namespace, question::listed_metadata::<K>);
             return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
