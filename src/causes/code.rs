@@ -139,9 +139,11 @@ codes! {
         /// Kubernetes binds the claim when a pod uses it (`WaitForFirstConsumer`), and no pod
         /// does.
         WaitsForPod: "Nothing.",
-        /// Kubernetes binds the claim when its pod has a node, and the scheduler finds no node for
-        /// the pod; `why` quotes the scheduler.
-        PodUnscheduled: "Provide what no node offers.",
+        /// The scheduler finds no node for the pod, and Kubernetes binds the claim when its pod has
+        /// a node, or the pod's volumes exclude nodes that may have room for it; `why` quotes the
+        /// scheduler.
+        PodUnscheduled: "Provide what no node offers, or what the nodes lack that the volumes \
+            permit.",
         /// A ResourceQuota refuses the claim.
         QuotaExhausted: "Check the quota.",
         /// The provisioner of the claim's class, or the controller of its data source, has neither

@@ -94,16 +94,24 @@ fn zones(volume: &PersistentVolume) -> impl Iterator<Item = (&'static str, &Stri
         .filter_map(|key| Some((key, volume.labels().get(key)?)))
 }
 
-/// Whether the node matches the term. A term without requirements matches no node.
 fn matches(term: &NodeSelectorTerm, volume: &PersistentVolume, node: &Node) -> bool {
+    let is_translated = is_translated(volume);
+    satisfies(term, node, |key| match is_translated {
+        true => topology_of(node, key),
+        false => node.labels().get(key),
+    })
+}
+
+/// Whether the node, whose labels `label` reads, satisfies the term. A term without requirements is
+/// satisfied by no node.
+pub(super) fn satisfies<'a>(
+    term: &NodeSelectorTerm,
+    node: &Node,
+    label: impl Fn(&str) -> Option<&'a String>,
+) -> bool {
     let expressions = term.match_expressions.iter().flatten();
     let fields = term.match_fields.iter().flatten();
     let name = node.name_any();
-    let is_translated = is_translated(volume);
-    let label = |key: &str| match is_translated {
-        true => topology_of(node, key),
-        false => node.labels().get(key),
-    };
     let mut all = expressions
         .map(|each| holds(each, label(&each.key)))
         .chain(fields.map(|each| each.key == "metadata.name" && holds(each, Some(&name))))

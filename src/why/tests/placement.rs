@@ -41,6 +41,57 @@ fn zones(w1: &Value, tolerations: &Value) -> Cluster {
     .fold(cluster, |all, node| all.with("/api/v1/nodes", node))
 }
 
+/// The pod needs a volume in zone a, where the node `one` is, and selects nodes by these fields of
+/// its spec. The node `two` is in zone b.
+fn pinned(two: Option<&Value>, selection: &Value) -> Cluster {
+    let zone = json!({"metadata": {"name": "disk", "labels": {ZONE: "a"}}, "spec": {}});
+    let mut cluster = unscheduled(zone);
+    for (collection, object) in &mut cluster.objects {
+        if collection.ends_with("/pods") {
+            json_patch::merge(&mut object["spec"], selection);
+        }
+    }
+    let one = node("one", &json!({ZONE: "a"}), &json!({}));
+    let two = two.map(|spec| node("two", &json!({ZONE: "b"}), spec));
+    let nodes = [Some(one), two].into_iter().flatten();
+    nodes.fold(cluster, |all, node| all.with("/api/v1/nodes", node))
+}
+
+/// The node of the volume lacks room, which is not examined, and another node may have it.
+#[tokio::test]
+async fn a_volume_that_excludes_a_node_may_be_why_the_pod_has_none() {
+    let affine = |zone: &str| {
+        let zone = json!({"key": ZONE, "operator": "In", "values": [zone]});
+        let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [zone]}]});
+        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": terms});
+        json!({"affinity": {"nodeAffinity": required}})
+    };
+    let selects = |zone: &str| json!({"nodeSelector": {ZONE: zone}});
+    let (free, any) = (json!({}), json!({}));
+    let tainted = json!({"taints": [{"key": "only", "effect": "NoSchedule"}]});
+    let cordoned = json!({"unschedulable": true});
+    let (may, no) = (Code::PodUnscheduled, Code::NoVolumeProblem);
+    for (two, selection, expected) in [
+        (Some(&free), any.clone(), may),
+        (Some(&free), selects("b"), may),
+        (Some(&free), affine("b"), may),
+        (Some(&free), selects("a"), no),
+        (Some(&free), affine("a"), no),
+        (Some(&tainted), any.clone(), no),
+        (Some(&cordoned), any.clone(), no),
+        (None, any, no),
+    ] {
+        let answer = pinned(two, &selection).explained(&web()).await;
+        assert_eq!(codes(&answer), [expected], "{two:?} {selection}");
+    }
+    let answer = pinned(Some(&free), &json!({})).explained(&web()).await;
+    assert_eq!(
+        answer.chain[0].sentence,
+        "The pod shop/web has no node. The scheduler says: no nodes available. The pod's volumes (disk) exclude \
+         these nodes, which may have room for it: two."
+    );
+}
+
 /// The volumes of `w1` are as many as its CSI driver permits.
 fn with_full_w1(cluster: Cluster) -> Cluster {
     let driver = json!({"name": "csi.example.com", "nodeID": "w1", "allocatable": {"count": 1}});
@@ -73,7 +124,7 @@ async fn a_node_whose_taint_the_pod_does_not_tolerate_takes_no_pod() {
          node-role.kubernetes.io/control-plane:NoSchedule, w1 is cordoned."
     );
     let tolerated = zones(&cordoned, &control_plane()).explained(&web()).await;
-    assert_eq!(codes(&tolerated), [Code::NoVolumeProblem]);
+    assert_eq!(codes(&tolerated), [Code::PodUnscheduled]);
 }
 
 #[tokio::test]
@@ -84,7 +135,7 @@ async fn a_node_that_takes_no_pod_has_no_room_for_its_volumes() {
     let root = answer.root().expect("a root");
     assert!(root.sentence.ends_with(": w1 has 1 of 1 attached."));
     let tolerated = full(&control_plane()).explained(&web()).await;
-    assert_eq!(codes(&tolerated), [Code::NoVolumeProblem]);
+    assert_eq!(codes(&tolerated), [Code::PodUnscheduled]);
 }
 
 /// The limit of a node that is cordoned is not why the pod has no node.

@@ -6,6 +6,7 @@
 //! Sources: `volumerestrictions`, `volumebinding`, `volumezone` and `nodevolumelimits` in
 //! `pkg/scheduler/framework/plugins` of Kubernetes.
 
+mod excluded;
 mod limits;
 mod refusal;
 
@@ -24,8 +25,8 @@ const ONE_POD: &str = "ReadWriteOncePod";
 /// Maximum number of nodes that a message names.
 const NAMED: usize = 5;
 
-/// The chain of causes if the pod has no node because of its volumes; empty if its volumes permit a
-/// node. None if an object could not be read.
+/// The chain of causes if the pod has no node because of its volumes, or may have none because of
+/// them; empty if they exclude no node that would take the pod. None if an object could not be read.
 pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
@@ -57,22 +58,38 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
         return Some(Vec::new());
     }
     let nodes = world.list::<Node>("", Selection::default()).found()?;
-    let usable: Vec<&Node> = nodes
+    by_nodes(world, pod, &volumes, &nodes)
+}
+
+fn by_nodes(
+    world: &World,
+    pod: &Pod,
+    volumes: &[PersistentVolume],
+    nodes: &[Node],
+) -> Option<Vec<Cause>> {
+    let (usable, excluded): (Vec<&Node>, Vec<&Node>) = nodes
         .iter()
-        .filter(|node| volumes.iter().all(|volume| affinity::permits(volume, node)))
-        .collect();
+        .partition(|node| volumes.iter().all(|volume| affinity::permits(volume, node)));
     if usable.is_empty() {
-        return Some(no_node(&volumes, &nodes).into_iter().collect());
+        return Some(no_node(volumes, nodes).into_iter().collect());
     }
     if volumes.iter().any(affinity::is_restricted)
-        && let Some(cause) = unavailable(pod, &volumes, &usable)
+        && let Some(cause) = unavailable(pod, volumes, &usable)
     {
         return Some(vec![cause]);
     }
     // The limit of a node that does not take the pod anyway is no cause.
     let taking = |node: &&Node| Refusal::of(node, pod).is_none();
     let available: Vec<&Node> = usable.into_iter().filter(taking).collect();
-    limits::cause(world, &volumes, &available)
+    let full = limits::cause(world, volumes, &available)?;
+    if !full.is_empty() {
+        return Some(full);
+    }
+    Some(
+        excluded::cause(pod, volumes, &excluded)
+            .into_iter()
+            .collect(),
+    )
 }
 
 /// The chain of causes if another pod uses the first claim of the pod that only one pod at a time
