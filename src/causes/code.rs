@@ -202,8 +202,9 @@ codes! {
         /// The namespace still contains claims; `why` continues with what keeps the first one.
         ClaimsInNamespace: "See the last cause that `why` lists.",
         /// Other objects are left in the namespace, or an API does not answer; `why` quotes the
-        /// namespace controller.
-        NamespaceContent: "Check the objects, or the API, that it names.",
+        /// namespace controller. Or that controller, in kube-controller-manager, reports nothing.
+        NamespaceContent: "Check the objects, or the API, that it names; or whether \
+            kube-controller-manager runs.",
         /// Kubernetes has deleted the namespace, and the storage backend of `namespace-gc` keeps
         /// its namespace of that name, because it is not empty or cannot be deleted.
         BackendNotEmpty: "Check what `why` quotes from the storage backend.",

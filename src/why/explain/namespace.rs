@@ -3,10 +3,13 @@
 mod backend;
 mod content;
 
-use super::{claim, pod};
-use crate::why::{
-    Answer, Cause, Code, Conclusion, Evidence, Look, Object, Selection, World,
-    read::PersistentVolumeClaim,
+use super::{claim, pod, wardens};
+use crate::{
+    causes::{self, Holder},
+    why::{
+        Answer, Cause, Code, Conclusion, Evidence, Look, Object, Selection, World,
+        read::PersistentVolumeClaim,
+    },
 };
 use content::Content;
 use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
@@ -14,6 +17,9 @@ use kube::ResourceExt;
 
 /// Maximum number of claims that one sentence names.
 const NAMED: usize = 3;
+/// The finalizer in `spec.finalizers` that kube-controller-manager removes after it has deleted the
+/// objects in the namespace.
+const CONTENT: &str = "kubernetes";
 
 /// Explains why the namespace is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
@@ -45,13 +51,14 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
             .map(|cause| vec![cause]),
     );
     let finalizers = pod::terminating::by_finalizers(object, &namespace.metadata);
-    causes.extend(finalizers.into_iter().map(|cause| vec![cause]));
+    let finalizers = finalizers.into_iter().chain(finalizing(object, namespace));
+    causes.extend(finalizers.map(|cause| vec![cause]));
     if causes.is_empty() && unread {
         // The claims could not be read, so it is not known whether they keep the namespace.
         return answer;
     }
     if causes.is_empty() {
-        return answer.because([going(object, deleted.0)]);
+        return answer.because([going(world, object, deleted.0)]);
     }
     let mut causes = causes.into_iter();
     let chain = causes.next().unwrap_or_default();
@@ -129,14 +136,36 @@ fn held_by(
     [cause].into_iter().chain(further).collect()
 }
 
-/// The cause for a namespace that is being deleted and that nothing is known to keep.
-fn going(object: &Object, deleted: Timestamp) -> Cause {
-    let sentence = "Kubernetes is deleting the objects in the namespace, and has not reported yet that any object remains.";
-    let evidence = Evidence::new(object.to_string(), "metadata.deletionTimestamp");
-    Cause::new(
-        Code::NamespaceContent,
-        sentence,
-        evidence.since(Some(deleted)),
+/// One cause for each finalizer in `spec.finalizers` that another controller has to remove.
+/// Kubernetes deletes the namespace only when that list and `metadata.finalizers` are empty. The
+/// condition about finalizers reports those of the objects in the namespace only.
+fn finalizing(object: &Object, namespace: &Namespace) -> impl Iterator<Item = Cause> {
+    let finalizers = namespace.spec.iter().flat_map(|spec| &spec.finalizers);
+    let foreign = finalizers.flatten().filter(|each| *each != CONTENT);
+    foreign.map(|finalizer| Cause {
+        evidence: Evidence::new(object.to_string(), "spec.finalizers"),
+        ..causes::describe(object, &Holder::Finalizer(finalizer))
+    })
+}
+
+/// The cause for a namespace that is being deleted and that nothing is known to keep. After
+/// [`wardens::LATE`], kube-controller-manager may not run.
+fn going(world: &World, object: &Object, deleted: Timestamp) -> Cause {
+    let evidence =
+        Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(Some(deleted));
+    let cause = |sentence: String| Cause::new(Code::NamespaceContent, sentence, evidence);
+    let age = world.now.as_second() - deleted.as_second();
+    if age < wardens::LATE {
+        let sentence = "Kubernetes is deleting the objects in the namespace, and has not reported yet that any object remains.";
+        return cause(sentence.to_owned()).wait("the namespace is deleted once it is empty");
+    }
+    let sentence = format!(
+        "The namespace was deleted {age} seconds ago, and kube-controller-manager, which deletes the objects in it, reports neither that an object \
+         remains nor that it failed to delete one."
+    );
+    cause(sentence).run(
+        wardens::in_tree_lease().describe(),
+        "to see whether kube-controller-manager runs: while it does, it renews this Lease every few seconds. It reports the objects that remain only after \
+         it has tried to delete all objects, which takes some minutes in a large namespace",
     )
-    .wait("the namespace is deleted once it is empty")
 }

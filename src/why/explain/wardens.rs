@@ -13,8 +13,9 @@ use kube::ResourceExt;
 /// Age of a deletion, in seconds, below which `why` does not check whether the controller that
 /// removes the finalizer runs: that controller needs some seconds.
 const SOON: i64 = 5;
-/// Age of a deletion, in seconds, from which Volume Warden, if it runs, counts as late.
-const LATE: i64 = 60;
+/// Age of a deletion, in seconds, from which a controller counts as late: Volume Warden, if it runs,
+/// and kube-controller-manager with a namespace.
+pub(super) const LATE: i64 = 60;
 /// Tolerance in seconds when a Lease is compared with the local clock, which may be ahead of the
 /// clock of the holder.
 const CLOCKS: i64 = 15;

@@ -3,6 +3,7 @@
 mod claims;
 mod health;
 mod names;
+mod namespaces;
 mod placement;
 mod pods;
 mod pods_mounting;
