@@ -61,11 +61,11 @@ pub struct Row {
     pub namespace: String,
     /// The name of the claim, also of a deleted one; empty if the volume names none.
     pub claim: String,
-    /// The name of the volume; empty for a claim without a volume.
+    /// The name of the volume; empty for a claim that is not bound.
     pub volume: String,
     /// The StorageClass; empty if there is none.
     pub class: String,
-    /// The capacity, as the API server stores it.
+    /// The capacity, or the request of a claim that is not bound, as the API server stores it.
     pub capacity: String,
     /// For a claim, since when no pod uses it; for a volume without a claim, since when it has
     /// its phase. None if that is not recorded.
@@ -141,9 +141,9 @@ fn of_claim(claim: &PersistentVolumeClaim, state: State) -> Row {
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     let unused = conditions.find(|each| each.type_ == UNUSED && each.status == "True");
-    // Before that, the volume that a claim names may not exist, or have a row of its own.
-    let phase = status.and_then(|status| status.phase.as_deref());
-    let is_bound = matches!(phase, Some("Bound" | "Lost"));
+    // The volume that a Pending or Lost claim names may not exist, belong to another claim, or have a
+    // row of its own.
+    let is_bound = status.and_then(|status| status.phase.as_deref()) == Some("Bound");
     let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let capacity = status.and_then(|status| status.capacity.as_ref());
     Row {

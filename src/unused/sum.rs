@@ -11,7 +11,7 @@ pub(super) const GIB: f64 = 1_073_741_824.0;
 pub type Prices = BTreeMap<String, f64>;
 
 impl Row {
-    /// The size of the volume in bytes; 0 for a claim that names no volume, whatever it requests.
+    /// The size of the volume in bytes; 0 for a claim that is not bound, whatever it requests.
     pub fn bytes(&self) -> f64 {
         match self.volume.is_empty() {
             true => 0.0,
