@@ -1,4 +1,7 @@
-use super::*;
+use super::{
+    health::{claim as data, volume},
+    *,
+};
 
 fn disk(finalizer: &str, uid: &str) -> Value {
     json!({
@@ -48,4 +51,19 @@ async fn a_volume_whose_attachments_are_not_known() {
         ["volumeattachments could not be read: not for you"]
     );
     assert_ne!(unread.root(), detached.root());
+}
+
+/// Without `claimRef`, Kubernetes binds the volume to any claim that it fits.
+#[tokio::test]
+async fn the_end_of_a_reservation_is_not_advised_without_its_consequence() {
+    let small = json!({
+        "spec": {"claimRef": {"uid": null}, "capacity": {"storage": "1Mi"}}, "status": {"phase": "Available"},
+    });
+    let pending = json!({"spec": {"volumeName": null}, "status": {"phase": "Pending"}});
+    let cluster = Cluster::default().volume(volume(&small));
+    let answer = cluster.claim(data(&pending));
+    let answer = answer.explained(&Object::volume("disk")).await;
+    assert_eq!(codes(&answer), [Code::NoMatchingVolume]);
+    let said = "any claim that the volume fits may then get it, with the data on it";
+    assert!(purpose(&answer).ends_with(said), "{}", purpose(&answer));
 }

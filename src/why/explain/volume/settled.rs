@@ -138,7 +138,8 @@ fn misfit(
     let evidence = Evidence::new(object.to_string(), "spec.claimRef");
     Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
         name.describe(),
-        "to compare the claim with the volume; then remove the volume's claimRef, or recreate the claim",
+        "to compare the claim with the volume; then recreate the claim, or remove the volume's claimRef: any \
+         claim that the volume fits may then get it, with the data on it",
     ))
 }
 
