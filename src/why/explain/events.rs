@@ -1,5 +1,6 @@
 //! Reads the Events about an object.
 
+use super::quote;
 use crate::why::{Object, Selection, World};
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 
@@ -46,14 +47,10 @@ pub(super) fn since(event: &Event) -> Option<Timestamp> {
     first.or(event.event_time.as_ref().map(|time| time.0))
 }
 
-/// The message of the Event, ending with a full stop.
+/// The message of the Event, as [`quote::sentence`] quotes it.
 pub(super) fn sentence(event: &Event) -> String {
-    let note = event
-        .message
-        .as_deref()
-        .unwrap_or("the Event has no message")
-        .trim();
-    format!("{}.", note.trim_end_matches('.'))
+    let message = event.message.as_deref();
+    quote::sentence(message.unwrap_or("the Event has no message"))
 }
 
 pub(super) fn last(event: &Event) -> Option<Timestamp> {

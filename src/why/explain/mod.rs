@@ -11,6 +11,7 @@ mod events;
 mod namespace;
 mod nodes;
 mod pod;
+mod quote;
 mod retention;
 mod reuse;
 mod stateful_set;

@@ -1,5 +1,6 @@
 //! Explains the nodes of pods: those that do not answer, are not ready or do not exist.
 
+use super::quote;
 use crate::why::{Cause, Code, Evidence, Look, Object, World, read::Pod};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::ResourceExt;
@@ -60,7 +61,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
 fn not_ready(node: &Object, ready: &NodeCondition) -> Cause {
     let name = &node.name.name;
     let said = ready.message.as_deref().or(ready.reason.as_deref());
-    let said = said.unwrap_or("no reason is given").trim_end_matches('.');
+    let said = quote::clause(said.unwrap_or("no reason is given"));
     let sentence = format!(
         "The node {name} of the pod is not ready, so it may be unable to start or stop containers: {said}."
     );

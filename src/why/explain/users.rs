@@ -3,6 +3,7 @@
 use super::{
     nodes::{self, lost_node, of_pod},
     pod::terminating,
+    quote,
 };
 use crate::objects::{is_subdomain, owner_references};
 use crate::why::read::Pod;
@@ -130,7 +131,7 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
         .iter()
         .find(|each| each.type_ == "PodScheduled");
     let said = scheduled.and_then(|condition| condition.message.as_deref());
-    let said = said.unwrap_or("nothing yet").trim_end_matches('.');
+    let said = quote::clause(said.unwrap_or("nothing yet"));
     let sentence = format!(
         "The pod {} has no node. The scheduler says: {said}.",
         object.name

@@ -9,6 +9,7 @@ mod pods;
 mod pods_mounting;
 mod pods_restarted;
 mod provisioning;
+mod quotes;
 mod resize;
 mod retention;
 mod reuse;

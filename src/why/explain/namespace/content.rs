@@ -2,7 +2,7 @@
 //!
 //! Source: `pkg/controller/namespace/deletion` of Kubernetes (`status_condition_utils.go`).
 
-use crate::why::{Cause, Code, Evidence, Object};
+use crate::why::{Cause, Code, Evidence, Object, explain::quote};
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 
 const REMAINING: &str = "NamespaceContentRemaining";
@@ -116,12 +116,9 @@ fn seen(object: &Object, condition: &NamespaceCondition) -> Evidence {
     Evidence::new(object.to_string(), field).since(since)
 }
 
-fn message(condition: &NamespaceCondition) -> &str {
-    let message = condition
-        .message
-        .as_deref()
-        .unwrap_or("the condition has no message");
-    message.trim_end_matches('.')
+fn message(condition: &NamespaceCondition) -> String {
+    let message = condition.message.as_deref();
+    quote::clause(message.unwrap_or("the condition has no message"))
 }
 
 #[cfg(test)]

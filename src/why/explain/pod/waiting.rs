@@ -8,7 +8,7 @@ use super::{
 };
 use crate::why::{
     Cause, Code, Evidence, Object, World,
-    explain::{nodes, users},
+    explain::{nodes, quote, users},
     read::Pod,
 };
 use k8s_openapi::{
@@ -82,7 +82,7 @@ pub(super) fn ended(object: &Object, pod: &Pod) -> Cause {
     let said: Vec<&str> = [reason, message].into_iter().flatten().collect();
     let said = match said.join(": ") {
         said if said.is_empty() => "its status gives no reason".to_owned(),
-        said => said.trim_end_matches('.').to_owned(),
+        said => quote::clause(&said),
     };
     let sentence = format!("The pod is {}: {said}.", super::state(pod));
     at(object, sentence, "status.phase", changed(pod, "Ready"))
@@ -154,12 +154,12 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 fn waiting(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let said = waiting.message.as_ref().or(waiting.reason.as_ref())?;
-    Some(said.trim_end_matches('.').to_owned())
+    Some(quote::clause(said))
 }
 
 fn message_of(condition: Option<&PodCondition>, otherwise: &str) -> String {
     let said = condition.and_then(|condition| condition.message.as_deref());
-    said.unwrap_or(otherwise).trim_end_matches('.').to_owned()
+    quote::clause(said.unwrap_or(otherwise))
 }
 
 fn changed(pod: &Pod, type_: &str) -> Option<Timestamp> {

@@ -3,7 +3,6 @@
 use super::{One, stale};
 use crate::{
     objects::is_subdomain,
-    plain::Plain,
     why::{
         Cause, Code, Evidence, Look, Object,
         explain::{
@@ -19,9 +18,6 @@ use kube::ResourceExt;
 /// The reason of the Event that the StatefulSet controller emits when the API server refuses a pod
 /// or a claim.
 const FAILED: &str = "FailedCreate";
-/// Maximum number of characters that a cause quotes from the message of an Event, which can be of
-/// any length.
-const QUOTED: usize = 1000;
 
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     let stale = stale::causes(one, ordinal);
@@ -75,9 +71,9 @@ fn refused(
 ) -> Cause {
     let sentence = format!(
         "The API server refused the pod or its claim: {}",
-        quoted(event)
+        events::sentence(event)
     );
-    if let Some(quota) = quota_of_claims(&events::sentence(event)) {
+    if let Some(quota) = quota_of_claims(event.message.as_deref().unwrap_or_default()) {
         let namespace = one.object.namespace_name();
         let cause = quota::refused(namespace, quota, sentence, "status.used");
         return Cause {
@@ -105,22 +101,13 @@ fn missing(one: &One<'_>, ordinal: u32, claim: &str, event: &Event) -> Cause {
         "The claim {claim} does not exist, so the StatefulSet controller does not create the pod {}-{ordinal}. It last \
          reported: {}",
         one.object.name.name,
-        quoted(event)
+        events::sentence(event)
     );
     Cause::new(Code::ClaimMissing, sentence, seen(one, event)).run(
         one.object.describe(),
         "to see all Events of the StatefulSet; then correct the LimitRange, quota or webhook that refuses the claim, or \
          the claim template",
     )
-}
-
-/// The message of the Event, escaped, and cut after [`QUOTED`] characters.
-fn quoted(event: &Event) -> String {
-    let said = Plain(events::sentence(event)).to_string();
-    match said.char_indices().nth(QUOTED) {
-        Some((end, _)) => format!("{}…", &said[..end]),
-        None => said,
-    }
 }
 
 fn seen(one: &One<'_>, event: &Event) -> Evidence {

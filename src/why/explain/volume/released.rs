@@ -4,7 +4,7 @@ use crate::{
     objects::managed_by::RELEASER_LABEL,
     why::{
         Cause, Code, Evidence, Look, Object, World,
-        explain::{attachments, claim, events, reuse, trash, volumes::lacking},
+        explain::{attachments, claim, events, quote, reuse, trash, volumes::lacking},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -43,7 +43,7 @@ fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Opt
     let why = reported.or(status
         .message
         .filter(|message| !message.is_empty())
-        .map(|message| format!("{}.", message.trim_end_matches('.'))));
+        .map(|message| quote::sentence(&message)));
     let why = why.unwrap_or_else(|| "its provisioner reports nothing.".to_owned());
     let since = status.last_phase_transition_time.map(|time| time.0);
     let spec = volume.spec.as_ref()?;

@@ -5,7 +5,7 @@ use crate::{
     components::pv_protection::PvProtection,
     why::{
         Cause, Code, Look, Object, World,
-        explain::{attachments, claim, wardens, writers},
+        explain::{attachments, claim, quote, wardens, writers},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -97,10 +97,7 @@ fn storage_not_deleted(object: &Object, volume: &PersistentVolume, holder: &Hold
     let message = status.and_then(|status| status.message.as_deref());
     let message = message.filter(|message| !message.is_empty());
     let message = message.map_or_else(String::new, |message| {
-        format!(
-            " The volume's status says: {}.",
-            message.trim_end_matches('.')
-        )
+        format!(" The volume's status says: {}", quote::sentence(message))
     });
     let cause = causes::describe(object, holder);
     let sentence = format!("{}{message}", cause.sentence);

@@ -1,0 +1,51 @@
+//! Quotes messages of Events, conditions and statuses in the sentence of a cause.
+
+use crate::plain::Plain;
+
+/// Maximum number of characters that a cause quotes of one message. The API server limits neither
+/// the message of an Event of `v1` without `eventTime` nor that of the status of a pod, and every
+/// user who may create Events can write one.
+const MOST: usize = 1000;
+
+/// The message as a clause: without its final full stop, escaped, and cut after [`MOST`]
+/// characters.
+pub(super) fn clause(message: &str) -> String {
+    let message = message.trim().trim_end_matches('.');
+    let escaped = Plain(message).to_string();
+    match escaped.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &escaped[..end]),
+        None => escaped,
+    }
+}
+
+/// The message as [`clause`] quotes it, with a full stop if it is not cut.
+pub(super) fn sentence(message: &str) -> String {
+    let quoted = clause(message);
+    match quoted.ends_with('…') {
+        true => quoted,
+        false => format!("{quoted}."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_cut_between_characters() {
+        let most = "ä".repeat(MOST);
+        assert_eq!(clause(&most), most);
+        assert_eq!(sentence(&most), format!("{most}."));
+        let cut = format!("{most}…");
+        assert_eq!(clause(&format!("{most}ä")), cut);
+        assert_eq!(sentence(&format!("{most}ä")), cut);
+        assert_eq!(clause(&"\u{1b}".repeat(MOST)).chars().count(), MOST + 1);
+    }
+
+    #[test]
+    fn a_message_ends_with_one_full_stop() {
+        assert_eq!(sentence(" no space left... "), "no space left.");
+        assert_eq!(clause("no space left."), "no space left");
+        assert_eq!(clause("a\nb"), "a\\nb");
+    }
+}

@@ -1,0 +1,84 @@
+//! Tests that a cause quotes at most the beginning of a long message.
+
+use super::{
+    pods_mounting::{EVENTS, event, pod, shop, web},
+    *,
+};
+
+fn long() -> String {
+    "ä".repeat(100_000)
+}
+
+async fn assert_bounded(cluster: Cluster, object: &Object, expected: Code) {
+    let answer = cluster.explained(object).await;
+    let cause = answer.chain.iter().find(|cause| cause.code == expected);
+    let Some(cause) = cause else {
+        panic!("{object}: {:?}", codes(&answer))
+    };
+    let characters = cause.sentence.chars().count();
+    assert!(cause.sentence.contains("ä…"), "{object}: {characters}");
+    assert!(characters < 1300, "{object}: {characters}");
+}
+
+/// The pod `web`, with this status and on this node, which reports `long()` as the reason why it is
+/// not ready.
+fn with_pod(node: &str, status: Value) -> Cluster {
+    let condition = json!({"type": "Ready", "status": "False", "message": long()});
+    let n1 = json!({"metadata": {"name": "n1"}, "status": {"conditions": [condition]}});
+    shop()
+        .with("/api/v1/nodes", n1)
+        .pod(pod("web", "p2", node, &[], status))
+}
+
+#[tokio::test]
+async fn messages_about_a_pod_are_bounded() {
+    let waiting = json!({
+        "name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": long()}},
+    });
+    let condition = |type_: &str| json!([{"type": type_, "status": "False", "message": long()}]);
+    for (phase, status) in [
+        ("Failed", json!({"message": long()})),
+        ("Running", json!({"containerStatuses": [waiting]})),
+        ("Running", json!({"conditions": condition("Ready")})),
+    ] {
+        let mut status = status;
+        status["phase"] = json!(phase);
+        assert_bounded(with_pod("n2", status), &web(), Code::NoVolumeProblem).await;
+    }
+    let creating = json!({"phase": "Pending"});
+    assert_bounded(with_pod("n1", creating.clone()), &web(), Code::NodeNotReady).await;
+    let mut failed = event("FailedMount", "p2", 50);
+    failed["message"] = json!(long());
+    let failed = with_pod("n2", creating).with(EVENTS, failed);
+    assert_bounded(failed, &web(), Code::NotMounted).await;
+    let conditions = json!({"phase": "Pending", "conditions": condition("PodScheduled")});
+    let mut unscheduled = pod("web", "p2", "", &["data"], conditions);
+    unscheduled["spec"]["nodeName"] = Value::Null;
+    let unscheduled = shop().pod(unscheduled).without("persistentvolumes");
+    assert_bounded(unscheduled, &web(), Code::PodUnscheduled).await;
+}
+
+#[tokio::test]
+async fn messages_about_volumes_and_namespaces_are_bounded() {
+    let spec = json!({"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"name": "data"}});
+    let status = json!({"phase": "Released", "message": long()});
+    let mut volume = json!({"metadata": {"name": "disk"}, "spec": spec, "status": status});
+    let disk = Object::volume("disk");
+    let cluster = Cluster::default().volume(volume.clone());
+    assert_bounded(cluster, &disk, Code::StorageNotDeleted).await;
+    volume["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:10:00Z");
+    volume["metadata"]["finalizers"] = json!(["kubernetes.io/pv-controller"]);
+    let cluster = Cluster::default().volume(volume);
+    assert_bounded(cluster, &disk, Code::StorageNotDeleted).await;
+    let failure = json!({
+        "type": "NamespaceDeletionContentFailure", "status": "True", "message": long(),
+    });
+    let namespace = json!({
+        "metadata": {"name": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z"},
+        "status": {"conditions": [failure]},
+    });
+    let cluster = Cluster::default().with("/api/v1/namespaces", namespace);
+    let shop = Object::namespace("shop");
+    assert_bounded(cluster, &shop, Code::NamespaceContent).await;
+}
