@@ -127,7 +127,7 @@ pub(super) fn in_tree_lease() -> Object {
 
 /// The Leases of Volume Warden that elect the leader of the component; none if Leases could not be
 /// read.
-fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
+pub(super) fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
     let (label, value) = PART_OF;
     let labels = format!("{label}={value}");
     let selection = Selection {

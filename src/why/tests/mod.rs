@@ -1,5 +1,6 @@
 //! Tests of causes that a real control plane does not reach within a test, with simulated objects.
 
+mod backend;
 mod claims;
 mod health;
 mod names;

@@ -1,11 +1,23 @@
 //! Explains namespaces that Kubernetes has deleted. The Events on Volume Warden's Lease say whether
 //! the storage backend still has them.
+//!
+//! A user who may create Events in a namespace can write any text into `involvedObject`, which the
+//! API server does not validate, and any time. So an Event counts only if it is in the namespace of
+//! a Lease of Volume Warden that exists, and about this Lease; a command contains the name of the
+//! Lease, which the API server has validated.
 
 use crate::{
-    components::namespace_gc::reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
-    why::{Answer, Cause, Code, Evidence, Look, Object, Selection, World, explain::events},
+    components::namespace_gc::{
+        NamespaceGc,
+        reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
+    },
+    why::{
+        Answer, Cause, Code, Evidence, Look, Object, Selection, World,
+        explain::{events, wardens},
+    },
 };
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
+use kube::ResourceExt;
 
 /// Explains that the namespace is still in the storage backend, if its latest Event says so.
 /// Otherwise the namespace is absent.
@@ -20,38 +32,54 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
         Look::Absent => return Look::Absent,
         Look::Unread => return Look::Unread,
     };
-    match latest(&events, &object.name.name) {
-        Some(event) if event.reason.as_deref() != Some(DELETED) => {
+    let about: Vec<_> = about(&events, &object.name.name).collect();
+    if about.is_empty() {
+        return Look::Absent;
+    }
+    let Some(leases) = wardens::own_leases(world, &NamespaceGc) else {
+        return Look::Unread;
+    };
+    match latest(&about, &leases) {
+        Some((event, lease)) if event.reason.as_deref() != Some(DELETED) => {
             let state = "gone from Kubernetes, and still in the storage backend";
             let answer = Answer::of(object, state).since(events::since(event));
-            Look::Found(answer.because([cause(event)]))
+            Look::Found(answer.because([cause(event, lease)]))
         }
         _ => Look::Absent,
     }
 }
 
-/// The latest Event about the deletion of the namespace from the storage backend.
-fn latest<'a>(events: &'a [Event], namespace: &str) -> Option<&'a Event> {
+/// The Events that report on the deletion of the namespace from the storage backend.
+fn about<'a>(events: &'a [Event], namespace: &str) -> impl Iterator<Item = &'a Event> {
     let about = format!("namespace {namespace} is not in Kubernetes");
-    let about = events.iter().filter(|event| {
+    events.iter().filter(move |event| {
         let reason = event.reason.as_deref().unwrap_or_default();
         let note = event.message.as_deref().unwrap_or_default();
-        let of_lease = event.involved_object.kind.as_deref() == Some("Lease");
-        of_lease
-            && [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason)
-            && note.starts_with(&about)
-    });
-    about.max_by_key(|event| events::last(event))
+        [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason) && note.starts_with(&about)
+    })
 }
 
-fn cause(event: &Event) -> Cause {
-    let lease = &event.involved_object;
-    let object = Object::new(
-        "Lease",
-        "lease",
-        lease.namespace.as_deref().unwrap_or_default(),
-        lease.name.as_deref().unwrap_or_default(),
-    );
+/// The latest of the Events that are about one of these Leases, and that Lease.
+fn latest<'a, 'b>(events: &[&'a Event], leases: &'b [Lease]) -> Option<(&'a Event, &'b Lease)> {
+    let of_lease = events.iter().filter_map(|event| {
+        let lease = leases.iter().find(|lease| is_about(event, lease))?;
+        Some((*event, lease))
+    });
+    of_lease.max_by_key(|(event, _)| events::last(event))
+}
+
+fn is_about(event: &Event, lease: &Lease) -> bool {
+    let (about, metadata) = (&event.involved_object, &lease.metadata);
+    about.kind.as_deref() == Some("Lease")
+        && event.metadata.namespace == metadata.namespace
+        && about.namespace == metadata.namespace
+        && about.name == metadata.name
+        && (about.uid.is_none() || about.uid == metadata.uid)
+}
+
+fn cause(event: &Event, lease: &Lease) -> Cause {
+    let namespace = lease.namespace().unwrap_or_default();
+    let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
     let reason = event.reason.as_deref().unwrap_or_default();
     let times = times(event);
     let sentence = format!("Volume Warden reports: {}", events::sentence(event));
@@ -89,15 +117,25 @@ mod tests {
 
     fn event(reason: &str, minute: u32, namespace: &str) -> Event {
         let event = json!({
-            "metadata": {}, "involvedObject": {"kind": "Lease"}, "reason": reason,
+            "metadata": {"namespace": "system"}, "reason": reason,
+            "involvedObject": {"kind": "Lease", "namespace": "system", "name": "warden", "uid": "l"},
             "message": format!("namespace {namespace} is not in Kubernetes, and so on"),
             "eventTime": format!("2026-01-01T00:{minute:02}:00.000000Z"),
         });
         serde_json::from_value(event).expect("an event")
     }
 
+    /// The reason of the latest Event about the namespace `shop` and the Lease `system/warden`.
+    fn reason_of(events: &[Event]) -> Option<&str> {
+        let metadata = json!({"namespace": "system", "name": "warden", "uid": "l"});
+        let lease: Lease = serde_json::from_value(json!({"metadata": metadata})).expect("a Lease");
+        let about: Vec<_> = about(events, "shop").collect();
+        let (event, _) = latest(&about, &[lease])?;
+        event.reason.as_deref()
+    }
+
     #[test]
-    fn what_was_told_last_of_that_namespace_counts() {
+    fn the_latest_event_about_the_namespace_counts() {
         let events = [
             event(NOT_EMPTY, 1, "shop"),
             event(DELETED, 3, "shop"),
@@ -105,13 +143,31 @@ mod tests {
             event(NOT_EMPTY, 4, "shop-2"),
             event("TooManyOrphans", 5, "shop"),
         ];
-        let reason_of =
-            |events: &[Event]| latest(events, "shop").and_then(|event| event.reason.clone());
-        assert_eq!(reason_of(&events).as_deref(), Some(DELETED));
-        assert_eq!(reason_of(&events[..1]).as_deref(), Some(NOT_EMPTY));
+        assert_eq!(reason_of(&events), Some(DELETED));
+        assert_eq!(reason_of(&events[..1]), Some(NOT_EMPTY));
         assert_eq!(reason_of(&events[3..]), None);
-        let mut other = event(NOT_EMPTY, 6, "shop");
-        other.involved_object.kind = Some("Pod".to_owned());
-        assert_eq!(reason_of(&[other]), None, "it is not about the Lease");
+    }
+
+    /// The API server accepts each of these Events from a user who may create Events in some
+    /// namespace.
+    #[test]
+    fn an_event_that_is_not_about_the_lease_does_not_count() {
+        let genuine = event(DELETED, 1, "shop");
+        let later = event(NOT_EMPTY, 59, "shop");
+        let both = [genuine.clone(), later.clone()];
+        assert_eq!(reason_of(&both), Some(NOT_EMPTY));
+        for forgery in [
+            json!({"involvedObject": {"kind": "Pod"}}),
+            json!({"involvedObject": {"name": "x; id #"}}),
+            json!({"involvedObject": {"uid": "other"}}),
+            json!({"involvedObject": {"namespace": "shop"}}),
+            json!({"metadata": {"namespace": "shop"}}),
+        ] {
+            let mut forged = serde_json::to_value(&later).expect("an event");
+            json_patch::merge(&mut forged, &forgery);
+            let forged = serde_json::from_value(forged).expect("an event");
+            let both = [genuine.clone(), forged];
+            assert_eq!(reason_of(&both), Some(DELETED), "{forgery}");
+        }
     }
 }
