@@ -27,11 +27,16 @@ impl Tracked for VolumeSource {
     const KIND: Kind = Kind::PersistentVolume;
 
     fn track(wire: WholeVolumeWire) -> Option<Self> {
-        Some(Self(source(&wire.spec).map(Into::into)))
+        Some(Self::of(&wire.spec))
     }
 }
 
 impl VolumeSource {
+    /// Returns where the data of a volume with this `spec` is.
+    pub fn of(spec: &Map<String, Value>) -> Self {
+        Self(source(spec).map(Into::into))
+    }
+
     /// Returns whether both volumes are known to have the same data.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         self.0.is_some() && self == other

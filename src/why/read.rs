@@ -2,13 +2,13 @@
 //! that the rules of the components read, so that `why` applies the same rules.
 
 use crate::objects::{
-    self, Claim, Volume, claim::ClaimWire, pod::PodWire, stateful_set::StatefulSetWire,
-    volume::VolumeWire,
+    self, Claim, Volume, VolumeSource, claim::ClaimWire, pod::PodWire,
+    stateful_set::StatefulSetWire, volume::VolumeWire,
 };
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as core};
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 use std::{borrow::Cow, ops::Deref};
 
 pub type Pod = Read<core::Pod>;
@@ -35,13 +35,46 @@ impl Ruled for core::PersistentVolumeClaim {
 }
 
 impl Ruled for core::PersistentVolume {
-    type Wire = VolumeWire;
-    type Rules = Volume;
+    type Wire = VolumeRules;
+    type Rules = VolumeRules;
 }
 
 impl Ruled for apps::StatefulSet {
     type Wire = StatefulSetWire;
     type Rules = objects::StatefulSet;
+}
+
+/// A volume as the rules of the components see it. `Deref` gives its fields.
+#[derive(Clone, Debug)]
+pub struct VolumeRules {
+    fields: Volume,
+    /// Where the data of the volume is.
+    pub source: VolumeSource,
+}
+
+impl Deref for VolumeRules {
+    type Target = Volume;
+
+    fn deref(&self) -> &Volume {
+        &self.fields
+    }
+}
+
+impl<'de> Deserialize<'de> for VolumeRules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Whole {
+            #[serde(default)]
+            spec: Map<String, Value>,
+        }
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let wire: VolumeWire = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let whole: Whole = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        Ok(Self {
+            fields: wire.into(),
+            source: VolumeSource::of(&whole.spec),
+        })
+    }
 }
 
 /// An object from the API server, and the part of it that the rules of the components read. `Deref`

@@ -14,6 +14,7 @@ mod quotes;
 mod resize;
 mod retention;
 mod reuse;
+mod reuse_twins;
 mod sets;
 mod stuck;
 mod unread;

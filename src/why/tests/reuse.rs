@@ -4,7 +4,7 @@ use super::*;
 use crate::objects::{keys::STORAGE_CLASS, reuse::CLAIM_NAMESPACE, trash::TRASH};
 
 /// The volume `disk` of a claim that was deleted at 00:30, with these changes.
-fn disk(changes: &Value) -> Value {
+pub(super) fn disk(changes: &Value) -> Value {
     let mut disk = json!({
         "metadata": {"name": "disk", "resourceVersion": "7", "managedFields": [{
             "manager": "csi-provisioner", "operation": "Update", "time": "2026-01-01T00:10:00Z",
@@ -22,7 +22,7 @@ fn disk(changes: &Value) -> Value {
 }
 
 /// The new claim with the name of the deleted claim.
-fn data(volume_name: &str) -> Value {
+pub(super) fn data(volume_name: &str) -> Value {
     json!({
         "metadata": {"name": "data", "namespace": "shop", "uid": "new"},
         "spec": {
@@ -39,12 +39,12 @@ fn attachment(volume: &str) -> Value {
     }})
 }
 
-fn attached(cluster: Cluster, volume: &str) -> Cluster {
+pub(super) fn attached(cluster: Cluster, volume: &str) -> Cluster {
     let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
     cluster.with(attachments, attachment(volume))
 }
 
-const FREE: &str = concat!(
+pub(super) const FREE: &str = concat!(
     r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
     r#""value":"7"},{"op":"remove","path":"/spec/claimRef/uid"}]'"#
 );
@@ -54,7 +54,7 @@ const FREE_RECORDED: &str = concat!(
     r#""value":"7"},{"op":"remove","path":"/metadata/annotations/volume-warden.dev~1claim-namespace"},"#,
     r#"{"op":"remove","path":"/spec/claimRef/uid"}]'"#
 );
-const HAND_OVER: &str = concat!(
+pub(super) const HAND_OVER: &str = concat!(
     r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
     r#""value":"7"},{"op":"remove","path":"/metadata/annotations/volume-warden.dev~1claim-namespace"},"#,
     r#"{"op":"remove","path":"/spec/claimRef"},{"op":"add","path":"/spec/claimRef","#,
@@ -225,15 +225,20 @@ async fn a_volume_in_the_trash_is_not_freed() {
     }
 }
 
+/// Changes after which the volume is parked for the next claim of the namespace `yard`.
+pub(super) fn parked() -> Value {
+    json!({
+        "metadata": {"uid": "pv-1", "annotations": {"volume-warden.dev/claim-namespace": "yard/n/c"}},
+        "spec": {"claimRef": {"namespace": "volume-warden", "name": "parked-pv-1", "uid": null}},
+        "status": {"phase": "Available"},
+    })
+}
+
 /// `why` for a parked volume says for which namespace it waits; `why` for a claim in another
 /// namespace does not name the volume.
 #[tokio::test]
 async fn a_parked_volume_waits_for_its_namespace() {
-    let parked = json!({
-        "metadata": {"uid": "pv-1", "annotations": {"volume-warden.dev/claim-namespace": "yard/n/c"}},
-        "spec": {"claimRef": {"namespace": "volume-warden", "name": "parked-pv-1", "uid": null}},
-        "status": {"phase": "Available"},
-    });
+    let parked = parked();
     let cluster = || Cluster::default().volume(disk(&parked));
     let object = Object::volume("disk");
     let with = |uid: &str| {
