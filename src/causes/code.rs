@@ -190,13 +190,15 @@ codes! {
         PodBlockedByClaim: "See the last cause that `why` lists.",
     }
     "A claim of a StatefulSet, kept or deleted by policy" {
-        /// The claim stays when the StatefulSet is deleted, because `whenDeleted` is Retain; or
-        /// its pod was removed by scaling down, and the StatefulSet does not own the claim.
+        /// The claim stays when the StatefulSet is deleted, because `whenDeleted` is Retain and the
+        /// StatefulSet does not own it; or its pod was removed by scaling down, and the StatefulSet
+        /// does not own the claim.
         KeptByPolicy: "Nothing.",
-        /// The claim is deleted with the StatefulSet, because `whenDeleted` is Delete; or its pod
-        /// was removed by scaling down, and the StatefulSet owns the claim; or the claim is deleted
-        /// after its pod, which is scaled down.
-        DeletedByPolicy: "Nothing.",
+        /// The claim is deleted with the StatefulSet, because `whenDeleted` is Delete, or because
+        /// the StatefulSet owns the claim from the time of another policy; or its pod was removed by
+        /// scaling down, and the StatefulSet owns the claim; or the claim is deleted after its pod,
+        /// which is scaled down.
+        DeletedByPolicy: "Nothing, unless the claim is to be kept: check its owner references before you delete the StatefulSet.",
     }
     "A namespace that stays Terminating" {
         /// The namespace still contains claims; `why` continues with what keeps the first one.

@@ -1,12 +1,14 @@
 //! Explains what happens to a claim of a StatefulSet: its retention policy, and the owner
 //! references of the claim.
 
+mod out_of_range;
+
 use super::{wardens, writers};
 use crate::{
     components::pvc_retention::PvcRetention,
     objects::{
         self,
-        stateful_set::{Policy, readings},
+        stateful_set::{Policy, Retention, readings},
     },
     why::{
         Cause, Code, Evidence, Look, Object, Selection, World,
@@ -114,117 +116,67 @@ fn set_of(world: &World, object: &Object) -> Option<(String, objects::StatefulSe
 
 fn by_policy(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
     let (name, set, ordinal) = set_of(world, object)?;
-    let policy = set.retention.unwrap_or_default();
-    let set_object = Object::stateful_set(object.namespace_name(), &name);
     if !set.has(ordinal) {
-        return Some(out_of_range(
-            world,
-            object,
-            claim,
-            (name.as_str(), &set),
-            ordinal,
-        ));
+        let of_set = (name.as_str(), &set);
+        return Some(out_of_range::cause(world, object, claim, of_set, ordinal));
     }
-    let (code, fate) = match policy.when_deleted {
-        Policy::Retain => (
-            Code::KeptByPolicy,
-            "is kept when the StatefulSet is deleted",
-        ),
-        Policy::Delete => (Code::DeletedByPolicy, "is deleted with the StatefulSet"),
-    };
-    let scaled = match policy.when_scaled {
-        Policy::Retain => "is kept",
-        Policy::Delete => "is deleted",
+    let policy = set.retention.unwrap_or_default();
+    let owners = claim.owner_references();
+    let owned = owners.iter().any(|owner| set.uid == owner.uid);
+    Some(match policy.when_deleted {
+        Policy::Retain if owned => still_owned(object, &name, policy, owners.len()),
+        Policy::Retain => followed(object, &name, policy, Code::KeptByPolicy),
+        Policy::Delete => followed(object, &name, policy, Code::DeletedByPolicy),
+    })
+}
+
+/// The cause that the present policy decides what happens to the claim.
+fn followed(object: &Object, set: &str, policy: Retention, code: Code) -> Cause {
+    let fate = match policy.when_deleted {
+        Policy::Retain => "is kept when the StatefulSet is deleted",
+        Policy::Delete => "is deleted with the StatefulSet",
     };
     let sentence = format!(
-        "The claim of the StatefulSet {name} {fate} (whenDeleted: {}), and {scaled} when its pod is removed by scaling down (whenScaled: {}).",
+        "The claim of the StatefulSet {set} {fate} (whenDeleted: {}), and {}.",
         policy.when_deleted.name(),
-        policy.when_scaled.name()
+        when_scaled(policy)
     );
     let evidence = Evidence::new(
-        set_object.to_string(),
+        Object::stateful_set(object.namespace_name(), set).to_string(),
         "spec.persistentVolumeClaimRetentionPolicy",
     );
-    Some(
-        Cause::new(code, sentence, evidence)
-            .wait("the retention policy of the StatefulSet decides"),
+    Cause::new(code, sentence, evidence).wait("the retention policy of the StatefulSet decides")
+}
+
+/// The cause that the StatefulSet owns the claim, although the present policy keeps it:
+/// kube-controller-manager changes only the owner references of claims whose pod exists.
+fn still_owned(object: &Object, set: &str, policy: Retention, owners: usize) -> Cause {
+    let fate = match owners {
+        1 => "is deleted with the StatefulSet, which owns it",
+        _ => "is deleted once the StatefulSet, which owns it, and its other owners are deleted",
+    };
+    let sentence = format!(
+        "The claim of the StatefulSet {set} {fate}, although whenDeleted is Retain. It {}.",
+        when_scaled(policy)
+    );
+    let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
+    Cause::new(Code::DeletedByPolicy, sentence, evidence).run(
+        format!(
+            "kubectl get {} -o yaml --show-managed-fields",
+            object.arguments()
+        ),
+        "to see the owner reference and which client wrote it; the claim is kept only once no owner \
+         reference names the StatefulSet",
     )
 }
 
-/// The cause for a claim whose ordinal is out of the range of the StatefulSet.
-fn out_of_range(
-    world: &World,
-    object: &Object,
-    claim: &PersistentVolumeClaim,
-    (name, set): (&str, &objects::StatefulSet),
-    ordinal: u32,
-) -> Cause {
-    let pod = format!("{name}-{ordinal}");
-    let look = world.get::<Pod>(object.namespace_name(), &pod);
-    let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
-    let owners = claim.owner_references();
-    if let Some(after) = deleted_after(world, object, owners, (set, &pod), &look) {
-        let sentence = format!(
-            "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim is deleted \
-             after {after}."
-        );
-        return Cause::new(Code::DeletedByPolicy, sentence, evidence)
-            .wait("the retention policy of the StatefulSet decides");
-    }
-    let owned = owners.iter().any(|owner| set.uid == owner.uid);
-    let (code, fate) = if owned {
-        (
-            Code::DeletedByPolicy,
-            "is deleted with the StatefulSet, which owns it",
-        )
-    } else {
-        (
-            Code::KeptByPolicy,
-            "is kept, because the StatefulSet does not own it",
-        )
+fn when_scaled(policy: Retention) -> String {
+    let fate = match policy.when_scaled {
+        Policy::Retain => "is kept",
+        Policy::Delete => "is deleted",
     };
-    // The present policy does not matter: the owner references of the claim were written when its
-    // pod was removed.
-    let sentence = match look {
-        Look::Absent => format!(
-            "The StatefulSet {name} has no pod {ordinal} any more. The claim was kept when that pod \
-             was removed by scaling down, and {fate}."
-        ),
-        Look::Found(_) | Look::Unread => format!(
-            "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim {fate}."
-        ),
-    };
-    Cause::new(code, sentence, evidence).wait("a new pod with that ordinal uses the claim again")
-}
-
-/// Returns what the claim is deleted after: its pod, if that owns it or will own it; none if the
-/// deletion of its pod does not delete it.
-fn deleted_after(
-    world: &World,
-    object: &Object,
-    owners: &[OwnerReference],
-    (set, pod): (&objects::StatefulSet, &str),
-    look: &Look<Arc<Pod>>,
-) -> Option<String> {
-    let is_pod = |owner: &OwnerReference| {
-        owner.api_version == "v1" && owner.kind == "Pod" && owner.name == pod
-    };
-    // The garbage collector removes a reference to a pod that does not exist.
-    let owns =
-        |owner: &OwnerReference| is_pod(owner) && is_dead(world, object, owner) != Some(true);
-    if owners.iter().any(owns) {
-        return Some(match owners.len() {
-            1 => format!("its pod {pod}, which owns it"),
-            _ => format!("its pod {pod} and its other owners"),
-        });
-    }
-    let Look::Found(found) = look else {
-        return None;
-    };
-    let will_own = found.rules.stateful_set.as_ref() == Some(&set.uid)
-        && set.retention.unwrap_or_default().when_scaled == Policy::Delete
-        && owners.iter().all(|owner| set.uid == owner.uid);
-    will_own.then(|| format!("its pod {pod}, once that pod owns it (whenScaled: Delete)"))
+    let policy = policy.when_scaled.name();
+    format!("{fate} when its pod is removed by scaling down (whenScaled: {policy})")
 }
 
 /// The cause that kube-controller-manager has written the claim's owner references while Volume

@@ -1,12 +1,13 @@
 //! Explains the state of a StatefulSet.
 
+mod claims;
 mod not_made;
 mod pods;
 mod stale;
 
 use super::pod;
 use crate::{
-    objects::{StatefulSet as Kept, stateful_set::Policy},
+    objects::StatefulSet as Kept,
     why::{
         Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
         read::{Pod, StatefulSet},
@@ -82,7 +83,7 @@ impl One<'_> {
             1 => "its only pod is ready".to_owned(),
             more => format!("all {more} pods are ready"),
         };
-        let state = format!("complete: {pods}{}", retention(self.kept));
+        let state = format!("complete: {pods}{}", claims::fate(self));
         Answer::of(self.object, state).concluding(self.conclusion())
     }
 
@@ -162,21 +163,4 @@ impl One<'_> {
         let spec = self.set.spec.as_ref();
         spec.and_then(|spec| spec.pod_management_policy.as_deref()) != Some("Parallel")
     }
-}
-
-/// What happens to the claims of the StatefulSet, as a sentence that follows another. Empty if it
-/// has no claim templates.
-fn retention(set: &Kept) -> String {
-    if set.templates.is_empty() {
-        return String::new();
-    }
-    let word = |policy| match policy {
-        Policy::Retain => "are kept",
-        Policy::Delete => "are deleted",
-    };
-    let policy = set.retention.unwrap_or_default();
-    let (deleted, scaled) = (word(policy.when_deleted), word(policy.when_scaled));
-    format!(
-        ". Its claims {deleted} when the StatefulSet is deleted, and {scaled} when their pods are removed by scaling down"
-    )
 }

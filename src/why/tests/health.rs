@@ -218,7 +218,7 @@ async fn a_volume_is_healthy_only_with_its_claim() {
     }
 }
 
-fn pod(phase: &str, ready: &str, containers: &Value) -> Value {
+pub(super) fn pod(phase: &str, ready: &str, containers: &Value) -> Value {
     json!({
         "metadata": {
             "name": "web-0", "namespace": "shop", "uid": "p", "labels": {"app": "web"},

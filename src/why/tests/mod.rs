@@ -5,6 +5,7 @@ mod claims;
 mod health;
 mod names;
 mod namespaces;
+mod owned_claims;
 mod placement;
 mod pods;
 mod pods_mounting;
