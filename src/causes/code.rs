@@ -133,9 +133,10 @@ codes! {
         VolumeDeleting: "Run `why` for the volume. The data on a bound volume is lost with the \
             claim unless the policy is Retain: set it, save the manifest of the volume, and \
             create the volume again.",
-        /// The volume that fits the claim is reserved for another claim; or the volume of a Lost
-        /// claim no longer belongs to it.
-        VolumeReserved: "Create another volume, or remove the reservation.",
+        /// The volume that fits the claim is reserved for another claim; or another claim is or was
+        /// bound to the volume that the claim names; or the volume of a Lost claim no longer belongs
+        /// to it.
+        VolumeReserved: "Create another volume. Remove a reservation only if no claim is bound to the volume.",
         /// Kubernetes binds the claim when a pod uses it (`WaitForFirstConsumer`), and no pod
         /// does.
         WaitsForPod: "Nothing.",

@@ -1,6 +1,7 @@
 //! Tests of causes that a real control plane does not reach within a test, with simulated objects.
 
 mod backend;
+mod by_hand;
 mod claims;
 mod health;
 mod names;

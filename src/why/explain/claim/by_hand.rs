@@ -42,9 +42,7 @@ pub(super) fn named(
     }
     let taken = volume.spec.as_ref().and_then(|spec| taken(spec, claim));
     let misfit = match (taken, fits(&volume, claim)) {
-        (Some(Misfit::Taken(other)), _) => {
-            return in_the_way(world, &volume, &Misfit::Reserved(other));
-        }
+        (Some(Misfit::Taken(other)), _) => return Some(taken_by(&volume, &other)),
         (Some(reserved @ Misfit::Reserved(_)), _) => return in_the_way(world, &volume, &reserved),
         // A difference is reported before an earlier claim of the same name: Kubernetes does not
         // bind a volume that differs, even if its claimRef no longer has the earlier claim's uid.
@@ -58,6 +56,29 @@ pub(super) fn named(
         show,
         "to compare the volume with the claim; recreate the one that is wrong",
     ))
+}
+
+/// The cause that the claim names a volume to which the claim `other` is or was bound. Its
+/// `claimRef` is no reservation: without it, the volume of that claim would be lost.
+fn taken_by(volume: &PersistentVolume, other: &str) -> Cause {
+    let name = volume.name_any();
+    let status = volume.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let whose = match phase {
+        Some("Bound") => format!("is bound to the claim {other}"),
+        Some("Released" | "Failed") => {
+            format!("belonged to the claim {other}, which is deleted")
+        }
+        _ => format!("belongs to the claim {other}"),
+    };
+    let sentence =
+        format!("The claim names the volume {name}, which {whose}. It needs another volume.");
+    let evidence = Evidence::new(Object::volume(&name).to_string(), "spec.claimRef");
+    Cause::new(Code::VolumeReserved, sentence, evidence).run(
+        Object::volume(&name).describe(),
+        "to see the volume; then recreate this claim without the volumeName, or with that of a volume \
+         that no claim has",
+    )
 }
 
 /// The cause that kube-controller-manager has not bound the claim to this volume yet, although the
@@ -95,38 +116,51 @@ pub(super) fn any(
     if let Some((fitting, _)) = judged.iter().find(|(_, judged)| judged.is_ok()) {
         return binder(object, &fitting.name_any());
     }
-    let mut misfits = judged
+    let misfits = judged
         .iter()
-        .filter_map(|(volume, judged)| Some((volume, judged.as_ref().err()?)));
+        .filter_map(|(volume, judged)| Some((*volume, judged.as_ref().err()?)));
     if let Some(near) = misfits
         .clone()
         .find_map(|(volume, misfit)| in_the_way(world, volume, misfit))
     {
         return Some(near);
     }
-    let field = claim
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.storage_class_name.as_ref());
-    let class = class_of(claim.annotations(), field);
-    let unlike: Vec<String> = misfits
-        .by_ref()
-        .filter_map(|(volume, misfit)| match misfit {
-            Misfit::Unlike(Difference::Class(_)) => None,
-            Misfit::Unlike(how) => Some(format!("{} {how}", volume.name_any())),
-            _ => None,
-        })
-        .take(NAMED)
-        .collect();
-    let compared = if unlike.is_empty() {
-        format!("there is no volume of the StorageClass {class:?}")
-    } else {
-        unlike.join(", ")
-    };
-    let sentence = format!("The claim {why}, and no existing volume fits: {compared}.");
+    let compared = compared(claim, misfits);
+    let sentence =
+        format!("The claim {why}, and no existing volume can be bound to it: {compared}.");
     let evidence = Evidence::new(object.to_string(), "spec");
     Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
         "kubectl get pv",
         "to list the volumes; a volume that fits the claim has to be created",
     ))
+}
+
+/// Why none of the volumes, which are not in the way of the claim, can be bound to it, as a clause.
+fn compared<'a>(
+    claim: &PersistentVolumeClaim,
+    misfits: impl Iterator<Item = (&'a PersistentVolume, &'a Misfit)> + Clone,
+) -> String {
+    let unlike = misfits.clone().filter_map(|(volume, misfit)| match misfit {
+        Misfit::Unlike(Difference::Class(_)) => None,
+        Misfit::Unlike(how) => Some(format!("{} {how}", volume.name_any())),
+        _ => None,
+    });
+    let field = claim.spec.as_ref();
+    let field = field.and_then(|spec| spec.storage_class_name.as_ref());
+    let class = class_of(claim.annotations(), field);
+    let is_taken = |(_, misfit): &(_, &Misfit)| matches!(misfit, Misfit::Taken(_));
+    let taken = match misfits.filter(is_taken).count() {
+        0 => None,
+        1 => Some(format!(
+            "the only volume of the StorageClass {class:?} that fits belongs to another claim"
+        )),
+        many => Some(format!(
+            "all {many} volumes of the StorageClass {class:?} that fit belong to other claims"
+        )),
+    };
+    let all: Vec<String> = taken.into_iter().chain(unlike.take(NAMED)).collect();
+    match all.is_empty() {
+        true => format!("there is no volume of the StorageClass {class:?}"),
+        false => all.join(", "),
+    }
 }

@@ -1,0 +1,83 @@
+//! Tests of Pending claims whose volume another claim has.
+
+use super::{reuse::data, *};
+
+const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+
+/// A volume of the class `manual`, which the claim `bank/money` has, in this phase.
+fn money(name: &str, phase: &str) -> Value {
+    json!({
+        "metadata": {"name": name}, "status": {"phase": phase},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "storageClassName": "manual", "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "bank", "name": "money", "uid": "m"},
+        },
+    })
+}
+
+/// The Pending claim of the class `manual`, which has no provisioner.
+fn cluster(volume_name: &str) -> Cluster {
+    let mut claim = data(volume_name);
+    claim["spec"]["storageClassName"] = json!("manual");
+    let provisioner = "kubernetes.io/no-provisioner";
+    let class = json!({"metadata": {"name": "manual"}, "provisioner": provisioner});
+    Cluster::default().claim(claim).with(CLASSES, class)
+}
+
+/// Without its `claimRef`, a volume in use would be unbound from its claim.
+#[tokio::test]
+async fn a_volume_that_another_claim_has_is_not_reserved() {
+    for (phase, whose) in [
+        ("Bound", "is bound to the claim bank/money."),
+        (
+            "Released",
+            "belonged to the claim bank/money, which is deleted.",
+        ),
+        ("Pending", "belongs to the claim bank/money."),
+    ] {
+        let answer = cluster("disk").volume(money("disk", phase));
+        let answer = answer.explained(&Object::claim("shop", "data")).await;
+        assert_eq!(codes(&answer), [Code::VolumeReserved]);
+        let expected =
+            format!("The claim names the volume disk, which {whose} It needs another volume.");
+        assert_eq!(answer.chain[0].sentence, expected);
+        assert_eq!(command(&answer), "kubectl describe pv disk");
+        assert!(!purpose(&answer).contains("remove"), "{}", purpose(&answer));
+    }
+}
+
+#[tokio::test]
+async fn volumes_that_other_claims_have_are_counted() {
+    let small = |name: &str| {
+        let mut small = money(name, "Available");
+        small["spec"]["capacity"] = json!({"storage": "1Mi"});
+        small["spec"]["claimRef"] = Value::Null;
+        small
+    };
+    let one = "the only volume of the StorageClass \"manual\" that fits belongs to another claim";
+    let two = "all 2 volumes of the StorageClass \"manual\" that fit belong to other claims";
+    let how = "c has a capacity of 1Mi, but the claim requests 1Gi";
+    for (volumes, compared) in [
+        (
+            vec![],
+            "there is no volume of the StorageClass \"manual\"".to_owned(),
+        ),
+        (vec![money("a", "Bound")], one.to_owned()),
+        (
+            vec![money("a", "Bound"), money("b", "Released")],
+            two.to_owned(),
+        ),
+        (
+            vec![small("c"), money("a", "Bound"), money("b", "Bound")],
+            format!("{two}, {how}"),
+        ),
+        (vec![small("c")], how.to_owned()),
+    ] {
+        let cluster = volumes.into_iter().fold(cluster(""), Cluster::volume);
+        let answer = cluster.explained(&Object::claim("shop", "data")).await;
+        assert_eq!(codes(&answer), [Code::NoMatchingVolume], "{compared}");
+        let why = "The claim asks for the StorageClass manual, which has no provisioner";
+        let expected = format!("{why}, and no existing volume can be bound to it: {compared}.");
+        assert_eq!(answer.chain[0].sentence, expected);
+    }
+}
