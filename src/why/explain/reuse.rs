@@ -3,9 +3,9 @@
 //!
 //! A claim that is bound to storage which is being deleted, or that another node still writes to,
 //! loses data; a claim that waits does not. So the command that changes `claimRef` is printed only
-//! if the volume is Released, its policy is Retain and not known to be written later, it is not
-//! being deleted and not in the trash, no VolumeAttachment names it, and no other volume has the
-//! same data. The command fails if the volume has changed since it was read.
+//! if the volume is Released, its policy is Retain and is known to have been Retain when it was
+//! released, it is not being deleted and not in the trash, no VolumeAttachment names it, and no
+//! other volume has the same data. The command fails if the volume has changed since it was read.
 
 mod first;
 

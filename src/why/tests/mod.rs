@@ -16,6 +16,7 @@ mod quotes;
 mod resize;
 mod retention;
 mod reuse;
+mod reuse_policy;
 mod reuse_twins;
 mod sets;
 mod stuck;

@@ -64,7 +64,7 @@ const RETAIN: &str = concat!(
     r#"kubectl patch pv disk --type=json -p '[{"op":"test","path":"/metadata/resourceVersion","#,
     r#""value":"7"},{"op":"replace","path":"/spec/persistentVolumeReclaimPolicy","value":"Retain"}]'"#
 );
-const DESCRIBE: &str = "kubectl describe pv disk";
+pub(super) const DESCRIBE: &str = "kubectl describe pv disk";
 
 /// The commands in the next steps for the claim: first if it names the volume, then if it does not.
 async fn next_of_claim(changes: &Value) -> [String; 2] {

@@ -6,7 +6,7 @@ use crate::why::{
     explain::{attachments, trash, wardens, writers},
     read::PersistentVolume,
 };
-use k8s_openapi::{api::core::v1::PersistentVolumeStatus, jiff::Timestamp};
+use k8s_openapi::api::core::v1::PersistentVolumeStatus;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -95,8 +95,8 @@ pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// The required step if the volume is not Released yet or has Failed, or if its policy was written
-/// after it was Released, so that its data may be deleted already.
+/// The required step if the volume is not Released yet or has Failed, or if its policy may have been
+/// written after it was Released, so that its data may be deleted already.
 fn not_released(volume: &PersistentVolume) -> Option<First> {
     let doubtful = |why| First {
         why,
@@ -105,13 +105,7 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
                   if its storage certainly exists",
     };
     match phase(volume) {
-        "Released" => {
-            let changed = policy_changed_after_release(volume)?;
-            Some(doubtful(format!(
-                "The volume's policy became Retain at {changed}, after the volume was Released: its \
-                 data may be deleted already."
-            )))
-        }
+        "Released" => doubtful_policy(volume).map(doubtful),
         "Failed" => Some(doubtful(
             "The volume has Failed: a provisioner tried to delete its data.".to_owned(),
         )),
@@ -123,13 +117,29 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
     }
 }
 
-/// The time in the `managedFields` of the client that wrote the volume's policy, if it is after
-/// the volume was Released. None if it is before, or if either time is unknown.
-fn policy_changed_after_release(volume: &PersistentVolume) -> Option<Timestamp> {
+/// Why it is in doubt that the policy of the Released volume was Retain when it was released, as a
+/// sentence. None if a client wrote the policy before, or the creation of the volume did. The times
+/// have whole seconds, so a policy that was written in the second of the release may be later.
+fn doubtful_policy(volume: &PersistentVolume) -> Option<String> {
     let path = ["f:spec", "f:persistentVolumeReclaimPolicy"];
-    let written = writers::writer(&volume.metadata, &path)?.time.as_ref()?.0;
-    let released = status(volume)?.last_phase_transition_time.as_ref()?.0;
-    (written > released).then_some(written)
+    let writer = writers::writer(&volume.metadata, &path);
+    let written = writer.and_then(|writer| writer.time.as_ref());
+    let created = volume.metadata.creation_timestamp.as_ref();
+    let transition = status(volume).and_then(|status| status.last_phase_transition_time.as_ref());
+    match (written, created, transition) {
+        (Some(written), Some(created), _) if written.0 <= created.0 => None,
+        (Some(written), _, Some(released)) if written.0 < released.0 => None,
+        (Some(written), _, Some(_)) => Some(format!(
+            "The volume's policy became Retain at {}, not before the volume was Released: its data may \
+             be deleted already.",
+            written.0
+        )),
+        _ => Some(
+            "It is not known whether the volume's policy was Retain when the volume was Released: if \
+             not, its data may be deleted already."
+                .to_owned(),
+        ),
+    }
 }
 
 fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
