@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use volume_warden_apiserver_model::{Change, WebhookCall};
 
-pub use quiet::at_rest;
+pub use quiet::{at_rest, was_returned};
 
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -160,6 +160,10 @@ async fn conclude(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) {
     if !plan.long || plan.max_expiries().is_some() {
         return;
     }
+    // The window of a volume whose restore failed ends an hour later, which may be meanwhile.
+    if checks::was_returned(cluster) {
+        return;
+    }
     tokio::time::sleep(QUIET).await;
     let last = cluster.checks.with_ledger(|ledger| ledger.last_write);
     if last > now {

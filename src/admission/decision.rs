@@ -11,6 +11,9 @@ use tracing::Span;
 
 /// Maximum length of a reason in a log line, in bytes.
 const WHY_LIMIT: usize = 2048;
+/// Maximum length of a name in a log line, in bytes. No object has a longer one, but the API server
+/// validates names after the mutating webhooks.
+const NAME_LIMIT: usize = 253;
 
 /// The span of a review: it identifies the review in log lines and traces.
 pub(super) fn span(path: &'static str, request: &Request) -> Span {
@@ -61,7 +64,7 @@ impl Log<'_> {
                 kind = request.resource.resource,
                 subresource = request.sub_resource,
                 object = %Object(request),
-                user = request.user_info.username,
+                user = bounded(&request.user_info.username, WHY_LIMIT),
                 dry_run,
                 verdict,
                 took,
@@ -73,7 +76,7 @@ impl Log<'_> {
     }
         match reviewed {
             Ok(Answer::Deny { message, .. }) => {
-                let why = Some(bounded(message));
+                let why = Some(bounded(message, WHY_LIMIT));
                 match self.refused.check(&request.namespace) {
                     Some(0) => line!(info, why, None::<u64>),
                     Some(suppressed) => line!(info, why, Some(suppressed)),
@@ -82,7 +85,7 @@ impl Log<'_> {
             }
             Err(why) => {
                 let why = why.to_string();
-                let why = Some(bounded(&why));
+                let why = Some(bounded(&why, WHY_LIMIT));
                 match self.unavailable.check() {
                     Some(suppressed) => line!(warn, why, Some(suppressed)),
                     None => line!(debug, why, None::<u64>),
@@ -95,9 +98,9 @@ impl Log<'_> {
     }
 }
 
-/// Cuts a text after [`WHY_LIMIT`] bytes, because it may repeat what a user wrote, of any length.
-fn bounded(text: &str) -> &str {
-    &text[..text.floor_char_boundary(WHY_LIMIT)]
+/// Cuts a text after `limit` bytes, because it may repeat what a user wrote, of any length.
+fn bounded(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
 }
 
 /// Formats the object of a request as `namespace/name`, as in all other log lines. The name is
@@ -109,6 +112,6 @@ impl fmt::Display for Object<'_> {
         if !self.0.namespace.is_empty() {
             write!(f, "{}/", self.0.namespace)?;
         }
-        f.write_str(&self.0.name)
+        f.write_str(bounded(&self.0.name, NAME_LIMIT))
     }
 }

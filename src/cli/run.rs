@@ -42,8 +42,8 @@ error states why; 2 the command line is wrong.";
 pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();
     let runtime = || Builder::new_multi_thread().enable_all().build();
-    // The webhook server has its own threads, so that no review waits until those of the watches
-    // and reconcilers have time for it.
+    // The webhook server has its own threads, so that a review that is answered from memory does not
+    // wait for those of the watches and reconcilers. These drive the only client of the API server.
     let (runtime, reviews) = (runtime()?, runtime()?);
     #[cfg(feature = "otlp")]
     let _traces = crate::telemetry::otlp::init(options.log_format, runtime.handle())?;

@@ -57,9 +57,10 @@ pub struct TrashListWire {
     /// The values of the ConfigMap that are no text.
     #[serde(default)]
     pub binary_data: BTreeMap<String, IgnoredAny>,
-    /// Whether the values cannot be changed.
+    /// Whether the values cannot be changed. The policy for Volume Warden's account permits no
+    /// write of a ConfigMap that has the field, whatever its value is.
     #[serde(default)]
-    pub immutable: bool,
+    pub immutable: Option<bool>,
 }
 
 impl Tracked for TrashList {
@@ -80,7 +81,7 @@ impl Tracked for TrashList {
             resource_version: metadata.resource_version.unwrap_or_default().into(),
             owned,
             deleting: metadata.deletion_timestamp.is_some(),
-            sealed: wire.immutable || !wire.binary_data.is_empty(),
+            sealed: wire.immutable.is_some() || !wire.binary_data.is_empty(),
             text: text.filter(|text| text.len() <= MAX_LIST).map(Into::into),
         })
     }

@@ -117,6 +117,7 @@ fn a_list_that_a_user_changed_differs() {
     }
     for changes in [
         json!({"immutable": true}),
+        json!({"immutable": false}),
         json!({"binaryData": {"a": "YQ=="}}),
     ] {
         assert!(tracked(changes.clone()).sealed, "{changes}");

@@ -138,7 +138,7 @@ pub(super) fn in_trash(subject: &Subject<'_>, rows: &[Row], records: &Records<'_
         let several = of_name.get(&(&row.namespace, &row.claim)) > Some(&1);
         let volume = several.then_some(&*row.volume);
         let record = records.get(&row.volume);
-        let by_users = record.is_some_and(Record::names_namespace);
+        let by_users = record.is_some_and(Record::is_for_users);
         let next = command::undelete(&row.namespace, &row.claim, volume, by_users);
         Line {
             note: record.map_or_else(|| "unknown".to_owned(), |record| record.end()),

@@ -8,7 +8,7 @@ use crate::{
     objects::{
         Volume,
         trash::{OriginalPolicy, TrashRecord},
-        volume::VolumeWire,
+        volume::{Phase, VolumeWire},
     },
 };
 
@@ -20,6 +20,8 @@ pub(super) struct Record {
     record: TrashRecord,
     /// Whether a user requested that the data is deleted now.
     is_purge_requested: bool,
+    /// Whether the volume is Bound and not being deleted.
+    is_in_use: bool,
 }
 
 impl<'a> Records<'a> {
@@ -41,27 +43,30 @@ impl<'a> Records<'a> {
 
 fn read(volume: &VolumeWire) -> Option<Record> {
     let volume = Volume::from(volume.clone());
+    let is_in_use = volume.phase == Phase::Bound && !volume.deleting;
     let (trash, claim) = (volume.trash?, volume.claim_ref?);
     let (record, purge) = (trash.record?, trash.purge);
     (volume.retain && claim.uid == record.claim.uid).then(|| Record {
         is_purge_requested: purge.is_some_and(|uid| claim.uid == uid),
+        is_in_use,
         record,
     })
 }
 
 impl Record {
     /// Returns whether every user of the namespace can undo the deletion of the claim, if it is
-    /// deleted now: its data is kept for a time, and the record has the uid of the namespace.
+    /// deleted now: its volume stays, its data is kept for a time, and users may restore it.
     pub(super) fn can_be_undone(&self) -> bool {
         let is_destroyed = self.record.window_seconds == 0 || self.is_purge_requested;
         let is_kept = self.record.policy == OriginalPolicy::Retain || !is_destroyed;
-        is_kept && self.names_namespace()
+        is_kept && self.is_in_use && self.is_for_users()
     }
 
-    /// Returns whether the record has the uid of the claim's namespace. Without it, only an
-    /// administrator can restore the claim.
-    pub(super) fn names_namespace(&self) -> bool {
-        self.record.claim.namespace_uid.is_some()
+    /// Returns whether users of the namespace may restore the claim: the record has the uid of the
+    /// namespace, and not too many claims could not be bound to the volume. Otherwise only an
+    /// administrator can.
+    pub(super) fn is_for_users(&self) -> bool {
+        self.record.claim.namespace_uid.is_some() && self.record.is_restorable()
     }
 
     /// Describes for how long the deletion of the claim can be undone, if it is deleted now.

@@ -168,7 +168,10 @@ impl SelfSigned {
         let material = match shared.as_ref().or(self.known.as_ref()) {
             Some(known) => {
                 let bundle = known.trusted();
-                let published = found.iter().all(|found| is_published(found, &bundle));
+                // An API server that does not trust a CA calls no webhook whose certificate it
+                // signed, so a CA does not sign while a configuration is unknown.
+                let unknown = self.configurations.are_incomplete();
+                let published = !unknown && found.iter().all(|found| is_published(found, &bundle));
                 known.renewed(published, scene)?
             }
             None => Material::generate(&bundles(found), scene)?,

@@ -10,7 +10,10 @@ use crate::{
 use http::{Method, Request, Response};
 use kube::{Api, Client, client::Body};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 pub(super) const WEBHOOKS: Configuration = Configuration::Mutating("webhooks");
 
@@ -29,6 +32,8 @@ pub(super) struct Fake {
     pub(super) fails: bool,
     /// Whether Secrets may not be read.
     pub(super) forbids: bool,
+    /// Whether webhook configurations may not be read now.
+    pub(super) hides: Arc<AtomicBool>,
     pub(super) state: Arc<Mutex<State>>,
 }
 
@@ -62,6 +67,9 @@ impl Fake {
             return status(500);
         }
         if path.contains("webhookconfigurations") {
+            if self.hides.load(Ordering::SeqCst) {
+                return status(403);
+            }
             let webhook = json!({"name": "one", "clientConfig": {"service": {"name": "a", "namespace": "b"}}});
             let metadata = json!({"name": "webhooks", "resourceVersion": "1"});
             return (200, json!({"metadata": metadata, "webhooks": [webhook]}));
@@ -79,6 +87,11 @@ impl Fake {
             Some(secret) => (200, secret.clone()),
             None => status(404),
         }
+    }
+
+    /// The Secret, if it exists.
+    pub(super) fn secret(&self) -> Option<Value> {
+        self.state.lock().expect("no panic").secret.clone()
     }
 
     /// Returns the number of requests with this method to a path that contains these words.

@@ -20,6 +20,16 @@ const MANAGED_BY: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 /// Maximum number of writes to one object in a history: a higher number is a loop.
 const MOST_WRITES: u32 = 30;
 
+/// Returns whether a volume is in the trash again after a restore that failed.
+pub fn was_returned(cluster: &Cluster) -> bool {
+    cluster.checks.with_ledger(|ledger| {
+        let mut records = ledger
+            .all("persistentvolumes")
+            .filter_map(|volume| trash::record(volume));
+        records.any(|record| record.returned_at.is_some())
+    })
+}
+
 /// Returns what is not as the README promises in a cluster at rest.
 pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
     cluster.checks.with_ledger(|ledger| {

@@ -108,6 +108,21 @@ async fn a_long_reason_is_logged_in_part() {
     assert!(lines.contains("éé") && length < 3000, "{length}");
 }
 
+/// The API server calls mutating webhooks before it validates the name.
+#[tokio::test]
+async fn a_long_name_is_logged_in_part() {
+    let mut review: serde_json::Value = serde_json::from_str(&review("ns")).expect("JSON");
+    review["request"]["name"] = "é".repeat(100_000).into();
+    review["request"]["userInfo"]["username"] = "ü".repeat(100_000).into();
+    let refused = |_: &Request| Ok(Answer::deny("no".to_owned()));
+    let lines = lines(refused, [review.to_string()].into_iter(), |status| {
+        status == StatusCode::OK
+    })
+    .await;
+    let length = lines.len();
+    assert!(lines.contains("éé") && length < 4000, "{length}");
+}
+
 #[tokio::test]
 async fn reviews_without_an_answer_do_not_fill_the_log() {
     for (body, verdict) in [

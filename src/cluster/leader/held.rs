@@ -69,12 +69,11 @@ impl HeldLease {
     /// Tries to acquire or renew the Lease. Returns true if the API server accepted the write;
     /// false if another replica holds the Lease, or if another client wrote or deleted it first.
     ///
-    /// If the API server has not answered for the Lease duration, the watches of this replica may
-    /// have missed changes, so the observation begins again.
+    /// While the API server does not answer, the watches of this replica may miss changes, so the
+    /// observation learns for how long it has not.
     pub(super) async fn attempt(&mut self) -> kube::Result<bool> {
-        if self.answered.elapsed() > DURATION {
-            self.observation.interrupt(self.clock.timestamp());
-        }
+        let silent = self.answered.elapsed();
+        self.observation.interrupt(silent, self.clock.timestamp());
         let held = self.acquire().await?;
         self.answered = Instant::now();
         Ok(held)

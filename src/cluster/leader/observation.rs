@@ -7,7 +7,14 @@
 
 pub use crate::objects::keys::OBSERVED_SINCE;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Changes that may have been missed for at most this time do not count as a break: the Lease
+/// duration, after which another replica may lead.
+const LONGEST_BREAK: Duration = Duration::from_secs(15);
 
 /// Since when the cluster has been watched without a break, as far as this replica knows.
 #[derive(Debug, Default)]
@@ -32,10 +39,13 @@ impl Observation {
         self.lock().began.get_or_insert(now);
     }
 
-    /// Records that this replica may have missed changes until `now`: the observation begins again,
-    /// unless it has not begun. If another replica watched meanwhile, [`Self::follow`] restores the
-    /// earlier time.
-    pub(super) fn interrupt(&self, now: Timestamp) {
+    /// Records that this replica may have missed changes for this time until `now`. After more than
+    /// [`LONGEST_BREAK`] the observation begins again, unless it has not begun. If another replica
+    /// watched meanwhile, [`Self::follow`] restores the earlier time.
+    pub fn interrupt(&self, missed: Duration, now: Timestamp) {
+        if missed <= LONGEST_BREAK {
+            return;
+        }
         let mut state = self.lock();
         if let Some(began) = state.began {
             *state = State {
@@ -136,11 +146,13 @@ mod tests {
     #[test]
     fn an_observation_begins_again_after_an_interruption() {
         let observation = Observation::default();
-        observation.interrupt(at(1));
+        observation.interrupt(LONGEST_BREAK * 2, at(1));
         assert_eq!(observation.since(), None, "it has not begun");
         observation.begin(at(1));
         observation.follow(&held("a", &format!("{} a", at(0))), true);
-        observation.interrupt(at(9));
+        observation.interrupt(LONGEST_BREAK, at(8));
+        assert_eq!(observation.since(), Some(at(1)), "short");
+        observation.interrupt(LONGEST_BREAK * 2, at(9));
         assert_eq!(observation.since(), Some(at(9)));
         // The other replica watched meanwhile, which shows when it renews the Lease again.
         let lease = held("a", &format!("{} a", at(1)));

@@ -1,8 +1,7 @@
 //! The webhook configurations of the components. A running Volume Warden writes only `caBundle`,
 //! `path` and an annotation in them; the installer owns all other fields. `drain` deletes them.
 
-use crate::cluster::api::UNHURRIED;
-use crate::cluster::api::within;
+use crate::cluster::api::{UNHURRIED, is_absent, within};
 use futures::future::join_all;
 use json_patch::{Patch, PatchOperation};
 use k8s_openapi::{
@@ -71,6 +70,7 @@ pub struct Configurations {
     /// The reason that was last logged for each ignored configuration.
     left_out: BTreeMap<Configuration, String>,
     forbidden: bool,
+    incomplete: bool,
 }
 
 impl Configurations {
@@ -82,6 +82,7 @@ impl Configurations {
             service,
             left_out: BTreeMap::new(),
             forbidden: false,
+            incomplete: false,
         }
     }
 
@@ -91,11 +92,18 @@ impl Configurations {
         self.forbidden
     }
 
+    /// Returns whether the API server answered 403 for any of the configurations in the last
+    /// [`Self::read`], so that nothing is known about its webhooks.
+    pub fn are_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
     /// Reads the configurations that exist, may be read and have a webhook that calls the Service.
     /// Each other configuration is logged, again only if the reason changes.
     ///
     /// # Errors
-    /// When the API server does not answer or reports an error other than 403 or 404.
+    /// When the API server does not answer, or reports an error other than 403 and that a
+    /// configuration does not exist.
     pub async fn read(&mut self) -> kube::Result<Vec<StoredConfiguration>> {
         let reads = self.wanted.iter().map(|configuration| {
             let api = configuration.api(&self.client);
@@ -104,6 +112,7 @@ impl Configurations {
         let mut found = Vec::new();
         let reads = join_all(reads).await;
         self.forbidden = reads.iter().all(is_forbidden);
+        self.incomplete = reads.iter().any(is_forbidden);
         for (configuration, read) in self.wanted.clone().into_iter().zip(reads) {
             let why = match read {
                 Ok(object) => {
@@ -119,7 +128,7 @@ impl Configurations {
                     }
                     format!("none of its webhooks calls the Service {}", self.service)
                 }
-                Err(kube::Error::Api(status)) if status.is_not_found() => {
+                Err(error) if is_absent(&error) => {
                     "the webhook configuration does not exist".to_owned()
                 }
                 Err(kube::Error::Api(status)) if status.code == 403 => status.message,

@@ -30,6 +30,8 @@ struct Actions {
 #[derive(Debug)]
 pub struct Slot<'a> {
     actions: &'a HourlyLimit,
+    /// Whether the action counts when the place is dropped.
+    counts: bool,
 }
 
 /// Parses a limit: a number, or `unlimited`.
@@ -78,7 +80,10 @@ impl HourlyLimit {
             return Err(RESERVED);
         }
         actions.reserved += 1;
-        Ok(Slot { actions: self })
+        Ok(Slot {
+            actions: self,
+            counts: false,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Actions> {
@@ -87,18 +92,33 @@ impl HourlyLimit {
 }
 
 impl Slot<'_> {
-    /// Records that the action was carried out, or may have been: it counts towards the limit for
-    /// an hour.
-    pub fn count(self) {
-        if self.actions.limit != u64::MAX {
-            self.actions.lock().last.push_back(Instant::now());
-        }
+    /// Records that the action is about to be carried out: it counts towards the limit for an hour,
+    /// also if its task is aborted before the API server has answered.
+    pub fn begin(&mut self) {
+        self.counts = true;
+    }
+
+    /// Records that the action was certainly not carried out, so it does not count.
+    pub fn give_back(&mut self) {
+        self.counts = false;
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        self.actions.lock().reserved -= 1;
+        let mut actions = self.actions.lock();
+        actions.reserved -= 1;
+        if self.counts && self.actions.limit != u64::MAX {
+            actions.last.push_back(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+impl Slot<'_> {
+    /// Carries out an action.
+    pub(crate) fn count(mut self) {
+        self.begin();
     }
 }
 
@@ -130,6 +150,17 @@ mod tests {
         assert_eq!(wait(&actions), Some(minute));
         assert_eq!(wait(&HourlyLimit::new(0)), Some(HOUR));
         assert!(actions.is_reached_by(2) && !actions.is_reached_by(1));
+        let mut refused = HourlyLimit::new(1);
+        let slot = |limit: &mut HourlyLimit, written: bool| {
+            let mut slot = limit.reserve().expect("within the limit");
+            slot.begin();
+            if !written {
+                slot.give_back();
+            }
+        };
+        slot(&mut refused, false);
+        slot(&mut refused, true);
+        assert_eq!(wait(&refused), Some(HOUR), "its answer was not awaited");
         let unlimited = HourlyLimit::new(u64::MAX);
         assert!(!unlimited.is_reached_by(usize::MAX));
         (0..1000).for_each(|_| unlimited.reserve().expect("unlimited").count());

@@ -4,6 +4,7 @@
 //! other kind. kube's shared reflector streams are not used: they never report a delete, and one
 //! lost wake-up stops them permanently.
 
+use super::outage::Outage;
 use super::store::Store;
 use crate::awaited::Awaited;
 use crate::cluster::api::doubling;
@@ -20,7 +21,7 @@ use kube::{
 use std::{
     hash::BuildHasher,
     pin::pin,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
@@ -52,6 +53,7 @@ pub struct Change<'a, T> {
 }
 
 type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
+type OutageListener = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// The tracked objects of one kind, as the API server last reported them.
 ///
@@ -61,6 +63,8 @@ pub struct Feed<T: Tracked> {
     store: RwLock<Store<T>>,
     listeners: RwLock<Vec<Listener<T>>>,
     after_relist: RwLock<Vec<Arc<Notify>>>,
+    outage: Mutex<Outage>,
+    during_outage: RwLock<Vec<OutageListener>>,
     synced: Awaited<bool>,
     metrics: Arc<Metrics>,
 }
@@ -72,6 +76,8 @@ impl<T: Tracked> Feed<T> {
             store: RwLock::default(),
             listeners: RwLock::default(),
             after_relist: RwLock::default(),
+            outage: Mutex::default(),
+            during_outage: RwLock::default(),
             synced: Awaited::new(false),
             metrics,
         })
@@ -83,6 +89,8 @@ impl<T: Tracked> Feed<T> {
             store: RwLock::new(store),
             listeners: RwLock::default(),
             after_relist: RwLock::default(),
+            outage: Mutex::default(),
+            during_outage: RwLock::default(),
             synced: Awaited::new(true),
             metrics,
         })
@@ -106,6 +114,25 @@ impl<T: Tracked> Feed<T> {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         notified.push(after);
+    }
+
+    /// Calls `listener` at each failure of the watch, and at the end of a LIST after failures, with
+    /// the time since the first failure: for so long, changes may have been missed.
+    pub(super) fn during_outage(&self, listener: OutageListener) {
+        let mut listeners = self
+            .during_outage
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.push(listener);
+    }
+
+    fn missed(&self, time: impl FnOnce(&mut Outage) -> Duration) {
+        let time = time(&mut self.outage.lock().unwrap_or_else(PoisonError::into_inner));
+        let listeners = self
+            .during_outage
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().for_each(|listener| listener(time));
     }
 
     /// Drops all listeners: see [`Feeds::unlisten`](super::feeds::Feeds::unlisten).
@@ -162,6 +189,7 @@ impl<T: Tracked> Feed<T> {
                 Ok(event) => self.take(event),
                 Err(error) => {
                     self.metrics.feeds.failed(T::KIND);
+                    self.missed(Outage::failed);
                     let delay = backoff.next(T::KIND);
                     tracing::warn!(kind = T::KIND.plural(), %error, ?delay, "watch failed");
                     tokio::time::sleep(delay).await;
@@ -208,6 +236,7 @@ impl<T: Tracked> Feed<T> {
     /// the watch did not report its deletion. Such objects are removed from the store one by one,
     /// so that an admission review never waits until all of them are removed.
     fn complete(&self) {
+        self.missed(Outage::end);
         let absent = self.read().absent();
         for name in absent {
             let old = self.write().put(name.clone(), None);

@@ -100,6 +100,48 @@ async fn who_waits_for_an_object_is_notified_after_a_new_list() {
     assert!(notified());
 }
 
+/// An object may be created and deleted while a kind can neither be watched nor listed.
+#[tokio::test(start_paused = true)]
+async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
+    let began = Instant::now();
+    let service = tower::service_fn(move |request: http::Request<Body>| async move {
+        let watch = request.uri().query().unwrap_or_default().contains("watch=");
+        if watch && began.elapsed() > Duration::from_secs(100) {
+            return std::future::pending().await;
+        }
+        let forbidden =
+            began.elapsed() > Duration::from_secs(10) && began.elapsed() < Duration::from_secs(100);
+        let (code, body) = match (forbidden, watch) {
+            (true, _) => (
+                403,
+                json!({"kind": "Status", "status": "Failure", "code": 403}),
+            ),
+            (false, true) => (
+                410,
+                json!({"kind": "Status", "status": "Failure", "code": 410}),
+            ),
+            (false, false) => (
+                200,
+                json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}),
+            ),
+        };
+        let body = Body::from(body.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        Ok::<_, std::io::Error>(response.expect("valid"))
+    });
+    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let missed = Arc::new(Mutex::new(Vec::new()));
+    let all = missed.clone();
+    feed.during_outage(Box::new(move |time| all.lock().expect("lock").push(time)));
+    let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    running.abort();
+    let missed = missed.lock().expect("lock");
+    let (last, longest) = (missed.last(), missed.iter().max());
+    assert_eq!(last, longest, "the LIST ends the outage: {missed:?}");
+    assert!(longest >= Some(&Duration::from_secs(85)), "{missed:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn backoff_grows_and_is_forgiven() {
     let mut backoff = Backoff::default();

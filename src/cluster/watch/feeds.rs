@@ -13,7 +13,7 @@ use crate::{
 };
 use futures::future::BoxFuture;
 use kube::{Api, Client};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// The feeds, one for each kind. Only the feeds that the enabled components need are run, and,
@@ -122,6 +122,23 @@ impl Feeds {
             Kind::Namespace => self.namespaces.after_relist(after),
             Kind::ConfigMap => self.saved.after_relist(after),
             Kind::TrashList => self.trash_lists.after_relist(after),
+        }
+    }
+
+    /// Calls `listener` at each failure of the watch of the kind, and at the end of a LIST after
+    /// failures, with the time since the first failure: for so long, changes may have been missed.
+    pub fn during_outage(&self, kind: Kind, listener: impl Fn(Duration) + Send + Sync + 'static) {
+        let listener = Box::new(listener);
+        match kind {
+            Kind::Pod => self.pods.during_outage(listener),
+            Kind::PersistentVolumeClaim => self.claims.during_outage(listener),
+            Kind::PersistentVolume => self.volumes.during_outage(listener),
+            Kind::StatefulSet => self.sets.during_outage(listener),
+            Kind::StorageClass => self.classes.during_outage(listener),
+            Kind::VolumeAttachment => self.attachments.during_outage(listener),
+            Kind::Namespace => self.namespaces.during_outage(listener),
+            Kind::ConfigMap => self.saved.during_outage(listener),
+            Kind::TrashList => self.trash_lists.during_outage(listener),
         }
     }
 

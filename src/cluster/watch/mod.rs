@@ -4,6 +4,7 @@ mod activity;
 mod excluded;
 mod feed;
 mod feeds;
+mod outage;
 mod pace;
 mod recently_deleted;
 mod referrers;

@@ -86,6 +86,10 @@ fn note_of(announcement: &Announcement) -> String {
     note
 }
 
+/// Maximum length in bytes of the name of an object in the name of its Event, which has 17 more
+/// characters and may have 253.
+const OBJECT_LIMIT: usize = 236;
+
 /// The Event with a name that follows from its content.
 pub(super) fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
     let note = note_of(announcement);
@@ -93,6 +97,9 @@ pub(super) fn named(regarding: &ObjectReference, announcement: &Announcement) ->
     let mut hasher = DefaultHasher::new();
     (&regarding.uid, announcement.reason, &note).hash(&mut hasher);
     let object = regarding.name.as_deref().unwrap_or_default();
+    let object = &object[..object.floor_char_boundary(OBJECT_LIMIT)];
+    // The hash follows a dot, and no part of a name may end with these characters.
+    let object = object.trim_end_matches(['-', '.']);
     // Events about cluster-scoped objects are in the namespace `default`.
     let namespace = regarding.namespace.as_deref().unwrap_or("default");
     api::Event {
@@ -117,6 +124,23 @@ pub(super) fn named(regarding: &ObjectReference, announcement: &Announcement) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_an_event_is_one_that_the_api_server_accepts() {
+        let long = format!("{}-{}", "a".repeat(OBJECT_LIMIT - 1), "b".repeat(16));
+        for object in [long, "short".to_owned()] {
+            let regarding = ObjectReference {
+                name: Some(object),
+                ..ObjectReference::default()
+            };
+            let event = named(
+                &regarding,
+                &Announcement::new("A", "B", true, "c".to_owned()),
+            );
+            let name = event.metadata.name.expect("a name");
+            assert!(name.len() <= 253 && !name.contains("-."), "{name}");
+        }
+    }
 
     /// Two replicas publish the same Event with the same name, so the API server keeps one.
     #[test]

@@ -47,6 +47,12 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     let (observation, clock) = (shared.observation.clone(), shared.clock.clone());
     let excluded = shared.excluded.clone();
     let caches = Caches::new(&shared.feeds, observation, clock, excluded);
+    for kind in WATCHES {
+        let (observation, clock) = (caches.observation.clone(), caches.clock.clone());
+        shared.feeds.during_outage(kind, move |missed| {
+            observation.interrupt(missed, clock.timestamp());
+        });
+    }
     let mut parts = Parts::watching(&WATCHES);
     let queue = Arc::new(WorkQueue::default());
     let client = shared.client.clone();

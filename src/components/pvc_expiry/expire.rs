@@ -42,7 +42,7 @@ impl PvcExpiryReconciler {
         if first.is_none() && self.limit.is_reached_by(self.looks().len()) {
             return Ok(limited(BETWEEN_LOOKS));
         }
-        let slot = match self.limit.reserve() {
+        let mut slot = match self.limit.reserve() {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
         };
@@ -68,9 +68,10 @@ impl PvcExpiryReconciler {
         }
         let action = Action::delete(confirmed.proof);
         let target = target(name, &confirmed.claim);
+        slot.begin();
         let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
-        if applied.may_be_written() {
-            slot.count();
+        if !applied.may_be_written() {
+            slot.give_back();
         }
         if applied.written() {
             self.forget(&claim.uid);

@@ -38,7 +38,7 @@ impl PvcTrashReconciler {
         }
         // A place within the hourly limit is reserved first, so that no more volumes are read than
         // can be purged.
-        let slot = match self.purges.reserve(name, requested) {
+        let mut slot = match self.purges.reserve(name, requested) {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
         };
@@ -66,9 +66,10 @@ impl PvcTrashReconciler {
         self.copies.forget(volume).await?;
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
+        slot.begin();
         let applied = self.write(name, volume, action, PURGED).await;
-        if applied.may_be_written() {
-            slot.count();
+        if !applied.may_be_written() {
+            slot.give_back();
         }
         if applied.written() {
             self.announce(name, volume, notices::purged(record, requested));

@@ -171,6 +171,7 @@ fn a_list_is_written_only_if_it_changes() {
     // It is created again.
     for changes in [
         json!({"immutable": true}),
+        json!({"immutable": false}),
         json!({"binaryData": {"a": "YQ=="}}),
     ] {
         assert_eq!(step(&volumes, Some(&list(&text, changes))), Step::Delete);

@@ -1,6 +1,7 @@
 //! Tests of the next command that each line of the page shows.
 
 use super::*;
+use crate::objects::trash::MAX_UNBINDABLE;
 
 /// What the page shows as code in the section of this group.
 fn commands(page: &str, group: &str) -> Vec<String> {
@@ -48,6 +49,9 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
         |name: &str, changes| volume(&format!("pv-{name}"), "Bound", record_with(name, changes));
     let at_once = changed("at-once", json!({"windowSeconds": 0}));
     let unnamed = changed("unnamed", json!({"claim": {"namespaceUid": null}}));
+    let failed = changed("failed", json!({"unbindable": vec!["x"; MAX_UNBINDABLE]}));
+    let mut going = retained("going");
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let mut purged = retained("purged");
     purged["metadata"]["annotations"]["volume-warden.dev/purge"] = json!("1");
     let mut other = retained("other");
@@ -61,6 +65,8 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
             read(claim("owned", owned)),
             read(claim("other", json!({}))),
             read(claim("delete", json!({}))),
+            read(claim("failed", json!({}))),
+            read(claim("going", json!({}))),
             read(claim("plain", json!({}))),
             read(claim("at-once", json!({}))),
             read(claim("unnamed", json!({}))),
@@ -71,7 +77,7 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
             .into(),
         ..Listed::default()
     };
-    let others = [other, deleted, at_once, unnamed, purged];
+    let others = [other, deleted, at_once, unnamed, purged, failed, going];
     listed.volumes.extend(others.map(read));
     let shown = page(&listed, None, &Prices::new());
     let why = |name| format!("volume-warden why pvc/{name} -n shop");
@@ -80,7 +86,7 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
         "volume-warden undelete pvc safe -n shop",
     ];
     let expected = [
-        "at-once", "delete", "other", "owned", "plain", "purged", "recent",
+        "at-once", "delete", "failed", "going", "other", "owned", "plain", "purged", "recent",
     ];
     let before: Vec<String> = expected.map(why).into();
     assert_eq!(

@@ -71,6 +71,23 @@ async fn a_cabundle_that_is_reverted_in_a_rotation_is_written_less_and_less() {
     assert_eq!(api.calls("PUT", "/secrets"), 1, "no step is taken");
 }
 
+/// The API server calls no webhook whose certificate a CA signed that it does not trust.
+#[tokio::test(start_paused = true)]
+async fn no_new_ca_signs_while_a_webhook_configuration_may_not_be_read() {
+    let api = Fake::default();
+    let ahead = begin(&api);
+    pass(1).await;
+    api.hides.store(true, Ordering::SeqCst);
+    ahead.store(250 * DAY, Ordering::SeqCst);
+    pass(2 * MINUTES).await;
+    let next = api.secret();
+    assert_eq!(api.calls("PUT", "/secrets"), 1, "the next CA is made");
+    ahead.fetch_add(120, Ordering::SeqCst);
+    pass(10 * MINUTES).await;
+    assert_eq!(api.secret(), next);
+    assert!(api.calls("GET", "/secrets") > 10, "it goes on");
+}
+
 /// An idle replica, with nothing to renew or repair, sends few requests to the API server.
 #[tokio::test(start_paused = true)]
 async fn a_round_is_no_more_often_than_a_minute_needs() {

@@ -8,7 +8,7 @@ use crate::{
     objects::quantity,
     why::{
         Cause, Code, Evidence, Object, World,
-        explain::{events, nodes},
+        explain::{events, nodes, quote},
         read::PersistentVolumeClaim,
     },
 };
@@ -95,8 +95,8 @@ fn failed(
     let Some(said) = said else {
         return Some(None);
     };
-    let said = said.trim_end_matches('.');
-    let sentence = format!("The claim {sizes}, and the resize failed: {said}.");
+    let said = quote::sentence(&said);
+    let sentence = format!("The claim {sizes}, and the resize failed: {said}");
     let (field, since) = match (error, infeasible, &event) {
         (Some(error), ..) => (
             format!("status.conditions[{}]", error.type_),

@@ -7,7 +7,7 @@ use crate::{
         Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
         explain::{
             claim::{lost, resize},
-            retention, reuse, webhooks,
+            quote, retention, reuse, webhooks,
         },
         read::{PersistentVolume, PersistentVolumeClaim},
     },
@@ -124,7 +124,7 @@ fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
     let status = claim.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();
     if let Some(condition) = conditions.find(|condition| condition.type_ != UNUSED) {
-        let said = condition.message.unwrap_or_default();
+        let said = quote::clause(&condition.message.unwrap_or_default());
         let (type_, status) = (condition.type_, condition.status);
         return Some(format!(
             "the claim's condition {type_}, which is {status}: {said:?}"
