@@ -35,6 +35,15 @@ pub struct RareFields {
     pub unused_bytes: f64,
 }
 
+impl RareFields {
+    /// Returns whether the claim has the annotation [`EXPIRES_AT`](super::expiry::EXPIRES_AT), with
+    /// any value.
+    pub fn is_announced(&self) -> bool {
+        let expiry = self.expiry.as_deref();
+        expiry.is_some_and(|expiry| expiry.at.is_some())
+    }
+}
+
 /// The marker of a claim that `pvc-provisioner` created for a pod at admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwaitingPod {

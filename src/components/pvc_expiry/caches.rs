@@ -1,6 +1,6 @@
 //! The watches that pvc-expiry reads, and views for the rule.
 
-use super::rule::{Decision, View, decide, is_announced};
+use super::rule::{Decision, View, decide};
 use crate::{
     clock::Clock,
     cluster::{Excluded, Feed, Feeds, Observation},
@@ -51,14 +51,11 @@ impl Caches {
     pub fn judge(&self, name: &ObjectName, claim: &Claim) -> Decision {
         let volume = self.volume_of(claim);
         let class = volume.as_deref().and_then(|volume| self.class_of(volume));
-        let class = class
-            .as_deref()
-            .and_then(|class| class.expire_unused.as_deref());
         let used = !self.pods.read().is_unreferenced(name);
         decide(&View {
             claim,
             volume: volume.as_deref(),
-            class,
+            class: class.as_deref(),
             used,
             observed: self.observation.since(),
             now: self.clock.timestamp(),
@@ -96,7 +93,7 @@ impl Caches {
             .into_iter()
             .filter_map(|name| Some((self.claim(&name)?, name)));
         found
-            .filter(|(claim, name)| is_announced(claim) || !self.excludes(&name.namespace))
+            .filter(|(claim, name)| claim.rare.is_announced() || !self.excludes(&name.namespace))
             .map(|(claim, name)| (name, claim))
             .collect()
     }

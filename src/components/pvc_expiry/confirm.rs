@@ -78,6 +78,8 @@ impl Live {
         let Some(claim) = claim.filter(|claim| claim.uid == *uid) else {
             return Err(ReconcileError::new("the claim was deleted"));
         };
+        // The StorageClass is read after the claim: see `disable` of pvc-trash, which waits for the
+        // end of the announcement.
         let volume = self
             .volumes
             .get(&cluster_scoped(&claim.volume_name.to_string()), UNHURRIED)
@@ -98,9 +100,7 @@ impl Live {
         let decision = decide(&View {
             claim: &claim,
             volume: volume.as_ref(),
-            class: class
-                .as_ref()
-                .and_then(|class| class.expire_unused.as_deref()),
+            class: class.as_ref(),
             used: !pods.value.is_unreferenced(name),
             observed,
             now: server.min(local),

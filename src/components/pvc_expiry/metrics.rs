@@ -2,7 +2,7 @@
 
 use super::{
     caches::Caches,
-    rule::{Decision, Left, is_announced},
+    rule::{Decision, Left},
 };
 use crate::telemetry::{
     Metrics,
@@ -36,7 +36,7 @@ pub fn register(metrics: &Metrics, caches: Caches) {
             if caches.excludes(&name.namespace) {
                 continue;
             }
-            if let Some(fate) = fate(&caches.judge(&name, &claim), is_announced(&claim)) {
+            if let Some(fate) = fate(&caches.judge(&name, &claim), claim.rare.is_announced()) {
                 *fates.entry(fate).or_default() += 1;
             }
         }

@@ -7,7 +7,7 @@ use super::{
     notices,
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
     requeue::{named, wait},
-    rule::{Decision, Left, is_announced},
+    rule::{Decision, Left},
     triggers,
 };
 use crate::{
@@ -107,7 +107,7 @@ impl PvcExpiryReconciler {
     /// could expire, without another announcement, as soon as the namespace opts in again.
     async fn opted_out(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
         self.forget(&claim.uid);
-        match is_announced(claim) && !claim.deleting {
+        match claim.rare.is_announced() && !claim.deleting {
             true => self.cancel(name, claim).await,
             false => Ok(Requeue::OnEvent),
         }
@@ -148,7 +148,7 @@ impl Reconcile for PvcExpiryReconciler {
         };
         self.report(name, &claim, left);
         let announced = match decision {
-            Decision::Wait(at) if is_announced(&claim) => Some(at),
+            Decision::Wait(at) if claim.rare.is_announced() => Some(at),
             _ => None,
         };
         self.report_announced(name, &claim, announced);

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     clock::Clock,
     cluster::{Elector, Excluded, Feed, Feeds, Observation},
-    objects::{expiry::EXPIRE_UNUSED, trash::TRASH},
+    objects::{expiry::EXPIRE_UNUSED, trash::TRASH, undelete_window::UNDELETE_WINDOW},
     telemetry::Metrics,
 };
 use http_body_util::BodyExt;
@@ -36,9 +36,13 @@ fn volume() -> Value {
         "claim": {"namespace": "shop", "name": "data", "uid": "c"}});
     json!({
         "metadata": {"name": "pv", "uid": "v", "annotations": {TRASH: record.to_string()}},
-        "spec": {"persistentVolumeReclaimPolicy": "Retain",
+        "spec": {"storageClassName": "fast", "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": {"namespace": "shop", "name": "data", "uid": "c"}},
         "status": {"phase": "Bound"}})
+}
+
+fn class(window: &str) -> Value {
+    json!({"metadata": {"name": "fast", "annotations": {UNDELETE_WINDOW: window}}})
 }
 
 /// A reconciler that leads, with one claim, and the requests that it sent: the method and path, and
@@ -63,7 +67,7 @@ impl Scene {
             claims: Feed::filled(vec![read(claim(annotations))]),
             volumes: Feed::filled(vec![read(volume())]),
             pods: Feed::filled(vec![]),
-            classes: Feed::filled(vec![]),
+            classes: Feed::filled(vec![read(class("72h"))]),
             ..Feeds::new(&metrics)
         };
         let (lead, leadership) = Elector::by_hand();

@@ -4,11 +4,11 @@
 use super::{
     notices,
     reconcile::{PvcExpiryReconciler, regarding},
-    rule::{Left, recorded},
+    rule::{Left, grants_window, recorded},
 };
 use crate::{
     cluster::{Announcement, ReconcileError, Regarding},
-    objects::{Claim, Kind, ObjectName, StorageClass, expiry, undelete_window::Window},
+    objects::{Claim, Kind, ObjectName, StorageClass, expiry},
 };
 use k8s_openapi::jiff::Timestamp;
 use std::collections::HashSet;
@@ -102,14 +102,12 @@ fn of_claim(name: &ObjectName, claim: &Claim, left: Left) -> Option<Announcement
     Some(notices::unreadable_of_claim(name, &error))
 }
 
-fn of_class(name: &str, class: &StorageClass) -> Option<Announcement> {
+/// The Event that claims of the StorageClass cannot expire as its annotation requests; none if they
+/// can.
+pub(super) fn of_class(name: &str, class: &StorageClass) -> Option<Announcement> {
     match expiry::parse(class.expire_unused.as_deref()?) {
         Err(error) => Some(notices::unreadable_of_class(name, &error)),
         Ok(None) => None,
-        Ok(Some(_)) => {
-            let window = class.undelete_window.as_deref().map(Window::of_class);
-            let restorable = matches!(window, Some(Ok(Window::For(window))) if !window.is_zero());
-            (!restorable).then(|| notices::class_without_window(name))
-        }
+        Ok(Some(_)) => (!grants_window(class)).then(|| notices::class_without_window(name)),
     }
 }

@@ -1,9 +1,10 @@
 //! Decides whether a claim expires.
 
 use crate::objects::{
-    Claim, Volume,
+    Claim, StorageClass, Volume,
     expiry::{self, ClaimExpiry},
     trash::{OriginalPolicy, TrashRecord},
+    undelete_window::Window,
     volume::Phase,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -18,8 +19,9 @@ pub struct View<'a> {
     pub claim: &'a Claim,
     /// The volume that the claim names, if it exists.
     pub volume: Option<&'a Volume>,
-    /// The value of the annotation `volume-warden.dev/expire-unused` of the volume's StorageClass.
-    pub class: Option<&'a str>,
+    /// The StorageClass of the volume; none if it does not exist or has no annotation of Volume
+    /// Warden.
+    pub class: Option<&'a StorageClass>,
     /// Whether a pod names the claim. A pod that waits for a node counts, because it could not
     /// start without the claim. A finished pod counts, because pvc-protection, by default, keeps
     /// the claim until that pod is deleted.
@@ -67,20 +69,15 @@ pub enum Left {
     /// Not all watches of this replica are complete yet, so it is unknown for how long the claim
     /// has been unused.
     NotObserved,
-    /// The data could not be restored after a deletion: [`recorded`] returns no record.
+    /// The data could not be restored after a deletion: [`grants_window`] is false for the
+    /// StorageClass of the volume, or [`recorded`] returns no record.
     NoWindow,
-}
-
-/// Returns whether the claim has the annotation `volume-warden.dev/expires-at`, with any value.
-pub fn is_announced(claim: &Claim) -> bool {
-    let expiry = claim.rare.expiry.as_deref();
-    expiry.is_some_and(|expiry| expiry.at.is_some())
 }
 
 /// Decides what happens next to the claim.
 pub fn decide(view: &View<'_>) -> Decision {
     let announced = view.claim.rare.expiry.as_deref();
-    let is_announced = is_announced(view.claim);
+    let is_announced = view.claim.rare.is_announced();
     let due = match due(view) {
         Ok(due) => due,
         Err(Left::NotObserved) => return Decision::Leave(Left::NotObserved),
@@ -96,10 +93,7 @@ pub fn decide(view: &View<'_>) -> Decision {
             false => Decision::Wait(notice),
         };
     }
-    if view
-        .volume
-        .is_none_or(|volume| recorded(volume, view.claim).is_none())
-    {
+    if !is_restorable(view) {
         return match is_announced {
             true => Decision::Cancel(Some(Left::NoWindow)),
             false => Decision::Leave(Left::NoWindow),
@@ -120,7 +114,8 @@ pub fn decide(view: &View<'_>) -> Decision {
 fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     let claim = view.claim;
     let own = claim.rare.expiry.as_deref();
-    let requested = own.and_then(|expiry| expiry.age.as_deref()).or(view.class);
+    let of_class = view.class.and_then(|class| class.expire_unused.as_deref());
+    let requested = own.and_then(|expiry| expiry.age.as_deref()).or(of_class);
     let age = expiry::parse(requested.ok_or(Left::NotRequested)?);
     let age = age
         .map_err(|_| Left::Unreadable)?
@@ -138,6 +133,21 @@ fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     let unused = unused.ok_or(Left::Used)?;
     let observed = view.observed.ok_or(Left::NotObserved)?;
     Ok(after(unused.max(observed), age))
+}
+
+/// Returns whether the data of the claim could be restored after its deletion. The record alone
+/// does not show that: pvc-trash removes it, volume by volume, after the StorageClass has disabled
+/// the trash.
+fn is_restorable(view: &View<'_>) -> bool {
+    let is_recorded = |volume| recorded(volume, view.claim).is_some();
+    view.class.is_some_and(grants_window) && view.volume.is_some_and(is_recorded)
+}
+
+/// Returns whether the StorageClass has an undelete window above zero. Without one, the claims of
+/// the StorageClass do not expire.
+pub fn grants_window(class: &StorageClass) -> bool {
+    let window = class.undelete_window.as_deref().map(Window::of_class);
+    matches!(window, Some(Ok(Window::For(window))) if !window.is_zero())
 }
 
 /// Returns the record that pvc-trash wrote on the volume, if the data of the claim can be restored

@@ -1,11 +1,14 @@
 //! Tests of the rule of pvc-expiry.
 
+mod restorable;
+
 use super::rule::{Decision, Left, NOTICE, View, decide};
 use crate::objects::{
-    Claim, Volume,
+    Claim, StorageClass, Tracked, Volume,
     claim::ClaimWire,
     expiry::{EXPIRE_UNUSED, EXPIRES_AT},
-    trash::{PURGE, TRASH},
+    trash::TRASH,
+    undelete_window::UNDELETE_WINDOW,
     volume::VolumeWire,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -49,13 +52,23 @@ fn volume(changes: Value) -> Volume {
     volume.into()
 }
 
+/// The class of the volume, with these changes of its annotations. Its claims expire after 20 days,
+/// into a trash of three days.
+fn class_with(changes: Value) -> StorageClass {
+    let mut annotations = json!({EXPIRE_UNUSED: "20d", UNDELETE_WINDOW: "72h"});
+    json_patch::merge(&mut annotations, &changes);
+    let class = json!({"metadata": {"name": "fast", "annotations": annotations}});
+    let class = serde_json::from_value(class).expect("a class");
+    StorageClass::track(class).expect("a class with an annotation")
+}
+
 /// Decides about the claim, whose class says `20d`, while it has been watched since the year before.
 fn decided(claim: &Claim, now: Timestamp) -> Decision {
-    let volume = volume(json!({}));
+    let (volume, class) = (volume(json!({})), class_with(json!({})));
     decide(&View {
         claim,
         volume: Some(&volume),
-        class: Some("20d"),
+        class: Some(&class),
         used: false,
         observed: Some("2025-06-01T00:00:00Z".parse().expect("a time")),
         now,
@@ -142,14 +155,15 @@ fn the_annotation_of_the_claim_counts_before_that_of_the_class() {
 /// The decision about a volume with these changes and one change of the view, on the day on which the
 /// announced claim expires.
 fn changed(changes: Value, change: impl FnOnce(&mut View<'_>)) -> Decision {
-    let (claim, volume) = (
+    let (claim, volume, class) = (
         claim(annotated(EXPIRES_AT, &day(21).to_string())),
         volume(changes),
+        class_with(json!({})),
     );
     let mut view = View {
         claim: &claim,
         volume: Some(&volume),
-        class: Some("20d"),
+        class: Some(&class),
         used: false,
         observed: Some(day(1)),
         now: day(22),
@@ -172,47 +186,4 @@ fn nothing_expires_that_is_used_or_was_not_watched() {
     // announcement is void.
     let late = changed(|view| view.observed = Some(day(10)));
     assert_eq!(late, Decision::Cancel(None));
-}
-
-#[test]
-fn nothing_expires_that_could_not_be_restored() {
-    let record = |uid: &str, seconds: u64| {
-        let record = json!({"policy": "Delete", "windowSeconds": seconds,
-            "claim": {"namespace": "shop", "name": "data", "uid": uid}});
-        json!({"metadata": {"annotations": {TRASH: record.to_string()}}})
-    };
-    for changes in [
-        record("another", 3600),
-        record("c", 0),
-        json!({"metadata": {"annotations": null}}),
-        annotated(PURGE, "c"),
-        json!({"metadata": {"annotations": {TRASH: "unreadable"}}}),
-        json!({"metadata": {"deletionTimestamp": day(2).to_string()}}),
-        json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
-        json!({"spec": {"claimRef": {"uid": "another"}}}),
-        json!({"status": {"phase": "Released"}}),
-    ] {
-        let decision = changed(changes.clone(), |_| {});
-        assert_eq!(
-            decision,
-            Decision::Cancel(Some(Left::NoWindow)),
-            "{changes}"
-        );
-    }
-    assert_eq!(
-        changed(json!({}), |view| view.volume = None),
-        Decision::Cancel(Some(Left::NoWindow))
-    );
-}
-
-/// pvc-trash removes such a request, or the request does not delete the data.
-#[test]
-fn a_purge_request_that_deletes_no_data_of_the_claim_prevents_nothing() {
-    let other = changed(annotated(PURGE, "another"), |_| {});
-    assert_eq!(other, Decision::Expire, "for another claim");
-    let record = json!({"policy": "Retain", "windowSeconds": 3600,
-        "claim": {"namespace": "shop", "name": "data", "uid": "c"}});
-    let annotations = json!({TRASH: record.to_string(), PURGE: "c"});
-    let kept = changed(json!({"metadata": {"annotations": annotations}}), |_| {});
-    assert_eq!(kept, Decision::Expire, "the data is never deleted");
 }

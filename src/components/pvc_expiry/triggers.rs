@@ -3,7 +3,7 @@
 use super::{caches::Caches, rule::recorded};
 use crate::{
     cluster::WorkQueue,
-    objects::{Claim, ObjectName, Volume},
+    objects::{Claim, ObjectName, StorageClass, Volume},
 };
 use std::sync::Arc;
 
@@ -55,8 +55,10 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     });
     let (line, of) = (queue.clone(), caches.clone());
     caches.classes.listen(move |change| {
-        let [old, new] = [change.old, change.new]
-            .map(|class| class.and_then(|class| class.expire_unused.clone()));
+        let read = |class: &Arc<StorageClass>| {
+            (class.expire_unused.clone(), class.undelete_window.clone())
+        };
+        let [old, new] = [change.old, change.new].map(|class| class.map(read).unwrap_or_default());
         if old != new {
             let claims = of.claims_of_class(&change.name.name);
             claims.into_iter().for_each(|claim| line.add(claim));

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     clock::Clock,
     cluster::{Excluded, Feed, Feeds, Observation},
-    objects::{expiry::EXPIRE_UNUSED, trash::TRASH},
+    objects::{expiry::EXPIRE_UNUSED, trash::TRASH, undelete_window::UNDELETE_WINDOW},
     telemetry::Metrics,
 };
 use serde_json::{Value, json};
@@ -25,8 +25,9 @@ fn volume(phase: &str) -> Value {
     })
 }
 
-fn class(age: &str) -> Value {
-    json!({"metadata": {"name": "disks", "uid": "s", "annotations": {EXPIRE_UNUSED: age}}})
+fn class(age: &str, window: &str) -> Value {
+    let annotations = json!({EXPIRE_UNUSED: age, UNDELETE_WINDOW: window});
+    json!({"metadata": {"name": "disks", "uid": "s", "annotations": annotations}})
 }
 
 fn claim(condition: &str) -> Value {
@@ -47,7 +48,7 @@ fn scene() -> (Caches, Arc<WorkQueue<ObjectName>>) {
     let feeds = Feeds {
         claims: Feed::filled(vec![read(claim("True"))]),
         volumes: Feed::filled(vec![read(volume("Available"))]),
-        classes: Feed::filled(vec![read(class("30d"))]),
+        classes: Feed::filled(vec![read(class("30d", "72h"))]),
         pods: Feed::filled(vec![]),
         ..Feeds::new(&Arc::new(Metrics::new()))
     };
@@ -86,8 +87,10 @@ async fn a_claim_is_looked_at_when_its_volume_changes_in_what_the_rule_reads() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_looked_at_when_its_class_its_condition_or_its_pods_change() {
     let (caches, queue) = scene();
-    caches.classes.hear(read(class("60d")), true);
+    caches.classes.hear(read(class("60d", "72h")), true);
     assert!(is_enqueued(&queue).await, "the class");
+    caches.classes.hear(read(class("60d", "off")), true);
+    assert!(is_enqueued(&queue).await, "the undelete window");
     caches.claims.hear(read(claim("True")), true);
     assert!(!is_enqueued(&queue).await, "nothing changed");
     caches.claims.hear(read(claim("False")), true);

@@ -14,16 +14,26 @@ use std::sync::Arc;
 
 impl PvcTrashReconciler {
     /// Restores the original reclaim policy of the volume, and removes its record and its copy, if
-    /// a live read shows that its claim exists and is not being deleted.
+    /// a live read shows that its claim exists, is not being deleted and is not announced to expire.
+    ///
+    /// pvc-expiry deletes only claims with an announcement, tests the `resourceVersion` that it
+    /// read, and reads the StorageClass after the claim. So a deletion that rests on an earlier
+    /// version of the StorageClass conflicts with the removal of the announcement, and after the
+    /// removal pvc-expiry sees that the trash is disabled.
     pub(super) async fn disable(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
             return Ok(Requeue::OnEvent);
         };
         let (live, proof) = self.live.claim(&claim.name).await?;
-        if !live.is_some_and(|live| live.uid == claim.uid && !live.deleting) {
+        let live = live.filter(|live| live.uid == claim.uid && !live.deleting);
+        let Some(live) = live else {
             return Err(ReconcileError::new(
                 "the claim is being deleted, or does not exist",
             ));
+        };
+        if live.rare.is_announced() {
+            let why = "the claim is announced to expire, so the trash stays enabled";
+            return Err(ReconcileError::new(why));
         }
         self.copies.forget(volume).await?;
         let operations = patch::disable(volume, record);

@@ -79,7 +79,7 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             Decision::MoveToTrash(_) => RELEASED,
             Decision::Restore(_) | Decision::AwaitBinding | Decision::Return => RESTORING,
             Decision::Record(_) | Decision::Disable => ENABLED,
-            Decision::Leave(Left::Enabled | Left::Terminating) => ENABLED,
+            Decision::Leave(Left::Enabled | Left::Terminating | Left::Announced) => ENABLED,
             Decision::Leave(Left::Kept) => KEPT,
             Decision::Leave(Left::Purging) => PURGING,
             Decision::Leave(Left::Unreadable) => UNREADABLE,

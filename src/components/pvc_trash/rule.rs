@@ -47,7 +47,7 @@ pub enum Decision {
     /// the labels and annotations of the claim.
     Record(TrashRecord),
     /// Give the volume its original policy back and remove the record, if a live read shows that
-    /// the claim is not being deleted.
+    /// the claim is not being deleted and not announced to expire.
     Disable,
     /// Record the time of the deletion, if a live read shows that the claim does not exist.
     MoveToTrash(TrashRecord),
@@ -93,6 +93,9 @@ pub enum Left {
     /// The class disables the trash, but the claim is being deleted or does not exist any more, so
     /// the volume keeps the policy Retain and its record.
     Terminating,
+    /// The class disables the trash, but the claim is announced to expire: pvc-expiry may be
+    /// deleting it, and relies on the record. It removes the announcement once it sees the class.
+    Announced,
 }
 
 impl Left {
@@ -132,11 +135,10 @@ impl View<'_> {
                 return Decision::Leave(Left::NotEnabled);
             }
             (Some(Window::Off), Some(_)) => {
-                let stays = living.is_some_and(|claim| !claim.deleting);
-                return if stays {
-                    Decision::Disable
-                } else {
-                    Decision::Leave(Left::Terminating)
+                return match living.filter(|claim| !claim.deleting) {
+                    None => Decision::Leave(Left::Terminating),
+                    Some(claim) if claim.rare.is_announced() => Decision::Leave(Left::Announced),
+                    Some(_) => Decision::Disable,
                 };
             }
             (Some(Window::For(_)), None) if self.excluded => {

@@ -90,5 +90,12 @@ fn read_by_rule(claim: &Arc<Claim>) -> impl PartialEq + use<'_> {
         rare,
         ..
     } = &**claim;
-    (uid, *deleting, *pending, volume_name, &rare.trash)
+    (
+        uid,
+        *deleting,
+        *pending,
+        volume_name,
+        &rare.trash,
+        rare.is_announced(),
+    )
 }

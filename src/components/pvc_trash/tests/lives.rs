@@ -5,6 +5,7 @@ use crate::{
     components::pvc_trash::rule::{Decision, Left, View, decide, record_at_creation},
     objects::{
         Volume,
+        expiry::EXPIRES_AT,
         trash::{OriginalPolicy, TRASH},
         undelete_window::{NamespaceWindow, UNDELETE_WINDOW, Window},
         volume::Phase,
@@ -276,17 +277,19 @@ fn a_void_record_shortens_no_window() {
 }
 
 #[test]
-fn only_off_disables_and_never_under_a_claim_that_is_being_deleted() {
+fn only_off_disables_and_never_under_a_claim_that_is_or_may_be_deleted() {
     let enabled = recorded("Bound", &record("1", json!({})));
     let (living, going) = (
         claim(json!({})),
         claim(json!({"metadata": {"deletionTimestamp": DELETED}})),
     );
     let another = claim(json!({"metadata": {"uid": "2"}}));
+    let announced = claim(json!({"metadata": {"annotations": {EXPIRES_AT: DELETED}}}));
     let off = Some(Window::Off);
     for (class, claim, expected) in [
         (off, Some(&living), Decision::Disable),
         (off, Some(&going), Decision::Leave(Left::Terminating)),
+        (off, Some(&announced), Decision::Leave(Left::Announced)),
         (off, Some(&another), Decision::Leave(Left::Terminating)),
         (off, None, Decision::Leave(Left::Terminating)),
         (None, Some(&living), Decision::Leave(Left::Enabled)),
