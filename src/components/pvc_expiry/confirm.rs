@@ -2,7 +2,8 @@
 
 use super::{
     referrers::Referrers,
-    rule::{Decision, View, decide, recorded},
+    restorable,
+    rule::{Decision, View, decide},
 };
 use crate::{
     cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
@@ -105,7 +106,9 @@ impl Live {
             observed,
             now: server.min(local),
         });
-        let record = volume.as_ref().and_then(|volume| recorded(volume, &claim));
+        let record = volume
+            .as_ref()
+            .and_then(|volume| restorable::record(volume, &claim).ok());
         Ok(Confirmed {
             decision,
             record: record.cloned(),

@@ -59,7 +59,7 @@ fn fate(decision: &Decision, announced: bool) -> Option<&'static str> {
 fn kept(left: Left) -> Option<&'static str> {
     match left {
         Left::NotRequested | Left::NotBound => None,
-        Left::Unreadable | Left::NoWindow => Some(CANNOT_EXPIRE),
+        Left::Unreadable | Left::NoWindow(_) => Some(CANNOT_EXPIRE),
         Left::Used | Left::Owned => Some(USED),
         Left::NotObserved => Some(WAITING),
     }

@@ -26,6 +26,7 @@ mod reconcile;
 mod referrers;
 mod reports;
 mod requeue;
+mod restorable;
 mod rule;
 
 #[cfg(test)]

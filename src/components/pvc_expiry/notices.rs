@@ -1,6 +1,9 @@
 //! The Events of pvc-expiry.
 
-use super::reasons::{CANNOT_EXPIRE, EXPIRED, EXPIRING, EXPIRY_CANCELLED};
+use super::{
+    reasons::{CANNOT_EXPIRE, EXPIRED, EXPIRING, EXPIRY_CANCELLED},
+    restorable::Obstacle,
+};
 use crate::{
     cluster::Announcement,
     go_duration,
@@ -48,13 +51,34 @@ pub fn expired(claim: &ObjectName, record: &TrashRecord) -> Announcement {
 
 /// The Event that an unused claim is kept, because its data could not be restored if the claim
 /// was deleted.
-pub fn no_window(claim: &ObjectName) -> Announcement {
+pub fn no_window(claim: &ObjectName, obstacle: Obstacle) -> Announcement {
     let note = format!(
         "claim {claim} is unused and would expire, but is kept: its data could not be restored, \
-         because its volume is not recorded for the trash. The StorageClass needs the annotation \
-         {UNDELETE_WINDOW}, and the component pvc-trash must be enabled"
+         because {}",
+        cause(obstacle)
     );
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+}
+
+fn cause(obstacle: Obstacle) -> String {
+    match obstacle {
+        Obstacle::Volume => {
+            "its volume does not exist, is not Bound to it, or is being deleted".to_owned()
+        }
+        Obstacle::ClassWindow => format!(
+            "its StorageClass has no annotation {UNDELETE_WINDOW} with a duration above zero"
+        ),
+        Obstacle::Purge => "a purge of its data is requested".to_owned(),
+        Obstacle::ClaimWindow => {
+            format!("its undelete window is zero, by the annotation {UNDELETE_WINDOW} of the claim")
+        }
+        Obstacle::Unrecorded => {
+            "its volume has no valid record of pvc-trash: the component is not \
+             enabled, the trash of the namespace is full, or the record cannot be read"
+                .to_owned()
+        }
+        Obstacle::Policy => "the reclaim policy of its volume is not Retain".to_owned(),
+    }
 }
 
 /// The Event that a claim does not expire, because the value of its annotation is invalid.
@@ -106,6 +130,25 @@ fn window(record: &TrashRecord) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// A user who follows the Event must not look for a cause that does not hold.
+    #[test]
+    fn a_claim_that_is_kept_has_one_cause() {
+        let note = |obstacle| no_window(&ObjectName::new("shop", "data"), obstacle).note;
+        for (obstacle, clause) in [
+            (Obstacle::Volume, "or is being deleted"),
+            (Obstacle::ClassWindow, "its StorageClass has no annotation"),
+            (Obstacle::Purge, "a purge of its data is requested"),
+            (Obstacle::ClaimWindow, "its undelete window is zero"),
+            (Obstacle::Unrecorded, "no valid record"),
+            (Obstacle::Policy, "is not Retain"),
+        ] {
+            let note = note(obstacle);
+            assert!(note.contains(clause), "{note}");
+            let blamed = note.contains("the component is not enabled");
+            assert_eq!(blamed, obstacle == Obstacle::Unrecorded, "{note}");
+        }
+    }
 
     /// Without the uid of the namespace, only an administrator can restore the claim.
     #[test]

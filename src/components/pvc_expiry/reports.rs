@@ -4,7 +4,8 @@
 use super::{
     notices,
     reconcile::{PvcExpiryReconciler, regarding},
-    rule::{Left, grants_window, recorded},
+    restorable::{grants_window, record},
+    rule::Left,
 };
 use crate::{
     cluster::{Announcement, ReconcileError, Regarding},
@@ -19,7 +20,7 @@ impl PvcExpiryReconciler {
     /// data could not be restored: once, for as long as the cause holds. Other causes have no
     /// Event.
     pub(super) fn report(&self, name: &ObjectName, claim: &Claim, left: Option<Left>) {
-        let left = left.filter(|left| matches!(left, Left::NoWindow | Left::Unreadable));
+        let left = left.filter(|left| matches!(left, Left::NoWindow(_) | Left::Unreadable));
         let causes = left.into_iter().collect();
         if self.reported.news(name, &claim.uid, causes).is_empty() {
             return;
@@ -41,7 +42,9 @@ impl PvcExpiryReconciler {
             return;
         };
         let volume = self.caches.volume_of(claim);
-        let record = volume.as_ref().and_then(|volume| recorded(volume, claim));
+        let record = volume
+            .as_ref()
+            .and_then(|volume| record(volume, claim).ok());
         let event = notices::expiring(name, at, record);
         let (announced, key) = (self.announced.clone(), name.clone());
         let forget = move || announced.forget(&key);
@@ -93,8 +96,8 @@ impl PvcExpiryReconciler {
 }
 
 fn of_claim(name: &ObjectName, claim: &Claim, left: Left) -> Option<Announcement> {
-    if left == Left::NoWindow {
-        return Some(notices::no_window(name));
+    if let Left::NoWindow(obstacle) = left {
+        return Some(notices::no_window(name, obstacle));
     }
     // An unreadable annotation of the StorageClass is reported on the StorageClass.
     let text = claim.rare.expiry.as_ref()?.age.as_deref()?;

@@ -1,11 +1,9 @@
 //! Decides whether a claim expires.
 
+use super::restorable::{self, Obstacle};
 use crate::objects::{
     Claim, StorageClass, Volume,
     expiry::{self, ClaimExpiry},
-    trash::{OriginalPolicy, TrashRecord},
-    undelete_window::Window,
-    volume::Phase,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
@@ -69,9 +67,8 @@ pub enum Left {
     /// Not all watches of this replica are complete yet, so it is unknown for how long the claim
     /// has been unused.
     NotObserved,
-    /// The data could not be restored after a deletion: [`grants_window`] is false for the
-    /// StorageClass of the volume, or [`recorded`] returns no record.
-    NoWindow,
+    /// The data could not be restored after a deletion, for this reason.
+    NoWindow(Obstacle),
 }
 
 /// Decides what happens next to the claim.
@@ -93,10 +90,11 @@ pub fn decide(view: &View<'_>) -> Decision {
             false => Decision::Wait(notice),
         };
     }
-    if !is_restorable(view) {
+    if let Err(obstacle) = restorable::check(view.claim, view.volume, view.class) {
+        let left = Left::NoWindow(obstacle);
         return match is_announced {
-            true => Decision::Cancel(Some(Left::NoWindow)),
-            false => Decision::Leave(Left::NoWindow),
+            true => Decision::Cancel(Some(left)),
+            false => Decision::Leave(left),
         };
     }
     // An announced time before `due` is void, and the claim is announced again: since the
@@ -133,39 +131,6 @@ fn due(view: &View<'_>) -> Result<Timestamp, Left> {
     let unused = unused.ok_or(Left::Used)?;
     let observed = view.observed.ok_or(Left::NotObserved)?;
     Ok(after(unused.max(observed), age))
-}
-
-/// Returns whether the data of the claim could be restored after its deletion. The record alone
-/// does not show that: pvc-trash removes it, volume by volume, after the StorageClass has disabled
-/// the trash.
-fn is_restorable(view: &View<'_>) -> bool {
-    let is_recorded = |volume| recorded(volume, view.claim).is_some();
-    view.class.is_some_and(grants_window) && view.volume.is_some_and(is_recorded)
-}
-
-/// Returns whether the StorageClass has an undelete window above zero. Without one, the claims of
-/// the StorageClass do not expire.
-pub fn grants_window(class: &StorageClass) -> bool {
-    let window = class.undelete_window.as_deref().map(Window::of_class);
-    matches!(window, Some(Ok(Window::For(window))) if !window.is_zero())
-}
-
-/// Returns the record that pvc-trash wrote on the volume, if the data of the claim can be restored
-/// after its deletion: the volume is Bound to this claim and not being deleted, its reclaim policy
-/// is Retain, and the record is of this claim and grants an undelete window. None if pvc-trash
-/// would delete the data at once, because the volume has a request to purge the data of this claim.
-pub fn recorded<'a>(volume: &'a Volume, claim: &Claim) -> Option<&'a TrashRecord> {
-    let trash = volume.trash.as_deref()?;
-    let record = trash.record.as_ref()?;
-    let is_purge_requested = trash.purge.as_deref().is_some_and(|uid| claim.uid == uid);
-    if is_purge_requested && record.policy == OriginalPolicy::Delete {
-        return None;
-    }
-    let bound = volume
-        .claimed_by()
-        .is_some_and(|bound| bound.uid == claim.uid);
-    let kept = volume.retain && volume.phase == Phase::Bound && !volume.deleting;
-    (bound && kept && claim.uid == record.claim.uid && record.window_seconds > 0).then_some(record)
 }
 
 /// Adds the duration to the time. Returns the latest possible time if the sum is later.

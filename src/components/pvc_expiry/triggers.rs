@@ -1,6 +1,6 @@
 //! Enqueues claims for the reconciler of pvc-expiry when related objects change.
 
-use super::{caches::Caches, rule::recorded};
+use super::{caches::Caches, restorable};
 use crate::{
     cluster::WorkQueue,
     objects::{Claim, ObjectName, StorageClass, Volume},
@@ -47,8 +47,8 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
         let Some(found) = of.claim(&claim.name) else {
             return;
         };
-        let restorable = |volume: &Arc<Volume>| recorded(volume, &found).is_some();
-        let changed = change.old.map(restorable) != change.new.map(restorable);
+        let read = |volume: &Arc<Volume>| restorable::record(volume, &found).map(drop);
+        let changed = change.old.map(read) != change.new.map(read);
         if changed && of.may_expire(&found) {
             line.add(claim.name.clone());
         }

@@ -80,8 +80,11 @@ async fn a_claim_is_looked_at_when_its_volume_changes_in_what_the_rule_reads() {
     assert!(is_enqueued(&queue).await, "the phase");
     let mut deleted = volume("Bound");
     deleted["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
-    caches.volumes.hear(read(deleted), true);
+    caches.volumes.hear(read(deleted.clone()), true);
     assert!(is_enqueued(&queue).await, "the policy");
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    caches.volumes.hear(read(deleted), true);
+    assert!(is_enqueued(&queue).await, "another obstacle");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use super::{annotated, changed, claim, class_with, day, volume};
 use crate::{
     components::pvc_expiry::{
         reports::of_class,
+        restorable::{self, Obstacle},
         rule::{Decision, Left, View, decide},
     },
     objects::{
@@ -21,28 +22,33 @@ fn nothing_expires_that_could_not_be_restored() {
             "claim": {"namespace": "shop", "name": "data", "uid": uid}});
         json!({"metadata": {"annotations": {TRASH: record.to_string()}}})
     };
-    for changes in [
-        record("another", 3600),
-        record("c", 0),
-        json!({"metadata": {"annotations": null}}),
-        annotated(PURGE, "c"),
-        json!({"metadata": {"annotations": {TRASH: "unreadable"}}}),
-        json!({"metadata": {"deletionTimestamp": day(2).to_string()}}),
-        json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
-        json!({"spec": {"claimRef": {"uid": "another"}}}),
-        json!({"status": {"phase": "Released"}}),
+    let kept = |obstacle| Decision::Cancel(Some(Left::NoWindow(obstacle)));
+    let deleting = json!({"metadata": {"deletionTimestamp": day(2).to_string()}});
+    let policy = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+    let unrecorded = json!({"metadata": {"annotations": null}});
+    for (changes, obstacle) in [
+        (record("another", 3600), Obstacle::Unrecorded),
+        (record("c", 0), Obstacle::ClaimWindow),
+        (unrecorded.clone(), Obstacle::Unrecorded),
+        (annotated(PURGE, "c"), Obstacle::Purge),
+        (annotated(TRASH, "unreadable"), Obstacle::Unrecorded),
+        (deleting, Obstacle::Volume),
+        (policy, Obstacle::Policy),
+        (
+            json!({"spec": {"claimRef": {"uid": "another"}}}),
+            Obstacle::Volume,
+        ),
+        (json!({"status": {"phase": "Released"}}), Obstacle::Volume),
     ] {
         let decision = changed(changes.clone(), |_| {});
-        assert_eq!(
-            decision,
-            Decision::Cancel(Some(Left::NoWindow)),
-            "{changes}"
-        );
+        assert_eq!(decision, kept(obstacle), "{changes}");
     }
-    assert_eq!(
-        changed(json!({}), |view| view.volume = None),
-        Decision::Cancel(Some(Left::NoWindow))
-    );
+    let absent = changed(json!({}), |view| view.volume = None);
+    assert_eq!(absent, kept(Obstacle::Volume));
+    // pvc-trash writes no record for a claim that was created with this annotation.
+    let out = claim(annotated(UNDELETE_WINDOW, "0"));
+    let found = restorable::record(&volume(unrecorded), &out).map(drop);
+    assert_eq!(found, Err(Obstacle::ClaimWindow));
 }
 
 /// The record stays on the volume for a while after the class was set to `off`, and without limit
@@ -73,6 +79,7 @@ fn without_a_window_of_the_class_nothing_expires_as_its_event_says() {
                 now: day(22),
             })
         };
+        let no_window = Left::NoWindow(Obstacle::ClassWindow);
         let week_later = "2026-01-29T00:00:00Z".parse().expect("a time");
         let expected = match grants {
             true => [
@@ -81,9 +88,9 @@ fn without_a_window_of_the_class_nothing_expires_as_its_event_says() {
                 Decision::Expire,
             ],
             false => [
-                Decision::Leave(Left::NoWindow),
-                Decision::Leave(Left::NoWindow),
-                Decision::Cancel(Some(Left::NoWindow)),
+                Decision::Leave(no_window),
+                Decision::Leave(no_window),
+                Decision::Cancel(Some(no_window)),
             ],
         };
         assert_eq!(
@@ -111,7 +118,8 @@ fn without_a_class_nothing_expires() {
         })
     };
     assert_eq!(decided(Some(&class)), Decision::Expire);
-    assert_eq!(decided(None), Decision::Cancel(Some(Left::NoWindow)));
+    let no_window = Left::NoWindow(Obstacle::ClassWindow);
+    assert_eq!(decided(None), Decision::Cancel(Some(no_window)));
 }
 
 /// pvc-trash removes such a request, or the request does not delete the data.
