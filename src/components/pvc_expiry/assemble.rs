@@ -63,7 +63,12 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         stop.cancelled().await;
     }));
     let reconciler = PvcExpiryReconciler {
-        live: Live::new(&shared.metrics, &shared.client, options.expiry_references),
+        live: Live::new(
+            &shared.metrics,
+            &shared.client,
+            options.expiry_references,
+            shared.namespace.as_deref(),
+        ),
         caches,
         apply: shared.apply.clone(),
         limit: HourlyLimit::new(options.expiry_max_deletions),

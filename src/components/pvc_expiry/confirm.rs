@@ -8,7 +8,9 @@ use super::{
 use crate::{
     cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
     inventory::ReferencePath,
-    objects::{Claim, CompactText, ObjectName, Pod, StorageClass, Volume, trash::TrashRecord},
+    objects::{
+        Claim, CompactText, Namespace, ObjectName, Pod, StorageClass, Volume, trash::TrashRecord,
+    },
     telemetry::Metrics,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -27,6 +29,8 @@ pub struct Live {
     claims: Arc<LiveGet<Claim>>,
     volumes: Arc<LiveGet<Volume>>,
     classes: Arc<LiveGet<StorageClass>>,
+    /// None if only one namespace is handled, because the rights may not include namespaces then.
+    namespaces: Option<Arc<LiveGet<Namespace>>>,
     /// Reads which workloads and custom resources name a claim.
     pub referrers: Referrers,
 }
@@ -46,14 +50,22 @@ pub struct Confirmed {
 }
 
 impl Live {
-    /// Creates readers that use this client.
-    pub fn new(metrics: &Arc<Metrics>, client: &Client, paths: Vec<ReferencePath>) -> Self {
+    /// Creates readers that use this client. With `only`, the namespace of `--namespace`, no
+    /// namespace is read, and none counts as excluded.
+    pub fn new(
+        metrics: &Arc<Metrics>,
+        client: &Client,
+        paths: Vec<ReferencePath>,
+        only: Option<&str>,
+    ) -> Self {
+        let namespaces = || LiveGet::new(metrics.clone(), client);
         Self {
             client: client.clone(),
             pods: SharedList::limited(metrics.clone(), client, LISTS),
             claims: LiveGet::new(metrics.clone(), client),
             volumes: LiveGet::new(metrics.clone(), client),
             classes: LiveGet::new(metrics.clone(), client),
+            namespaces: only.is_none().then(namespaces),
             referrers: Referrers::new(client.clone(), paths),
         }
     }
@@ -64,7 +76,8 @@ impl Live {
     /// the age of the proof counts from that LIST.
     ///
     /// # Errors
-    /// When a read failed, or the claim with this `uid` does not exist any more.
+    /// When a read failed, the claim with this `uid` does not exist any more, or its namespace has
+    /// opted out.
     pub async fn confirm(
         &self,
         name: &ObjectName,
@@ -95,6 +108,7 @@ impl Live {
             None => Ok(None),
         };
         let class = class.map_err(|error| ReconcileError::unread("the StorageClass", &error))?;
+        self.is_included(&name.namespace).await?;
         let server = server_time(&self.client, UNHURRIED).await;
         let server =
             server.map_err(|error| ReconcileError::unread("the time of the API server", &error))?;
@@ -116,8 +130,27 @@ impl Live {
             proof: pods.proof(MAX_AGE),
         })
     }
+
+    /// Checks that the namespace exists and has not opted out. The watch may show that late.
+    async fn is_included(&self, namespace: &Arc<str>) -> Result<(), ReconcileError> {
+        let Some(namespaces) = &self.namespaces else {
+            return Ok(());
+        };
+        let name = ObjectName::new("", namespace.clone());
+        let live = namespaces.get(&name, UNHURRIED).await;
+        let live = live.map_err(|error| ReconcileError::unread("the namespace", &error))?;
+        match live.map(|live| live.excluded) {
+            Some(false) => Ok(()),
+            Some(true) => Err(ReconcileError::new("the namespace has opted out")),
+            None => Err(ReconcileError::new("the namespace does not exist")),
+        }
+    }
 }
 
 fn cluster_scoped(name: &str) -> ObjectName {
     ObjectName::new("", name)
 }
+
+#[cfg(test)]
+#[path = "confirm_tests.rs"]
+mod tests;

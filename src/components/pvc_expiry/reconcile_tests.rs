@@ -81,7 +81,7 @@ impl Scene {
         let apply = Apply::new(client.clone(), leadership, 8, false, metrics.clone());
         let reconciler = PvcExpiryReconciler {
             caches: Caches::new(&feeds, observation, clock, excluded.clone()),
-            live: Live::new(&metrics, &client, Vec::new()),
+            live: Live::new(&metrics, &client, Vec::new(), None),
             apply: Arc::new(apply.excluding(excluded)),
             limit: HourlyLimit::new(20),
             looks: Default::default(),
