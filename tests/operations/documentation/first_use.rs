@@ -173,7 +173,7 @@ async fn the_pages_of_components_show_examples_or_parts_of_claims(cluster: &Clus
                 Ok(answer) => ensure!(answer.contains("(server dry run)"), "{block}: {answer}"),
                 // The annotation was understood: nothing is in the trash here.
                 Err(error) => ensure!(
-                    format!("{error:#}").contains("no deleted claim \"photos\""),
+                    format!("{error:#}").contains("no deleted claim \"pvc/photos\""),
                     "{block}: {error:#}"
                 ),
             }
