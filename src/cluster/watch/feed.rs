@@ -4,9 +4,8 @@
 //! other kind. kube's shared reflector streams are not used: they never report a delete, and one
 //! lost wake-up stops them permanently.
 
-use super::outage::Outage;
+use super::progress::Progress;
 use super::store::Store;
-use crate::awaited::Awaited;
 use crate::cluster::api::doubling;
 use crate::{
     hashing::Keyed,
@@ -21,10 +20,10 @@ use kube::{
 use std::{
     hash::BuildHasher,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
 /// Maximum duration of one watch request; the watch then continues with another one. Some load
 /// balancers close a connection that was idle for four minutes.
@@ -53,7 +52,6 @@ pub struct Change<'a, T> {
 }
 
 type Listener<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
-type OutageListener = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// The tracked objects of one kind, as the API server last reported them.
 ///
@@ -62,10 +60,7 @@ type OutageListener = Box<dyn Fn(Duration) + Send + Sync>;
 pub struct Feed<T: Tracked> {
     store: RwLock<Store<T>>,
     listeners: RwLock<Vec<Listener<T>>>,
-    after_relist: RwLock<Vec<Arc<Notify>>>,
-    outage: Mutex<Outage>,
-    during_outage: RwLock<Vec<OutageListener>>,
-    synced: Awaited<bool>,
+    pub(super) progress: Progress,
     metrics: Arc<Metrics>,
 }
 
@@ -75,10 +70,7 @@ impl<T: Tracked> Feed<T> {
         Arc::new(Self {
             store: RwLock::default(),
             listeners: RwLock::default(),
-            after_relist: RwLock::default(),
-            outage: Mutex::default(),
-            during_outage: RwLock::default(),
-            synced: Awaited::new(false),
+            progress: Progress::new(false),
             metrics,
         })
     }
@@ -88,10 +80,7 @@ impl<T: Tracked> Feed<T> {
         Arc::new(Self {
             store: RwLock::new(store),
             listeners: RwLock::default(),
-            after_relist: RwLock::default(),
-            outage: Mutex::default(),
-            during_outage: RwLock::default(),
-            synced: Awaited::new(true),
+            progress: Progress::new(true),
             metrics,
         })
     }
@@ -103,36 +92,6 @@ impl<T: Tracked> Feed<T> {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Box::new(listener));
-    }
-
-    /// Notifies `after` at the end of each LIST except the first. An object that was created and
-    /// deleted since the watch ended is reported to no listener, so a reconcile that waits for it
-    /// to appear must be repeated.
-    pub(super) fn after_relist(&self, after: Arc<Notify>) {
-        let mut notified = self
-            .after_relist
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        notified.push(after);
-    }
-
-    /// Calls `listener` at each failure of the watch, and at the end of a LIST after failures, with
-    /// the time since the first failure: for so long, changes may have been missed.
-    pub(super) fn during_outage(&self, listener: OutageListener) {
-        let mut listeners = self
-            .during_outage
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        listeners.push(listener);
-    }
-
-    fn missed(&self, time: impl FnOnce(&mut Outage) -> Duration) {
-        let time = time(&mut self.outage.lock().unwrap_or_else(PoisonError::into_inner));
-        let listeners = self
-            .during_outage
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        listeners.iter().for_each(|listener| listener(time));
     }
 
     /// Drops all listeners: see [`Feeds::unlisten`](super::feeds::Feeds::unlisten).
@@ -151,12 +110,12 @@ impl<T: Tracked> Feed<T> {
 
     /// Returns whether the first list is complete.
     pub fn is_synced(&self) -> bool {
-        self.synced.get()
+        self.progress.is_synced()
     }
 
     /// Waits until the first list is complete.
     pub async fn synced(&self) {
-        self.synced.wait_for(|synced| synced).await;
+        self.progress.synced().await;
     }
 
     /// Marks an object as stale after a write of Volume Warden, so that no reconciler acts on the
@@ -189,7 +148,7 @@ impl<T: Tracked> Feed<T> {
                 Ok(event) => self.take(event),
                 Err(error) => {
                     self.metrics.feeds.failed(T::KIND);
-                    self.missed(Outage::failed);
+                    self.progress.failed();
                     let delay = backoff.next(T::KIND);
                     tracing::warn!(kind = T::KIND.plural(), %error, ?delay, "watch failed");
                     tokio::time::sleep(delay).await;
@@ -236,7 +195,7 @@ impl<T: Tracked> Feed<T> {
     /// the watch did not report its deletion. Such objects are removed from the store one by one,
     /// so that an admission review never waits until all of them are removed.
     fn complete(&self) {
-        self.missed(Outage::end);
+        self.progress.listed();
         let absent = self.read().absent();
         for name in absent {
             let old = self.write().put(name.clone(), None);
@@ -248,16 +207,8 @@ impl<T: Tracked> Feed<T> {
             });
         }
         self.write().end_list();
-        let is_relist = self.synced.get();
-        self.synced.replace(true);
+        self.progress.complete();
         self.metrics.feeds.synced(T::KIND);
-        if is_relist {
-            let after = self
-                .after_relist
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
-            after.iter().for_each(|after| after.notify_one());
-        }
     }
 
     fn notify(&self, change: &Change<'_, T>) {

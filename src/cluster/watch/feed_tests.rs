@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use kube::{Client, api::ObjectMeta, client::Body};
 use serde_json::json;
 use std::sync::Mutex;
+use tokio::sync::Notify;
 
 fn pod(name: &str, uid: &str, claim: Option<&str>) -> PodWire {
     let source = claim.map(|claim| ClaimSource {
@@ -90,7 +91,7 @@ fn an_object_missing_from_a_relist_is_reported_as_deleted() {
 async fn who_waits_for_an_object_is_notified_after_a_new_list() {
     let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
     let after = Arc::new(Notify::new());
-    feed.after_relist(after.clone());
+    feed.progress.after_relist(after.clone());
     let notified = || after.notified().now_or_never().is_some();
     feed.list(vec![]);
     assert!(!notified(), "everything begins after the first list");
@@ -132,7 +133,8 @@ async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
     let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
     let missed = Arc::new(Mutex::new(Vec::new()));
     let all = missed.clone();
-    feed.during_outage(Box::new(move |time| all.lock().expect("lock").push(time)));
+    feed.progress
+        .during_outage(move |time| all.lock().expect("lock").push(time));
     let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
     tokio::time::sleep(Duration::from_secs(200)).await;
     running.abort();

@@ -3,6 +3,7 @@
 use super::activity::WatchActivity;
 use super::feed::Feed;
 use super::pace::paced;
+use super::progress::Progress;
 use crate::cluster::api::scoped;
 use crate::{
     objects::{
@@ -112,63 +113,36 @@ impl Feeds {
     /// Notifies `after` at the end of each LIST of the kind except the first, because listeners do
     /// not learn of an object that was created and deleted before it.
     pub fn after_relist(&self, kind: Kind, after: Arc<Notify>) {
-        match kind {
-            Kind::Pod => self.pods.after_relist(after),
-            Kind::PersistentVolumeClaim => self.claims.after_relist(after),
-            Kind::PersistentVolume => self.volumes.after_relist(after),
-            Kind::StatefulSet => self.sets.after_relist(after),
-            Kind::StorageClass => self.classes.after_relist(after),
-            Kind::VolumeAttachment => self.attachments.after_relist(after),
-            Kind::Namespace => self.namespaces.after_relist(after),
-            Kind::ConfigMap => self.saved.after_relist(after),
-            Kind::TrashList => self.trash_lists.after_relist(after),
-        }
+        self.progress(kind).after_relist(after);
     }
 
     /// Calls `listener` at each failure of the watch of the kind, and at the end of a LIST after
     /// failures, with the time since the first failure: for so long, changes may have been missed.
     pub fn during_outage(&self, kind: Kind, listener: impl Fn(Duration) + Send + Sync + 'static) {
-        let listener = Box::new(listener);
-        match kind {
-            Kind::Pod => self.pods.during_outage(listener),
-            Kind::PersistentVolumeClaim => self.claims.during_outage(listener),
-            Kind::PersistentVolume => self.volumes.during_outage(listener),
-            Kind::StatefulSet => self.sets.during_outage(listener),
-            Kind::StorageClass => self.classes.during_outage(listener),
-            Kind::VolumeAttachment => self.attachments.during_outage(listener),
-            Kind::Namespace => self.namespaces.during_outage(listener),
-            Kind::ConfigMap => self.saved.during_outage(listener),
-            Kind::TrashList => self.trash_lists.during_outage(listener),
-        }
+        self.progress(kind).during_outage(listener);
     }
 
     /// Returns whether the first list of the kind is complete.
     pub fn is_synced(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Pod => self.pods.is_synced(),
-            Kind::PersistentVolumeClaim => self.claims.is_synced(),
-            Kind::PersistentVolume => self.volumes.is_synced(),
-            Kind::StatefulSet => self.sets.is_synced(),
-            Kind::StorageClass => self.classes.is_synced(),
-            Kind::VolumeAttachment => self.attachments.is_synced(),
-            Kind::Namespace => self.namespaces.is_synced(),
-            Kind::ConfigMap => self.saved.is_synced(),
-            Kind::TrashList => self.trash_lists.is_synced(),
-        }
+        self.progress(kind).is_synced()
     }
 
     /// Waits until the first list of the kind is complete.
     pub async fn synced(&self, kind: Kind) {
+        self.progress(kind).synced().await;
+    }
+
+    fn progress(&self, kind: Kind) -> &Progress {
         match kind {
-            Kind::Pod => self.pods.synced().await,
-            Kind::PersistentVolumeClaim => self.claims.synced().await,
-            Kind::PersistentVolume => self.volumes.synced().await,
-            Kind::StatefulSet => self.sets.synced().await,
-            Kind::StorageClass => self.classes.synced().await,
-            Kind::VolumeAttachment => self.attachments.synced().await,
-            Kind::Namespace => self.namespaces.synced().await,
-            Kind::ConfigMap => self.saved.synced().await,
-            Kind::TrashList => self.trash_lists.synced().await,
+            Kind::Pod => &self.pods.progress,
+            Kind::PersistentVolumeClaim => &self.claims.progress,
+            Kind::PersistentVolume => &self.volumes.progress,
+            Kind::StatefulSet => &self.sets.progress,
+            Kind::StorageClass => &self.classes.progress,
+            Kind::VolumeAttachment => &self.attachments.progress,
+            Kind::Namespace => &self.namespaces.progress,
+            Kind::ConfigMap => &self.saved.progress,
+            Kind::TrashList => &self.trash_lists.progress,
         }
     }
 }

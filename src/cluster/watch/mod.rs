@@ -6,6 +6,7 @@ mod feed;
 mod feeds;
 mod outage;
 mod pace;
+mod progress;
 mod recently_deleted;
 mod referrers;
 mod store;

@@ -20,11 +20,12 @@ struct Failures {
 impl Outage {
     /// Records a failure. Returns the time since the first failure of the outage.
     pub(super) fn failed(&mut self) -> Duration {
-        let now = Instant::now();
-        let earlier = self.0.filter(|failures| failures.last + APART > now);
-        let first = earlier.map_or(now, |failures| failures.first);
-        self.0 = Some(Failures { first, last: now });
-        now - first
+        let (lasted, now) = (self.end(), Instant::now());
+        self.0 = Some(Failures {
+            first: now - lasted,
+            last: now,
+        });
+        lasted
     }
 
     /// Ends the outage, because a LIST succeeded. Returns the time since its first failure.

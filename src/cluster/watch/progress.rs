@@ -1,0 +1,94 @@
+//! How far the lists and the watch of one kind are, and who wants to know. It is the same for each
+//! kind, so that one function finds it by kind.
+
+use super::outage::Outage;
+use crate::awaited::Awaited;
+use std::{
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+type OutageListener = Box<dyn Fn(Duration) + Send + Sync>;
+
+/// Whether the first list of a kind is complete, and what happened to its watch since.
+pub(super) struct Progress {
+    synced: Awaited<bool>,
+    after_relist: RwLock<Vec<Arc<Notify>>>,
+    outage: Mutex<Outage>,
+    during_outage: RwLock<Vec<OutageListener>>,
+}
+
+impl Progress {
+    /// The progress of a kind whose first list is complete if `synced`.
+    pub(super) fn new(synced: bool) -> Self {
+        Self {
+            synced: Awaited::new(synced),
+            after_relist: RwLock::default(),
+            outage: Mutex::default(),
+            during_outage: RwLock::default(),
+        }
+    }
+
+    /// Returns whether the first list is complete.
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced.get()
+    }
+
+    /// Waits until the first list is complete.
+    pub(super) async fn synced(&self) {
+        self.synced.wait_for(|synced| synced).await;
+    }
+
+    /// Notifies `after` at the end of each LIST except the first. An object that was created and
+    /// deleted since the watch ended is reported to no listener, so a reconcile that waits for it
+    /// to appear must be repeated.
+    pub(super) fn after_relist(&self, after: Arc<Notify>) {
+        let mut notified = self
+            .after_relist
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        notified.push(after);
+    }
+
+    /// Calls `listener` at each failure of the watch, and at the end of a LIST after failures, with
+    /// the time since the first failure: for so long, changes may have been missed.
+    pub(super) fn during_outage(&self, listener: impl Fn(Duration) + Send + Sync + 'static) {
+        let mut listeners = self
+            .during_outage
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
+    }
+
+    /// Records that the watch or a LIST failed.
+    pub(super) fn failed(&self) {
+        self.missed(Outage::failed);
+    }
+
+    /// Records that a LIST succeeded, before the objects that it lacks are removed.
+    pub(super) fn listed(&self) {
+        self.missed(Outage::end);
+    }
+
+    /// Records that the feed shows what the LIST contained.
+    pub(super) fn complete(&self) {
+        let is_relist = self.synced.replace(true);
+        if is_relist {
+            let after = self
+                .after_relist
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
+            after.iter().for_each(|after| after.notify_one());
+        }
+    }
+
+    fn missed(&self, time: impl FnOnce(&mut Outage) -> Duration) {
+        let time = time(&mut self.outage.lock().unwrap_or_else(PoisonError::into_inner));
+        let listeners = self
+            .during_outage
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().for_each(|listener| listener(time));
+    }
+}
