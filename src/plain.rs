@@ -15,6 +15,18 @@ impl<T: Display> Display for Plain<T> {
     }
 }
 
+/// Returns text from the cluster with its control characters escaped. Text with more than `limit`
+/// characters is cut there and ends with `…`.
+pub fn bounded(text: &str, limit: usize) -> String {
+    // Escaping never shortens text, so no more characters than these can be shown.
+    let start: String = text.chars().take(limit + 1).collect();
+    let plain = Plain(start).to_string();
+    match plain.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &plain[..end]),
+        None => plain,
+    }
+}
+
 struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Escaping<'_, '_> {

@@ -1,6 +1,6 @@
 //! Numbers and text from the cluster, as the page shows them.
 
-use crate::plain::Plain;
+pub(super) use crate::plain::bounded;
 
 /// The units of sizes, each 1024 of the one before.
 const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -51,18 +51,6 @@ fn grouped(number: &str) -> String {
         grouped.push(character);
     }
     grouped
-}
-
-/// Returns text from the cluster with its control characters escaped. Text with more than `limit`
-/// characters is cut there and ends with `…`.
-pub(super) fn bounded(text: &str, limit: usize) -> String {
-    // Escaping never shortens text, so no more characters than these can be shown.
-    let start: String = text.chars().take(limit + 1).collect();
-    let plain = Plain(start).to_string();
-    match plain.char_indices().nth(limit) {
-        Some((end, _)) => format!("{}…", &plain[..end]),
-        None => plain,
-    }
 }
 
 /// Returns a name from the cluster, or a dash if it is empty.

@@ -1,6 +1,6 @@
 //! Quotes messages of Events, conditions and statuses in the sentence of a cause.
 
-use crate::plain::Plain;
+use crate::plain::bounded;
 
 /// Maximum number of characters that a cause quotes of one message. The API server limits neither
 /// the message of an Event of `v1` without `eventTime` nor that of the status of a pod, and every
@@ -10,12 +10,7 @@ const MOST: usize = 1000;
 /// The message as a clause: without its final full stop, escaped, and cut after [`MOST`]
 /// characters.
 pub(super) fn clause(message: &str) -> String {
-    let message = message.trim().trim_end_matches('.');
-    let escaped = Plain(message).to_string();
-    match escaped.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &escaped[..end]),
-        None => escaped,
-    }
+    bounded(message.trim().trim_end_matches('.'), MOST)
 }
 
 /// The message as [`clause`] quotes it, with a full stop if it is not cut.

@@ -13,7 +13,7 @@ use crate::{
     objects::reuse::CLAIM_NAMESPACE,
     why::{Cause, Object, World, read::PersistentVolume},
 };
-use first::{First, before_free, before_hand_over, to_be_deleted};
+use first::{before_free, before_hand_over, to_be_deleted};
 use json_patch::jsonptr::PointerBuf;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -31,21 +31,14 @@ pub(super) fn free(
     let Some(first) = before_free(world, volume) else {
         return cause.run(patch(volume, &removals(volume, path)), purpose);
     };
-    let sentence = format!("{} {}", cause.sentence, first.why);
-    Cause { sentence, ..cause }.run(first.command, first.purpose)
+    first.added_to(cause)
 }
 
 /// Adds the next step to `cause`, for a parked volume that no claim gets: it sets the `claimRef` to
 /// a claim, or is the one that is required before, with its reason.
 pub(super) fn hand_over(world: &World, volume: &PersistentVolume, cause: Cause) -> Cause {
-    if let Some(First {
-        why,
-        command,
-        purpose,
-    }) = before_hand_over(world, volume)
-    {
-        let sentence = format!("{} {why}", cause.sentence);
-        return Cause { sentence, ..cause }.run(command, purpose);
+    if let Some(first) = before_hand_over(world, volume) {
+        return first.added_to(cause);
     }
     let path = "/spec/claimRef";
     let reserve = json!({"op": "add", "path": path,
@@ -73,14 +66,8 @@ fn removals(volume: &PersistentVolume, path: &str) -> Vec<Value> {
 /// policy Retain or, if it is Retain, to save the volume's manifest. With this policy, the storage
 /// stays when the volume is deleted after its claim.
 pub(super) fn rescue(volume: &PersistentVolume, cause: Cause) -> Cause {
-    if let Some(First {
-        why,
-        command,
-        purpose,
-    }) = to_be_deleted(volume)
-    {
-        let sentence = format!("{} {why}", cause.sentence);
-        return Cause { sentence, ..cause }.run(command, purpose);
+    if let Some(first) = to_be_deleted(volume) {
+        return first.added_to(cause);
     }
     let sentence = format!(
         "{} Its policy is Retain, so its storage stays when the volume is deleted with its claim.",

@@ -2,7 +2,7 @@
 
 use super::{object, patch};
 use crate::why::{
-    Object, Selection, World,
+    Cause, Object, Selection, World,
     explain::{attachments, trash, wardens, writers},
     read::PersistentVolume,
 };
@@ -16,6 +16,14 @@ pub(super) struct First {
     pub why: String,
     pub command: String,
     pub purpose: &'static str,
+}
+
+impl First {
+    /// Adds the reason and the step to the cause.
+    pub(super) fn added_to(self, cause: Cause) -> Cause {
+        let sentence = format!("{} {}", cause.sentence, self.why);
+        Cause { sentence, ..cause }.run(self.command, self.purpose)
+    }
 }
 
 /// The step that is required before any claim may be bound to the volume; none if nothing is.
