@@ -26,6 +26,8 @@ const KUBERNETES_PACKAGES: [&str; 5] = [
 const STAGE_DIRECTORIES: [&str; 3] = ["node/fast", "node/heartbeat-with-lease", "pod/fast"];
 /// The lowest priority.
 const LAST: i32 = 19;
+/// The module proxy may be unreachable for a moment.
+const DOWNLOAD_ATTEMPTS: usize = 3;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 const GO_MISSING: &str = "the test control plane is built once with the Go toolchain, and there is no `go` in PATH: \
     install Go 1.26 or newer, or name a directory of ready binaries in VOLUME_WARDEN_CONTROLPLANE_BIN";
@@ -67,6 +69,28 @@ fn kubernetes_ldflags(version: &str) -> Result<String> {
     ))
 }
 
+/// Downloads the modules of the packages. It has the usual priority: with the lowest one, among
+/// running clusters, the TLS handshake with the module proxy took longer than its limit.
+fn download_modules(what: &str, module: &Path, packages: &[&str]) -> Result<()> {
+    for _ in 0..DOWNLOAD_ATTEMPTS {
+        let list = Command::new("go")
+            .args(["list", "-deps"])
+            .args(packages)
+            .current_dir(module)
+            .env("CGO_ENABLED", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        if started(list)?.wait()?.success() {
+            return Ok(());
+        }
+    }
+    bail!(
+        "the modules of {what} in {} could not be downloaded; the output of go is above",
+        module.display()
+    );
+}
+
 /// Builds the packages of a module into a directory.
 pub(crate) fn go_build(
     what: &str,
@@ -77,6 +101,7 @@ pub(crate) fn go_build(
 ) -> Result<()> {
     let mut directory = output.as_os_str().to_owned();
     let module = module.as_ref();
+    download_modules(what, module, packages)?;
     // The slash makes Go treat it as a directory, also for a single package.
     directory.push("/");
     let child = Command::new("go")
