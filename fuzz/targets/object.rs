@@ -2,6 +2,7 @@
 
 #![no_main]
 
+use axum::body::Bytes;
 use k8s_openapi::{
     Metadata,
     api::{
@@ -17,12 +18,15 @@ use std::fmt::Debug;
 use volume_warden::{
     components::pvc_provisioner::{TemplatePolicy, parse_claim_requests},
     objects::{
-        self, Claim, ClaimRequests, Volume, claim::ClaimWire, pod::PodWire,
+        self, Claim, ClaimRequests, Tracked, Volume, claim::ClaimWire, pod::PodWire,
         stateful_set::StatefulSetWire, volume::VolumeWire,
     },
 };
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Some(decode) = objects::Pod::DECODER {
+        let _ = decode(&Bytes::copy_from_slice(bytes));
+    }
     if let Some((claim, wire)) = both::<PersistentVolumeClaim, ClaimWire>(bytes) {
         assert_eq!(claim.metadata, wire.metadata);
         let _ = Claim::from(wire);

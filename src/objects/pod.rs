@@ -3,7 +3,10 @@
 //! Source: `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` (`podUsesPVC`,
 //! `podIsShutDown`) and `pkg/volume/util/util.go` (`IsPodTerminated`) of Kubernetes.
 
-use super::{CompactText, Kind, ObjectName, Tracked, claim_requests::ClaimRequests};
+use super::{
+    CompactText, Kind, ObjectName, Tracked, claim_requests::ClaimRequests, pod_protobuf,
+    tracked::Decoder,
+};
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -72,6 +75,7 @@ impl From<PodWire> for Pod {
 impl Tracked for Pod {
     type Wire = PodWire;
     const KIND: Kind = Kind::Pod;
+    const DECODER: Option<Decoder<PodWire>> = Some(pod_protobuf::page);
 
     fn track(wire: PodWire) -> Option<Self> {
         Some(Self::from(wire)).filter(|pod| !pod.mounts.is_empty() || pod.claim_requests.is_some())

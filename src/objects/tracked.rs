@@ -1,7 +1,14 @@
 //! The interface of objects that are watched and listed.
 
-use super::{Kind, ObjectName};
+use super::{
+    Kind, ObjectName,
+    protobuf::{DecodeError, Page},
+};
+use prost::bytes::Bytes;
 use std::fmt::Debug;
+
+/// Decodes one page of a LIST from Kubernetes' protobuf encoding.
+pub type Decoder<Wire> = fn(&Bytes) -> Result<Page<Wire>, DecodeError>;
 
 /// The compact form of an API object.
 pub trait Tracked: Debug + Sized + Send + Sync + 'static {
@@ -22,6 +29,9 @@ pub trait Tracked: Debug + Sized + Send + Sync + 'static {
 
     /// The field selector of the objects that are watched and listed; all objects if none.
     const FIELDS: Option<&'static str> = None;
+
+    /// Decodes a page of a live LIST that was requested in protobuf; if none, JSON is requested.
+    const DECODER: Option<Decoder<Self::Wire>> = None;
 
     /// Returns the compact form, or none if no rule needs this object.
     fn track(wire: Self::Wire) -> Option<Self>;

@@ -9,6 +9,7 @@ mod drain;
 mod excluded;
 mod faults;
 mod namespace_gc;
+mod pod_lists;
 mod pv_protection;
 mod pv_releaser;
 mod pvc_expiry;

@@ -2,7 +2,7 @@
 
 mod reader;
 
-use super::evidence::Evidence;
+use super::{evidence::Evidence, page::read_page};
 use crate::cluster::api::{ApiOf, Scope, within};
 use crate::cluster::watch::Store;
 use crate::hashing::HashMap;
@@ -198,19 +198,19 @@ impl<T: Tracked> SharedList<T> {
 pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> {
     // Without a resourceVersion, the API server answers with the newest state, and all pages come
     // from one snapshot.
-    let mut page = ListParams::default().limit(PAGE_SIZE);
-    page.label_selector = T::LABELS.map(str::to_owned);
-    page.field_selector = T::FIELDS.map(str::to_owned);
+    let mut params = ListParams::default().limit(PAGE_SIZE);
+    params.label_selector = T::LABELS.map(str::to_owned);
+    params.field_selector = T::FIELDS.map(str::to_owned);
     let mut store = Store::default();
     loop {
-        let list = within(PAGE_LIMIT, api.list(&page)).await?;
-        for wire in list.items {
+        let read = within(PAGE_LIMIT, read_page::<T>(api, &params)).await?;
+        for wire in read.items {
             if let Some(name) = ObjectName::of(kube::Resource::meta(&wire)) {
                 store.put(name, T::track(wire).map(Arc::new));
             }
         }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
+        match read.next {
+            Some(token) => params = params.continue_token(&token),
             None => return Ok(store),
         }
     }

@@ -4,23 +4,23 @@ use k8s_openapi::api::core::v1::Node;
 /// Objects that exceed the limit of calls are reported as unread, and do not prevent the reads of
 /// the other objects.
 #[tokio::test]
-async fn no_answer_takes_more_than_eight_calls() {
+async fn no_answer_takes_more_than_ten_calls() {
     let now = NOW.parse().expect("a time");
     let mut world = World::new(Cluster::default().client(), now);
     let look = |world: &World| -> Vec<Look<Arc<Node>>> {
-        let names = (0..10).map(|index| format!("node-{index}"));
+        let names = (0..12).map(|index| format!("node-{index:02}"));
         names.map(|name| world.get::<Node>("", &name)).collect()
     };
     assert!(look(&world).iter().all(|look| *look == Look::Unread));
     assert!(world.fulfil().await);
     let looks = look(&world);
     let absent = looks.iter().filter(|look| **look == Look::Absent).count();
-    assert_eq!((absent, world.calls()), (8, 8));
+    assert_eq!((absent, world.calls()), (10, 10));
     assert!(!world.fulfil().await, "nothing is requested twice");
     assert_eq!(
         world.unread(),
-        ["node-8", "node-9"].map(|name| format!(
-            "nodes {name} could not be read: one answer makes at most 8 API calls"
+        ["node-10", "node-11"].map(|name| format!(
+            "nodes {name} could not be read: one answer makes at most 10 API calls"
         ))
     );
 }
@@ -75,27 +75,40 @@ async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
     }
 }
 
-/// A pod that cannot be parsed may be the one that holds the claim.
+/// A pod that cannot be parsed may be the one that holds the claim. It is read by its name, or with
+/// all pods if many name the claim.
 #[tokio::test]
 async fn a_pod_that_cannot_be_parsed_is_reported() {
     let claim = json!({"metadata": {
         "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z", "finalizers": ["kubernetes.io/pvc-protection"],
     }});
-    let pod = |claim: &str| {
-        json!({"metadata": {"name": "web", "namespace": "shop"}, "status": {"podIP": 1}, "spec": {
+    let pod = |index: usize, claim: &str| {
+        let (name, uid) = (format!("web-{index}"), index.to_string());
+        json!({"metadata": {"name": name, "namespace": "shop", "uid": uid}, "status": {"podIP": 1}, "spec": {
             "containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
         }})
     };
-    let cluster = |named: &str| Cluster::default().claim(claim.clone()).pod(pod(named));
     let data = Object::claim("shop", "data");
-    let answer = cluster("data").explained(&data).await;
-    assert_eq!(codes(&answer), []);
-    assert!(
-        answer.unread[0].starts_with("pods in shop could not be read: "),
-        "{:?}",
-        answer.unread
-    );
-    let answer = cluster("other").explained(&data).await;
-    assert!(codes(&answer).contains(&Code::NotInUse));
-    assert_eq!(answer.unread, [""; 0]);
+    for (claims, expected) in [
+        (vec!["data"], Some("pods shop/web-0 could not be read: ")),
+        (vec!["data"; 3], Some("pods in shop could not be read: ")),
+        (vec!["other"], None),
+    ] {
+        let mut cluster = Cluster::default().claim(claim.clone());
+        for (index, claim) in claims.iter().enumerate() {
+            cluster = cluster.pod(pod(index, claim));
+        }
+        let answer = cluster.explained(&data).await;
+        let unread: Vec<&str> = answer.unread.iter().map(String::as_str).collect();
+        match expected {
+            Some(text) => {
+                assert_eq!(codes(&answer), []);
+                assert!(unread[0].starts_with(text), "{unread:?}");
+            }
+            None => {
+                assert!(codes(&answer).contains(&Code::NotInUse));
+                assert_eq!(unread, [""; 0]);
+            }
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Objects of one LIST that answers many lookups.
 
-use crate::{objects::pod::PodWire, why::read::Pod};
+use crate::{
+    objects::pod::{Mounts, PodWire},
+    why::read::Pod,
+};
 use kube::ResourceExt;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
@@ -49,6 +52,26 @@ impl<K: ResourceExt> Listed<K> {
         let name_of = |item: &K| item.meta().name.as_deref().unwrap_or_default().cmp(name);
         let place = items.binary_search_by(name_of).ok()?;
         items.get(place)
+    }
+}
+
+/// A pod of which only the name and the claims are read.
+#[derive(Clone, Debug)]
+pub(super) struct UserOfClaims {
+    pub(super) name: String,
+    claims: Mounts,
+}
+
+impl UserOfClaims {
+    /// Returns the pod, none if it names no claim.
+    pub(super) fn of(wire: PodWire) -> Option<Self> {
+        let claims = wire.mounts();
+        let name = wire.metadata.name?;
+        (!claims.is_empty()).then_some(Self { name, claims })
+    }
+
+    pub(super) fn names(&self, claim: &str) -> bool {
+        self.claims.iter().any(|mount| *mount.claim == *claim)
     }
 }
 

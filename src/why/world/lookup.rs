@@ -2,7 +2,7 @@
 
 use super::{
     LISTED, Look, Readable, Scope, Selection, World,
-    listed::{Listed, PodOfClaims},
+    listed::{Listed, PodOfClaims, UserOfClaims},
     question::{self, Fetch, Metadata, Question},
 };
 use crate::{objects::is_subdomain, why::read::Pod};
@@ -108,7 +108,8 @@ impl World {
     }
 
     /// Looks up the pods of a namespace that name the claim, and requests all pods of the namespace
-    /// if they were not read yet: the API server cannot select pods by their claims.
+    /// if they were not read yet: the API server cannot select pods by their claims. Few users are
+    /// then read by their names, because a LIST of whole pods takes much longer.
     pub fn users(&self, namespace: &str, claim: &str) -> Look<Vec<Pod>> {
         if self.lists::<Pod>() {
             let all = self.list::<Pod>(namespace, Selection::default());
@@ -118,6 +119,32 @@ impl World {
             };
             return all.map(users);
         }
+        let question = Question::new::<Pod>(namespace, "").returning::<Vec<UserOfClaims>>();
+        let all = self.look::<Vec<UserOfClaims>>(question, question::users_of_claims);
+        let Some(all) = all.found() else {
+            return Look::Unread;
+        };
+        let users = all.iter().filter(|pod| pod.names(claim));
+        let names: Vec<&str> = users.map(|pod| pod.name.as_str()).collect();
+        if names.len() > ONE_BY_ONE {
+            return self.many_users(namespace, claim);
+        }
+        let mut users = Vec::new();
+        for name in names {
+            match self.get::<Pod>(namespace, name) {
+                Look::Found(pod) if pod.rules.names(claim) => {
+                    users.push(Arc::unwrap_or_clone(pod));
+                }
+                // The pod was deleted after the LIST, and perhaps created again.
+                Look::Found(_) | Look::Absent => {}
+                Look::Unread => return Look::Unread,
+            }
+        }
+        Look::Found(users)
+    }
+
+    /// Looks up the pods that name the claim by a LIST of whole pods.
+    fn many_users(&self, namespace: &str, claim: &str) -> Look<Vec<Pod>> {
         let question = Question::new::<Pod>(namespace, "").returning::<Vec<PodOfClaims>>();
         let about = question.description();
         let all = self.look::<Vec<PodOfClaims>>(question, question::pods_of_claims::<Pod>);

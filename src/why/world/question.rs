@@ -2,12 +2,15 @@
 
 use super::{
     Readable,
-    listed::{Listed, PodOfClaims},
+    listed::{Listed, PodOfClaims, UserOfClaims},
 };
-use crate::cluster::{UNHURRIED, error_message, within};
+use crate::{
+    cluster::{UNHURRIED, error_message, read_page, within},
+    objects::Pod,
+};
 use futures::future::BoxFuture;
 use kube::{
-    Client,
+    Api, Client,
     api::{GetParams, ListParams, ObjectList, PartialObjectMeta, Request},
 };
 use serde::de::DeserializeOwned;
@@ -112,6 +115,18 @@ pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<
         let request = question.request::<K>().list(&question.selection());
         let items = list::<K>(client, request, UNHURRIED).await?;
         Ok(Some(Arc::new(items) as Object))
+    })
+}
+
+/// Lists the pods of a namespace, and keeps the names of those that name at least one claim.
+pub(super) fn users_of_claims(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+    Box::pin(async move {
+        let api = Api::namespaced(client, &question.namespace);
+        let selection = question.selection();
+        let read = within(UNHURRIED, read_page::<Pod>(&api, &selection)).await;
+        let pods = read.map_err(|error| error_message(&error))?.items;
+        let users: Vec<_> = pods.into_iter().filter_map(UserOfClaims::of).collect();
+        Ok(Some(Arc::new(users) as Object))
     })
 }
 
