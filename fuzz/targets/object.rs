@@ -24,6 +24,7 @@ use volume_warden::{
 };
 
 fuzz_target!(|bytes: &[u8]| {
+    // Any bytes are a page of pods or an error.
     if let Some(decode) = objects::Pod::DECODER {
         let _ = decode(&Bytes::copy_from_slice(bytes));
     }

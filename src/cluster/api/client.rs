@@ -54,6 +54,9 @@ pub fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
 }
 
+/// The reason in kube's error for an answer without a `Status`.
+pub const UNREADABLE_ANSWER: &str = "Failed to parse error data";
+
 /// The message of the API server, or that of the client if there was no answer with a `Status`.
 pub fn error_message(error: &kube::Error) -> String {
     match error {

@@ -9,7 +9,7 @@ mod server_time;
 
 pub use absence::{existing, is_absent};
 pub use backoff::doubling;
-pub use client::{UNHURRIED, connect, error_message, is_refused, within};
+pub use client::{UNHURRIED, UNREADABLE_ANSWER, connect, error_message, is_refused, within};
 pub use for_users::for_users;
 pub(crate) use scope::ApiOf;
 pub use scope::{Scope, scoped};

@@ -2,9 +2,12 @@
 //!
 //! kube requests and parses JSON only.
 
-use crate::objects::{
-    Tracked,
-    protobuf::{self, MEDIA_TYPE, Page},
+use crate::{
+    cluster::api::UNREADABLE_ANSWER,
+    objects::{
+        Tracked,
+        protobuf::{self, MEDIA_TYPE, Page},
+    },
 };
 use http::{
     HeaderValue, StatusCode,
@@ -80,7 +83,7 @@ fn failure(code: StatusCode, is_protobuf: bool, body: &Bytes) -> Status {
     };
     status.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(body);
-        Status::failure(text.trim(), "Failed to parse error data").with_code(code.as_u16())
+        Status::failure(text.trim(), UNREADABLE_ANSWER).with_code(code.as_u16())
     })
 }
 
@@ -104,7 +107,6 @@ mod tests {
     use kube::Client;
     use std::sync::{Arc, Mutex};
 
-    const PROTOBUF: &str = MEDIA_TYPE;
     const JSON: &str = "application/json";
     const EMPTY: &str = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
 
@@ -138,7 +140,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_that_cannot_be_decoded_is_requested_as_json() {
-        let garbled = (200, PROTOBUF, Bytes::from_static(b"k8s\0garbled"));
+        let garbled = (200, MEDIA_TYPE, Bytes::from_static(b"k8s\0garbled"));
         let (read, requests) = read_from([garbled, (200, JSON, EMPTY.into())]).await;
         assert_eq!((read.ok(), requests), (Some(0), vec![true, false]));
     }
@@ -160,7 +162,7 @@ mod tests {
             (
                 (
                     403,
-                    PROTOBUF,
+                    MEDIA_TYPE,
                     protobuf::wrapped_status("no", "Forbidden", 403),
                 ),
                 403,
@@ -168,7 +170,7 @@ mod tests {
             ),
             ((403, JSON, json.into()), 403, "Forbidden"),
             (
-                (404, PROTOBUF, "no".into()),
+                (404, MEDIA_TYPE, "no".into()),
                 404,
                 "Failed to parse error data",
             ),

@@ -5,7 +5,7 @@ use super::announcement::Announcement;
 use super::announcement::Regarding;
 use super::apply::Apply;
 use super::target::Target;
-use crate::cluster::api::for_users;
+use crate::cluster::api::{UNREADABLE_ANSWER, for_users};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::Status;
 use std::sync::Arc;
@@ -127,9 +127,6 @@ impl Apply {
         }
     }
 }
-
-/// The reason in kube's error for an answer without a `Status`.
-const UNREADABLE_ANSWER: &str = "Failed to parse error data";
 
 fn refusal(action: &Action, status: &Status) -> Announcement {
     Announcement {

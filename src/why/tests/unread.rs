@@ -112,3 +112,26 @@ async fn a_pod_that_cannot_be_parsed_is_reported() {
         }
     }
 }
+
+/// Many users of a claim are read by a LIST, of which only these users are parsed.
+#[tokio::test]
+async fn a_pod_of_another_claim_need_not_be_parsed() {
+    let claim = json!({"metadata": {
+        "name": "data", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:10:00Z", "finalizers": ["kubernetes.io/pvc-protection"],
+    }});
+    let mut cluster = Cluster::default().claim(claim);
+    for (name, claim, address) in [
+        ("a", "data", json!("")),
+        ("b", "data", json!("")),
+        ("c", "data", json!("")),
+        ("d", "other", json!(1)),
+    ] {
+        cluster = cluster.pod(json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name}, "status": {"podIP": address},
+            "spec": {"nodeName": "n1", "containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]},
+        }));
+    }
+    let answer = cluster.explained(&Object::claim("shop", "data")).await;
+    assert_eq!(answer.unread, [""; 0]);
+    assert!(!codes(&answer).is_empty());
+}

@@ -1,7 +1,7 @@
 //! Objects of one LIST that answers many lookups.
 
 use crate::{
-    objects::pod::{Mounts, PodWire},
+    objects::{self, pod::PodWire},
     why::read::Pod,
 };
 use kube::ResourceExt;
@@ -55,25 +55,8 @@ impl<K: ResourceExt> Listed<K> {
     }
 }
 
-/// A pod of which only the name and the claims are read.
-#[derive(Clone, Debug)]
-pub(super) struct UserOfClaims {
-    pub(super) name: String,
-    claims: Mounts,
-}
-
-impl UserOfClaims {
-    /// Returns the pod, none if it names no claim.
-    pub(super) fn of(wire: PodWire) -> Option<Self> {
-        let claims = wire.mounts();
-        let name = wire.metadata.name?;
-        (!claims.is_empty()).then_some(Self { name, claims })
-    }
-
-    pub(super) fn names(&self, claim: &str) -> bool {
-        self.claims.iter().any(|mount| *mount.claim == *claim)
-    }
-}
+/// A pod that may use claims, with its name: of its fields, only those that the rules read are kept.
+pub(super) type UserOfClaims = (String, objects::Pod);
 
 /// A pod, parsed only as far as necessary to know which claims it names. A namespace may have
 /// thousands of pods, and few of them name a given claim.

@@ -124,17 +124,15 @@ impl World {
         let Some(all) = all.found() else {
             return Look::Unread;
         };
-        let users = all.iter().filter(|pod| pod.names(claim));
-        let names: Vec<&str> = users.map(|pod| pod.name.as_str()).collect();
+        let users = all.iter().filter(|(_, pod)| pod.names(claim));
+        let names: Vec<&str> = users.map(|(name, _)| name.as_str()).collect();
         if names.len() > ONE_BY_ONE {
             return self.many_users(namespace, claim);
         }
         let mut users = Vec::new();
-        for name in names {
-            match self.get::<Pod>(namespace, name) {
-                Look::Found(pod) if pod.rules.names(claim) => {
-                    users.push(Arc::unwrap_or_clone(pod));
-                }
+        for user in self.each::<Pod>(namespace, names.into_iter()) {
+            match user {
+                Look::Found(pod) if pod.rules.names(claim) => users.push(pod),
                 // The pod was deleted after the LIST, and perhaps created again.
                 Look::Found(_) | Look::Absent => {}
                 Look::Unread => return Look::Unread,

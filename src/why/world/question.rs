@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     cluster::{UNHURRIED, error_message, read_page, within},
-    objects::Pod,
+    objects::{Pod, Tracked},
 };
 use futures::future::BoxFuture;
 use kube::{
@@ -118,14 +118,18 @@ pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<
     })
 }
 
-/// Lists the pods of a namespace, and keeps the names of those that name at least one claim.
+/// Lists the pods of a namespace in protobuf, and keeps those that may use claims.
 pub(super) fn users_of_claims(client: Client, question: Question) -> BoxFuture<'static, Reading> {
     Box::pin(async move {
         let api = Api::namespaced(client, &question.namespace);
         let selection = question.selection();
         let read = within(UNHURRIED, read_page::<Pod>(&api, &selection)).await;
         let pods = read.map_err(|error| error_message(&error))?.items;
-        let users: Vec<_> = pods.into_iter().filter_map(UserOfClaims::of).collect();
+        let users = pods.into_iter().filter_map(|pod| {
+            let name = pod.metadata.name.clone()?;
+            Some((name, Pod::track(pod)?))
+        });
+        let users: Vec<UserOfClaims> = users.collect();
         Ok(Some(Arc::new(users) as Object))
     })
 }
