@@ -90,15 +90,35 @@ fn note_of(announcement: &Announcement) -> String {
 /// characters and may have 253.
 const OBJECT_LIMIT: usize = 236;
 
+/// Whether the name of an Event, also of one that kube names, can contain the name of this object.
+pub(super) fn is_short(regarding: &ObjectReference) -> bool {
+    regarding.name.as_ref().map_or(0, String::len) <= OBJECT_LIMIT
+}
+
 /// The Event with a name that follows from its content.
 pub(super) fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
-    let note = note_of(announcement);
     // The keys of a new `DefaultHasher` are constant, so every replica computes the same name.
     let mut hasher = DefaultHasher::new();
-    (&regarding.uid, announcement.reason, &note).hash(&mut hasher);
+    let note = note_of(announcement);
+    (&regarding.uid, announcement.reason, note).hash(&mut hasher);
+    event_named(regarding, announcement, hasher.finish())
+}
+
+/// The Event with a name that no earlier Event about the object has.
+pub(super) fn separate(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
+    let nanoseconds = Clock::system().timestamp().as_nanosecond();
+    // The low 64 bits repeat after 584 years.
+    event_named(regarding, announcement, nanoseconds as u64)
+}
+
+fn event_named(
+    regarding: &ObjectReference,
+    announcement: &Announcement,
+    suffix: u64,
+) -> api::Event {
     let object = regarding.name.as_deref().unwrap_or_default();
     let object = &object[..object.floor_char_boundary(OBJECT_LIMIT)];
-    // The hash follows a dot, and no part of a name may end with these characters.
+    // The suffix follows a dot, and no part of a name may end with these characters.
     let object = object.trim_end_matches(['-', '.']);
     // Events about cluster-scoped objects are in the namespace `default`.
     let namespace = regarding.namespace.as_deref().unwrap_or("default");
@@ -108,10 +128,10 @@ pub(super) fn named(regarding: &ObjectReference, announcement: &Announcement) ->
         event_time: Some(MicroTime(Clock::system().timestamp())),
         regarding: Some(regarding.clone()),
         related: announcement.related.clone(),
-        note: Some(note),
+        note: Some(note_of(announcement)),
         metadata: ObjectMeta {
             namespace: Some(namespace.to_owned()),
-            name: Some(format!("{object}.{:016x}", hasher.finish())),
+            name: Some(format!("{object}.{suffix:016x}")),
             ..ObjectMeta::default()
         },
         reporting_controller: Some(REPORTER.to_owned()),
@@ -133,12 +153,11 @@ mod tests {
                 name: Some(object),
                 ..ObjectReference::default()
             };
-            let event = named(
-                &regarding,
-                &Announcement::new("A", "B", true, "c".to_owned()),
-            );
-            let name = event.metadata.name.expect("a name");
-            assert!(name.len() <= 253 && !name.contains("-."), "{name}");
+            let announcement = Announcement::new("A", "B", true, "c".to_owned());
+            for event in [named, separate].map(|build| build(&regarding, &announcement)) {
+                let name = event.metadata.name.expect("a name");
+                assert!(name.len() <= 253 && !name.contains("-."), "{name}");
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Publishes Events about objects.
 
-use super::announcement::{Announcement, REPORTER, event, named, type_of};
+use super::announcement::{Announcement, REPORTER, event, is_short, named, separate, type_of};
 use super::fair_semaphore::FairSemaphore;
 use crate::cluster::api::within;
 use crate::telemetry::LogLimiter;
@@ -30,7 +30,6 @@ const WAITING: usize = 200;
 /// Publishes Events with Volume Warden as the reporting controller.
 pub(crate) struct Events {
     client: Client,
-    reporter: Reporter,
     /// Counts Events that differ only in their notes as one Event with the first note, within six
     /// minutes.
     recorder: Recorder,
@@ -52,9 +51,8 @@ impl Events {
             instance: None,
         };
         Self {
-            recorder: Recorder::new(client.clone(), reporter.clone()),
+            recorder: Recorder::new(client.clone(), reporter),
             client,
-            reporter,
             in_flight: FairSemaphore::new(IN_FLIGHT),
             counting: TaskTracker::new(),
             one_by_one: Default::default(),
@@ -69,8 +67,8 @@ impl Events {
         regarding: &ObjectReference,
         announcement: &Announcement,
     ) -> bool {
-        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
-        self.publish_by(&recorder, regarding, announcement).await
+        let create = self.create(separate(regarding, announcement));
+        self.in_turn(regarding, announcement, create).await
     }
 
     /// Publishes an Event once, also if several processes publish it: its name follows from the uid
@@ -81,13 +79,10 @@ impl Events {
         regarding: &ObjectReference,
         announcement: &Announcement,
     ) -> bool {
-        let event = named(regarding, announcement);
-        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-        let events: Api<api::Event> = Api::namespaced(self.client.clone(), namespace);
         let create = async {
-            match events.create(&PostParams::default(), &event).await {
+            match self.create(named(regarding, announcement)).await {
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-                created => created.map(drop),
+                created => created,
             }
         };
         self.in_turn(regarding, announcement, create).await
@@ -96,9 +91,16 @@ impl Events {
     /// Publishes an Event, or increases the count of a recent one that differs at most in its
     /// note, for causes that are reported at every attempt. It does so in a separate task, because
     /// the caller must not wait for an API server that accepts no Events.
+    ///
+    /// The name that kube gives an Event is invalid if that of the object is nearly as long as a
+    /// name may be. Each note about such an object is published once.
     pub(crate) fn count(self: &Arc<Self>, regarding: ObjectReference, announcement: Announcement) {
         let events = self.clone();
         self.counting.spawn(async move {
+            if !is_short(&regarding) {
+                events.publish_once(&regarding, &announcement).await;
+                return;
+            }
             let event = event(&announcement);
             let write = async {
                 let _turn = events.turn(&regarding).lock().await;
@@ -114,17 +116,11 @@ impl Events {
         self.counting.wait().await;
     }
 
-    /// Publishes an Event with this recorder. Returns whether it was published; a failure is only
-    /// logged.
-    async fn publish_by(
-        &self,
-        recorder: &Recorder,
-        regarding: &ObjectReference,
-        announcement: &Announcement,
-    ) -> bool {
-        let event = event(announcement);
-        let write = recorder.publish(&event, regarding);
-        self.in_turn(regarding, announcement, write).await
+    async fn create(&self, event: api::Event) -> kube::Result<()> {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let events: Api<api::Event> = Api::namespaced(self.client.clone(), namespace);
+        let created = events.create(&PostParams::default(), &event).await;
+        created.map(drop)
     }
 
     fn turn(&self, regarding: &ObjectReference) -> &Mutex<()> {
@@ -176,8 +172,8 @@ mod tests {
     use std::sync::Mutex;
     use tokio::time::sleep;
 
-    /// The namespaces and notes of Events.
-    type Written = Arc<Mutex<Vec<(String, String)>>>;
+    /// Events, each with the namespace to which it was written.
+    type Written = Arc<Mutex<Vec<(String, serde_json::Value)>>>;
 
     /// An API server that takes 10 ms for each Event, and the Events in order.
     fn api() -> (Client, Written) {
@@ -189,9 +185,8 @@ mod tests {
             async move {
                 sleep(Duration::from_millis(10)).await;
                 let body = request.into_body().collect_bytes().await.expect("a body");
-                let event: serde_json::Value = serde_json::from_slice(&body).expect("an Event");
-                let note = event["note"].as_str().expect("a note").to_owned();
-                log.lock().expect("lock").push((namespace, note));
+                let event = serde_json::from_slice(&body).expect("an Event");
+                log.lock().expect("lock").push((namespace, event));
                 let answer = http::Response::builder().status(201).body(Body::from(
                     br#"{"metadata": {"name": "e"}, "eventTime": null}"#.to_vec(),
                 ));
@@ -231,8 +226,27 @@ mod tests {
         let [(_, short), (_, long)] = &written[..] else {
             unreachable!("two Events");
         };
-        assert_eq!(short, "a\\n\\u{1b}[2Jb");
-        assert_eq!(long.len(), NOTE_LIMIT);
+        assert_eq!(short["note"], "a\\n\\u{1b}[2Jb");
+        assert_eq!(long["note"].as_str().map(str::len), Some(NOTE_LIMIT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_about_an_object_with_a_long_name_has_a_valid_name() {
+        let (client, written) = api();
+        let events = Arc::new(Events::new(client));
+        let regarding = ObjectReference {
+            name: Some("n".repeat(253)),
+            ..about("ns")
+        };
+        events.count(regarding.clone(), announcement("a"));
+        events.counted().await;
+        assert!(events.publish(&regarding, &announcement("b")).await);
+        let written = written.lock().expect("lock");
+        assert_eq!(written.len(), 2);
+        for (_, event) in written.iter() {
+            let name = event["metadata"]["name"].as_str().expect("a name");
+            assert!(name.len() <= 253, "{name}");
+        }
     }
 
     /// An Event that exists counts as published; any other conflict does not.
