@@ -10,8 +10,8 @@
 //!
 //! A component is a folder: its rule, which is a pure function, its webhooks, and its reconciler,
 //! which repairs what admission missed. Nothing below the components refers to them;
-//! [`components`] lists them, and [`assembly`] builds them. The modules are layers, from
-//! [`listener`] and [`objects`] at the bottom to [`cli`] at the top; `tests/architecture` enforces
+//! `components` lists them, and `assembly` builds them. The modules are layers, from
+//! `listener` and `objects` at the bottom to `cli` at the top; `tests/architecture` enforces
 //! that order.
 
 #![cfg_attr(

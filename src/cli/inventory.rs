@@ -35,6 +35,8 @@ pub(super) struct InventoryOptions {
     /// Custom resources to show as references to the claims that they name in their namespace, with
     /// the JSONPath (RFC 9535) of these names, such as
     /// postgresql.cnpg.io/Cluster:.status.healthyPVC[*]. Repeatable.
+    // This is the text of `--help`, too, where it is not Markdown.
+    #[allow(rustdoc::broken_intra_doc_links)]
     #[arg(long, value_name = "GROUP/KIND:PATH")]
     references: Vec<ReferencePath>,
 

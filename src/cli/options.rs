@@ -100,8 +100,8 @@ pub(super) struct ControllerOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub(super) struct LeaseOptions {
-    /// Name of the Lease [default: the --service-name, followed by -<ID> for a --controller-id
-    /// other than the default, and by -dry-run for a dry run; a leader then also holds the Lease
+    /// Name of the Lease [default: the --service-name, followed by -ID for a --controller-id other
+    /// than the default, and by -dry-run for a dry run; a leader then also holds the Lease
     /// that version 0.1.0 would hold]
     #[arg(long, value_name = "NAME")]
     pub(super) leader_elect_resource_name: Option<String>,

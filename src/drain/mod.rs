@@ -2,7 +2,7 @@
 //!
 //! **Order.** `drain` first acquires the Leases, so that no Volume Warden writes meanwhile:
 //! [`leases`]. It deletes the webhook configurations, because a webhook without a server delays
-//! every request: [`configurations`]. Then it reads all objects live, [`plan`]s the removals by a
+//! every request: [`configurations`]. Then it reads all objects live, [plans](mod@plan) the removals by a
 //! pure function of these objects, and patches each object. It repeats these three steps until a
 //! read that began after the last write finds nothing to remove, but at most 20 times.
 //!

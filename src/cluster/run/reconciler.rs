@@ -155,7 +155,7 @@ impl<R: Reconcile> Reconciler<R> {
     }
 
     /// Reconciles each key in its own task, because tasks that need the same live read share it.
-    /// [`super::Apply`] limits their writes.
+    /// [`Apply`](crate::cluster::Apply) limits their writes.
     async fn work(&self) {
         let mut tasks = JoinSet::new();
         let mut last = Instant::now();

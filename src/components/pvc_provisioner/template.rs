@@ -31,9 +31,8 @@ const DEPTH: usize = 16;
 const NODES: usize = 300;
 
 /// Fields of `metadata` that are removed from a template: the API server sets them, or, for
-/// `generateName`, the volume of the pod names the claim. The fields in
-/// [`TemplateField`](super::TemplateField) are not removed but refused, unless `--template-fields`
-/// names them.
+/// `generateName`, the volume of the pod names the claim. A `TemplateField` is not removed but
+/// refused, unless `--template-fields` names it.
 const DROPPED_METADATA: [&str; 9] = [
     "uid",
     "resourceVersion",
