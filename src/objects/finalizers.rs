@@ -71,9 +71,16 @@ pub fn append(finalizers: &[Box<str>], finalizer: &str) -> PatchOperation {
     }
 }
 
-/// Removes every occurrence of the finalizer. A `test` before each removal checks that the
-/// finalizer still has its index: if the list has changed, the patch fails instead of removing
-/// another controller's finalizer.
+/// How often one patch removes a finalizer, two operations each. The API server refuses a patch of
+/// more than 10,000 operations.
+///
+/// Source: `maxJSONPatchOperations` in `k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
+const MOST_REMOVALS: usize = 1_000;
+
+/// Removes every occurrence of the finalizer, but at most the last [`MOST_REMOVALS`]: the object then
+/// still has the finalizer, and the next decision removes it again. A `test` before each removal
+/// checks that the finalizer still has its index: if the list has changed, the patch fails instead
+/// of removing another controller's finalizer.
 pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
     let places = finalizers
         .iter()
@@ -81,6 +88,7 @@ pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
         .rev()
         .filter(|(_, each)| &***each == finalizer);
     places
+        .take(MOST_REMOVALS)
         .flat_map(|(index, _)| {
             let place = index.to_string();
             [
@@ -170,6 +178,23 @@ mod tests {
         let before = json!({"metadata": {"finalizers": ["a", "x", "a", "y"]}});
         let after = patched(&before, &remove(&list(&["a", "x", "a", "y"]), "a")).expect("applies");
         assert_eq!(after, json!({"metadata": {"finalizers": ["x", "y"]}}));
+    }
+
+    #[test]
+    fn a_finalizer_that_is_repeated_very_often_is_removed_by_several_patches() {
+        let mut before: Vec<Box<str>> = vec!["a".into(); 2 * MOST_REMOVALS];
+        before.insert(1, "x".into());
+        let mut object = json!({"metadata": {"finalizers": before}});
+        for left in [MOST_REMOVALS + 1, 1] {
+            let finalizers = object["metadata"]["finalizers"].clone();
+            let finalizers: Vec<Box<str>> = serde_json::from_value(finalizers).expect("a list");
+            let operations = remove(&finalizers, "a");
+            assert!(operations.len() <= 2 * MOST_REMOVALS);
+            object = patched(&object, &operations).expect("applies");
+            let finalizers = object["metadata"]["finalizers"].as_array();
+            assert_eq!(finalizers.map(Vec::len), Some(left));
+        }
+        assert_eq!(object, json!({"metadata": {"finalizers": ["x"]}}));
     }
 
     #[test]

@@ -32,8 +32,10 @@ struct State {
 
 impl InTreeWriter {
     /// Learns from a change of a claim's condition who writes conditions: the last writer counts.
+    /// A user who changes only `managedFields` has not written the condition.
     pub fn observe(&self, name: &ObjectName, old: &Claim, new: &Claim) {
-        if let Some(condition) = new.unused.filter(|_| old.unused != new.unused) {
+        let content = |claim: &Claim| claim.unused.map(|each| (each.holds, each.since));
+        if let Some(condition) = new.unused.filter(|_| content(old) != content(new)) {
             let mut state = self.lock();
             state.writes = Some(!condition.own);
             state.unwritten.remove(name);

@@ -195,6 +195,8 @@ fn an_observed_write_counts_more_than_old_conditions() {
     assert!(writer.wait(&name).is_some(), "no condition has changed");
     writer.observe(&name, &before, &by(FIELD_MANAGER, late));
     assert!(writer.wait(&name).is_none());
+    writer.observe(&name, &by(FIELD_MANAGER, late), &by("a user", late));
+    assert!(writer.wait(&name).is_none(), "only the owner has changed");
 }
 
 #[tokio::test(start_paused = true)]
