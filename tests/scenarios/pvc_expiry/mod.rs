@@ -115,6 +115,9 @@ async fn an_unused_claim_expires_and_its_data_comes_back() -> Result<()> {
     hasten(&shelf, "data").await?;
     // Beside it, claims that do not expire although they are due in the same minute.
     shelf.bound("named", json!({})).await?;
+    // The Deployment follows, because an announcement may rest on a list of Deployments from before
+    // it, and then the claim would be announced once more after an early cancellation.
+    announced(&shelf, "named").await?;
     let deployments: Api<Deployment> =
         Api::namespaced(shelf.space.cluster.client(), &shelf.space.name);
     let parameters = PostParams::default();
