@@ -2,13 +2,18 @@
 //! Rust. A history does not begin if a webhook has another condition.
 
 use crate::json::{list, text};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use volume_warden::objects::finalizers::{PV_PROTECTION, PVC_PROTECTION};
 
 const VOLUME_WARDEN: &str = "system:serviceaccount:volume-warden:volume-warden";
 const STATEFUL_SETS: [&str; 2] = [
     "system:serviceaccount:kube-system:statefulset-controller",
     "system:kube-controller-manager",
+];
+/// The users of a history who may patch or update persistentvolumes.
+const MAY_CHANGE_VOLUMES: [&str; 2] = [
+    VOLUME_WARDEN,
+    "system:serviceaccount:kube-system:persistent-volume-binder",
 ];
 
 type Condition = fn(&Value) -> bool;
@@ -86,18 +91,12 @@ const CONDITIONS: &[(&str, Condition)] = &[
         |request| !may_restore_data(request),
     ),
     (
-        r#"object.metadata.?annotations.orValue({}).exists(key, key.startsWith("pv.kubernetes.io/"))"#,
-        |request| {
-            let annotations = request.pointer("/object/metadata/annotations");
-            let keys = annotations.and_then(Value::as_object).into_iter().flatten();
-            keys.into_iter()
-                .any(|(key, _)| key.starts_with("pv.kubernetes.io/"))
-        },
+        r#"oldObject == null ? object.metadata.?annotations.orValue({}).exists(key, key.startsWith("pv.kubernetes.io/")) : "pv.kubernetes.io/bind-completed" in object.metadata.?annotations.orValue({}) && !("pv.kubernetes.io/bind-completed" in oldObject.metadata.?annotations.orValue({}))"#,
+        states_that_it_is_bound,
     ),
-    // The users of a history create no claims with these annotations.
     (
-        r#"!authorizer.group("").resource("persistentvolumes").check("patch").allowed()"#,
-        |_| true,
+        r#"!authorizer.group("").resource("persistentvolumes").check("patch").allowed() && !authorizer.group("").resource("persistentvolumes").check("update").allowed()"#,
+        |request| !MAY_CHANGE_VOLUMES.contains(&text(request, "/userInfo/username")),
     ),
     (r#"object.spec.?nodeName.orValue("") != """#, |request| {
         !text(request, "/object/spec/nodeName").is_empty()
@@ -195,6 +194,19 @@ fn ends_with_ordinal(request: &Value) -> bool {
 fn is_bound_with(request: &Value, policy: &str) -> bool {
     !text(request, "/object/spec/claimRef/uid").is_empty()
         && text(request, "/object/spec/persistentVolumeReclaimPolicy") == policy
+}
+
+fn states_that_it_is_bound(request: &Value) -> bool {
+    let annotations = |of: &str| {
+        let annotations = request.pointer(&format!("/{of}/metadata/annotations"));
+        annotations.and_then(Value::as_object)
+    };
+    let new = annotations("object");
+    if request.get("oldObject").is_none_or(Value::is_null) {
+        return new.is_some_and(|all| all.keys().any(|key| key.starts_with("pv.kubernetes.io/")));
+    }
+    let completed = |all: &Map<_, _>| all.contains_key("pv.kubernetes.io/bind-completed");
+    new.is_some_and(completed) && !annotations("oldObject").is_some_and(completed)
 }
 
 fn may_restore_data(request: &Value) -> bool {

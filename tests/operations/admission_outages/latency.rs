@@ -179,6 +179,7 @@ fn the_readme_states_the_worst_case() -> Result<()> {
 fn no_webhook_can_brick_a_cluster() -> Result<()> {
     let affairs = [
         ("CREATE", "persistentvolumeclaims"),
+        ("UPDATE", "persistentvolumeclaims"),
         ("DELETE", "persistentvolumeclaims"),
         ("CREATE", "persistentvolumes"),
         ("DELETE", "persistentvolumes"),

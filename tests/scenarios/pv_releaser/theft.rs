@@ -2,7 +2,7 @@
 
 use crate::support::{Space, bare, claim, dry_run, guarded, volume};
 use anyhow::{Context, Result, ensure};
-use http::Request;
+use http::{Request, request::Builder};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt, api::PostParams, client::Body};
 use serde_json::{Value, json};
@@ -53,23 +53,52 @@ impl Tenant {
         let annotations = json!({"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes", "team": "a"});
         let changes =
             json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": self.volume}});
-        let body: Value = json!(claim(name, changes)?);
-        let path = format!(
-            "/api/v1/namespaces/{}/persistentvolumeclaims",
-            self.space.name
-        );
-        let mut request = Request::post(path).header("content-type", "application/json");
+        let request = Request::post(self.path()).header("content-type", "application/json");
+        self.send(request, user, &json!(claim(name, changes)?))
+            .await
+    }
+
+    /// Creates a claim that names the volume.
+    async fn pending(&self, name: &str) -> Result<()> {
+        let changes = json!({"spec": {"volumeName": self.volume}});
+        let request = Request::post(self.path()).header("content-type", "application/json");
+        let body = json!(claim(name, changes)?);
+        let created = self.send(request, Some("tenant"), &body).await?;
+        created.map_err(anyhow::Error::msg)?;
+        Ok(())
+    }
+
+    /// Adds to a claim, or to its `status`, that it is bound.
+    async fn state(&self, of: &str, user: Option<&str>) -> Result<Result<Created, String>> {
+        let annotations = json!({"pv.kubernetes.io/bind-completed": "yes", "team": "a"});
+        let body = json!({"metadata": {"annotations": annotations}});
+        let request = Request::patch(format!("{}/{of}", self.path()))
+            .header("content-type", "application/merge-patch+json");
+        self.send(request, user, &body).await
+    }
+
+    fn path(&self) -> String {
+        let namespace = &self.space.name;
+        format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims")
+    }
+
+    async fn send(
+        &self,
+        mut request: Builder,
+        user: Option<&str>,
+        body: &Value,
+    ) -> Result<Result<Created, String>> {
         if let Some(user) = user {
             request = request.header("impersonate-user", user);
         }
-        let request = request.body(Body::from(serde_json::to_vec(&body)?))?;
+        let request = request.body(Body::from(serde_json::to_vec(body)?))?;
         let answer = self.space.cluster.client().send(request).await?;
         let (head, body) = answer.into_parts();
         let warning = head.headers.get("warning").map(|text| text.to_str());
         let warning = warning.transpose()?.unwrap_or_default().to_owned();
         let body = body.collect_bytes().await?;
         Ok(match head.status.as_u16() {
-            201 => Ok((serde_json::from_slice(&body)?, warning)),
+            200 | 201 => Ok((serde_json::from_slice(&body)?, warning)),
             code => Err(format!("{code} {}", String::from_utf8(body.to_vec())?)),
         })
     }
@@ -134,12 +163,85 @@ async fn without_the_webhook_such_a_claim_is_refused() -> Result<()> {
         };
         ensure!(refusal.starts_with("403"), "{refusal}");
         assert!(
-            refusal.contains("only users who may patch persistentvolumes"),
+            refusal.contains("only users who may patch or update persistentvolumes"),
             "{refusal}"
         );
         Ok(())
     })
     .await
+}
+
+/// As when a manifest that was copied from a bound claim is applied to a claim that waits for its
+/// volume: the claim stays as it is.
+#[tokio::test]
+async fn a_claim_that_states_later_that_it_is_bound_gets_no_volume_by_that() -> Result<()> {
+    let tenant = Tenant::new(Space::new(guarded().await?, "later").await?).await?;
+    tenant.pending("data").await?;
+    eventually("the update is reviewed in time", async || {
+        let (claim, warning) = match tenant.state("data", Some("tenant")).await? {
+            Ok(updated) => updated,
+            // The webhook was too late, and the policy refused the update.
+            Err(refusal) if refusal.starts_with("403") => anyhow::bail!(refusal),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(annotations(&claim), ["team"]);
+        assert!(warning.contains("were removed from the claim"), "{warning}");
+        Ok(())
+    })
+    .await?;
+    ensure!(tenant.phase().await? == "Available");
+    // The binder and the user who restores a cluster may write it.
+    let restored = tenant.state("data", None).await?;
+    restored.map_err(anyhow::Error::msg)?;
+    eventually("the volume is Bound", async || {
+        let phase = tenant.phase().await?;
+        anyhow::Ok((phase == "Bound").then_some(()))
+    })
+    .await?;
+    // What a user changes on a bound claim is not concerned.
+    let (claim, warning) = match tenant.state("data", Some("tenant")).await? {
+        Ok(updated) => updated,
+        Err(refusal) => anyhow::bail!(refusal),
+    };
+    ensure!(annotations(&claim).len() >= 2 && warning.is_empty());
+    Ok(())
+}
+
+/// Neither by an update of the claim nor by one of its status.
+#[tokio::test]
+async fn without_the_webhook_such_an_update_is_refused() -> Result<()> {
+    let space = Space::new(bare().await?, "later").await?;
+    let own = format!("--namespace={}", space.name);
+    for command in [
+        "create role statuses --verb=patch --resource=persistentvolumeclaims/status",
+        "create rolebinding statuses --role=statuses --user=tenant",
+    ] {
+        let command: Vec<_> = command.split(' ').chain([own.as_str()]).collect();
+        space.cluster.kubectl(&command).await?;
+    }
+    let tenant = Tenant::new(space).await?;
+    tenant.pending("data").await?;
+    let mut attempts = 0;
+    eventually("the policy is in effect", async || {
+        attempts += 1;
+        let probe = format!("copied-{attempts}");
+        let refused = tenant.claim(&probe, Some("tenant")).await?;
+        ensure!(refused.is_err(), "created");
+        Ok(())
+    })
+    .await?;
+    for of in ["data", "data/status"] {
+        let Err(refusal) = tenant.state(of, Some("tenant")).await? else {
+            anyhow::bail!("{of} was changed");
+        };
+        assert!(
+            refusal.starts_with("403")
+                && refusal.contains("only users who may patch or update persistentvolumes"),
+            "{refusal}"
+        );
+    }
+    ensure!(tenant.phase().await? == "Available");
+    Ok(())
 }
 
 /// Such a claim would get the parked volume: no user may create it, not even an administrator.

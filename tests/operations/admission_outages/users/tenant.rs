@@ -3,7 +3,7 @@
 use super::Users;
 use crate::support::{claim, dry_run};
 use anyhow::{Context, Result, bail, ensure};
-use http::Request;
+use http::{Request, request::Builder};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt, client::Body};
 use serde_json::{Value, json};
@@ -34,14 +34,22 @@ impl Users {
         .await
     }
 
-    /// A claim from a backup with the annotations of the binder and of Volume Warden: either they
-    /// are removed, or the policy refuses the claim.
+    /// A claim from a backup with the annotations of the binder and of Volume Warden, and an update
+    /// that adds one of the binder: either they are removed, or the policy refuses the request.
     pub(super) async fn use_tenant(&self, mut marks: Value) -> Result<()> {
-        match self.restore_bound(marks.clone()).await? {
-            Ok(claim) => ensure!(!claim.annotations().contains_key(BOUND), "{claim:?}"),
-            Err(refusal) => {
-                let policy = refusal.contains("annotations under pv.kubernetes.io/");
-                ensure!(policy, "{refusal}");
+        let states = json!({"metadata": {"annotations": {BOUND: "yes"}}});
+        let patch = Request::patch(self.path("/restored"))
+            .header("content-type", "application/merge-patch+json");
+        for answer in [
+            self.restore_bound(marks.clone()).await?,
+            self.send(patch, &states).await?,
+        ] {
+            match answer {
+                Ok(claim) => ensure!(!claim.annotations().contains_key(BOUND), "{claim:?}"),
+                Err(refusal) => {
+                    let policy = refusal.contains("annotations under pv.kubernetes.io/");
+                    ensure!(policy, "{refusal}");
+                }
             }
         }
         marks[UNDELETE] = json!("absent");
@@ -79,19 +87,29 @@ impl Users {
         let mut restored = claim("bound", json!({"metadata": {"annotations": marks}}))?;
         let annotations = restored.annotations_mut();
         annotations.insert(BOUND.to_owned(), "yes".to_owned());
-        let path = format!(
-            "/api/v1/namespaces/{}/persistentvolumeclaims?dryRun=All",
-            self.space.name
-        );
-        let request = Request::post(path)
-            .header("content-type", "application/json")
+        let request = Request::post(self.path("")).header("content-type", "application/json");
+        self.send(request, &json!(restored)).await
+    }
+
+    fn path(&self, claim: &str) -> String {
+        let namespace = &self.space.name;
+        format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims{claim}?dryRun=All")
+    }
+
+    /// Sends a request of the tenant.
+    async fn send(
+        &self,
+        request: Builder,
+        body: &Value,
+    ) -> Result<Result<PersistentVolumeClaim, String>> {
+        let request = request
             .header("impersonate-user", TENANT)
-            .body(Body::from(serde_json::to_vec(&restored)?))?;
+            .body(Body::from(serde_json::to_vec(body)?))?;
         let client: Client = self.space.cluster.client();
         let (head, body) = client.send(request).await?.into_parts();
         let body = body.collect_bytes().await?;
         Ok(match head.status.as_u16() {
-            201 => Ok(serde_json::from_slice(&body).context("a claim")?),
+            200 | 201 => Ok(serde_json::from_slice(&body).context("a claim")?),
             code => Err(format!("{code} {}", String::from_utf8(body.to_vec())?)),
         })
     }
