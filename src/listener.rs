@@ -8,14 +8,15 @@ mod places;
 use arc_swap::ArcSwapOption;
 use places::Places;
 use rustls::ServerConfig;
+use socket2::{Domain, Socket, Type};
 use std::{
     io::{self, ErrorKind},
-    net::SocketAddr,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::sleep,
 };
@@ -25,7 +26,7 @@ pub use places::Place;
 /// Maximum number of connections that the kernel completes before they are accepted, limited by
 /// `net.core.somaxconn`. If the queue is full, the kernel drops the SYN of the API server, which
 /// repeats it after 1 s.
-const BACKLOG: u32 = 4096;
+const BACKLOG: i32 = 4096;
 /// Pause after an error that concerns the listener and not one connection, such as too few file
 /// descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -75,20 +76,36 @@ impl Listener {
     }
 }
 
-/// Listens on `address`, with a long queue for connections that are not accepted yet.
+/// Listens on `address`, with a long queue for connections that are not accepted yet. The address
+/// `[::]` also accepts IPv4, and stands for `0.0.0.0` on a host without IPv6.
 ///
 /// # Errors
 /// When the address cannot be bound, for example because it is in use.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    }?;
+    match bind_exactly(address) {
+        Err(error)
+            if address.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != ErrorKind::AddrInUse =>
+        {
+            bind_exactly((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        bound => bound,
+    }
+}
+
+fn bind_exactly(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        // A system may have the opposite default.
+        socket.set_only_v6(false)?;
+    }
     // With SO_REUSEADDR, remaining connections of a previous process do not prevent the use of the
     // port.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 fn is_about_one(error: &io::Error) -> bool {
@@ -96,4 +113,25 @@ fn is_about_one(error: &io::Error) -> bool {
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_unspecified_address_accepts_both_families() {
+        let listener = bind("[::]:0".parse().expect("an address")).expect("listens");
+        let port = listener.local_addr().expect("an address").port();
+        for loopback in ["127.0.0.1", "::1"] {
+            // A host may have no IPv6.
+            if TcpListener::bind((loopback, 0)).await.is_ok() {
+                let connected = TcpStream::connect((loopback, port)).await;
+                assert!(connected.is_ok(), "{loopback}: {connected:?}");
+            }
+        }
+        let taken = bind(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port));
+        let error = taken.expect_err("the port is in use");
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+    }
 }

@@ -110,7 +110,8 @@ pub(super) struct LeaseOptions {
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) leader_elect_resource_namespace: Option<String>,
 
-    /// Identity of this process in the Lease [default: host name, process ID and a random part]
+    /// Identity of this process in the Lease. Two processes with the same identity both lead, so it
+    /// has to differ between replicas [default: host name, process ID and a random part]
     #[arg(long, value_name = "ID")]
     pub(super) leader_elect_identity: Option<String>,
 }
@@ -118,8 +119,8 @@ pub(super) struct LeaseOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Servers")]
 pub(super) struct ServerOptions {
-    /// Address of the webhook server, HTTPS.
-    #[arg(long, default_value = "0.0.0.0:9443", value_name = "IP:PORT")]
+    /// Address of the webhook server, HTTPS. [::] accepts IPv6 and IPv4.
+    #[arg(long, default_value = "[::]:9443", value_name = "IP:PORT")]
     pub(super) webhook_bind_address: SocketAddr,
 
     /// Maximum duration of every review, which the timeoutSeconds of its webhook limits, too. Raise
@@ -141,7 +142,7 @@ pub(super) struct ServerOptions {
     exempt_namespaces: Vec<String>,
 
     /// Address of /metrics, /livez and /readyz. Plain HTTP, or HTTPS with --metrics-authorization.
-    #[arg(long, default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
+    #[arg(long, default_value = "[::]:8080", value_name = "IP:PORT")]
     pub(super) metrics_bind_address: SocketAddr,
 
     /// Serve /metrics only to clients with a bearer token that may get /metrics (nonResourceURLs

@@ -137,6 +137,18 @@ async fn wrong_values_are_refused() -> Result<()> {
             "'/networkPolicy/webhooksFrom'",
         ),
         (only(&[]), "no component is enabled"),
+        (
+            json!({"podDisruptionBudget": {"maxUnavailable": "0%"}}),
+            "'/podDisruptionBudget/maxUnavailable'",
+        ),
+        (
+            json!({"extraArgs": ["--probe-bind-address=127.0.0.1:9"]}),
+            "set the variable VOLUME_WARDEN_PROBE_BIND_ADDRESS in extraEnv",
+        ),
+        (
+            json!({"extraArgs": ["--leader-elect-identity=one"]}),
+            "all replicas would lead",
+        ),
     ];
     for (values, part) in wrong {
         let refused = template(&values, "volume-warden").await;

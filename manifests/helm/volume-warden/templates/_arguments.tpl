@@ -75,7 +75,7 @@ namespaceGc:
 - --webhook-path-secret={{ $fullname }}-serving
 {{- end }}
 {{- if ne (int .Values.webhooks.port) 9443 }}
-- --webhook-bind-address=0.0.0.0:{{ int .Values.webhooks.port }}
+- --webhook-bind-address=[::]:{{ int .Values.webhooks.port }}
 {{- end }}
 {{- $exempt := .Values.webhooks.exemptNamespaces | join "," }}
 {{- if ne $exempt "kube-system" }}
@@ -89,6 +89,14 @@ namespaceGc:
 {{- if regexMatch "^--(gc-|api-|storageos-|storage-backend|directory-root|insecure-http|namespace-delete-workers|system-namespace)" . }}
 {{- fail (printf "extraArgs: %s would apply to the server, but not to `volume-warden gc` in its pod; set it in namespaceGc, or as a variable VOLUME_WARDEN_... in extraEnv" .) }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- range .Values.extraArgs }}
+{{- if regexMatch "^--probe-bind-address" . }}
+{{- fail "extraArgs: the probes of the pod would not use --probe-bind-address; set the variable VOLUME_WARDEN_PROBE_BIND_ADDRESS in extraEnv" }}
+{{- end }}
+{{- if and (regexMatch "^--leader-elect-identity" .) (not (contains "$(" .)) }}
+{{- fail "extraArgs: with the same --leader-elect-identity, all replicas would lead; use a variable of extraEnv that has the name of the pod, as $(POD_NAME)" }}
 {{- end }}
 {{- end }}
 {{- with .Values.extraArgs }}

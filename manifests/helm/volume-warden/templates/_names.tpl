@@ -2,7 +2,7 @@
 
 {{- /* Label of the objects, and selector of the pods. */}}
 {{- define "volume-warden.name" -}}
-{{- .Values.nameOverride | default "volume-warden" }}
+{{- .Values.nameOverride | default .Values.fullnameOverride | default "volume-warden" }}
 {{- end }}
 
 {{- /* Name of an object in the release's namespace. */}}
