@@ -1,6 +1,7 @@
 //! Reasons: the stable words that Events, log fields and metric labels share.
 
-/// A reason, as `docs/reference/events.md` lists it. Reasons are never renamed.
+/// A reason, as `docs/reference/events.md` lists it. `docs/compatibility.md` says when a reason may
+/// be renamed.
 #[cfg(feature = "simulation")]
 #[derive(Clone, Copy, Debug)]
 pub struct Reason {

@@ -8,7 +8,7 @@ use std::fmt;
 /// the meaning that the documentation prints; what to do follows the name.
 macro_rules! codes {
     ($($topic:literal {$($(#[doc = $meaning:literal])+ $name:ident: $remedy:literal,)+})+) => {
-        /// Why an object is in its state. Codes are never renamed.
+        /// Why an object is in its state. `docs/compatibility.md` says when a code may be renamed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
         pub enum Code {
             $($($(#[doc = $meaning])+ $name,)+)+

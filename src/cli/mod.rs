@@ -55,7 +55,8 @@ Exit codes:
   0  success
   1  failure, with a message on standard error; `why`, `undelete`, `purge`: object not found
   2  the command line is wrong
-  3  a read failed, or a write may have failed; `undelete`: not Bound; `drain`: objects in use";
+  3  a read failed, a write may have failed, or the commands of users find no usable kubeconfig;
+     `undelete`: not Bound; `drain`: objects in use";
 
 /// The commands whose flags are also environment variables: the containers in `manifests` and the
 /// chart set them. The flags of the other commands are not, so that no variable `VOLUME_WARDEN_*`
@@ -96,8 +97,8 @@ enum Command {
     /// Undo the deletion of a claim: create a claim that gets its volume, with the data.
     #[command(after_help = undelete::EXIT_CODES)]
     Undelete(undelete::UndeleteOptions),
-    /// Request that Volume Warden permanently deletes the data of a deleted claim, before its
-    /// undelete window ends.
+    /// Request that the data of a deleted claim is permanently deleted before its undelete window
+    /// ends.
     #[command(after_help = purge::EXIT_CODES)]
     Purge(purge::PurgeOptions),
     /// List the claims and volumes that no pod uses: since when, what they cost, and what refers to

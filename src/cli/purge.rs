@@ -38,7 +38,8 @@ pub(super) const QUESTION: &str = "Continue? [y/N] ";
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
 ambiguous, kept because its policy was Retain, not confirmed, or refused; 2 the command line is wrong, or --yes is \
-missing; 3 the volumes could not be read, or it is unknown whether the purge is requested.";
+missing; 3 the volumes could not be read, it is unknown whether the purge is requested, or there \
+is no usable kubeconfig.";
 
 /// `volume-warden purge`
 #[derive(Debug, Args)]
@@ -200,8 +201,9 @@ fn deleted(entry: &Entry<'_>, now: Timestamp) -> String {
 
 fn requested(volume: &str) -> String {
     format!(
-        "The purge of volume {volume} is requested. Volume Warden deletes it within its limit of \
-         purges per hour."
+        "The purge of volume {volume} is requested. Volume Warden sets its reclaim policy to \
+         Delete, within the limit of purges per hour. The provisioner then deletes the volume with \
+         its data."
     )
 }
 

@@ -26,7 +26,8 @@ use std::{
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 all volumes are created, or none was removed; 1 \
 one is not created, or not confirmed; 2 the command line is wrong, or --yes is missing; 3 the \
-volumes or their copies could not be read, or it is unknown whether one is created.";
+volumes or their copies could not be read, it is unknown whether one is created, or there is no \
+usable kubeconfig.";
 
 /// `volume-warden trash repair`
 #[derive(Debug, Args)]

@@ -10,7 +10,8 @@ use std::{
 };
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 written; 1 the file could not be written; 2 the \
-command line is wrong; 3 the claims or the pods could not be listed.";
+command line is wrong; 3 the claims or the pods could not be listed, or there is no usable \
+kubeconfig.";
 
 /// `volume-warden report`
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 listed, also when the trash is empty; 2 the \
-command line is wrong; 3 the volumes could not be listed.";
+command line is wrong; 3 the volumes could not be listed, or there is no usable kubeconfig.";
 
 /// The commands below `volume-warden trash`.
 #[derive(Debug, Subcommand)]

@@ -13,8 +13,9 @@ use crate::{
 use kube::{Api, Client};
 use std::{fmt, process::ExitCode};
 
-/// Exit code of these commands if something that they require could not be read, if it is unknown
-/// whether a write was stored, or if a restored claim is not Bound in time.
+/// Exit code of these commands if something that they require could not be read, if there is no
+/// usable kubeconfig, if it is unknown whether a write was stored, or if a restored claim is not
+/// Bound in time.
 pub(super) const UNREADABLE: u8 = 3;
 
 /// Runs a command of a user to its end, on this thread.

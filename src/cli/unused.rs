@@ -14,7 +14,8 @@ use k8s_openapi::jiff::Timestamp;
 use std::{process::ExitCode, time::Duration};
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 listed, also when nothing is unused; 2 the \
-command line is wrong; 3 the claims or the pods could not be listed.";
+command line is wrong; 3 the claims or the pods could not be listed, or there is no usable \
+kubeconfig.";
 
 /// `volume-warden unused`
 #[derive(Debug, Args)]

@@ -29,7 +29,8 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 answered, also when no cause is known or \
 something is stuck; 1 the object, or with --stuck the namespace, does not exist; 2 the command \
-line is wrong; 3 something that the answer requires could not be read.";
+line is wrong; 3 something that the answer requires could not be read, or there is no usable \
+kubeconfig.";
 
 /// `volume-warden why`
 #[derive(Debug, Args)]

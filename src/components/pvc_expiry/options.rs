@@ -8,8 +8,8 @@ use clap::Args;
 #[command(next_help_heading = "pvc-expiry")]
 #[group(skip)]
 pub struct Options {
-    /// Maximum number of claims that pvc-expiry deletes in any hour, or `unlimited`. Further claims
-    /// that are due wait.
+    /// Maximum number of claims that one leader deletes in any hour, or `unlimited`. Further claims
+    /// that are due wait. A new leader starts at zero.
     #[arg(long, value_name = "NUMBER", default_value = "20", value_parser = parse_hourly_limit)]
     pub expiry_max_deletions: u64,
 

@@ -8,8 +8,9 @@ use clap::Args;
 #[command(next_help_heading = "pvc-trash")]
 #[group(skip)]
 pub struct Options {
-    /// Maximum number of volumes that are purged (deleted with their data) in any hour, or
-    /// `unlimited`. Further volumes whose undelete window has ended wait.
+    /// Maximum number of volumes that one leader purges (deletes with their data) in any hour, or
+    /// `unlimited`. Further volumes whose undelete window has ended wait. A new leader starts at
+    /// zero.
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = parse_hourly_limit)]
     pub trash_max_purges: u64,
     /// Capacity of the volumes in the trash of a namespace, such as `500Gi`, or `unlimited`. While

@@ -23,9 +23,7 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
     Some(match next {
         Some(Next::Until(Some(end))) => format!("until {end}"),
         Some(Next::Until(None)) => "until its undelete window ends".to_owned(),
-        Some(Next::Requested) => {
-            "only until Volume Warden deletes it, as a user requested".to_owned()
-        }
+        Some(Next::Requested) => "only until it is purged, as a user requested".to_owned(),
         Some(Next::Kept) => "until an administrator deletes it".to_owned(),
         // The annotation belongs to an earlier claim of the volume, or cannot be parsed.
         Some(Next::Purging) | None => {
