@@ -55,8 +55,7 @@ Exit codes:
   0  success
   1  failure, with a message on standard error; `why`, `undelete`, `purge`: object not found
   2  the command line is wrong
-  3  a read failed, a write may have failed, or the commands of users find no usable kubeconfig;
-     `undelete`: not Bound; `drain`: objects in use";
+  3  a read failed, or a write may have failed; `undelete`: not Bound; `drain`: objects in use";
 
 /// The commands whose flags are also environment variables: the containers in `manifests` and the
 /// chart set them. The flags of the other commands are not, so that no variable `VOLUME_WARDEN_*`

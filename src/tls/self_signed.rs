@@ -13,7 +13,6 @@ use super::{
     secret::{self, Shared},
 };
 use crate::cluster::{Configuration, Configurations, Pace, ServiceName, StoredConfiguration};
-use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::time::Duration;
@@ -178,11 +177,17 @@ impl SelfSigned {
         };
         if shared.as_ref() != Some(&material) {
             let missing = secret.is_none();
-            let written = self.shared.write(secret, &material).await;
-            written.with_context(|| match missing {
-                true => "the Secret is missing: apply the manifests, which contain it empty",
-                false => "the Secret could not be written",
-            })?;
+            if let Err(error) = self.shared.write(secret, &material).await {
+                // Another replica may have stored a newer CA, so the stored material is served, and
+                // not published.
+                if let Some(stored) = shared {
+                    self.serve(stored, found)?;
+                }
+                return Err(anyhow::Error::from(error).context(match missing {
+                    true => "the Secret is missing: apply the manifests, which contain it empty",
+                    false => "the Secret could not be written",
+                }));
+            }
             tracing::info!(secret = self.shared.name, "certificate stored");
         }
         self.known = Some(material.clone());

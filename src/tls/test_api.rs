@@ -34,6 +34,8 @@ pub(super) struct Fake {
     pub(super) forbids: bool,
     /// Whether webhook configurations may not be read now.
     pub(super) hides: Arc<AtomicBool>,
+    /// Whether Secrets may not be written now.
+    pub(super) keeps: Arc<AtomicBool>,
     pub(super) state: Arc<Mutex<State>>,
 }
 
@@ -81,6 +83,9 @@ impl Fake {
             return status(403);
         }
         if method != Method::GET {
+            if self.keeps.load(Ordering::SeqCst) {
+                return status(403);
+            }
             state.secret = serde_json::from_slice(body).ok();
         }
         match &state.secret {

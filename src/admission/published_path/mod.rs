@@ -139,12 +139,20 @@ impl PathPublisher {
         if self.configurations.are_forbidden() {
             return Ok(false);
         }
-        let state = self.share(&found).await?;
+        let (state, written) = self.share(&found).await?;
         let carries = |carried| carries(&found, &state.current, carried);
         let unprefixed = !state.published && carries(Carried::Unprefixed);
         self.paths.accept(state.accepted(), unprefixed);
         self.reported
             .report(&found, &state.current, &self.metrics.certificate);
+        if let Err(error) = written {
+            // Another replica may have stored a newer path, so this one is not published. Webhooks
+            // that have it work.
+            if carries(Carried::Current) {
+                self.ready.store(true, Ordering::Relaxed);
+            }
+            return Err(error);
+        }
         let client = self.configurations.client().clone();
         let writes = found
             .iter_mut()
@@ -156,8 +164,12 @@ impl PathPublisher {
     }
 
     /// Reads the state that the replicas share from the Secret, does the rotation step that is
-    /// due, and writes the state to the Secret if it changed.
-    async fn share(&mut self, found: &[StoredConfiguration]) -> anyhow::Result<State> {
+    /// due, and writes the state to the Secret if it changed. If that fails, the result is the
+    /// stored state, with the error of the write.
+    async fn share(
+        &mut self,
+        found: &[StoredConfiguration],
+    ) -> anyhow::Result<(State, anyhow::Result<()>)> {
         let secret = self.store.read().await?;
         let stored = secret.as_ref().and_then(secret::decode);
         let state = match stored.as_ref().or(self.known.as_ref()) {
@@ -172,7 +184,13 @@ impl PathPublisher {
             None => State::generate(self.clock.timestamp())?,
         };
         if stored.as_ref() != Some(&state) {
-            self.store.write(secret, &state).await?;
+            if let Err(error) = self.store.write(secret, &state).await {
+                let error = anyhow::Error::from(error);
+                return match stored {
+                    Some(stored) => Ok((stored, Err(error))),
+                    None => Err(error),
+                };
+            }
             tracing::info!(
                 secret = self.store.name,
                 "the state of the secret webhook path is \
@@ -182,7 +200,7 @@ impl PathPublisher {
         // If this replica has just stored a next path, the time until its publication begins now.
         next_known_for(&mut self.next_seen, state.next.as_ref());
         self.known = Some(state.clone());
-        Ok(state)
+        Ok((state, Ok(())))
     }
 
     /// Returns the text of the error without secret paths: a message of the API server may quote

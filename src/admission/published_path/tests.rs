@@ -21,6 +21,8 @@ struct Stored {
     secret: Option<Value>,
     configuration: Value,
     secrets_fail: bool,
+    /// Whether the Secret can be read, but not written.
+    writes_fail: bool,
     configurations_code: u16,
     version: u64,
     /// Number of times that the configuration was written once more.
@@ -36,6 +38,7 @@ impl Fake {
             secret: None,
             configuration: json!({"metadata": {"name": "webhooks"}, "webhooks": [webhook]}),
             secrets_fail: false,
+            writes_fail: false,
             configurations_code: 200,
             version: 0,
             repeats: 0,
@@ -146,6 +149,9 @@ impl Stored {
         }
         if self.secrets_fail {
             return status(500, "InternalError");
+        }
+        if method != Method::GET && self.writes_fail {
+            return status(403, "Forbidden");
         }
         if method != Method::GET {
             let sent: Value = serde_json::from_slice(body).expect("a Secret");
@@ -347,6 +353,28 @@ async fn nothing_is_published_without_the_secret() {
         .round()
         .await
         .expect_err("the Secret cannot be read");
+    assert_eq!(api.path(), None);
+}
+
+/// A replica that starts while a rotation is due works with the stored path.
+#[tokio::test]
+async fn the_stored_path_is_accepted_if_the_secret_cannot_be_written() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (mut replica, _) = api.replica();
+    round(&mut replica).await;
+    round(&mut replica).await;
+    let path = api.path().expect("is published");
+    api.expire();
+    api.edit(|state| state.writes_fail = true);
+    let (mut other, others) = api.replica();
+    let ready = other.readiness();
+    other.round().await.expect_err("the Secret is not written");
+    assert_eq!(others.authenticate(&path), Some(HOOK));
+    assert!(ready());
+    // Not published: another replica may have stored a newer one.
+    api.set_path(None);
+    other.round().await.expect_err("the Secret is not written");
     assert_eq!(api.path(), None);
 }
 

@@ -10,12 +10,18 @@ pub struct Evidence<T> {
     /// What was read, or what was derived from it by [`Self::map`].
     pub value: T,
     began: Instant,
+    ended: Instant,
 }
 
 impl<T> Evidence<T> {
-    /// Wraps a value that was read entirely after `began`.
+    /// Wraps a value whose read began after `began` and ends now.
     pub(crate) fn new(value: T, began: Instant) -> Self {
-        Self { value, began }
+        let ended = Instant::now();
+        Self {
+            value,
+            began,
+            ended,
+        }
     }
 
     /// Returns when the read of this evidence began.
@@ -24,15 +30,20 @@ impl<T> Evidence<T> {
     }
 
     /// Returns the proof for an action that relies on this evidence, valid until the evidence is
-    /// older than `max_age`.
+    /// older than `max_age`. After a read that took long, it is valid for a third of `max_age`:
+    /// otherwise no action could follow a LIST that always takes longer than `max_age`.
     pub fn proof(&self, max_age: Duration) -> Proof {
-        let until = self.began + max_age;
+        let until = (self.began + max_age).max(self.ended + max_age / 3);
         Proof { until }
     }
 
     /// Converts the value and keeps the age of the evidence.
     pub fn map<U>(self, see: impl FnOnce(T) -> U) -> Evidence<U> {
-        Evidence::new(see(self.value), self.began)
+        Evidence {
+            value: see(self.value),
+            began: self.began,
+            ended: self.ended,
+        }
     }
 }
 
@@ -66,6 +77,30 @@ impl Basis {
         match self {
             Self::Object => None,
             Self::Proof(proof) => Some(proof.until),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_AGE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_takes_longer_than_its_evidence_lasts_supports_actions() {
+        let began = Instant::now();
+        for (seconds, lasts) in [(0, 30), (20, 30), (25, 35), (120, 130)] {
+            tokio::time::sleep_until(began + Duration::from_secs(seconds)).await;
+            let read = Evidence::new((), began);
+            let until = began + Duration::from_secs(lasts);
+            assert_eq!(read.proof(MAX_AGE), Proof { until }, "{seconds}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(
+                read.map(|()| 1).proof(MAX_AGE),
+                Proof { until },
+                "{seconds}"
+            );
         }
     }
 }

@@ -15,9 +15,15 @@ const DAY: i64 = 86_400;
 
 /// Starts a replica on this API server. The result sets by how many seconds its clock is ahead.
 fn begin(api: &Fake) -> Arc<AtomicI64> {
+    let ahead = Arc::new(AtomicI64::new(0));
+    begin_at(api, &ahead);
+    ahead
+}
+
+/// Starts a replica with this clock.
+fn begin_at(api: &Fake, ahead: &Arc<AtomicI64>) -> ServingCertificate {
     crate::tls::install_crypto();
     let days = |days: u64| Duration::from_secs(days * 86_400);
-    let ahead = Arc::new(AtomicI64::new(0));
     let offset = ahead.clone();
     let clock = Clock::new(move || {
         OffsetDateTime::now_utc() + time::Duration::seconds(offset.load(Ordering::SeqCst))
@@ -30,9 +36,9 @@ fn begin(api: &Fake) -> Arc<AtomicI64> {
         lifetimes: Lifetimes::new(days(365), days(90)).expect("lifetimes"),
     };
     let service = ServingCertificate::new(&Metrics::new(), clock);
-    let replica = SelfSigned::new(settings, service);
+    let replica = SelfSigned::new(settings, service.clone());
     tokio::spawn(replica.follow(api.warnings(), CancellationToken::new()));
-    ahead
+    service
 }
 
 async fn pass(seconds: u64) {
@@ -86,6 +92,28 @@ async fn no_new_ca_signs_while_a_webhook_configuration_may_not_be_read() {
     pass(10 * MINUTES).await;
     assert_eq!(api.secret(), next);
     assert!(api.calls("GET", "/secrets") > 10, "it goes on");
+}
+
+/// A replica that starts while a renewal is due serves the stored certificate.
+#[tokio::test(start_paused = true)]
+async fn the_stored_certificate_is_served_if_the_secret_cannot_be_written() {
+    let api = Fake::default();
+    let ahead = begin(&api);
+    pass(1).await;
+    let stored = api.secret();
+    api.keeps.store(true, Ordering::SeqCst);
+    ahead.store(80 * DAY, Ordering::SeqCst);
+    let other = begin_at(&api, &ahead);
+    pass(1).await;
+    assert!(api.calls("PUT", "/secrets") > 0, "a renewal is due");
+    assert_eq!(api.secret(), stored);
+    let missing = other.missing();
+    assert!(
+        missing
+            .iter()
+            .all(|each| !each.contains("no serving certificate")),
+        "{missing:?}"
+    );
 }
 
 /// An idle replica, with nothing to renew or repair, sends few requests to the API server.
