@@ -5,6 +5,7 @@
 
 mod places;
 
+use crate::telemetry::LogLimiter;
 use arc_swap::ArcSwapOption;
 use places::Places;
 use rustls::ServerConfig;
@@ -44,6 +45,7 @@ pub struct Listener {
     /// connections that are still being closed. So sockets and memory are bounded even if closing
     /// is slower than accepting.
     sockets: Arc<Semaphore>,
+    failures: LogLimiter,
 }
 
 impl Listener {
@@ -54,6 +56,7 @@ impl Listener {
             tcp,
             places: Arc::new(Places::new(strangers)),
             sockets: Arc::new(Semaphore::new(2 * strangers)),
+            failures: LogLimiter::default(),
         }
     }
 
@@ -68,7 +71,9 @@ impl Listener {
                 // The client has closed its connection already, or a signal interrupted the call.
                 Err(error) if is_about_one(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept connections");
+                    if let Some(suppressed) = self.failures.check() {
+                        tracing::warn!(%error, suppressed, "cannot accept connections");
+                    }
                     sleep(PAUSE).await;
                 }
             }

@@ -19,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub struct Load {
     pub objects: usize,
     pub namespaces: usize,
+    /// The size of the command of each pod's container.
+    pub bytes: usize,
 }
 
 impl Load {
@@ -44,7 +46,9 @@ impl Load {
                 &claim,
             )
             .await?;
-            send(server, Method::POST, &path("pods"), &pod(number)).await?;
+            let mut pod = pod(number);
+            pod["spec"]["containers"][0]["command"] = json!(["x".repeat(self.bytes)]);
+            send(server, Method::POST, &path("pods"), &pod).await?;
         }
         server.compact();
         Ok(())

@@ -1,4 +1,5 @@
-//! Large clusters: `cargo bench --bench scale`, or `-- 30000` for 30,000 claims and pods.
+//! Large clusters: `cargo bench --bench scale`, `-- 30000` for 30,000 claims and pods, or `-- large`
+//! for few pods of more than a megabyte.
 //!
 //! The released binary runs with all components against a model of the API server, over HTTP on
 //! loopback, because a real one with 200,000 objects leaves no room on two cores. The threads of the
@@ -26,6 +27,8 @@ use tokio::runtime::{Builder, Handle};
 
 /// Claims and pods, each pod with a claim of its own.
 const OBJECTS: usize = 100_000;
+/// Large pods, and the size of each; etcd accepts 1.5 MiB.
+const LARGE: (usize, usize) = (300, 1_300_000);
 /// The API server is away for this long.
 const AWAY: Duration = Duration::from_secs(5);
 
@@ -47,6 +50,9 @@ fn lower_priority() {
 }
 
 async fn measure() -> Result<()> {
+    if std::env::args().any(|argument| argument == "large") {
+        return large().await;
+    }
     let size = std::env::args().find_map(|argument| argument.parse().ok());
     let objects = size.unwrap_or(OBJECTS);
     println!("\n**{objects} claims and {objects} pods**\n");
@@ -63,12 +69,37 @@ async fn measure() -> Result<()> {
     deleted(objects).await
 }
 
+/// The first list of large pods, and the LISTs for claims that are deleted.
+async fn large() -> Result<()> {
+    let (objects, bytes) = LARGE;
+    println!("\n**{objects} pods of {bytes} bytes**\n");
+    println!("| | seconds | CPU seconds | peak memory | resident | LISTs of pods |");
+    println!("|---|---|---|---|---|---|");
+    let api = Api::start().await?;
+    let load = Load {
+        objects,
+        namespaces: 1,
+        bytes,
+    };
+    load.fill(&api.server, 0).await?;
+    let began = Instant::now();
+    let program = Program::start(&api).await?;
+    program.reconciled().await?;
+    row("at rest", began.elapsed(), program.cpu()?, &program, &api)?;
+    let (before, began) = (program.cpu()?, Instant::now());
+    load.delete_half(&api.server).await?;
+    load.half_is_gone(&api.server).await?;
+    let cpu = program.cpu()? - before;
+    row("half deleted", began.elapsed(), cpu, &program, &api)
+}
+
 /// The first list of everything. Returns the resident memory after it.
 async fn at_rest(what: &str, objects: usize, namespaces: usize) -> Result<u64> {
     let api = Api::start().await?;
     let load = Load {
         objects,
         namespaces,
+        bytes: 0,
     };
     load.fill(&api.server, 0).await?;
     let began = Instant::now();
@@ -87,6 +118,7 @@ async fn unprotected(objects: usize) -> Result<()> {
     let load = Load {
         objects,
         namespaces: 1,
+        bytes: 0,
     };
     load.fill(&api.server, objects / 2).await?;
     let began = Instant::now();
@@ -104,6 +136,7 @@ async fn deleted(objects: usize) -> Result<()> {
     let load = Load {
         objects,
         namespaces: 1,
+        bytes: 0,
     };
     load.fill(&api.server, 0).await?;
     let program = Program::start(&api).await?;

@@ -77,7 +77,7 @@ impl Serving {
             Some(files) => Source::Mounted(files.load(&serving).await?),
             None => Source::SelfSigned(Settings {
                 client: client.clone(),
-                secret: options.tls_secret_name.clone(),
+                secret: options.secret_name()?,
                 service: path.service.clone(),
                 configurations: path.configurations.clone(),
                 lifetimes: options.lifetimes()?,

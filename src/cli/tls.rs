@@ -22,7 +22,7 @@ pub(super) struct TlsOptions {
 
     /// Secret of the self-signed certificate, shared by all replicas.
     #[arg(long, default_value = "volume-warden-tls", value_name = "NAME")]
-    pub(super) tls_secret_name: String,
+    tls_secret_name: String,
 
     /// Service that the webhook configurations name. The self-signed certificate is valid for it.
     #[arg(long, default_value = "volume-warden", value_name = "NAME")]
@@ -90,6 +90,19 @@ impl TlsOptions {
         Rotation {
             every: self.webhook_path_rotation,
         }
+    }
+
+    /// Returns the name of the Secret of the self-signed certificate.
+    ///
+    /// # Errors
+    /// A usage error, when the Secret also stores the path of the webhooks: each of the two would
+    /// remove the content of the other.
+    pub(super) fn secret_name(&self) -> Result<String, clap::Error> {
+        if self.tls_secret_name == self.webhook_path_secret {
+            let message = "--tls-secret-name and --webhook-path-secret have to name two Secrets";
+            return Err(clap::Error::raw(ErrorKind::ValueValidation, message));
+        }
+        Ok(self.tls_secret_name.clone())
     }
 
     /// Returns the lifetimes of self-signed certificates.

@@ -36,7 +36,7 @@ impl CertificateMetrics {
             ),
             path_mismatch: own.add(
                 "webhooks_path_mismatch",
-                "Webhooks of the running components whose path is not Volume Warden's, so that \
+                "Webhooks of the running components whose path Volume Warden does not accept, so that \
                  their reviews are answered with 404",
             ),
             fail_closed: own.add(
@@ -65,7 +65,7 @@ impl CertificateMetrics {
         lifetime.get_or_create(&certificate).set(whole);
     }
 
-    /// Sets the number of webhooks whose path is not Volume Warden's and is left unchanged.
+    /// Sets the number of webhooks whose path Volume Warden does not accept.
     pub fn path_mismatch(&self, webhooks: usize) {
         let webhooks = i64::try_from(webhooks).unwrap_or(i64::MAX);
         self.path_mismatch.set(webhooks);

@@ -376,6 +376,18 @@ fn impossible_lifetimes_are_reported() {
 }
 
 #[test]
+fn one_secret_for_certificate_and_path_is_reported() {
+    let directory = TempDir::new().expect("a directory");
+    let kubeconfig = kubeconfig(&directory);
+    for flag in [
+        "--tls-secret-name=volume-warden-serving",
+        "--webhook-path-secret=volume-warden-tls",
+    ] {
+        misused(run(&kubeconfig, &[flag]), &["have to name two Secrets"]);
+    }
+}
+
+#[test]
 fn a_lifetime_with_certificate_files_is_reported() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);

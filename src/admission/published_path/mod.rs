@@ -145,7 +145,10 @@ impl PathPublisher {
         self.paths.accept(state.accepted(), unprefixed);
         self.reported
             .report(&found, &state.current, &self.metrics.certificate);
+        let mismatched = |found: &[_]| report::mismatched(found, &state.current, &self.paths);
+        let metrics = &self.metrics.certificate;
         if let Err(error) = written {
+            metrics.path_mismatch(mismatched(&found));
             // Another replica may have stored a newer path, so this one is not published. Webhooks
             // that have it work.
             if carries(Carried::Current) {
@@ -158,6 +161,7 @@ impl PathPublisher {
             .iter_mut()
             .map(|found| publish(&client, found, &state.current));
         let written: kube::Result<Vec<()>> = join_all(writes).await.into_iter().collect();
+        metrics.path_mismatch(mismatched(&found));
         self.ready.store(true, Ordering::Relaxed);
         written?;
         Ok(!found.is_empty())

@@ -3,7 +3,7 @@
 
 use super::publish::{Carried, carried};
 use crate::{
-    admission::PathSecret,
+    admission::{PathSecret, SecretPaths},
     cluster::{StoredConfiguration, Webhook},
     telemetry::CertificateMetrics,
 };
@@ -17,7 +17,7 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// Counts the webhooks whose path is not Volume Warden's, and those with the failurePolicy
+    /// Reports the webhooks whose path is not Volume Warden's, and those with the failurePolicy
     /// Fail. A webhook is logged once for as long as that remains true.
     pub(super) fn report(
         &mut self,
@@ -34,7 +34,6 @@ impl Reported {
                  Warden publishes its path"
             );
         }
-        metrics.path_mismatch(foreign.len());
         self.foreign = foreign;
         let fail_closed = named(found, |each| each.fails_closed);
         for webhook in fail_closed.difference(&self.fail_closed) {
@@ -48,6 +47,19 @@ impl Reported {
         metrics.fail_closed(fail_closed.len());
         self.fail_closed = fail_closed;
     }
+}
+
+/// Returns the number of webhooks whose reviews are refused, because of their path.
+pub(super) fn mismatched(
+    found: &[StoredConfiguration],
+    current: &PathSecret,
+    accepted: &SecretPaths,
+) -> usize {
+    let refused = |each: &Webhook<'_>| {
+        let path = each.path().unwrap_or_default();
+        carried(each, current) == Carried::Foreign || accepted.authenticate(path).is_none()
+    };
+    named(found, refused).len()
 }
 
 /// Returns the names of the webhooks for which `applies` is true, each with its configuration.

@@ -24,6 +24,8 @@ struct Stored {
     /// Whether the Secret can be read, but not written.
     writes_fail: bool,
     configurations_code: u16,
+    /// Whether the configuration can be read, but not written.
+    publications_fail: bool,
     version: u64,
     /// Number of times that the configuration was written once more.
     repeats: usize,
@@ -40,6 +42,7 @@ impl Fake {
             secrets_fail: false,
             writes_fail: false,
             configurations_code: 200,
+            publications_fail: false,
             version: 0,
             repeats: 0,
         };
@@ -141,6 +144,9 @@ impl Stored {
                 403 => return status(403, "Forbidden"),
                 404 => return status(404, "NotFound"),
                 _ => {}
+            }
+            if method == Method::PATCH && self.publications_fail {
+                return status(403, "Forbidden");
             }
             if method == Method::PATCH && !self.patch(body) {
                 return status(422, "Invalid");
@@ -269,6 +275,25 @@ async fn a_foreign_path_is_left_unchanged() {
     let metrics = replica.metrics.text();
     let path_is_left = metrics.contains("volume_warden_webhooks_path_mismatch 0\n");
     assert!(path_is_left, "{metrics}");
+}
+
+/// With a missing right, for example: no review is accepted.
+#[tokio::test]
+async fn a_path_that_cannot_be_published_is_counted() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (mut replica, _) = api.replica();
+    api.edit(|state| state.publications_fail = true);
+    replica
+        .round()
+        .await
+        .expect_err("the path is not published");
+    let metrics = replica.metrics.text();
+    assert!(metrics.contains("volume_warden_webhooks_path_mismatch 1\n"));
+    api.edit(|state| state.publications_fail = false);
+    round(&mut replica).await;
+    let metrics = replica.metrics.text();
+    assert!(metrics.contains("volume_warden_webhooks_path_mismatch 0\n"));
 }
 
 /// With `Fail` the message of a failed call, which a user reads, contains the path.

@@ -1,5 +1,6 @@
 //! The Kubernetes client, with time limits of its own and without kube's retries.
 
+use super::bounded_pages::bounded;
 use kube::{Client, Config};
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ pub const USER_AGENT: &str = concat!("volume-warden/", env!("CARGO_PKG_VERSION")
 /// ends before this time (see `feed`).
 const SILENCE: Duration = Duration::from_secs(210);
 
-/// Creates a Kubernetes client. kube's own retries are disabled: they repeat any method up to
-/// fifteen times, far beyond the deadlines of Volume Warden.
+/// Creates a Kubernetes client, whose LISTs need a bounded amount of memory for a page. kube's own
+/// retries are disabled: they repeat any method up to fifteen times, far beyond the deadlines of
+/// Volume Warden.
 ///
 /// # Errors
 /// When the configuration is unusable, for example because a certificate cannot be parsed.
@@ -24,7 +26,7 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
         http::header::USER_AGENT,
         http::HeaderValue::from_static(USER_AGENT),
     ));
-    Client::try_from(config)
+    Ok(bounded(&Client::try_from(config)?))
 }
 
 /// Usual time limit of a call for which neither an admission review nor the renewal of the Lease

@@ -2,6 +2,7 @@
 
 mod absence;
 mod backoff;
+mod bounded_pages;
 mod client;
 mod for_users;
 mod scope;

@@ -1,7 +1,7 @@
 //! Authorizes clients by bearer token: the API server checks whether a token may read a path.
 
 use crate::cluster::api::within;
-use crate::telemetry::health::Judgement;
+use crate::telemetry::{LogLimiter, health::Judgement};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -38,6 +38,7 @@ struct Shared {
     path: &'static str,
     questions: Arc<Semaphore>,
     remembered: Mutex<HashMap<String, (Judgement, Instant)>>,
+    failures: LogLimiter,
 }
 
 impl Tokens {
@@ -48,6 +49,7 @@ impl Tokens {
             path,
             questions: Arc::new(Semaphore::new(QUESTIONS)),
             remembered: Mutex::default(),
+            failures: LogLimiter::default(),
         }))
     }
 
@@ -89,7 +91,9 @@ impl Shared {
         match within(LIMIT, self.review(token)).await {
             Ok(judgement) => judgement,
             Err(error) => {
-                tracing::warn!(%error, "cannot check who may read the metrics");
+                if let Some(suppressed) = self.failures.check() {
+                    tracing::warn!(%error, suppressed, "cannot check who may read the metrics");
+                }
                 Judgement::Unavailable
             }
         }
