@@ -4,7 +4,10 @@
 //! for it work unchanged.
 
 pub use super::keys::REQUEST_PREFIX as PREFIX;
-use super::pod_wire::{PodVolume, PodWire};
+use super::{
+    is_possible_name,
+    pod_wire::{PodVolume, PodWire},
+};
 use crate::hashing::HashSet;
 use std::sync::Arc;
 
@@ -45,8 +48,17 @@ pub struct ClaimRequests {
 pub struct RequestingVolume {
     /// The name of the volume, which the annotation keys contain.
     pub volume: Box<str>,
-    /// The name of the claim, if the volume is a `persistentVolumeClaim`.
-    pub claim: Option<Arc<str>>,
+    /// The name of the claim, or why there is none.
+    pub claim: Result<Arc<str>, NoClaim>,
+}
+
+/// Why a volume names no claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoClaim {
+    /// The volume is not a `persistentVolumeClaim`.
+    OtherVolume,
+    /// No claim can have the name. The API server accepts any name in a pod.
+    ImpossibleName,
 }
 
 impl ClaimRequests {
@@ -150,10 +162,16 @@ fn boolean(value: &str) -> Option<bool> {
 
 impl RequestingVolume {
     fn of(volume: &PodVolume) -> Self {
-        let claim = volume.persistent_volume_claim.as_ref();
+        let claim = match &volume.persistent_volume_claim {
+            Some(claim) if is_possible_name(&claim.claim_name) => {
+                Ok(claim.claim_name.as_str().into())
+            }
+            Some(_) => Err(NoClaim::ImpossibleName),
+            None => Err(NoClaim::OtherVolume),
+        };
         Self {
             volume: volume.name.as_str().into(),
-            claim: claim.map(|claim| claim.claim_name.as_str().into()),
+            claim,
         }
     }
 }

@@ -42,6 +42,17 @@ impl fmt::Display for ObjectName {
     }
 }
 
+/// Maximum length of most names in Kubernetes, in bytes.
+const LONGEST: usize = 253;
+
+/// Returns whether an object of most kinds, such as a claim, can have the name. The API server does
+/// not check the names of claims in pods.
+///
+/// Source: `NameIsDNSSubdomain` in `pkg/apis/core/validation` of Kubernetes.
+pub fn is_possible_name(name: &str) -> bool {
+    name.len() <= LONGEST && is_subdomain(name)
+}
+
 /// Returns whether the name is an RFC 1123 subdomain of any length, as Kubernetes requires for most
 /// names. The API server does not check the names in owner references.
 pub fn is_subdomain(name: &str) -> bool {

@@ -111,4 +111,18 @@ mod tests {
             assert_eq!((found, &mounts), (claims, &same));
         }
     }
+
+    /// The API server checks only that the names are not empty.
+    #[test]
+    fn a_name_that_no_claim_can_have_is_no_mount() {
+        let (longest, longer) = ("a".repeat(253), "a".repeat(254));
+        let names = ["?watch=1", "a/b", "A", &longer, &longest, "a.b-0"];
+        let volume = |claim| json!({"persistentVolumeClaim": {"claimName": claim}});
+        let volumes: Vec<_> = names.into_iter().map(volume).collect();
+        let wire = json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}});
+        let wire: PodWire = serde_json::from_value(wire).expect("a pod");
+        let mounts = wire.mounts();
+        let found: Vec<_> = mounts.iter().map(|mount| &*mount.claim).collect();
+        assert_eq!(found, [&*longest, "a.b-0"]);
+    }
 }

@@ -1,11 +1,11 @@
 //! The fields of a pod that are parsed.
 
 pub use super::keys::MIRROR;
-use super::{CompactText, metadata, owner_references};
+use super::{CompactText, is_possible_name, metadata, owner_references};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};
-use std::{ops::Deref, slice, sync::Arc};
+use std::{borrow::Cow, ops::Deref, slice, sync::Arc};
 
 /// A volume of a pod that is a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,21 +139,20 @@ pub struct ContainerState {
 
 impl PodWire {
     /// Returns every claim that the pod names or that is created for its ephemeral volumes, in the
-    /// order of its volumes.
+    /// order of its volumes. Names that no claim can have are left out: they may be as long as the
+    /// pod, and may have any characters.
     pub fn mounts(&self) -> Mounts {
         let pod = self.metadata.name.as_deref().unwrap_or_default();
         let mounts = self.spec.volumes.iter().filter_map(|volume| {
-            match (&volume.persistent_volume_claim, &volume.ephemeral) {
-                (Some(source), _) => Some(Mount {
-                    claim: source.claim_name.as_str().into(),
-                    ephemeral: false,
-                }),
-                (None, Some(_)) => Some(Mount {
-                    claim: format!("{pod}-{}", volume.name).into(),
-                    ephemeral: true,
-                }),
-                (None, None) => None,
-            }
+            let (claim, ephemeral) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(source), _) => (Cow::from(&source.claim_name), false),
+                (None, Some(_)) => (Cow::from(format!("{pod}-{}", volume.name)), true),
+                (None, None) => return None,
+            };
+            is_possible_name(&claim).then(|| Mount {
+                claim: claim.into(),
+                ephemeral,
+            })
         });
         mounts.collect()
     }

@@ -1,15 +1,12 @@
 //! The commands that the page shows. A user copies them into a shell, so no text from the cluster
 //! may become more than one word of a command.
 
-use crate::objects::is_subdomain;
-
-/// Maximum length of a Kubernetes name.
-const LIMIT: usize = 253;
+use crate::objects::is_possible_name;
 
 /// Returns whether the name is one word for every shell and no option. The API server guarantees
 /// that for the names of objects, but not for the claim that a volume names.
 pub(super) fn is_safe(name: &str) -> bool {
-    name.len() <= LIMIT && is_subdomain(name)
+    is_possible_name(name)
 }
 
 /// Returns the command that explains the claim; none if a name is not safe in a shell.

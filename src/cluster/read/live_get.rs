@@ -3,7 +3,7 @@
 use super::evidence::Evidence;
 use crate::cluster::api::{ApiOf, Scope, existing, within};
 use crate::{
-    objects::{ObjectName, Tracked},
+    objects::{ObjectName, Tracked, is_possible_name},
     telemetry::Metrics,
 };
 use kube::{Client, Resource};
@@ -50,13 +50,18 @@ impl<T: Tracked> LiveGet<T> {
     /// Reads an object as [`Self::get`] does, and returns evidence for an action that relies on it.
     ///
     /// # Errors
-    /// When the object could not be read within `limit`. The caller must not conclude that it does
-    /// not exist.
+    /// When the object could not be read within `limit`, or no object can have the name, which is
+    /// not sent: in a URL, `?` begins a query, so the API server would answer another question. The
+    /// caller must not conclude that the object does not exist.
     pub async fn read(
         &self,
         name: &ObjectName,
         limit: Duration,
     ) -> kube::Result<Evidence<Option<T>>> {
+        if !is_possible_name(&name.name) {
+            let text = "no object can have this name, so it is not read";
+            return Err(kube::Error::Service(text.into()));
+        }
         let api = (self.api)(self.client.clone(), &name.namespace);
         let mut sent = false;
         let read = async {
@@ -137,6 +142,25 @@ mod tests {
             waited.contains("no request was sent within 500ms"),
             "{waited}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_name_that_would_be_a_query_is_not_sent() {
+        let service = tower::service_fn(|request: http::Request<Body>| {
+            let uri = request.uri().to_string();
+            std::future::ready(Err::<http::Response<Body>, _>(std::io::Error::other(uri)))
+        });
+        let client = Client::new(service, "default");
+        let get = LiveGet::<Namespace>::new(Arc::new(Metrics::new()), &client);
+        let long = "a".repeat(254);
+        for name in ["?watch=1", "a/b", "..", "", "A", &long, &long[1..]] {
+            let read = get
+                .get(&ObjectName::new("", name), Duration::from_secs(1))
+                .await;
+            let error = read.expect_err("a failure").to_string();
+            let sent = name.len() == 253;
+            assert_eq!(error.contains("/namespaces/"), sent, "{name}: {error}");
+        }
     }
 
     #[tokio::test]

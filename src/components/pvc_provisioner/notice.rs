@@ -3,7 +3,7 @@
 use super::{ClaimRequest, reasons, template::UnknownField};
 use crate::cluster::for_users;
 use crate::objects::{
-    claim_requests::{MOST_CLAIMS, PREFIX},
+    claim_requests::{MOST_CLAIMS, NoClaim, PREFIX},
     owner_references,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -80,12 +80,17 @@ impl Notice {
         Self::about(volume, reasons::MISSING_VOLUME, sentence)
     }
 
-    /// The notice that the annotations name a volume that is not a persistentVolumeClaim.
-    pub fn not_a_claim(volume: &str) -> Self {
-        let sentence = format!(
-            "a claim is requested for volume \"{volume}\", but that volume is not a \
-             persistentVolumeClaim"
-        );
+    /// The notice that the annotations name a volume that is not a persistentVolumeClaim, or whose
+    /// claimName is not a valid name.
+    pub fn no_claim(volume: &str, no_claim: NoClaim) -> Self {
+        let cause = match no_claim {
+            NoClaim::OtherVolume => "that volume is not a persistentVolumeClaim",
+            NoClaim::ImpossibleName => {
+                "its claimName is not a valid name: a claim's name has at most 253 lower case \
+                 letters, digits, \"-\" and \".\""
+            }
+        };
+        let sentence = format!("a claim is requested for volume \"{volume}\", but {cause}");
         Self::about(volume, reasons::INVALID, sentence)
     }
 

@@ -68,7 +68,7 @@ pub fn request_for<'a>(
     claim: &str,
 ) -> Option<(&'a str, &'a str)> {
     let volumes = claim_requests.volumes.iter();
-    let mut volumes = volumes.filter(|requesting| requesting.claim.as_deref() == Some(claim));
+    let mut volumes = volumes.filter(|requesting| requesting.claim.as_deref() == Ok(claim));
     volumes.find_map(|requesting| {
         let template = claim_requests.template(&requesting.volume)?;
         Some((&*requesting.volume, template))
@@ -82,7 +82,7 @@ fn claim_request(
 ) -> Result<ClaimRequest, Notice> {
     let volume = &*requesting.volume;
     let claim = requesting.claim.clone();
-    let claim = claim.ok_or_else(|| Notice::not_a_claim(volume))?;
+    let claim = claim.map_err(|no_claim| Notice::no_claim(volume, no_claim))?;
     let text = claim_requests.template(volume);
     let text = text.ok_or_else(|| Notice::missing_template(volume))?;
     let template =

@@ -47,6 +47,30 @@ fn parsed(annotations: &[(&str, &str)]) -> (Vec<String>, Vec<&'static str>) {
     (claims, reasons)
 }
 
+/// The API server accepts any name of a claim in a pod. In a URL, such a name is something else.
+#[test]
+fn a_name_that_no_claim_can_have_is_refused() {
+    let annotations = format!("{PREFIX}a.enabled");
+    let template = format!("{PREFIX}a.pvc");
+    for (name, valid) in [("?watch=1", false), ("a/b", false), ("data", true)] {
+        let volume = json!({"name": "a", "persistentVolumeClaim": {"claimName": name}});
+        let pod: PodWire = serde_json::from_value(json!({
+            "metadata": {"name": "p", "annotations": {&annotations: "true", &template: TEMPLATE}},
+            "spec": {"volumes": [volume]},
+        }))
+        .expect("a pod");
+        let requests = ClaimRequests::of(&pod).expect("annotated");
+        let (claims, notices) = parse_claim_requests(&requests, &TemplatePolicy::default());
+        assert_eq!(claims.len(), usize::from(valid), "{name}");
+        let texts: Vec<_> = notices.iter().map(|notice| &*notice.sentence).collect();
+        assert_eq!(texts.len(), usize::from(!valid), "{name}: {texts:?}");
+        assert!(
+            texts.iter().all(|text| text.contains("not a valid name")),
+            "{texts:?}"
+        );
+    }
+}
+
 /// The parts of the test cases DP-02 to DP-12 that concern annotations.
 #[test]
 fn annotations_are_read() {

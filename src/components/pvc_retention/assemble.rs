@@ -1,8 +1,8 @@
 //! Builds the component pvc-retention from the shared parts.
 
-use super::{Caches, NAME, PvcRetentionReconciler, hook, strip_marker_hook};
+use super::{Caches, NAME, PvcRetentionReconciler, hook, rivals::LiveSets, strip_marker_hook};
 use crate::{
-    cluster::{Configuration, LiveGet, WorkQueue},
+    cluster::{Configuration, WorkQueue},
     component::{Component, Parts, Shared},
     objects::Kind,
 };
@@ -28,16 +28,17 @@ impl Component for PvcRetention {
 
 fn parts(shared: &Shared) -> Parts {
     let (feeds, namespace) = (&shared.feeds, shared.namespace.as_deref());
-    let live_sets = || LiveGet::new(shared.metrics.clone(), &shared.client);
+    let live_sets = || LiveSets::new(&shared.metrics, &shared.client);
     let queue = Arc::new(WorkQueue::default());
     let kinds = [Kind::StatefulSet, Kind::PersistentVolumeClaim, Kind::Pod];
     let mut parts = Parts::watching(&kinds);
-    let claims = hook(&feeds.sets, &live_sets(), namespace);
+    let claims = hook(&feeds.sets, &live_sets().one, namespace);
     parts.webhooks = vec![claims];
     parts.safeguards = vec![strip_marker_hook()];
     let reconciler = PvcRetentionReconciler {
         caches: Caches::from(feeds),
         live_sets: live_sets(),
+        live_rescues: live_sets(),
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         events: Arc::default(),

@@ -9,15 +9,15 @@ use super::{
     notices::{EventDeduplicator, announcement},
     patch::action,
     reasons::SCALED_AWAY,
-    rivals::Rivals,
+    rivals::{LiveSets, Rivals},
     rule::{Step, Verdict},
     subject::Subject,
     triggers,
 };
 use crate::{
     cluster::{
-        Action, Apply, LiveGet, Reconcile, ReconcileError, Reconciled, Regarding, Requeue,
-        SharedList, Store, WorkQueue,
+        Action, Apply, Reconcile, ReconcileError, Reconciled, Regarding, Requeue, SharedList,
+        Store, WorkQueue,
     },
     objects::{Kind, ObjectName, Pod, StatefulSet},
     telemetry::Metrics,
@@ -35,7 +35,9 @@ pub struct PvcRetentionReconciler {
     /// The watches that pvc-retention reads.
     pub caches: Caches,
     /// Live reads of single StatefulSets.
-    pub live_sets: Arc<LiveGet<StatefulSet>>,
+    pub live_sets: LiveSets,
+    /// The same for [`Self::rescue`], so that changes that keep claims do not wait for other reads.
+    pub live_rescues: LiveSets,
     /// LISTs of the pods of one namespace, from the API server instead of the watch.
     pub live_pods: Arc<SharedList<Pod>>,
     /// Writes to the API server.
@@ -82,7 +84,7 @@ impl PvcRetentionReconciler {
             if pods.is_some() {
                 rivals = Rivals::read(&self.live_sets, name, members).await?;
             }
-            let Some(live) = self.live(name, cached).await? else {
+            let Some(live) = self.live(&self.live_sets, name, cached).await? else {
                 return Ok(None);
             };
             let judge = |pods: &Store<Pod>| {
@@ -104,10 +106,11 @@ impl PvcRetentionReconciler {
     /// retention policy: then no claim is written, and the watch enqueues it again.
     async fn live(
         &self,
+        live: &LiveSets,
         name: &ObjectName,
         cached: &Judged,
     ) -> Result<Option<Read>, ReconcileError> {
-        let set = self.live_sets.read(name, READ_LIMIT).await;
+        let set = live.one.read(name, READ_LIMIT).await;
         let set = set.map_err(|error| ReconcileError::unread("the StatefulSet", &error))?;
         let proof = set.proof(MAX_AGE);
         let read = set.value.and_then(|set| managed(set, Some(proof)));
@@ -195,8 +198,9 @@ impl PvcRetentionReconciler {
         if cached.rescues().next().is_none() {
             return Ok(Requeue::OnEvent);
         }
-        let rivals = Rivals::read(&self.live_sets, name, &cached.members).await?;
-        let Some(live) = self.live(name, &cached).await? else {
+        let sets = &self.live_rescues;
+        let rivals = Rivals::read(sets, name, &cached.members).await?;
+        let Some(live) = self.live(sets, name, &cached).await? else {
             return Ok(Requeue::OnEvent);
         };
         let judged = {

@@ -35,7 +35,8 @@ fn reconciler(
 ) -> PvcRetentionReconciler {
     PvcRetentionReconciler {
         caches: Caches::from(feeds),
-        live_sets: LiveGet::new(metrics.clone(), &client),
+        live_sets: LiveSets::new(&metrics, &client),
+        live_rescues: LiveSets::new(&metrics, &client),
         live_pods: SharedList::new(metrics.clone(), &client),
         apply: Arc::new(Apply::new(client, leadership, 1, false, metrics)),
         events: Arc::default(),

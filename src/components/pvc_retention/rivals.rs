@@ -8,11 +8,35 @@ use super::{
 };
 use crate::hashing::{HashMap, HashSet};
 use crate::{
-    cluster::{LiveGet, ReconcileError, Store},
+    cluster::{LiveGet, ReconcileError, SharedList, Store},
     objects::{ObjectName, Pod, StatefulSet, stateful_set::readings},
+    telemetry::Metrics,
 };
 use futures::future::try_join_all;
+use kube::Client;
 use std::sync::Arc;
+
+/// Maximum number of StatefulSets that are read one by one. An ambiguous template has at most
+/// [`READINGS`] readings.
+const MOST_READS: usize = 64;
+
+/// Live reads of StatefulSets.
+pub struct LiveSets {
+    /// Reads one StatefulSet.
+    pub one: Arc<LiveGet<StatefulSet>>,
+    /// Lists the StatefulSets of a namespace.
+    pub all: Arc<SharedList<StatefulSet>>,
+}
+
+impl LiveSets {
+    /// Creates readers that use this client.
+    pub fn new(metrics: &Arc<Metrics>, client: &Client) -> Self {
+        Self {
+            one: LiveGet::new(metrics.clone(), client),
+            all: SharedList::new(metrics.clone(), client),
+        }
+    }
+}
 
 /// The other existing StatefulSets to which, according to their names, the claims of the
 /// StatefulSet being reconciled may belong.
@@ -21,18 +45,23 @@ pub(super) struct Rivals(HashMap<ObjectName, Arc<StatefulSet>>);
 impl Rivals {
     /// Reads every StatefulSet, except `set`, that one of `members` may belong to by its name. All
     /// claims of one template have the same readings except for the ordinal, so the number of reads
-    /// does not grow with the number of claims.
+    /// does not grow with the number of claims. It grows with the number of templates, so more than
+    /// [`MOST_READS`] are one LIST.
     ///
     /// # Errors
     /// When one of the StatefulSets could not be read. Then nothing may be concluded about the
     /// claims.
     pub(super) async fn read(
-        live: &LiveGet<StatefulSet>,
+        live: &LiveSets,
         set: &ObjectName,
         members: &[Member],
     ) -> Result<Self, ReconcileError> {
-        let reads = possible(set, members).into_iter().map(async |name| {
-            match live.get(&name, READ_LIMIT).await {
+        let possible = possible(set, members);
+        if possible.len() > MOST_READS {
+            return Self::list(live, set, possible).await;
+        }
+        let reads = possible.into_iter().map(async |name| {
+            match live.one.get(&name, READ_LIMIT).await {
                 Ok(found) => Ok(found.map(|found| (name, Arc::new(found)))),
                 Err(error) => Err(ReconcileError::new(format!(
                     "statefulset {name}, which may have the same claims, could not be read: {error}"
@@ -41,6 +70,22 @@ impl Rivals {
         });
         let read = try_join_all(reads).await?;
         Ok(Self(read.into_iter().flatten().collect()))
+    }
+
+    async fn list(
+        live: &LiveSets,
+        set: &ObjectName,
+        possible: HashSet<ObjectName>,
+    ) -> Result<Self, ReconcileError> {
+        let listed = live.all.list(&set.namespace).await;
+        let listed = listed.map_err(|error| {
+            ReconcileError::new(format!("statefulsets could not be listed: {error}"))
+        })?;
+        let read = possible.into_iter().filter_map(|name| {
+            let set = listed.value.get(&name)?;
+            Some((name, set))
+        });
+        Ok(Self(read.collect()))
     }
 
     /// Returns whether one of the other StatefulSets creates claims with the name of `member`, too.
@@ -83,4 +128,69 @@ fn possible(set: &ObjectName, members: &[Member]) -> HashSet<ObjectName> {
         readings.map(|reading| ObjectName::new(each.name.namespace.clone(), reading.set))
     });
     named.filter(|other| other != set).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::claim::ClaimWire;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use std::sync::Mutex;
+
+    fn member(name: &str) -> Member {
+        let claim = json!({"metadata": {"namespace": "ns", "name": name, "uid": name}});
+        let claim: ClaimWire = serde_json::from_value(claim).expect("a claim");
+        Member {
+            name: ObjectName::new("ns", name),
+            claim: Arc::new(claim.into()),
+            ordinal: 0,
+            stale: false,
+            own: true,
+        }
+    }
+
+    /// A user who may create StatefulSets could otherwise make Volume Warden send any number of
+    /// requests.
+    #[tokio::test]
+    async fn many_possible_sets_are_one_list() {
+        let paths = Arc::new(Mutex::new(Vec::new()));
+        let seen = paths.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let path = request.uri().path().to_owned();
+            let is_list = path.ends_with("/statefulsets");
+            seen.lock().expect("a lock").push(path);
+            let metadata = json!({"namespace": "ns", "name": "x", "uid": "1"});
+            let set = json!({"metadata": metadata, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "t0-a"}}]}});
+            let (code, answer): (_, Value) = match is_list {
+                true => (200, json!({"metadata": {}, "items": [set]})),
+                false => (
+                    404,
+                    json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""}),
+                ),
+            };
+            let answer = http::Response::builder()
+                .status(code)
+                .body(Body::from(answer.to_string().into_bytes()));
+            std::future::ready(Ok::<_, std::io::Error>(answer.expect("a response")))
+        });
+        let live = LiveSets::new(&Arc::new(Metrics::new()), &Client::new(service, "ns"));
+        let web = ObjectName::new("ns", "web");
+        // Each name has 20 readings, of which `x` is one.
+        let long = |template: usize| {
+            let middle = (0..18)
+                .map(|part| format!("-b{template}x{part}"))
+                .collect::<String>();
+            member(&format!("t{template}-a{middle}-x-0"))
+        };
+        for (templates, lists) in [(1, 0), (8, 1)] {
+            let members: Vec<_> = (0..templates).map(long).collect();
+            let rivals = Rivals::read(&live, &web, &members).await.expect("read");
+            let paths = std::mem::take(&mut *paths.lock().expect("a lock"));
+            let listed = paths.iter().filter(|path| path.ends_with("/statefulsets"));
+            assert_eq!(listed.count(), lists, "{paths:?}");
+            assert!(paths.len() <= MOST_READS && (lists == 0 || paths.len() == 1));
+            assert_eq!(rivals.0.len(), lists, "x is found by the LIST");
+        }
+    }
 }

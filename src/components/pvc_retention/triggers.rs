@@ -2,6 +2,7 @@
 
 use super::{
     caches::{Caches, named_by},
+    resolve_set::READINGS,
     subject::Subject,
 };
 use crate::{
@@ -43,10 +44,9 @@ fn listen_to_sets(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
 fn listen_to_pods(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
     let sets = caches.sets.clone();
     caches.pods.listen(move |change| {
-        let possible = sets_named_by_pod(change);
         let sets = sets.read();
-        let existing = possible.iter().filter(|set| sets.get(set).is_some());
-        existing.for_each(|set| queue.add_set(set));
+        let existing = sets_named_by_pod(change).filter(|set| sets.get(set).is_some());
+        existing.for_each(|set| queue.add_set(&set));
     });
 }
 
@@ -73,7 +73,14 @@ impl Caches {
 }
 
 fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
-    readings(&claim.name).map(|reading| ObjectName::new(claim.namespace.clone(), reading.set))
+    sets_named(&claim.namespace, &claim.name)
+}
+
+/// Returns the StatefulSets to which a claim with the name may belong. A claim with more readings
+/// belongs to none.
+fn sets_named(namespace: &Arc<str>, claim: &str) -> impl Iterator<Item = ObjectName> {
+    let readings = readings(claim).take(READINGS);
+    readings.map(|reading| ObjectName::new(namespace.clone(), reading.set))
 }
 
 /// The StatefulSet in a pod's name and those in the names of the pod's claims, if the pod was
@@ -81,21 +88,18 @@ fn sets_named_by(claim: &ObjectName) -> impl Iterator<Item = ObjectName> {
 /// claims. The StatefulSet is returned even if it does not control the pod: as long as the pod
 /// exists, Volume Warden does not delete the claim of its ordinal. A claim name such as `a-b-c-0`
 /// contains the names of two StatefulSets, `b-c` and `c`: the claim may belong to the other one as
-/// soon as the pod no longer mounts it.
-fn sets_named_by_pod(change: &Change<'_, Pod>) -> Vec<ObjectName> {
+/// soon as the pod no longer mounts it. They are not collected: a pod may have thousands of volumes.
+fn sets_named_by_pod<'a>(change: &Change<'a, Pod>) -> impl Iterator<Item = ObjectName> + 'a {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);
-    if !became {
-        return Vec::new();
-    }
-    let in_namespace = |name: &str| ObjectName::new(change.name.namespace.clone(), name);
-    let own = ordinal(&change.name.name).map(|(set, _)| in_namespace(set));
+    let namespace = &change.name.namespace;
+    let own = ordinal(&change.name.name);
+    let own = own.map(|(set, _)| ObjectName::new(namespace.clone(), set));
     let pods = [change.old, change.new].into_iter().flatten();
-    let claims = pods
-        .flat_map(|pod| pod.claims())
-        .map(|claim| in_namespace(claim));
-    let by_claims = claims.flat_map(|claim| sets_named_by(&claim).collect::<Vec<_>>());
-    own.into_iter().chain(by_claims).collect()
+    let claims = pods.flat_map(|pod| pod.claims());
+    let by_claims = claims.flat_map(move |claim| sets_named(namespace, claim));
+    let all = own.into_iter().chain(by_claims);
+    became.then_some(all).into_iter().flatten()
 }
 
 /// Returns whether the change of the claim may change the decision about it. Writes of the binder,
@@ -172,7 +176,8 @@ mod tests {
                 tombstone: false,
             };
             let expected = Vec::from_iter(wakes.then(|| ObjectName::new("ns", "web")));
-            assert_eq!(sets_named_by_pod(&change), expected, "{old:?} {new:?}");
+            let woken: Vec<_> = sets_named_by_pod(&change).collect();
+            assert_eq!(woken, expected, "{old:?} {new:?}");
         }
     }
 
@@ -189,7 +194,7 @@ mod tests {
             new: None,
             tombstone: false,
         };
-        let woken: BTreeSet<_> = sets_named_by_pod(&change).into_iter().collect();
+        let woken: BTreeSet<_> = sets_named_by_pod(&change).collect();
         let expected = ["c", "b-c"].map(|set| ObjectName::new("ns", set));
         assert_eq!(woken, expected.into());
     }
