@@ -5,7 +5,6 @@
 
 mod places;
 
-use crate::telemetry::LogLimiter;
 use arc_swap::ArcSwapOption;
 use places::Places;
 use rustls::ServerConfig;
@@ -45,7 +44,6 @@ pub struct Listener {
     /// connections that are still being closed. So sockets and memory are bounded even if closing
     /// is slower than accepting.
     sockets: Arc<Semaphore>,
-    failures: LogLimiter,
 }
 
 impl Listener {
@@ -56,13 +54,13 @@ impl Listener {
             tcp,
             places: Arc::new(Places::new(strangers)),
             sockets: Arc::new(Semaphore::new(2 * strangers)),
-            failures: LogLimiter::default(),
         }
     }
 
     /// Accepts the next connection, and gives it a place: if all are taken, an older connection is
-    /// evicted.
+    /// evicted. Of errors before that, the first is logged.
     pub async fn accept(&self) -> (TcpStream, Place) {
+        let mut fails = false;
         loop {
             // The semaphore is never closed, so acquiring a permit cannot fail.
             let socket = self.sockets.clone().acquire_owned().await.ok();
@@ -71,8 +69,8 @@ impl Listener {
                 // The client has closed its connection already, or a signal interrupted the call.
                 Err(error) if is_about_one(&error) => {}
                 Err(error) => {
-                    if let Some(suppressed) = self.failures.check() {
-                        tracing::warn!(%error, suppressed, "cannot accept connections");
+                    if !std::mem::replace(&mut fails, true) {
+                        tracing::warn!(%error, "cannot accept connections");
                     }
                     sleep(PAUSE).await;
                 }
