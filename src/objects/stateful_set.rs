@@ -3,7 +3,7 @@
 //! Source: `pkg/controller/statefulset/stateful_set_utils.go` of Kubernetes
 //! (`getPersistentVolumeClaimName`, `getParentNameAndOrdinal`, `podInOrdinalRange`).
 
-use super::{CompactText, Kind, Tracked, metadata};
+use super::{CompactText, Kind, Tracked, is_possible_name, metadata};
 use k8s_openapi::api::apps::v1 as apps;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -97,7 +97,8 @@ pub struct Reading<'a> {
 }
 
 /// Returns every way to split the name of a claim: `a-b-c-0` belongs to the template `a` of the
-/// StatefulSet `b-c`, or to `a-b` of `c`. The StatefulSets that exist decide.
+/// StatefulSet `b-c`, or to `a-b` of `c`. The StatefulSets that exist decide. A name that no
+/// StatefulSet can have is left out.
 pub fn readings(claim: &str) -> impl Iterator<Item = Reading<'_>> {
     ordinal(claim)
         .into_iter()
@@ -108,7 +109,7 @@ pub fn readings(claim: &str) -> impl Iterator<Item = Reading<'_>> {
                 ordinal,
             })
         })
-        .filter(|reading| !reading.template.is_empty() && !reading.set.is_empty())
+        .filter(|reading| !reading.template.is_empty() && is_possible_name(reading.set))
 }
 
 /// Splits the name of a pod or claim into the part before its ordinal, and the ordinal.
@@ -261,6 +262,8 @@ mod tests {
         };
         assert_eq!(read("data-web-0"), [("data", "web", 0)]);
         assert_eq!(read("a-b-c-10"), [("a", "b-c", 10), ("a-b", "c", 10)]);
+        // No StatefulSet has the name `-b`.
+        assert_eq!(read("a--b-0"), [("a-", "b", 0)]);
         for no_claim_of_a_set in [
             "",
             "data",

@@ -58,7 +58,8 @@ impl<T: Tracked> LiveGet<T> {
         name: &ObjectName,
         limit: Duration,
     ) -> kube::Result<Evidence<Option<T>>> {
-        if !is_possible_name(&name.name) {
+        let is_impossible = |part: &str| !part.is_empty() && !is_possible_name(part);
+        if name.name.is_empty() || is_impossible(&name.name) || is_impossible(&name.namespace) {
             let text = "no object can have this name, so it is not read";
             return Err(kube::Error::Service(text.into()));
         }
@@ -161,6 +162,10 @@ mod tests {
             let sent = name.len() == 253;
             assert_eq!(error.contains("/namespaces/"), sent, "{name}: {error}");
         }
+        let outside = ObjectName::new("?a=1", "a");
+        let read = get.get(&outside, Duration::from_secs(1)).await;
+        let error = read.expect_err("a failure").to_string();
+        assert!(error.contains("not read"), "{error}");
     }
 
     #[tokio::test]
