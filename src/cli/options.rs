@@ -119,7 +119,7 @@ pub(super) struct LeaseOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Servers")]
 pub(super) struct ServerOptions {
-    /// Address of the webhook server, HTTPS. [::] accepts IPv6 and IPv4.
+    /// Address of the webhook server, HTTPS. The default accepts IPv6 and IPv4.
     #[arg(long, default_value = "[::]:9443", value_name = "IP:PORT")]
     pub(super) webhook_bind_address: SocketAddr,
 
