@@ -56,8 +56,7 @@ async fn measure() -> Result<()> {
     let size = std::env::args().find_map(|argument| argument.parse().ok());
     let objects = size.unwrap_or(OBJECTS);
     println!("\n**{objects} claims and {objects} pods**\n");
-    println!("| | seconds | CPU seconds | peak memory | resident | LISTs of pods |");
-    println!("|---|---|---|---|---|---|");
+    header();
     let empty = at_rest("none", 0, 1).await?;
     for namespaces in [1, 100] {
         let what = format!("at rest, {namespaces} namespaces");
@@ -73,8 +72,7 @@ async fn measure() -> Result<()> {
 async fn large() -> Result<()> {
     let (objects, bytes) = LARGE;
     println!("\n**{objects} pods of {bytes} bytes**\n");
-    println!("| | seconds | CPU seconds | peak memory | resident | LISTs of pods |");
-    println!("|---|---|---|---|---|---|");
+    header();
     let api = Api::start().await?;
     let load = Load {
         objects,
@@ -191,6 +189,11 @@ async fn deleted(objects: usize) -> Result<()> {
 fn cells(idle: &Times, busy: &Times) -> String {
     let cells = |times: &Times| times.cells().replace(" | ", ", ");
     format!("idle {}; meanwhile {}", cells(idle), cells(busy))
+}
+
+fn header() {
+    println!("| | seconds | CPU seconds | peak memory | resident | LISTs of pods |");
+    println!("|---|---|---|---|---|---|");
 }
 
 fn row(what: &str, took: Duration, cpu: f64, program: &Program, api: &Api) -> Result<()> {

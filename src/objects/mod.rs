@@ -51,7 +51,7 @@ pub use compact_text::CompactText;
 pub use kind::Kind;
 pub use managed_by::{ControllerId, ManagedBy};
 pub use metadata::MAX_TEXT;
-pub use name::{ObjectName, is_possible_name, is_subdomain};
+pub use name::{ObjectName, can_exist, is_possible_name, is_subdomain};
 pub use namespace::Namespace;
 pub use pod::Pod;
 pub use saved_volume::{SavedVolume, WholeVolume};

@@ -53,6 +53,14 @@ pub fn is_possible_name(name: &str) -> bool {
     name.len() <= LONGEST && is_subdomain(name)
 }
 
+/// Returns whether an object of most kinds can have this namespace, which is empty for a
+/// cluster-scoped kind, and this name. An object can name another one by any text. In the path of a
+/// request, a slash in that text selects a subresource, such as the proxy of a pod, and a question
+/// mark begins a query.
+pub fn can_exist(namespace: &str, name: &str) -> bool {
+    is_possible_name(name) && (namespace.is_empty() || is_possible_name(namespace))
+}
+
 /// Returns whether the name is an RFC 1123 subdomain of any length, as Kubernetes requires for most
 /// names. The API server does not check the names in owner references.
 pub fn is_subdomain(name: &str) -> bool {

@@ -3,7 +3,7 @@
 use super::evidence::Evidence;
 use crate::cluster::api::{ApiOf, Scope, existing, within};
 use crate::{
-    objects::{ObjectName, Tracked, is_possible_name},
+    objects::{ObjectName, Tracked, can_exist},
     telemetry::Metrics,
 };
 use kube::{Client, Resource};
@@ -51,15 +51,13 @@ impl<T: Tracked> LiveGet<T> {
     ///
     /// # Errors
     /// When the object could not be read within `limit`, or no object can have the name, which is
-    /// not sent: in a URL, `?` begins a query, so the API server would answer another question. The
-    /// caller must not conclude that the object does not exist.
+    /// not sent: see [`can_exist`]. The caller must not conclude that the object does not exist.
     pub async fn read(
         &self,
         name: &ObjectName,
         limit: Duration,
     ) -> kube::Result<Evidence<Option<T>>> {
-        let is_impossible = |part: &str| !part.is_empty() && !is_possible_name(part);
-        if name.name.is_empty() || is_impossible(&name.name) || is_impossible(&name.namespace) {
+        if !can_exist(&name.namespace, &name.name) {
             let text = "no object can have this name, so it is not read";
             return Err(kube::Error::Service(text.into()));
         }

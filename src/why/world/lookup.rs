@@ -5,20 +5,13 @@ use super::{
     listed::{Listed, PodOfClaims, UserOfClaims},
     question::{self, Fetch, Metadata, Question},
 };
-use crate::{objects::is_subdomain, why::read::Pod};
+use crate::{objects::can_exist, why::read::Pod};
 use kube::ResourceExt;
 use std::sync::Arc;
 
 /// Maximum number of objects that [`World::each`] reads with one GET each. It reads more with one
 /// LIST.
 const ONE_BY_ONE: usize = 2;
-
-/// Whether an object can have this name. The names of all kinds that are read by name are DNS
-/// subdomains, but an object can name another one by any text. In the path of a request, a slash in
-/// that text would select a subresource, such as the proxy of a pod.
-fn can_exist(namespace: &str, name: &str) -> bool {
-    is_subdomain(name) && (namespace.is_empty() || is_subdomain(namespace))
-}
 
 impl World {
     /// Looks up one object. If it was not read yet, requests it for the next [`Self::fulfil`]. The
