@@ -132,20 +132,12 @@ const CONDITIONS: &[(&str, Condition)] = &[
         },
     ),
     (
-        r#""volume-warden.dev/awaiting-pod" in object.metadata.?annotations.orValue({})"#,
-        |request| {
-            request
-                .pointer("/object/metadata/annotations/volume-warden.dev~1awaiting-pod")
-                .is_some()
-        },
+        r#""volume-warden.dev/awaiting-pod" in object.metadata.?annotations.orValue({}) && (oldObject == null || object.metadata.annotations["volume-warden.dev/awaiting-pod"] != oldObject.metadata.?annotations[?"volume-warden.dev/awaiting-pod"].orValue(""))"#,
+        |request| gets_annotation(request, "volume-warden.dev~1awaiting-pod"),
     ),
     (
-        r#""volume-warden.dev/scaled-with" in object.metadata.?annotations.orValue({})"#,
-        |request| {
-            request
-                .pointer("/object/metadata/annotations/volume-warden.dev~1scaled-with")
-                .is_some()
-        },
+        r#""volume-warden.dev/scaled-with" in object.metadata.?annotations.orValue({}) && (oldObject == null || object.metadata.annotations["volume-warden.dev/scaled-with"] != oldObject.metadata.?annotations[?"volume-warden.dev/scaled-with"].orValue(""))"#,
+        |request| gets_annotation(request, "volume-warden.dev~1scaled-with"),
     ),
     (
         r#"!(object.spec.?claimRef.?uid.orValue("") != "" && object.spec.?persistentVolumeReclaimPolicy.orValue("") == "Retain")"#,
@@ -194,6 +186,12 @@ fn ends_with_ordinal(request: &Value) -> bool {
 fn is_bound_with(request: &Value, policy: &str) -> bool {
     !text(request, "/object/spec/claimRef/uid").is_empty()
         && text(request, "/object/spec/persistentVolumeReclaimPolicy") == policy
+}
+
+/// Whether the request adds the annotation or changes it.
+fn gets_annotation(request: &Value, key: &str) -> bool {
+    let stated = |of: &str| request.pointer(&format!("/{of}/metadata/annotations/{key}"));
+    stated("object").is_some() && stated("object") != stated("oldObject")
 }
 
 fn states_that_it_is_bound(request: &Value) -> bool {

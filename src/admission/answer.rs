@@ -6,7 +6,7 @@ use crate::objects::{
 };
 use json_patch::PatchOperation;
 use kube::api::ObjectMeta;
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 /// The answer of a webhook to an admission review.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,10 +79,17 @@ impl Answer {
         }
     }
 
-    /// Allows the request, and removes the annotation `key` if the object has it.
-    pub fn without_annotation(metadata: &ObjectMeta, key: &str) -> Self {
-        let mut keys = metadata.annotations.iter().flat_map(BTreeMap::keys);
-        if !keys.any(|each| each == key) {
+    /// Allows the request, and removes the annotation `key` if the request adds it to the object or
+    /// changes it. `before` is the metadata of the object that the request changes; none if it
+    /// creates the object.
+    pub fn without_annotation(
+        metadata: &ObjectMeta,
+        before: Option<&ObjectMeta>,
+        key: &str,
+    ) -> Self {
+        let value = |metadata: &ObjectMeta| metadata.annotations.as_ref()?.get(key).cloned();
+        let stated = value(metadata);
+        if stated.is_none() || stated == before.and_then(value) {
             return Self::Allow;
         }
         Self::Patch {

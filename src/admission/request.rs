@@ -84,6 +84,17 @@ impl Request {
     pub fn old_object<T: DeserializeOwned>(&self) -> Result<T, Unavailable> {
         read("oldObject", self.old_object.as_deref())
     }
+
+    /// Parses the object as it is stored now; none if the request creates it.
+    ///
+    /// # Errors
+    /// When the request changes an object, and the review does not have it or it cannot be parsed.
+    pub fn object_before<T: DeserializeOwned>(&self) -> Result<Option<T>, Unavailable> {
+        match &*self.operation {
+            "CREATE" => Ok(None),
+            _ => self.old_object().map(Some),
+        }
+    }
 }
 
 fn default_budget() -> Duration {

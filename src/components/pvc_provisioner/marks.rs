@@ -1,7 +1,8 @@
-//! The webhook that removes the marker of pvc-provisioner from claims that other clients create.
+//! The webhook that removes the marker of pvc-provisioner from claims to which other clients give it.
 //!
 //! A claim that a user creates from another claim's manifest, or from a backup, was not created for
-//! a pod. With the marker, Volume Warden could delete it as an orphan.
+//! a pod. With the marker, Volume Warden could delete it as an orphan. The client may apply the
+//! manifest again and again, as GitOps controllers do, so updates are reviewed as well.
 
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -9,12 +10,15 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook that removes the marker from claims of other clients. The webhook configuration
-/// excludes claims that Volume Warden's service account creates.
+/// The webhook that removes the marker if another client writes it. The webhook configuration
+/// excludes the requests of Volume Warden's service account.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-provisioner/marks",
-        rules: &[Rule("CREATE", "persistentvolumeclaims")],
+        rules: &[
+            Rule("CREATE", "persistentvolumeclaims"),
+            Rule("UPDATE", "persistentvolumeclaims"),
+        ],
         timeout: Duration::from_secs(2),
         review: Review::from_memory(review),
     }
@@ -22,5 +26,11 @@ pub fn strip_marker_hook() -> Hook {
 
 fn review(request: &Request) -> Reviewed {
     let claim = request.object::<ClaimWire>()?;
-    Ok(Answer::without_annotation(&claim.metadata, AWAITING_POD))
+    let before = request.object_before::<ClaimWire>()?;
+    let before = before.as_ref().map(|claim| &claim.metadata);
+    Ok(Answer::without_annotation(
+        &claim.metadata,
+        before,
+        AWAITING_POD,
+    ))
 }

@@ -1,23 +1,29 @@
-//! The webhook that removes the marker of pvc-retention from claims that others than the
-//! StatefulSet controller create.
+//! The webhook that removes the marker of pvc-retention from claims to which others than the
+//! StatefulSet controller and Volume Warden give it.
 //!
 //! A claim that a user creates from the manifest of another claim, or from a backup, has not been
 //! in range of a StatefulSet, so it must not carry the marker: with the marker, Volume Warden could
-//! delete a claim that a user creates in advance, for an ordinal that is still out of range.
+//! delete a claim that a user creates in advance, for an ordinal that is still out of range. The
+//! user may apply the manifest again and again, as GitOps controllers do, so updates are reviewed
+//! as well.
 
-use super::webhooks::{CREATE_CLAIM, is_made_for_a_set};
+use super::webhooks::is_made_for_a_set;
 use crate::{
-    admission::{Answer, Hook, Request, Review, Reviewed},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     objects::claim::{ClaimWire, SCALED_WITH},
 };
 use std::time::Duration;
 
-/// The webhook that removes the marker from every new claim, except from those created by the
-/// StatefulSet controller or a controller that shares its user.
+/// The webhook that removes the marker if it is written by others than the StatefulSet controller, a
+/// controller that shares its user, and Volume Warden's service account, whose requests the webhook
+/// configuration excludes.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",
-        rules: CREATE_CLAIM,
+        rules: &[
+            Rule("CREATE", "persistentvolumeclaims"),
+            Rule("UPDATE", "persistentvolumeclaims"),
+        ],
         timeout: Duration::from_secs(2),
         review: Review::from_memory(review),
     }
@@ -28,7 +34,13 @@ fn review(request: &Request) -> Reviewed {
     if is_made_for_a_set(request) {
         return Ok(Answer::Allow);
     }
-    Ok(Answer::without_annotation(&claim.metadata, SCALED_WITH))
+    let before = request.object_before::<ClaimWire>()?;
+    let before = before.as_ref().map(|claim| &claim.metadata);
+    Ok(Answer::without_annotation(
+        &claim.metadata,
+        before,
+        SCALED_WITH,
+    ))
 }
 
 #[cfg(test)]
@@ -36,11 +48,16 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn answer(user: &str, annotations: Value) -> Answer {
+    fn answer(operation: &str, user: &str, before: &Value, annotations: &Value) -> Answer {
+        let claim = |annotations: &Value| {
+            let metadata = json!({"name": "data-web-5", "annotations": annotations});
+            json!({"metadata": metadata})
+        };
+        let before = (operation == "UPDATE").then(|| claim(before));
         let review = json!({
-            "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "data-web-5", "userInfo": {"username": user},
+            "uid": "review", "operation": operation, "namespace": "ns", "name": "data-web-5", "userInfo": {"username": user},
             "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
-            "object": {"metadata": {"name": "data-web-5", "annotations": annotations}},
+            "object": claim(annotations), "oldObject": before,
         });
         let request = serde_json::from_value(review).expect("a request");
         let answer = strip_marker_hook().review.remembered(&request);
@@ -49,18 +66,33 @@ mod tests {
 
     #[test]
     fn a_mark_from_elsewhere_is_taken_away() {
+        let (plain, none) = (json!({"other": "stays"}), json!(null));
         let marked = json!({SCALED_WITH: "uid", "other": "stays"});
+        let another = json!({SCALED_WITH: "another"});
         let controller = "system:serviceaccount:kube-system:statefulset-controller";
-        assert_eq!(answer(controller, marked.clone()), Answer::Allow);
-        assert_eq!(answer("jane", json!({"other": "stays"})), Answer::Allow);
-        let Answer::Patch { operations, .. } = answer("jane", marked.clone()) else {
-            unreachable!("the marker is removed");
-        };
-        let mut claim = json!({"metadata": {"annotations": marked}});
-        json_patch::patch(&mut claim, &operations).expect("applies");
-        assert_eq!(
-            claim,
-            json!({"metadata": {"annotations": {"other": "stays"}}})
-        );
+        for (operation, user, before, after, removed) in [
+            ("CREATE", controller, &none, &marked, false),
+            ("CREATE", "jane", &none, &plain, false),
+            ("CREATE", "jane", &none, &marked, true),
+            ("UPDATE", controller, &plain, &marked, false),
+            ("UPDATE", "jane", &none, &marked, true),
+            ("UPDATE", "jane", &plain, &marked, true),
+            ("UPDATE", "jane", &another, &marked, true),
+            ("UPDATE", "jane", &marked, &marked, false),
+            ("UPDATE", "jane", &marked, &plain, false),
+        ] {
+            let answer = answer(operation, user, before, after);
+            let case = format!("{operation} {user} {before} {after}");
+            if !removed {
+                assert_eq!(answer, Answer::Allow, "{case}");
+                continue;
+            }
+            let Answer::Patch { operations, .. } = answer else {
+                unreachable!("{case}: {answer:?}");
+            };
+            let mut claim = json!({"metadata": {"annotations": after}});
+            json_patch::patch(&mut claim, &operations).expect("applies");
+            assert_eq!(claim, json!({"metadata": {"annotations": plain}}), "{case}");
+        }
     }
 }

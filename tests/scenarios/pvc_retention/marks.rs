@@ -1,8 +1,9 @@
-//! Copies of a claim do not keep its mark.
+//! Copies of a claim do not keep its mark, and no update by a user adds it.
 
 use super::support::{MARK, RETAIN_DELETE, SetSpace};
 use crate::support::{claim, dry_run, guarded};
 use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
@@ -28,4 +29,30 @@ async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// A GitOps controller applies the copied manifest to the existing claim again and again.
+#[tokio::test]
+async fn an_update_gives_a_claim_no_mark() -> Result<()> {
+    let sets = SetSpace::new(guarded().await?, "applied").await?;
+    let set = sets.create("web", 1, RETAIN_DELETE).await?;
+    let uid = set.metadata.uid;
+    let kept = claim("data-web-5", json!({}))?;
+    let claims = &sets.space.claims;
+    claims.create(&PostParams::default(), &kept).await?;
+    let copied = json!({"metadata": {"annotations": {MARK: uid, "example.com/kept": "yes"}}});
+    let dry_run = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    eventually("the update adds all but the mark", async || {
+        let patch = Patch::Merge(&copied);
+        let updated = claims.patch("data-web-5", &dry_run, &patch).await?;
+        let annotations = updated.metadata.annotations.unwrap_or_default();
+        ensure!(annotations.contains_key("example.com/kept"));
+        ensure!(!annotations.contains_key(MARK), "{annotations:?}");
+        Ok(())
+    })
+    .await?;
+    Ok(())
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 /// The label of a claim of the pool.
@@ -48,6 +48,7 @@ impl Users {
             .create(&dry_run(), &claim("never", json!({}))?)
             .await
             .context("dry run")?;
+        self.mark(&marks).await.context("markers")?;
         self.use_tenant(marks.clone()).await.context("a tenant")?;
         self.undelete().await.context("the trash")?;
         self.undelete_by_volume(marks).await.context("a volume")?;
@@ -56,6 +57,16 @@ impl Users {
             self.space.delete_claim(name).await.context(name)?;
         }
         delete_all(claims, "brief").await
+    }
+
+    /// The backup is applied to a claim that exists.
+    async fn mark(&self, marks: &Value) -> Result<()> {
+        let marks = Patch::Merge(json!({"metadata": {"annotations": marks}}));
+        let claims = &self.space.claims;
+        claims
+            .patch("data", &PatchParams::default(), &marks)
+            .await?;
+        Ok(())
     }
 
     async fn create_claim(&self, name: &str, changes: Value) -> Result<()> {

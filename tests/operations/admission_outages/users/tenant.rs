@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use http::{Request, request::Builder};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt, client::Body};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use volume_warden_controlplane::eventually;
 
 /// A user of one namespace.
@@ -37,12 +37,15 @@ impl Users {
     /// A claim from a backup with the annotations of the binder and of Volume Warden, and an update
     /// that adds one of the binder: either they are removed, or the policy refuses the request.
     pub(super) async fn use_tenant(&self, mut marks: Value) -> Result<()> {
-        let states = json!({"metadata": {"annotations": {BOUND: "yes"}}});
-        let patch = Request::patch(self.path("/restored"))
-            .header("content-type", "application/merge-patch+json");
+        // If the markers were not removed at the creation, the claim has them with other values.
+        let mut all = json!({BOUND: "yes"});
+        for key in marks.as_object().into_iter().flat_map(Map::keys) {
+            all[key] = json!("changed");
+        }
         for answer in [
             self.restore_bound(marks.clone()).await?,
-            self.send(patch, &states).await?,
+            self.update(&json!({BOUND: "yes"})).await?,
+            self.update(&all).await?,
         ] {
             match answer {
                 Ok(claim) => ensure!(!claim.annotations().contains_key(BOUND), "{claim:?}"),
@@ -89,6 +92,14 @@ impl Users {
         annotations.insert(BOUND.to_owned(), "yes".to_owned());
         let request = Request::post(self.path("")).header("content-type", "application/json");
         self.send(request, &json!(restored)).await
+    }
+
+    /// The claim after these annotations are added, or the refusal. A dry run.
+    async fn update(&self, annotations: &Value) -> Result<Result<PersistentVolumeClaim, String>> {
+        let request = Request::patch(self.path("/restored"))
+            .header("content-type", "application/merge-patch+json");
+        let patch = json!({"metadata": {"annotations": annotations}});
+        self.send(request, &patch).await
     }
 
     fn path(&self, claim: &str) -> String {
