@@ -1,7 +1,7 @@
 //! Custom resources that name claims, at a path that the user gives with `--references`, or for
 //! pvc-expiry with `--expiry-references`.
 
-use super::list::list;
+use super::list::list_as;
 use crate::cluster::{UNHURRIED, error_message, within};
 use jsonpath_rust::{
     parser::{model::JpQuery, parse_json_path},
@@ -136,17 +136,17 @@ async fn referrers(
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let objects = list(&api).await.map_err(|error| error_message(&error))?;
-    let found = objects.iter().map(|object| Referrer {
+    let objects = list_as(&api, |object| Referrer {
         namespace: object.namespace().unwrap_or_default(),
         what: format!("{} {}", path.kind, object.name_any()),
-        claims: path.claims(object),
+        claims: path.claims(&object),
     });
-    let found: Vec<_> = found.filter(|each| !each.claims.is_empty()).collect();
-    match found.is_empty() && !objects.is_empty() {
+    let mut found = objects.await.map_err(|error| error_message(&error))?;
+    let count = found.len();
+    found.retain(|each| !each.claims.is_empty());
+    match found.is_empty() && count > 0 {
         true => Err(format!(
-            "none of the {} objects of this kind has a text at this path",
-            objects.len()
+            "none of the {count} objects of this kind has a text at this path"
         )),
         false => Ok(found),
     }

@@ -17,14 +17,22 @@ pub(super) async fn list<K>(api: &Api<K>) -> kube::Result<Vec<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
+    list_as(api, |object| object).await
+}
+
+/// Lists as [`list`] does, and keeps of each page only what `keep` makes of its objects.
+pub(super) async fn list_as<K, T>(api: &Api<K>, keep: impl Fn(K) -> T) -> kube::Result<Vec<T>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
     let mut page = ListParams::default().limit(PAGE_SIZE);
-    let mut objects = Vec::new();
+    let mut kept = Vec::new();
     loop {
         let list = within(PAGE_LIMIT, api.list(&page)).await?;
-        objects.extend(list.items);
+        kept.extend(list.items.into_iter().map(&keep));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(objects),
+            None => return Ok(kept),
         }
     }
 }

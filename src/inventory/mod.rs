@@ -10,4 +10,4 @@ pub use custom::ReferencePath;
 #[cfg(test)]
 pub(crate) use custom::Referrer;
 pub use read::{Listed, read, read_workloads};
-pub use references::{References, is_finished};
+pub use references::References;

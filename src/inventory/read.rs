@@ -3,11 +3,11 @@
 
 use super::{
     custom::{self, ReferencePath, Referrer},
-    list::list,
+    list::{list, list_as},
 };
 use crate::{
     cluster::{error_message, scoped},
-    objects::{Pod, pod::PodWire, volume::VolumeWire},
+    objects::{Pod, Workload, pod::PodWire, volume::VolumeWire, workload::WorkloadWire},
 };
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -21,7 +21,6 @@ use kube::{
     Api, Client, Resource,
     api::{ApiResource, DynamicObject, GroupVersionKind},
 };
-use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
 /// Claims, volumes, and what uses or names them.
@@ -33,14 +32,8 @@ pub struct Listed {
     pub pods: Vec<(String, Pod)>,
     /// All volumes of the cluster, with or without a claim.
     pub volumes: Vec<VolumeWire>,
-    /// The StatefulSets, with their claim templates.
-    pub stateful_sets: Vec<StatefulSet>,
-    /// The Deployments, also those scaled to 0.
-    pub deployments: Vec<Deployment>,
-    /// The CronJobs, whose next Jobs may use claims.
-    pub cron_jobs: Vec<CronJob>,
-    /// The Jobs, also those that have ended.
-    pub jobs: Vec<Job>,
+    /// The StatefulSets, Deployments, CronJobs and Jobs, also those that run no pods now.
+    pub workloads: Vec<Workload>,
     /// The VolumeSnapshots, if the cluster has that kind.
     pub snapshots: Vec<DynamicObject>,
     /// The custom resources that name claims.
@@ -65,12 +58,7 @@ pub async fn read(
     // The pods are listed after the claims, so that a claim that gets its first pod meanwhile is
     // not reported.
     let claims = list(&scoped(client, namespace)).await?;
-    let pods: Vec<PodWire> = list(&scoped(client, namespace)).await?;
-    let pods = pods.into_iter().map(|pod| {
-        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-        (namespace, Pod::from(pod))
-    });
-    let pods = pods.collect();
+    let pods = list_as(&scoped(client, namespace), of_namespace).await?;
     let snapshot = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshot");
     let snapshot = ApiResource::from_gvk(&snapshot);
     let snapshots = match namespace {
@@ -109,10 +97,15 @@ pub async fn read_workloads(
         of::<Job>(client, namespace),
         custom::read(client, namespace, paths),
     );
-    listed.stateful_sets = listed.known("StatefulSets", sets);
-    listed.deployments = listed.known("Deployments", deployments);
-    listed.cron_jobs = listed.known("CronJobs", cron_jobs);
-    listed.jobs = listed.known("Jobs", jobs);
+    for (what, workloads) in [
+        ("StatefulSets", sets),
+        ("Deployments", deployments),
+        ("CronJobs", cron_jobs),
+        ("Jobs", jobs),
+    ] {
+        let known = listed.known(what, workloads);
+        listed.workloads.extend(known);
+    }
     listed.referrers = referrers;
     listed.errors.extend(errors);
     listed
@@ -144,12 +137,18 @@ impl Listed {
     }
 }
 
-async fn of<K>(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<K>>
+fn of_namespace(pod: PodWire) -> (String, Pod) {
+    let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+    (namespace, Pod::from(pod))
+}
+
+async fn of<K>(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Workload>>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
 {
-    list(&scoped(client, namespace)).await
+    list_as(
+        &scoped::<WorkloadWire<K>>(client, namespace),
+        Workload::from,
+    )
+    .await
 }

@@ -4,17 +4,12 @@
 use super::Listed;
 use crate::{
     hashing::{HashMap, HashSet},
-    objects::{CompactText, stateful_set::ordinal},
+    objects::{CompactText, Workload, stateful_set::ordinal},
 };
 use k8s_openapi::{
-    api::{
-        apps::v1::StatefulSet,
-        batch::v1::Job,
-        core::v1::{PersistentVolumeClaim, PodTemplateSpec},
-    },
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
+    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
-use kube::{Resource, ResourceExt as _};
+use kube::ResourceExt as _;
 
 /// The references to claims by their namespace and name, in words.
 pub struct References<'a> {
@@ -46,39 +41,20 @@ impl<'a> References<'a> {
             owners: uids(listed),
             unlisted: &listed.unlisted,
         };
-        for each in &listed.deployments {
-            let replicas = each.spec.as_ref().and_then(|spec| spec.replicas);
-            let what = format!("Deployment {} ({})", each.name_any(), number(replicas));
-            let template = each.spec.as_ref().map(|spec| &spec.template);
-            references.of_template(each.namespace(), template, &what);
-        }
-        for each in &listed.stateful_sets {
-            let template = each.spec.as_ref().map(|spec| &spec.template);
-            references.of_template(each.namespace(), template, &set(each));
-            references.of_claim_templates(each);
-        }
-        for each in &listed.cron_jobs {
-            let spec = each.spec.as_ref();
-            let suspended = spec.is_some_and(|spec| spec.suspend == Some(true));
-            let state = if suspended { " (suspended)" } else { "" };
-            let what = format!("CronJob {}{state}", each.name_any());
-            let job = spec.and_then(|spec| spec.job_template.spec.as_ref());
-            references.of_template(each.namespace(), job.map(|job| &job.template), &what);
-        }
-        for each in &listed.jobs {
-            let template = each.spec.as_ref().map(|spec| &spec.template);
-            references.of_template(each.namespace(), template, &job(each));
+        for each in &listed.workloads {
+            references.of_workload(each);
         }
         for each in &listed.snapshots {
             let source = each.data.pointer("/spec/source/persistentVolumeClaimName");
             if let Some(claim) = source.and_then(|claim| claim.as_str()) {
                 let what = format!("VolumeSnapshot {}", each.name_any());
-                references.add(each.namespace(), claim, &what);
+                let namespace = each.namespace().unwrap_or_default();
+                references.add(&namespace, claim, &what);
             }
         }
         for each in &listed.referrers {
             for claim in &each.claims {
-                references.add(Some(each.namespace.clone()), claim, &each.what);
+                references.add(&each.namespace, claim, &each.what);
             }
         }
         references
@@ -129,85 +105,27 @@ impl<'a> References<'a> {
         }
     }
 
-    /// Adds the StatefulSet as a reference to each claim TEMPLATE-SET-ORDINAL, whatever the
-    /// ordinal.
-    fn of_claim_templates(&mut self, of: &StatefulSet) {
-        let templates = of
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.volume_claim_templates.as_ref());
-        for template in templates.into_iter().flatten() {
-            let common = format!("{}-{}", template.name_any(), of.name_any());
-            let key = (of.namespace().unwrap_or_default(), common);
-            self.by_template.entry(key).or_default().push(set(of));
+    /// Adds the workload as a reference to the claims that its pods name and, if it is a
+    /// StatefulSet, to each claim TEMPLATE-SET-ORDINAL, whatever the ordinal.
+    fn of_workload(&mut self, of: &Workload) {
+        for claim in &of.claims {
+            self.add(&of.namespace, claim, &of.description);
+        }
+        for template in &of.claim_templates {
+            let key = (of.namespace.clone(), format!("{template}-{}", of.name));
+            let sets = self.by_template.entry(key).or_default();
+            sets.push(of.description.clone());
         }
     }
 
-    fn of_template(
-        &mut self,
-        namespace: Option<String>,
-        template: Option<&PodTemplateSpec>,
-        what: &str,
-    ) {
-        let spec = template.and_then(|template| template.spec.as_ref());
-        let volumes = spec.and_then(|spec| spec.volumes.as_ref());
-        for volume in volumes.into_iter().flatten() {
-            if let Some(claim) = &volume.persistent_volume_claim {
-                self.add(namespace.clone(), &claim.claim_name, what);
-            }
-        }
-    }
-
-    fn add(&mut self, namespace: Option<String>, claim: &str, what: &str) {
-        let key = (namespace.unwrap_or_default(), claim.to_owned());
+    fn add(&mut self, namespace: &str, claim: &str, what: &str) {
+        let key = (namespace.to_owned(), claim.to_owned());
         self.by_claim.entry(key).or_default().push(what.to_owned());
     }
 }
 
 fn uids(listed: &Listed) -> HashSet<CompactText> {
-    fn of<K: Resource>(all: &[K]) -> impl Iterator<Item = CompactText> {
-        all.iter()
-            .filter_map(|each| each.meta().uid.as_ref())
-            .map(CompactText::from)
-    }
-    of(&listed.stateful_sets)
-        .chain(of(&listed.deployments))
-        .chain(of(&listed.jobs))
-        .chain(of(&listed.cron_jobs))
-        .chain(listed.pods.iter().map(|(_, pod)| pod.uid.clone()))
-        .collect()
-}
-
-fn number(replicas: Option<i32>) -> String {
-    match replicas.unwrap_or(1) {
-        1 => "1 replica".to_owned(),
-        number => format!("{number} replicas"),
-    }
-}
-
-fn set(set: &StatefulSet) -> String {
-    let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
-    format!("StatefulSet {} ({})", set.name_any(), number(replicas))
-}
-
-/// Returns whether the Job has ended, so that it runs no pod any more.
-pub fn is_finished(job: &Job) -> bool {
-    let conditions = job
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions
-        .any(|each| each.status == "True" && matches!(each.type_.as_str(), "Complete" | "Failed"))
-}
-
-fn job(job: &Job) -> String {
-    let spec = job.spec.as_ref();
-    let suspended = spec.is_some_and(|spec| spec.suspend == Some(true));
-    let state = match (is_finished(job), suspended) {
-        (true, _) => " (finished)",
-        (false, true) => " (suspended)",
-        (false, false) => "",
-    };
-    format!("Job {}{state}", job.name_any())
+    let workloads = listed.workloads.iter().map(|each| each.uid.clone());
+    let pods = listed.pods.iter().map(|(_, pod)| pod.uid.clone());
+    workloads.chain(pods).collect()
 }

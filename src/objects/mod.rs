@@ -44,6 +44,7 @@ pub mod volume;
 pub mod volume_attachment;
 mod volume_source;
 mod volume_wire;
+pub mod workload;
 
 pub use claim::Claim;
 pub use claim_requests::ClaimRequests;
@@ -63,3 +64,4 @@ pub use unused::Unused;
 pub use volume::Volume;
 pub use volume_attachment::VolumeAttachment;
 pub use volume_source::VolumeSource;
+pub use workload::Workload;

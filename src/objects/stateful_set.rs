@@ -147,7 +147,7 @@ pub struct StatefulSetSpec {
     /// The selector of the StatefulSet's pods.
     #[serde(default)]
     pub selector: Selector,
-    /// The claim templates, of which only the metadata is parsed.
+    /// The claim templates, of which only the name is parsed.
     #[serde(default)]
     pub volume_claim_templates: Vec<Template>,
     /// The retention policy; none if the API server does not know the field.
@@ -175,9 +175,19 @@ pub struct Selector {
 /// The fields of a volumeClaimTemplate that are parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Template {
-    /// The metadata of the template, of which only the name is used.
-    #[serde(default, deserialize_with = "metadata::trimmed")]
-    pub metadata: ObjectMeta,
+    /// The metadata of the template.
+    #[serde(default)]
+    pub metadata: TemplateMetadata,
+}
+
+/// The only field that is parsed of the metadata of a template. The API server sets and checks the
+/// fields of an object's own metadata, but stores here what the user wrote, such as a time that
+/// cannot be represented.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct TemplateMetadata {
+    /// The name of the template, with which the names of its claims begin.
+    #[serde(default)]
+    pub name: Option<String>,
 }
 
 /// The `spec.persistentVolumeClaimRetentionPolicy`, as it is parsed.

@@ -2,9 +2,10 @@
 
 use super::{
     Output, rows, shown,
-    test_objects::{claim, read, volume},
+    test_objects::{claim, read, volume, workload},
 };
 use crate::inventory::Listed;
+use k8s_openapi::api::{apps::v1::StatefulSet, batch::v1::CronJob};
 use serde_json::{Value, json};
 
 fn since(time: &str) -> Value {
@@ -40,8 +41,10 @@ fn listed() -> Listed {
             read(claim("exports", exports)),
         ],
         volumes: vec![read(volume("pv", "Released", old))],
-        stateful_sets: vec![read(named("web", set))],
-        cron_jobs: vec![read(named("export", cron))],
+        workloads: vec![
+            workload::<StatefulSet>(named("web", set)),
+            workload::<CronJob>(named("export", cron)),
+        ],
         snapshots: vec![read(snapshot)],
         ..Listed::default()
     }

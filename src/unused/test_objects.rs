@@ -1,6 +1,7 @@
 //! Objects for tests of the reports.
 
-use crate::objects::{Pod, pod::PodWire};
+use crate::objects::{Pod, Workload, pod::PodWire, workload::WorkloadWire};
+use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -42,4 +43,9 @@ pub(crate) fn volume(name: &str, phase: &str, changes: Value) -> Value {
     });
     json_patch::merge(&mut volume, &changes);
     volume
+}
+
+/// A workload of the kind `K`, from its JSON.
+pub(crate) fn workload<K: Resource<DynamicType = ()>>(value: Value) -> Workload {
+    read::<WorkloadWire<K>>(value).into()
 }

@@ -2,10 +2,16 @@
 
 use super::{
     Output, Prices, Row, State, rows, shown,
-    test_objects::{claim, pod, read, volume},
+    test_objects::{claim, pod, read, volume, workload},
 };
 use crate::inventory::{Listed, Referrer};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        batch::v1::{CronJob, Job},
+    },
+    jiff::Timestamp,
+};
 use serde_json::{Value, json};
 
 /// The specification of a workload whose pods use the claim.
@@ -109,10 +115,12 @@ fn what_still_refers_to_a_claim_is_named() {
     }
     let mut listed = Listed {
         claims,
-        deployments: vec![read(named("shop", zero))],
-        jobs: vec![read(finished)],
-        cron_jobs: vec![read(named("backup", cron))],
-        stateful_sets: vec![read(named("web", set))],
+        workloads: vec![
+            workload::<Deployment>(named("shop", zero)),
+            workload::<Job>(finished),
+            workload::<CronJob>(named("backup", cron)),
+            workload::<StatefulSet>(named("web", set)),
+        ],
         snapshots: vec![read(snapshot)],
         referrers: vec![Referrer {
             namespace: "shop".into(),

@@ -1,11 +1,15 @@
 //! The watches that pvc-expiry reads, and views for the rule.
 
-use super::rule::{Decision, View, decide};
+use super::{
+    last_use::LastUse,
+    rule::{Decision, View, decide},
+};
 use crate::{
     clock::Clock,
     cluster::{Excluded, Feed, Feeds, Observation},
     objects::{Claim, ObjectName, Pod, StorageClass, Volume},
 };
+use k8s_openapi::jiff::Timestamp;
 use std::sync::Arc;
 
 /// The watches that pvc-expiry reads. To prevent a deadlock, no method locks two of these feeds at
@@ -25,6 +29,7 @@ pub struct Caches {
     /// The wall clock of this process, by which [`Self::judge`] measures ages. A live evaluation
     /// also reads the time of the API server.
     pub clock: Clock,
+    last_use: Arc<LastUse>,
     excluded: Excluded,
 }
 
@@ -42,6 +47,7 @@ impl Caches {
             volumes: feeds.volumes.clone(),
             classes: feeds.classes.clone(),
             observation,
+            last_use: LastUse::watching(&feeds.claims, &feeds.pods, clock.clone()),
             clock,
             excluded,
         }
@@ -57,9 +63,16 @@ impl Caches {
             volume: volume.as_deref(),
             class: class.as_deref(),
             used,
-            observed: self.observation.since(),
+            observed: self.observed(name),
             now: self.clock.timestamp(),
         })
+    }
+
+    /// Returns since when the cluster has been watched without a break and without a pod that named
+    /// the claim and has ended; none until the first lists of the watches are complete.
+    pub fn observed(&self, name: &ObjectName) -> Option<Timestamp> {
+        let since = self.observation.since()?;
+        Some(self.last_use.of(name).map_or(since, |last| last.max(since)))
     }
 
     /// Returns the volume that `spec.volumeName` names, if the watch has delivered it.

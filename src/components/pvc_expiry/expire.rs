@@ -46,12 +46,10 @@ impl PvcExpiryReconciler {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
         };
-        let (observed, now) = (
-            self.caches.observation.since(),
-            self.caches.clock.timestamp(),
-        );
-        let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
+        let (observed, now) = (self.caches.observed(name), self.caches.clock.timestamp());
+        // This read may take a minute; the proof that follows is valid for less.
         let named_by = self.named_by(name, claim, Instant::now()).await?;
+        let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
         if let Some(what) = named_by.first() {
             self.forget(&claim.uid);
             self.cancel(name, &confirmed.claim).await?;

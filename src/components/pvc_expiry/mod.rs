@@ -19,6 +19,7 @@ mod assemble;
 mod caches;
 mod confirm;
 mod expire;
+mod last_use;
 mod metrics;
 mod notices;
 mod options;

@@ -6,6 +6,7 @@ use super::{
     confirm::Live,
     notices,
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
+    referrers::NAMES_AGE,
     requeue::{named, wait},
     rule::{Decision, Left},
     triggers,
@@ -24,15 +25,8 @@ use crate::{
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
-
-/// Maximum age of the read of workloads and custom resources on which an announcement may rest. A
-/// deletion always rests on a new read.
-const NAMES_AGE: Duration = Duration::from_secs(60);
 
 /// Announces the deletion of claims that no pod has used for a long time, and deletes them or
 /// cancels the announcement.

@@ -10,7 +10,10 @@ use crate::{
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 /// The claim has been unused since 2026-01-01, and expires after 20 days.
 const NOW: &str = "2026-02-01T00:00:00Z";

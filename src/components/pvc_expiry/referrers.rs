@@ -3,25 +3,37 @@
 
 use crate::{
     cluster::ReconcileError,
-    inventory::{Listed, ReferencePath, References, is_finished, read_workloads},
+    hashing::HashMap,
+    inventory::{Listed, ReferencePath, References, read_workloads},
     objects::ObjectName,
 };
 use kube::Client;
-use std::sync::Arc;
-use tokio::{sync::Mutex, time::Instant};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
 
-/// Reads the objects of one namespace at a time, so that the claims of a namespace share a read.
+/// Maximum age of the read on which an announcement may rest; a deletion always rests on a new read.
+/// After a read that failed, a claim is not looked at again before: a kind that cannot be listed
+/// causes one read of the namespace a minute, however many claims wait.
+pub(super) const NAMES_AGE: Duration = Duration::from_secs(60);
+
+/// Reads the objects of a namespace. Its claims share a read; those of other namespaces do not wait
+/// for it.
 pub struct Referrers {
     client: Client,
     paths: Vec<ReferencePath>,
-    last: Mutex<Option<Read>>,
+    reads: Mutex<HashMap<Arc<str>, Slot>>,
 }
 
-/// The workloads and custom resources of one namespace, as they were read last.
+/// The last read of a namespace, locked while the next one is under way.
+type Slot = Arc<tokio::sync::Mutex<Option<Read>>>;
+
+/// The workloads and custom resources of one namespace, or why they could not be read.
 struct Read {
-    namespace: Arc<str>,
     began: Instant,
-    listed: Listed,
+    listed: Result<Listed, String>,
 }
 
 impl Referrers {
@@ -31,7 +43,7 @@ impl Referrers {
         Self {
             client,
             paths,
-            last: Mutex::default(),
+            reads: Mutex::default(),
         }
     }
 
@@ -46,28 +58,110 @@ impl Referrers {
         name: &ObjectName,
         since: Instant,
     ) -> Result<Vec<String>, ReconcileError> {
-        let mut last = self.last.lock().await;
-        let known = last.take_if(|read| read.namespace == name.namespace && read.began >= since);
-        let read = match known {
+        let slot = self.slot(&name.namespace);
+        let mut last = slot.lock().await;
+        let read = match last.take().filter(|read| read.began >= since) {
             Some(read) => read,
-            None => self.read(&name.namespace).await?,
+            None => self.read(&name.namespace).await,
         };
-        let found = References::new(&read.listed).to(&name.namespace, &name.name);
-        *last = Some(read);
-        Ok(found)
+        let read = last.insert(read);
+        match &read.listed {
+            Ok(listed) => Ok(References::new(listed).to(&name.namespace, &name.name)),
+            Err(error) => Err(ReconcileError::after(NAMES_AGE, error.clone())),
+        }
     }
 
-    async fn read(&self, namespace: &Arc<str>) -> Result<Read, ReconcileError> {
+    /// Returns the slot of the namespace, and forgets reads that are too old for every claim.
+    fn slot(&self, namespace: &Arc<str>) -> Slot {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.retain(|_, slot| match slot.try_lock() {
+            Ok(last) => last
+                .as_ref()
+                .is_some_and(|read| read.began.elapsed() < NAMES_AGE),
+            Err(_) => true,
+        });
+        reads.entry(namespace.clone()).or_default().clone()
+    }
+
+    async fn read(&self, namespace: &Arc<str>) -> Read {
         let began = Instant::now();
         let mut listed = read_workloads(&self.client, Some(namespace), &self.paths).await;
-        if let Some(error) = listed.errors.first() {
-            return Err(ReconcileError::new(error.clone()));
-        }
-        listed.jobs.retain(|job| !is_finished(job));
-        Ok(Read {
-            namespace: namespace.clone(),
+        listed.workloads.retain(|each| !each.is_finished);
+        let error = listed.errors.first().cloned();
+        Read {
             began,
-            listed,
-        })
+            listed: error.map_or(Ok(listed), Err),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    type Count = Arc<AtomicUsize>;
+
+    /// An API server without workloads. It refuses the LIST of the Jobs of the namespace `refused`,
+    /// and never answers for the namespace `silent`.
+    fn referrers() -> (Referrers, Count) {
+        let count = Count::default();
+        let lists = count.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            lists.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if path.contains("/silent/") {
+                    std::future::pending::<()>().await;
+                }
+                let refused = path.ends_with("/refused/jobs");
+                let status = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"});
+                let (code, body) = match refused {
+                    true => (403, status),
+                    false => (200, json!({"metadata": {}, "items": []})),
+                };
+                let body = Body::from(body.to_string().into_bytes());
+                Ok::<_, tower::BoxError>(Response::builder().status(code).body(body)?)
+            }
+        });
+        let client = Client::new(service, "default");
+        (Referrers::new(client, Vec::new()), count)
+    }
+
+    async fn is_read(referrers: &Referrers, namespace: &str, claim: &str, since: Instant) -> bool {
+        let name = ObjectName::new(namespace, claim);
+        referrers.of(&name, since).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn claims_of_a_namespace_share_a_read_also_if_it_failed() {
+        for (namespace, succeeds) in [("good", true), ("refused", false)] {
+            let (referrers, count) = referrers();
+            let since = Instant::now();
+            for claim in ["a", "b", "c"] {
+                assert_eq!(is_read(&referrers, namespace, claim, since).await, succeeds);
+            }
+            assert_eq!(count.load(Ordering::Relaxed), 4, "{namespace}: one read");
+            tokio::time::advance(NAMES_AGE).await;
+            is_read(&referrers, namespace, "a", Instant::now()).await;
+            assert_eq!(count.load(Ordering::Relaxed), 8, "{namespace}: a new read");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_namespace_waits_for_the_read_of_another() {
+        let (referrers, _) = referrers();
+        let referrers = Arc::new(referrers);
+        let silent = referrers.clone();
+        let since = Instant::now();
+        let silent = tokio::spawn(async move { is_read(&silent, "silent", "a", since).await });
+        tokio::task::yield_now().await;
+        assert!(is_read(&referrers, "good", "a", since).await);
+        assert_eq!(since.elapsed(), Duration::ZERO);
+        assert!(!silent.is_finished());
+        silent.abort();
     }
 }

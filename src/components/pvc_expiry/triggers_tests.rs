@@ -5,6 +5,7 @@ use crate::{
     objects::{expiry::EXPIRE_UNUSED, trash::TRASH, undelete_window::UNDELETE_WINDOW},
     telemetry::Metrics,
 };
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -104,4 +105,27 @@ async fn a_claim_is_looked_at_when_its_class_its_condition_or_its_pods_change() 
     assert!(!is_enqueued(&queue).await, "the same pod");
     caches.pods.hear(read(pod("a")), false);
     assert!(is_enqueued(&queue).await, "the pod is gone");
+}
+
+/// The condition of the claim stays True although pods use it: nothing writes the condition.
+#[test]
+fn the_last_pod_counts_if_nothing_writes_the_condition() {
+    let (caches, _queue) = scene();
+    let name = ObjectName::new("shop", "data");
+    caches.observation.begin(Timestamp::UNIX_EPOCH);
+    let seen = || caches.observed(&name) > Some(Timestamp::UNIX_EPOCH);
+    caches.pods.hear(read(pod("a")), true);
+    assert!(!seen(), "the rule sees a pod that exists");
+    caches.pods.hear(read(pod("b")), true);
+    assert!(seen(), "another pod of the same name");
+    caches.claims.hear(read(claim("False")), true);
+    assert!(!seen(), "the condition is written");
+    caches.pods.hear(read(pod("b")), false);
+    assert!(!seen(), "the condition will be written");
+    caches.claims.hear(read(claim("True")), true);
+    caches.pods.hear(read(pod("c")), true);
+    caches.pods.hear(read(pod("c")), false);
+    assert!(seen(), "the pod is gone");
+    caches.claims.hear(read(claim("True")), false);
+    assert!(!seen(), "the claim is gone");
 }

@@ -12,3 +12,4 @@ mod marks;
 mod rows;
 mod stories;
 pub mod support;
+mod templates;

@@ -1,0 +1,59 @@
+//! When a pod last named a claim whose condition `Unused` is True nevertheless.
+//!
+//! The condition says since when no pod has named the claim, but only while something writes it. If
+//! its writer is removed, a True stays, with its old time, while pods use the claim. Pods that exist
+//! are seen by the rule; those that have ended are remembered here.
+
+use crate::{
+    clock::Clock,
+    cluster::Feed,
+    hashing::HashMap,
+    objects::{Claim, ObjectName, Pod},
+};
+use k8s_openapi::jiff::Timestamp;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The times at which this replica saw the last pods of claims being deleted. A claim is forgotten
+/// when its condition is not True any more, because then something writes it.
+#[derive(Default)]
+pub struct LastUse(Mutex<HashMap<ObjectName, Timestamp>>);
+
+impl LastUse {
+    /// Remembers from now on what the watches report.
+    pub fn watching(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, clock: Clock) -> Arc<Self> {
+        let last_use = Arc::new(Self::default());
+        let (memory, of) = (last_use.clone(), claims.clone());
+        pods.listen(move |change| {
+            let Some(old) = change.old else { return };
+            if change.new.is_some_and(|new| new.uid == old.uid) {
+                return;
+            }
+            for claim in old.claims() {
+                let name = ObjectName::new(change.name.namespace.clone(), claim.clone());
+                if of.read().get(&name).is_some_and(|claim| is_unused(&claim)) {
+                    memory.lock().insert(name, clock.timestamp());
+                }
+            }
+        });
+        let memory = last_use.clone();
+        claims.listen(move |change| {
+            if !change.new.is_some_and(|claim| is_unused(claim)) {
+                memory.lock().remove(change.name);
+            }
+        });
+        last_use
+    }
+
+    /// Returns when a pod that named the claim was last seen.
+    pub fn of(&self, claim: &ObjectName) -> Option<Timestamp> {
+        self.lock().get(claim).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Timestamp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_unused(claim: &Claim) -> bool {
+    claim.unused.is_some_and(|condition| condition.holds)
+}
