@@ -98,6 +98,7 @@ impl PodWebhook {
         valid
     }
 
+    /// Creates the claims that do not exist yet.
     async fn provide(
         &self,
         request: &Request,
@@ -106,6 +107,17 @@ impl PodWebhook {
         findings: &mut Findings,
     ) {
         let until = Instant::now() + request.call_budget;
+        let named = claim_requests.iter().map(|claim_request| {
+            let claim = claim_request.claim.clone();
+            let name = ObjectName::new(request.namespace.as_str(), claim);
+            (name, claim_request)
+        });
+        let missing: Vec<_> = named
+            .filter(|(name, claim_request)| self.is_missing(name, claim_request, findings))
+            .collect();
+        if missing.is_empty() {
+            return;
+        }
         if let Some(requesters) = &self.requesters
             && let Err(notice) = requesters.check(request).await
         {
@@ -126,27 +138,23 @@ impl PodWebhook {
             return;
         }
         let controller = controller.map(|controller| controller.uid.as_str());
-        for (index, claim_request) in claim_requests.iter().enumerate() {
-            let name = ObjectName::new(request.namespace.as_str(), claim_request.claim.clone());
-            let retry_until = share(until, claim_requests.len() - index);
+        for (index, (name, claim_request)) in missing.iter().enumerate() {
+            let retry_until = share(until, missing.len() - index);
             let caller = Caller::Review { until, retry_until };
-            let created = self
-                .provide_one(&name, claim_request, caller, findings)
-                .await;
+            let created = self.create(name, claim_request, caller, findings).await;
             if let Some(controller) = controller.filter(|_| created) {
-                self.attempts.created(controller, &name);
+                self.attempts.created(controller, name);
             }
         }
     }
 
     /// Applies the rule to one claim that the pod requests, as if this pod were the only one that
-    /// names the claim. The absence of the claim needs no confirmation, because the API server
-    /// answers with a conflict if the claim exists. Returns whether the claim was created.
-    async fn provide_one(
+    /// names the claim, and returns whether the claim has to be created. The absence of the claim
+    /// needs no confirmation, because the API server answers with a conflict if the claim exists.
+    fn is_missing(
         &self,
         name: &ObjectName,
         claim_request: &ClaimRequest,
-        caller: Caller,
         findings: &mut Findings,
     ) -> bool {
         let claim = self.caches.claims.read().get(name);
@@ -172,9 +180,7 @@ impl PodWebhook {
             admission_only: false,
         };
         match decide_live(view, terms) {
-            Decision::Act(Step::Create(_)) => {
-                return self.create(name, claim_request, caller, findings).await;
-            }
+            Decision::Act(Step::Create(_)) => return true,
             Decision::Refuse(..) => {
                 let again = !self.options.authorizes();
                 findings.notices.push(Notice::stale(&name.name, again));
@@ -190,6 +196,7 @@ impl PodWebhook {
         false
     }
 
+    /// Creates the claim, and returns whether it did not exist before.
     async fn create(
         &self,
         name: &ObjectName,
@@ -228,12 +235,14 @@ impl PodWebhook {
     }
 
     fn failed(&self, claim_request: &ClaimRequest, error: &kube::Error, findings: &mut Findings) {
+        let invalid = is_the_templates_fault(error);
         let then = match self.requesters {
+            _ if invalid && self.options.strict_templates => "so the pod is refused",
             Some(_) => "re-create the pod once that is fixed",
             None => "and will be tried again",
         };
         let notice = Notice::failed(claim_request, error, then);
-        if is_the_templates_fault(error) {
+        if invalid {
             findings.invalid([notice]);
         } else {
             findings.notices.push(notice);

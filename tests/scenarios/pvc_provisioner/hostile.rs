@@ -43,6 +43,42 @@ async fn the_text_of_a_template_is_escaped() -> Result<()> {
     Ok(())
 }
 
+/// The API server checks only that the name of a claim in a pod is not empty. In the path of a
+/// request, such a name could be a query or another resource.
+#[tokio::test]
+async fn a_name_that_no_claim_can_have_is_reported_and_never_sent() -> Result<()> {
+    let patient = Patient::new("impossible").await?;
+    let askers = &patient.askers;
+    let names = [
+        ("long", "-".repeat(50_000)),
+        ("query", "?watch=1".to_owned()),
+        ("path", "other/status".to_owned()),
+    ];
+    for (pod, claim) in &names {
+        askers.ask(pod, claim, json!({})).await?;
+    }
+    let warden = patient.start().await?;
+    for (pod, _) in &names {
+        askers
+            .has_event(pod, "ErrInvalidPVC", "not a valid name")
+            .await?;
+    }
+    askers.settled().await?;
+    for seen in patient.between.requests() {
+        let uri = format!("{}?{}", seen.path, seen.query);
+        let path = uri.strip_prefix(&format!("/api/v1/namespaces/{}/", askers.space.name));
+        let other = path.is_some_and(|path| path.starts_with("persistentvolumeclaims/"));
+        ensure!(
+            !other || uri.contains("/canary"),
+            "{} {uri:.200}",
+            seen.method
+        );
+    }
+    ensure!(askers.claims().await?.is_empty());
+    warden.stop().await?;
+    Ok(())
+}
+
 /// A pod that requests more gets none.
 #[tokio::test]
 async fn a_pod_requests_at_most_32_claims() -> Result<()> {
