@@ -13,11 +13,10 @@
 //!
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
 //! because the claim must be deleted with the pod. The annotations and reservations of pv-releaser
-//! on volumes, and the annotation by which pvc-expiry announces a deletion. Labels that only users
-//! write: those of pv-releaser on claims, and its legacy label. Events, which expire. The Lease,
-//! the Secrets and the ConfigMap, which are deleted with their namespace. Volumes in the trash of
-//! pvc-trash with the copies of their objects, unless `--purge-trash` is set. The annotation by
-//! which a user restores a claim.
+//! on volumes. Labels that only users write: those of pv-releaser on claims, and its legacy label.
+//! Events, which expire. The Lease, the Secrets and the ConfigMap, which are deleted with their
+//! namespace. Volumes in the trash of pvc-trash with the copies of their objects, unless
+//! `--purge-trash` is set. The annotation by which a user restores a claim.
 
 pub mod configurations;
 pub mod leases;

@@ -10,25 +10,33 @@ use crate::{
     objects::Namespace,
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::{sync::Notify, time::sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 
 /// Names of namespaces that are created within this time are written together.
 const GATHER: Duration = Duration::from_millis(200);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// How long a replica that does not lead keeps the name of a deleted namespace. If there was no
+/// leader while the namespace existed, the next one is found sooner: after 15 s, the duration of the
+/// Lease.
+const KEPT: Duration = Duration::from_secs(60);
 
 /// Writes the names of new Kubernetes namespaces to [`Seen`] while this replica leads.
 pub struct Recorder {
     seen: Arc<Seen>,
     leadership: Leadership,
     metrics: Arc<GcMetrics>,
-    /// Names of namespaces that the watch reported and that this replica has not recorded yet.
-    pending: Mutex<BTreeSet<String>>,
+    /// Names of namespaces that the watch reported and that this replica has not recorded yet. Those
+    /// that were deleted while it did not lead have the time of their deletion.
+    pending: Mutex<BTreeMap<String, Option<Instant>>>,
     notify: Notify,
 }
 
@@ -44,19 +52,23 @@ impl Recorder {
         })
     }
 
-    /// Collects the name of every new namespace. While another replica leads, a name is dropped
-    /// when its namespace is deleted, because that replica has recorded it.
+    /// Collects the name of every new namespace. While another replica leads, a name is dropped a
+    /// minute after its namespace was deleted, because that replica has recorded it.
     pub fn listen(self: &Arc<Self>, namespaces: &Feed<Namespace>) {
         let recorder = self.clone();
         namespaces.listen(move |change| {
             let name = &*change.name.name;
             match (change.old, change.new) {
                 (None, Some(_)) => {
-                    recorder.lock().insert(name.to_owned());
+                    recorder.lock().insert(name.to_owned(), None);
                     recorder.notify.notify_one();
                 }
                 (Some(_), None) if !recorder.leadership.holds() => {
-                    recorder.lock().remove(name);
+                    let mut pending = recorder.lock();
+                    forget_old(&mut pending);
+                    if let Some(deleted) = pending.get_mut(name) {
+                        *deleted = Some(Instant::now());
+                    }
                 }
                 _ => {}
             }
@@ -83,7 +95,7 @@ impl Recorder {
     async fn work(&self) {
         let mut failures = 0;
         loop {
-            let pending = self.lock().clone();
+            let pending = self.pending();
             if pending.is_empty() {
                 self.notify.notified().await;
                 sleep(GATHER).await;
@@ -117,11 +129,23 @@ impl Recorder {
                  collection deletes the namespaces whose names are left out"
             );
         }
-        self.lock().retain(|name| !pending.contains(name));
+        self.lock().retain(|name, _| !pending.contains(name));
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    /// Returns the names that are to be recorded now.
+    fn pending(&self) -> BTreeSet<String> {
+        let mut pending = self.lock();
+        forget_old(&mut pending);
+        pending.keys().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Option<Instant>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Forgets the names of namespaces that were deleted longer than [`KEPT`] ago.
+fn forget_old(pending: &mut BTreeMap<String, Option<Instant>>) {
+    pending.retain(|_, deleted| deleted.is_none_or(|at| at.elapsed() < KEPT));
 }

@@ -47,6 +47,18 @@ async fn only_the_leader_records() {
     );
 }
 
+/// No replica led while the namespace existed.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_no_leader_saw_is_recorded_by_the_next_one() {
+    let scene = Scene::following(seen());
+    scene.create("short");
+    scene.delete("short");
+    sleep(SECOND * 15).await;
+    scene.gain_lead();
+    sleep(SECOND * 2).await;
+    assert_eq!(scene.server.recorded(), "default kube-system short");
+}
+
 #[tokio::test(start_paused = true)]
 async fn names_written_by_others_meanwhile_are_kept() {
     // Collections are disabled, because one would remove names that neither Kubernetes nor the
