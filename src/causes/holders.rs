@@ -68,9 +68,9 @@ pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -
         .controller()
         .is_some_and(|controller| pod.uid == controller);
     let mut mounts = pod.mounts.iter();
-    counts
-        && mounts
-            .any(|mount| &*mount.claim == name && (!mount.ephemeral || (owns && !pod.shut_down)))
+    let names =
+        mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || (owns && !pod.shut_down)));
+    counts && (names || pod.mounts.are_too_many())
 }
 
 /// Returns whether the volume is bound to a claim.

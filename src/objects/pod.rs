@@ -10,7 +10,7 @@ use super::{
 use std::sync::Arc;
 
 #[cfg(test)]
-pub use super::pod_wire::{ClaimSource, Mount, PodSpec, PodVolume};
+pub use super::pod_wire::{ClaimSource, MOST_NAMES, Mount, PodSpec, PodVolume};
 pub use super::pod_wire::{Mounts, PodWire};
 
 /// The fields of a pod that the rules read. Pods without a claim among their volumes and without an
@@ -43,14 +43,20 @@ impl Pod {
         self.finished || self.stopped
     }
 
-    /// Returns whether a volume of the pod has the claim with this name. For an ephemeral volume,
-    /// it is not compared whether the pod owns the claim.
-    pub fn names(&self, claim: &str) -> bool {
-        self.claims().any(|named| **named == *claim)
+    /// Returns whether a volume of the pod has the claim with this name, or may have it because the
+    /// pod names too many claims. For an ephemeral volume, it is not compared whether the pod owns
+    /// the claim.
+    pub fn may_name(&self, claim: &str) -> bool {
+        self.mounts.are_too_many() || self.claims().any(|named| **named == *claim)
+    }
+
+    /// Returns whether the pod names any claim.
+    pub fn names_any(&self) -> bool {
+        !self.mounts.is_empty() || self.mounts.are_too_many()
     }
 
     /// Returns the names of the claims of the pod's volumes, also of ephemeral volumes whose
-    /// claims the pod does not own.
+    /// claims the pod does not own. None if there are too many.
     pub fn claims(&self) -> impl Iterator<Item = &Arc<str>> {
         self.mounts.iter().map(|mount| &mount.claim)
     }
@@ -78,13 +84,17 @@ impl Tracked for Pod {
     const DECODER: Option<Decoder<PodWire>> = Some(pod_protobuf::page);
 
     fn track(wire: PodWire) -> Option<Self> {
-        Some(Self::from(wire)).filter(|pod| !pod.mounts.is_empty() || pod.claim_requests.is_some())
+        Some(Self::from(wire)).filter(|pod| pod.names_any() || pod.claim_requests.is_some())
     }
 
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
         self.claims()
             .map(|claim| ObjectName::new(name.namespace.clone(), claim.clone()))
             .collect()
+    }
+
+    fn may_refer_to_all(&self) -> bool {
+        self.mounts.are_too_many()
     }
 }
 
@@ -110,6 +120,26 @@ mod tests {
             let found: Vec<_> = mounts.iter().map(|mount| &*mount.claim).collect();
             assert_eq!((found, &mounts), (claims, &same));
         }
+    }
+
+    fn with_claims(claims: impl Iterator<Item = String>) -> Pod {
+        let volume = |claim| json!({"persistentVolumeClaim": {"claimName": claim}});
+        let volumes: Vec<_> = claims.map(volume).collect();
+        let wire = json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}});
+        let wire: PodWire = serde_json::from_value(wire).expect("a pod");
+        Pod::track(wire).expect("it names claims")
+    }
+
+    #[test]
+    fn a_pod_that_names_too_many_claims_may_name_any() {
+        let most = with_claims((0..3 * MOST_NAMES).map(|n| format!("c{}", n % MOST_NAMES)));
+        assert_eq!(most.mounts.len(), MOST_NAMES, "each claim once");
+        assert!(most.may_name("c0") && most.may_name("c999") && !most.may_name("other"));
+        assert!(most.names_any() && !most.may_refer_to_all());
+        let more = with_claims((0..=MOST_NAMES).map(|n| format!("c{n}")));
+        assert!(more.mounts.is_empty(), "no name is kept");
+        assert!(more.names_any() && more.may_name("other") && more.may_refer_to_all());
+        assert_ne!(more.mounts, most.mounts);
     }
 
     /// The API server checks only that the names are not empty.

@@ -2,13 +2,14 @@
 
 pub use super::keys::MIRROR;
 use super::{CompactText, is_possible_name, metadata, owner_references};
+use crate::hashing::HashSet;
 use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};
 use std::{borrow::Cow, ops::Deref, slice, sync::Arc};
 
 /// A volume of a pod that is a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mount {
     /// The name of the claim in the pod's namespace.
     pub claim: Arc<str>,
@@ -17,8 +18,14 @@ pub struct Mount {
     pub ephemeral: bool,
 }
 
-/// The claims of a pod's volumes, in the order of the volumes. Most pods have one, for which no
-/// list is allocated.
+/// Maximum number of different claims whose names are kept of a pod. A pod can name tens of thousands,
+/// which would take several times the memory that the pod takes in etcd.
+pub const MOST_NAMES: usize = 1000;
+/// Up to this number, names are compared with each other to find repetitions.
+const FEW: usize = 8;
+
+/// The different claims of a pod's volumes, in the order of the volumes. Most pods have one, for
+/// which no list is allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounts(Form);
 
@@ -26,6 +33,15 @@ pub struct Mounts(Form);
 enum Form {
     One(Mount),
     Any(Box<[Mount]>),
+    TooMany,
+}
+
+impl Mounts {
+    /// Returns whether the pod names more than [`MOST_NAMES`] claims. Their names are not kept, and
+    /// any claim of the namespace may be among them.
+    pub fn are_too_many(&self) -> bool {
+        self.0 == Form::TooMany
+    }
 }
 
 impl Deref for Mounts {
@@ -35,14 +51,33 @@ impl Deref for Mounts {
         match &self.0 {
             Form::One(mount) => slice::from_ref(mount),
             Form::Any(mounts) => mounts,
+            Form::TooMany => &[],
         }
     }
 }
 
 impl FromIterator<Mount> for Mounts {
     fn from_iter<I: IntoIterator<Item = Mount>>(mounts: I) -> Self {
-        let mounts: Vec<Mount> = mounts.into_iter().collect();
-        Self(match <[Mount; 1]>::try_from(mounts) {
+        let (mut kept, mut known) = (Vec::new(), HashSet::default());
+        for mount in mounts {
+            if kept.len() <= FEW {
+                if kept.contains(&mount) {
+                    continue;
+                }
+            } else {
+                if known.is_empty() {
+                    known.extend(kept.iter().cloned());
+                }
+                if !known.insert(mount.clone()) {
+                    continue;
+                }
+            }
+            if kept.len() == MOST_NAMES {
+                return Self(Form::TooMany);
+            }
+            kept.push(mount);
+        }
+        Self(match <[Mount; 1]>::try_from(kept) {
             Ok([one]) => Form::One(one),
             Err(mounts) => Form::Any(mounts.into()),
         })
@@ -138,9 +173,9 @@ pub struct ContainerState {
 }
 
 impl PodWire {
-    /// Returns every claim that the pod names or that is created for its ephemeral volumes, in the
-    /// order of its volumes. Names that no claim can have are left out: they may be as long as the
-    /// pod, and may have any characters.
+    /// Returns every claim that the pod names or that is created for its ephemeral volumes, once, in
+    /// the order of its volumes. Names that no claim can have are left out: they may be as long as
+    /// the pod, and may have any characters.
     pub fn mounts(&self) -> Mounts {
         let pod = self.metadata.name.as_deref().unwrap_or_default();
         let mounts = self.spec.volumes.iter().filter_map(|volume| {

@@ -41,4 +41,10 @@ pub trait Tracked: Debug + Sized + Send + Sync + 'static {
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
         Vec::new()
     }
+
+    /// Returns whether the object refers to too many names to keep them, so that it counts as one
+    /// that refers to every name in its namespace.
+    fn may_refer_to_all(&self) -> bool {
+        false
+    }
 }

@@ -89,9 +89,13 @@ pub fn rows(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
 /// claims that no pod uses have `referenced_by`.
 pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     let mut pods: HashMap<(&str, &str), Vec<&Pod>> = HashMap::default();
+    let mut with_too_many: HashMap<&str, Vec<&Pod>> = HashMap::default();
     for (namespace, pod) in &listed.pods {
         for claim in pod.claims() {
             pods.entry((namespace, claim)).or_default().push(pod);
+        }
+        if pod.mounts.are_too_many() {
+            with_too_many.entry(namespace).or_default().push(pod);
         }
     }
     let references = References::new(listed);
@@ -101,7 +105,8 @@ pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
         let mut controllers = owners.filter(|owner| owner.controller == Some(true));
         let controller = controllers.next().map(|owner| owner.uid.as_str());
         let named = pods.get(&(&*namespace, &*name));
-        let mut named = named.into_iter().flatten();
+        let maybe = with_too_many.get(&*namespace);
+        let mut named = named.into_iter().chain(maybe).flatten();
         named.any(|pod| uses(pod, &name, controller))
     };
     let claims = listed.claims.iter().map(|claim| match is_used(claim) {

@@ -55,6 +55,27 @@ async fn a_stripped_finalizer_comes_back() -> Result<()> {
     Ok(())
 }
 
+/// The names of so many claims are not kept: the pod counts for every claim of the namespace.
+#[tokio::test]
+async fn a_pod_that_names_too_many_claims_holds_them() -> Result<()> {
+    let space = Space::new(guarded().await?, "many").await?;
+    space.create_claim("c7").await?;
+    let volume = |n| json!({"name": format!("v{n}"), "persistentVolumeClaim": {"claimName": format!("c{n}")}});
+    let mut changes = on_node();
+    changes["spec"]["volumes"] = (0..=1000).map(volume).collect();
+    let many = pod("many", "c0", changes)?;
+    space.pods.create(&PostParams::default(), &many).await?;
+    space.delete_claim("c7").await?;
+    // In the same namespace, the pod would hold this one, too.
+    let other = Space::new(guarded().await?, "few").await?;
+    other.create_claim("c7").await?;
+    other.delete_claim("c7").await?;
+    other.claim_is_gone("c7").await?;
+    ensure!(space.claims.get_opt("c7").await?.is_some(), "it is in use");
+    space.delete_pod("many").await?;
+    space.claim_is_gone("c7").await
+}
+
 /// PVC-04, PVC-05, PVC-09, PVC-10.
 #[tokio::test]
 async fn unused_claims_go() -> Result<()> {

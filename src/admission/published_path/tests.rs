@@ -358,6 +358,24 @@ async fn configurations_that_are_absent_or_unreadable_do_not_count() {
     }
 }
 
+/// Just after an installation, the API server may not know the replica's rights yet.
+#[tokio::test(start_paused = true)]
+async fn a_right_that_comes_late_is_used_within_seconds() {
+    crate::tls::install_crypto();
+    let api = Fake::new(None);
+    let (replica, _) = api.replica();
+    let before = api.edit(|state| std::mem::replace(&mut state.configurations_code, 403));
+    let stop = CancellationToken::new();
+    let following = tokio::spawn(replica.follow(stop.clone()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(api.edit(|state| state.secret.is_none()));
+    api.edit(|state| state.configurations_code = before);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(api.edit(|state| state.secret.is_some()));
+    stop.cancel();
+    following.await.expect("it ends");
+}
+
 /// A replica that cannot read the Secret may know an older path only, so it must not publish it.
 #[tokio::test]
 async fn nothing_is_published_without_the_secret() {

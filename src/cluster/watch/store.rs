@@ -21,6 +21,8 @@ pub struct Store<T> {
     /// kept in a separate map because they are few.
     stale: HashMap<ObjectName, Instant>,
     referrers: ReferrerIndex,
+    /// The objects that count as referring to every name in their namespace.
+    referring_to_all: ReferrerIndex<Arc<str>>,
     namespaces: HashSet<Arc<str>>,
     /// The objects of the list that is being read. None between lists, and during a list before
     /// which the store was empty: then no object can be absent.
@@ -33,6 +35,7 @@ impl<T> Default for Store<T> {
             objects: HashMap::default(),
             stale: HashMap::default(),
             referrers: ReferrerIndex::default(),
+            referring_to_all: ReferrerIndex::default(),
             namespaces: HashSet::default(),
             listed: None,
         }
@@ -75,7 +78,8 @@ impl<T: Tracked> Store<T> {
         &'a self,
         name: &ObjectName,
     ) -> impl Iterator<Item = &'a ObjectName> + use<'a, T> {
-        self.referrers.of(name)
+        let all = self.referring_to_all.of(&name.namespace);
+        self.referrers.of(name).chain(all)
     }
 
     /// Returns whether no object refers to `name`.
@@ -185,19 +189,26 @@ impl<T: Tracked> Store<T> {
         for reference in object.references(name) {
             self.referrers.add(reference, name);
         }
+        if object.may_refer_to_all() {
+            self.referring_to_all.add(name.namespace.clone(), name);
+        }
     }
 
     fn unlink(&mut self, name: &ObjectName, object: &T) {
         for reference in object.references(name) {
             self.referrers.remove(&reference, name);
         }
+        self.referring_to_all.remove(&name.namespace, name);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{Pod, pod::Mount};
+    use crate::objects::{
+        Pod,
+        pod::{MOST_NAMES, Mount},
+    };
 
     fn pod(uid: &str, claims: &[&str]) -> Option<Arc<Pod>> {
         let mounts = claims
@@ -246,6 +257,20 @@ mod tests {
         );
         store.put(name("b"), None);
         assert_eq!(users(&store, "x"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_object_that_may_refer_to_all_is_found_by_every_name_of_its_namespace() {
+        let mut store = Store::default();
+        let many: Vec<_> = (0..=MOST_NAMES).map(|n| n.to_string()).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        store.put(name("a"), pod("1", &many));
+        store.put(name("b"), pod("2", &["x"]));
+        assert_eq!(users(&store, "x"), ["1", "2"]);
+        assert_eq!(users(&store, "y"), ["1"]);
+        assert!(store.is_unreferenced(&ObjectName::new("other", "x")));
+        store.put(name("a"), pod("3", &["y"]));
+        assert_eq!(users(&store, "x"), ["2"]);
     }
 
     #[test]

@@ -60,9 +60,12 @@ impl PvcProtectionReconciler {
                 Some(FinalizerState::Settled) | None => {}
             }
         });
-        let (line, seen) = (queue.clone(), self.last_seen.clone());
+        let (line, seen, claims) = (queue.clone(), self.last_seen.clone(), self.claims.clone());
         self.pods.listen(move |change| {
-            for claim in woken_by(change) {
+            for claim in woken_by(change)
+                .into_iter()
+                .chain(woken_by_many(change, &claims))
+            {
                 seen.pod(&claim);
                 line.add(claim);
             }
@@ -230,6 +233,18 @@ pub(super) fn woken_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
     claims
         .map(|claim| ObjectName::new(change.name.namespace.clone(), claim.clone()))
         .collect()
+}
+
+/// The claims that must be evaluated again after a change of a pod that names too many claims to
+/// keep their names: all of the namespace that are being deleted.
+fn woken_by_many(change: &Change<'_, Pod>, claims: &Feed<Claim>) -> Vec<ObjectName> {
+    let mut pods = [change.old, change.new].into_iter().flatten();
+    if !pods.any(|pod| pod.mounts.are_too_many()) {
+        return Vec::new();
+    }
+    let mut deleting = claims.read().names_where(|claim| claim.deleting);
+    deleting.retain(|claim| claim.namespace == change.name.namespace);
+    deleting
 }
 
 #[cfg(test)]

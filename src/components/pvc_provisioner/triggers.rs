@@ -106,8 +106,13 @@ fn of_pod(name: &ObjectName, pod: &Pod) -> Vec<Subject> {
     claims.chain([Subject::Pod(name.clone())]).collect()
 }
 
+/// The claims that the pod names; of a pod that names too many, those that it requests.
 fn claims(name: &ObjectName, pod: &Pod) -> impl Iterator<Item = ObjectName> {
-    let named = pod.claims();
+    let requests = pod.claim_requests.iter();
+    let requests = requests.filter(|_| pod.mounts.are_too_many());
+    let requested = requests.flat_map(|requests| &requests.volumes);
+    let requested = requested.filter_map(|volume| volume.claim.as_ref().ok());
+    let named = pod.claims().chain(requested);
     named.map(|claim| ObjectName::new(name.namespace.clone(), claim.clone()))
 }
 

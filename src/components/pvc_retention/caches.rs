@@ -177,7 +177,7 @@ pub(super) fn owner(
 
 /// Returns whether the StatefulSet controls the pod, by its uid, and the pod mounts the claim.
 pub(super) fn mounts(pod: &Pod, set: &StatefulSet, claim: &str) -> bool {
-    is_of(pod, set) && pod.names(claim)
+    is_of(pod, set) && pod.claims().any(|named| **named == *claim)
 }
 
 fn is_of(pod: &Pod, set: &StatefulSet) -> bool {

@@ -1,7 +1,10 @@
 //! Objects of one LIST that answers many lookups.
 
 use crate::{
-    objects::{self, pod::PodWire},
+    objects::{
+        self,
+        pod::{Mounts, PodWire},
+    },
     why::read::Pod,
 };
 use kube::ResourceExt;
@@ -62,18 +65,19 @@ pub(super) type UserOfClaims = (String, objects::Pod);
 /// thousands of pods, and few of them name a given claim.
 #[derive(Clone, Debug)]
 pub(super) struct PodOfClaims {
-    claims: Box<[Arc<str>]>,
+    mounts: Mounts,
     /// The whole pod as unparsed JSON; none if the pod names no claim.
     text: Option<Box<RawValue>>,
 }
 
 impl PodOfClaims {
     pub(super) fn names_any(&self) -> bool {
-        !self.claims.is_empty()
+        self.text.is_some()
     }
 
     pub(super) fn names(&self, claim: &str) -> bool {
-        self.claims.iter().any(|named| **named == *claim)
+        let mut mounts = self.mounts.iter();
+        self.mounts.are_too_many() || mounts.any(|mount| *mount.claim == *claim)
     }
 
     /// Parses the whole pod.
@@ -90,8 +94,7 @@ impl<'de> Deserialize<'de> for PodOfClaims {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let wire: PodWire = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
         let mounts = wire.mounts();
-        let claims: Box<[_]> = mounts.iter().map(|mount| mount.claim.clone()).collect();
-        let text = Some(text).filter(|_| !claims.is_empty());
-        Ok(Self { claims, text })
+        let text = Some(text).filter(|_| !mounts.is_empty() || mounts.are_too_many());
+        Ok(Self { mounts, text })
     }
 }

@@ -107,7 +107,7 @@ impl World {
         if self.lists::<Pod>() {
             let all = self.list::<Pod>(namespace, Selection::default());
             let users = |all: Arc<Vec<Pod>>| {
-                let users = all.iter().filter(|pod| pod.rules.names(claim));
+                let users = all.iter().filter(|pod| pod.rules.may_name(claim));
                 users.cloned().collect()
             };
             return all.map(users);
@@ -117,7 +117,7 @@ impl World {
         let Some(all) = all.found() else {
             return Look::Unread;
         };
-        let users = all.iter().filter(|(_, pod)| pod.names(claim));
+        let users = all.iter().filter(|(_, pod)| pod.may_name(claim));
         let names: Vec<&str> = users.map(|(name, _)| name.as_str()).collect();
         if names.len() > ONE_BY_ONE {
             return self.many_users(namespace, claim);
@@ -125,7 +125,7 @@ impl World {
         let mut users = Vec::new();
         for user in self.each::<Pod>(namespace, names.into_iter()) {
             match user {
-                Look::Found(pod) if pod.rules.names(claim) => users.push(pod),
+                Look::Found(pod) if pod.rules.may_name(claim) => users.push(pod),
                 // The pod was deleted after the LIST, and perhaps created again.
                 Look::Found(_) | Look::Absent => {}
                 Look::Unread => return Look::Unread,

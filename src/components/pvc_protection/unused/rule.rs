@@ -38,5 +38,6 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
 pub fn uses(pod: &Pod, name: &str, controller: Option<&str>) -> bool {
     let owns = controller.is_some_and(|uid| pod.uid == uid);
     let mut mounts = pod.mounts.iter();
-    !pod.terminated() && mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || owns))
+    let names = mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || owns));
+    !pod.terminated() && (names || pod.mounts.are_too_many())
 }
