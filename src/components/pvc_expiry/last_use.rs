@@ -1,8 +1,8 @@
-//! When a pod last named a claim whose condition `Unused` is True nevertheless.
+//! When a pod last used a claim whose condition `Unused` is True nevertheless.
 //!
-//! The condition says since when no pod has named the claim, but only while something writes it. If
+//! The condition says since when no pod has used the claim, but only while something writes it. If
 //! its writer is removed, a True stays, with its old time, while pods use the claim. Pods that exist
-//! are seen by the rule; those that have ended are remembered here.
+//! are seen by the rule; the end of each is remembered here.
 
 use crate::{
     clock::Clock,
@@ -13,8 +13,8 @@ use crate::{
 use k8s_openapi::jiff::Timestamp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The times at which this replica saw the last pods of claims being deleted. A claim is forgotten
-/// when its condition is not True any more, because then something writes it.
+/// When this replica saw the last pod of each such claim end, or be deleted before it had ended. A
+/// claim is forgotten when its condition is not True any more, because then something writes it.
 #[derive(Default)]
 pub struct LastUse(Mutex<HashMap<ObjectName, Timestamp>>);
 
@@ -24,8 +24,13 @@ impl LastUse {
         let last_use = Arc::new(Self::default());
         let (memory, of) = (last_use.clone(), claims.clone());
         pods.listen(move |change| {
-            let Some(old) = change.old else { return };
-            if change.new.is_some_and(|new| new.uid == old.uid) {
+            let Some(old) = change.old.filter(|old| !old.terminated()) else {
+                return;
+            };
+            if change
+                .new
+                .is_some_and(|new| new.uid == old.uid && !new.terminated())
+            {
                 return;
             }
             for claim in old.claims() {
@@ -44,7 +49,7 @@ impl LastUse {
         last_use
     }
 
-    /// Returns when a pod that named the claim was last seen.
+    /// Returns when the last pod ended that used the claim.
     pub fn of(&self, claim: &ObjectName) -> Option<Timestamp> {
         self.lock().get(claim).copied()
     }

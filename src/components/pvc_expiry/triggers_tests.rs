@@ -123,9 +123,20 @@ fn the_last_pod_counts_if_nothing_writes_the_condition() {
     caches.pods.hear(read(pod("b")), false);
     assert!(!seen(), "the condition will be written");
     caches.claims.hear(read(claim("True")), true);
+    let mut ended = pod("c");
+    ended["status"]["phase"] = json!("Succeeded");
+    caches.pods.hear(read(ended.clone()), true);
+    caches.pods.hear(read(ended.clone()), false);
+    assert!(!seen(), "it had ended before");
     caches.pods.hear(read(pod("c")), true);
-    caches.pods.hear(read(pod("c")), false);
-    assert!(seen(), "the pod is gone");
+    caches.pods.hear(read(ended), true);
+    assert!(seen(), "the pod ends");
+    caches.claims.hear(read(claim("False")), true);
+    caches.claims.hear(read(claim("True")), true);
+    caches.pods.hear(read(pod("d")), true);
+    assert!(!seen(), "the ended pod is replaced");
+    caches.pods.hear(read(pod("d")), false);
+    assert!(seen(), "the pod is deleted");
     caches.claims.hear(read(claim("True")), false);
     assert!(!seen(), "the claim is gone");
 }
