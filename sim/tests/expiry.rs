@@ -4,7 +4,7 @@ use volume_warden_sim::{plan::Plan, world};
 
 /// The seeds of histories in which claims expire.
 fn seeds() -> impl Iterator<Item = u64> {
-    (0..240).map(|number| number * 16 + 12)
+    (0..480).map(|number| number * 16 + 12)
 }
 
 #[test]
