@@ -1,11 +1,7 @@
 //! Answers of webhooks to admission reviews.
 
-use crate::objects::{
-    finalizers::{self, FinalizerState},
-    patch::remove,
-};
+use crate::objects::finalizers::{self, FinalizerState};
 use json_patch::PatchOperation;
-use kube::api::ObjectMeta;
 use std::borrow::Cow;
 
 /// The answer of a webhook to an admission review.
@@ -76,26 +72,6 @@ impl Answer {
                 warnings: Vec::new(),
             },
             FinalizerState::DeletionCandidate | FinalizerState::Settled => Self::Allow,
-        }
-    }
-
-    /// Allows the request, and removes the annotation `key` if the request adds it to the object or
-    /// changes it. `before` is the metadata of the object that the request changes; none if it
-    /// creates the object.
-    pub fn without_annotation(
-        metadata: &ObjectMeta,
-        before: Option<&ObjectMeta>,
-        key: &str,
-    ) -> Self {
-        let value = |metadata: &ObjectMeta| metadata.annotations.as_ref()?.get(key).cloned();
-        let stated = value(metadata);
-        if stated.is_none() || stated == before.and_then(value) {
-            return Self::Allow;
-        }
-        Self::Patch {
-            operations: vec![remove(&["annotations", key])],
-            what: format!("remove the annotation {key}"),
-            warnings: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The HTTPS server: it receives admission reviews, calls the webhook of a component and answers.
 //! This module refers to no component.
 
+mod added_annotation;
 mod answer;
 mod body_budget;
 mod call_budget;
@@ -19,6 +20,7 @@ mod secret_paths;
 mod server;
 mod visitor;
 
+pub use added_annotation::without_added_annotation;
 pub use answer::{Answer, Reviewed, Unavailable};
 pub use hook::{Hook, Review, Rule};
 pub use limits::Limits;

@@ -30,11 +30,8 @@ pub fn strip_binding_hook() -> Hook {
 
 fn review(request: &Request) -> Reviewed {
     let claim = request.object::<ClaimWire>()?;
-    let before = if request.operation == "UPDATE" {
-        request.old_object::<ClaimWire>()?.metadata.annotations
-    } else {
-        None
-    };
+    let before = request.object_before::<ClaimWire>()?;
+    let before = before.and_then(|claim| claim.metadata.annotations);
     let before = before.unwrap_or_default();
     let annotations = claim.metadata.annotations.iter();
     let keys = annotations

@@ -5,7 +5,7 @@
 //! manifest again and again, as GitOps controllers do, so updates are reviewed as well.
 
 use crate::{
-    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
+    admission::{Hook, Request, Review, Reviewed, Rule, without_added_annotation},
     objects::claim::{AWAITING_POD, ClaimWire},
 };
 use std::time::Duration;
@@ -25,12 +25,5 @@ pub fn strip_marker_hook() -> Hook {
 }
 
 fn review(request: &Request) -> Reviewed {
-    let claim = request.object::<ClaimWire>()?;
-    let before = request.object_before::<ClaimWire>()?;
-    let before = before.as_ref().map(|claim| &claim.metadata);
-    Ok(Answer::without_annotation(
-        &claim.metadata,
-        before,
-        AWAITING_POD,
-    ))
+    without_added_annotation::<ClaimWire>(request, AWAITING_POD)
 }

@@ -9,7 +9,7 @@
 
 use super::webhooks::is_made_for_a_set;
 use crate::{
-    admission::{Answer, Hook, Request, Review, Reviewed, Rule},
+    admission::{Answer, Hook, Request, Review, Reviewed, Rule, without_added_annotation},
     objects::claim::{ClaimWire, SCALED_WITH},
 };
 use std::time::Duration;
@@ -30,17 +30,10 @@ pub fn strip_marker_hook() -> Hook {
 }
 
 fn review(request: &Request) -> Reviewed {
-    let claim = request.object::<ClaimWire>()?;
     if is_made_for_a_set(request) {
         return Ok(Answer::Allow);
     }
-    let before = request.object_before::<ClaimWire>()?;
-    let before = before.as_ref().map(|claim| &claim.metadata);
-    Ok(Answer::without_annotation(
-        &claim.metadata,
-        before,
-        SCALED_WITH,
-    ))
+    without_added_annotation::<ClaimWire>(request, SCALED_WITH)
 }
 
 #[cfg(test)]

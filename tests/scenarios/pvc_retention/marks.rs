@@ -53,6 +53,5 @@ async fn an_update_gives_a_claim_no_mark() -> Result<()> {
         ensure!(!annotations.contains_key(MARK), "{annotations:?}");
         Ok(())
     })
-    .await?;
-    Ok(())
+    .await
 }
