@@ -12,7 +12,7 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 
 /// The references to claims by their namespace and name, in words.
-pub struct References<'a> {
+pub struct References {
     by_claim: HashMap<(String, String), Vec<String>>,
     /// StatefulSets by their namespace and `TEMPLATE-SET`, the part that the names of a template's
     /// claims have in common.
@@ -20,7 +20,7 @@ pub struct References<'a> {
     /// The uids of all objects of [`LISTED`].
     owners: HashSet<CompactText>,
     /// The kinds that could not be listed, in the plural.
-    unlisted: &'a [&'static str],
+    unlisted: Vec<&'static str>,
 }
 
 /// The kinds of owners that are listed: group, kind, and kind in the plural.
@@ -32,14 +32,14 @@ const LISTED: [(&str, &str, &str); 5] = [
     ("", "Pod", "Pods"),
 ];
 
-impl<'a> References<'a> {
+impl References {
     /// Collects the references of everything that was listed.
-    pub fn new(listed: &'a Listed) -> Self {
+    pub fn new(listed: &Listed) -> Self {
         let mut references = Self {
             by_claim: HashMap::default(),
             by_template: HashMap::default(),
             owners: uids(listed),
-            unlisted: &listed.unlisted,
+            unlisted: listed.unlisted.clone(),
         };
         for each in &listed.workloads {
             references.of_workload(each);

@@ -4,7 +4,7 @@
 use crate::{
     cluster::ReconcileError,
     hashing::HashMap,
-    inventory::{Listed, ReferencePath, References, read_workloads},
+    inventory::{ReferencePath, References, read_workloads},
     objects::ObjectName,
 };
 use kube::Client;
@@ -30,10 +30,10 @@ pub struct Referrers {
 /// The last read of a namespace, locked while the next one is under way.
 type Slot = Arc<tokio::sync::Mutex<Option<Read>>>;
 
-/// The workloads and custom resources of one namespace, or why they could not be read.
+/// What the workloads and custom resources of one namespace name, or why they could not be read.
 struct Read {
     began: Instant,
-    listed: Result<Listed, String>,
+    references: Result<References, String>,
 }
 
 impl Referrers {
@@ -65,8 +65,8 @@ impl Referrers {
             None => self.read(&name.namespace).await,
         };
         let read = last.insert(read);
-        match &read.listed {
-            Ok(listed) => Ok(References::new(listed).to(&name.namespace, &name.name)),
+        match &read.references {
+            Ok(references) => Ok(references.to(&name.namespace, &name.name)),
             Err(error) => Err(ReconcileError::after(NAMES_AGE, error.clone())),
         }
     }
@@ -90,7 +90,7 @@ impl Referrers {
         let error = listed.errors.first().cloned();
         Read {
             began,
-            listed: error.map_or(Ok(listed), Err),
+            references: error.map_or_else(|| Ok(References::new(&listed)), Err),
         }
     }
 }
