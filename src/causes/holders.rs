@@ -4,6 +4,7 @@ use super::Code;
 use crate::objects::{
     Claim, ObjectName, Pod, Volume,
     finalizers::{PV_PROTECTION, PVC_PROTECTION, has},
+    pod::Mount,
     volume::Phase,
 };
 
@@ -67,10 +68,8 @@ pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -
     let owns = claim
         .controller()
         .is_some_and(|controller| pod.uid == controller);
-    let mut mounts = pod.mounts.iter();
-    let names =
-        mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || (owns && !pod.shut_down)));
-    counts && (names || pod.mounts.are_too_many())
+    let mounted = |mount: &Mount| !mount.ephemeral || (owns && !pod.shut_down);
+    counts && pod.mounts.may_name(name, mounted)
 }
 
 /// Returns whether the volume is bound to a claim.

@@ -10,8 +10,8 @@ use super::{
 use std::sync::Arc;
 
 #[cfg(test)]
-pub use super::pod_wire::{ClaimSource, MOST_NAMES, Mount, PodSpec, PodVolume};
-pub use super::pod_wire::{Mounts, PodWire};
+pub use super::pod_wire::{ClaimSource, MOST_NAMES, PodSpec, PodVolume};
+pub use super::pod_wire::{Mount, Mounts, PodWire};
 
 /// The fields of a pod that the rules read. Pods without a claim among their volumes and without an
 /// annotation about claim requests are not kept.
@@ -47,12 +47,7 @@ impl Pod {
     /// pod names too many claims. For an ephemeral volume, it is not compared whether the pod owns
     /// the claim.
     pub fn may_name(&self, claim: &str) -> bool {
-        self.mounts.are_too_many() || self.claims().any(|named| **named == *claim)
-    }
-
-    /// Returns whether the pod names any claim.
-    pub fn names_any(&self) -> bool {
-        !self.mounts.is_empty() || self.mounts.are_too_many()
+        self.mounts.may_name(claim, |_| true)
     }
 
     /// Returns the names of the claims of the pod's volumes, also of ephemeral volumes whose
@@ -84,7 +79,7 @@ impl Tracked for Pod {
     const DECODER: Option<Decoder<PodWire>> = Some(pod_protobuf::page);
 
     fn track(wire: PodWire) -> Option<Self> {
-        Some(Self::from(wire)).filter(|pod| pod.names_any() || pod.claim_requests.is_some())
+        Some(Self::from(wire)).filter(|pod| pod.mounts.name_any() || pod.claim_requests.is_some())
     }
 
     fn references(&self, name: &ObjectName) -> Vec<ObjectName> {
@@ -135,10 +130,10 @@ mod tests {
         let most = with_claims((0..3 * MOST_NAMES).map(|n| format!("c{}", n % MOST_NAMES)));
         assert_eq!(most.mounts.len(), MOST_NAMES, "each claim once");
         assert!(most.may_name("c0") && most.may_name("c999") && !most.may_name("other"));
-        assert!(most.names_any() && !most.may_refer_to_all());
+        assert!(most.mounts.name_any() && !most.may_refer_to_all());
         let more = with_claims((0..=MOST_NAMES).map(|n| format!("c{n}")));
         assert!(more.mounts.is_empty(), "no name is kept");
-        assert!(more.names_any() && more.may_name("other") && more.may_refer_to_all());
+        assert!(more.mounts.name_any() && more.may_name("other") && more.may_refer_to_all());
         assert_ne!(more.mounts, most.mounts);
     }
 

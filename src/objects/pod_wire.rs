@@ -42,6 +42,18 @@ impl Mounts {
     pub fn are_too_many(&self) -> bool {
         self.0 == Form::TooMany
     }
+
+    /// Returns whether the pod names any claim.
+    pub fn name_any(&self) -> bool {
+        !self.is_empty() || self.are_too_many()
+    }
+
+    /// Returns whether a volume that `counts` has the claim with this name, or may have it because
+    /// the pod names too many claims.
+    pub fn may_name(&self, claim: &str, counts: impl Fn(&Mount) -> bool) -> bool {
+        let mut mounts = self.iter();
+        self.are_too_many() || mounts.any(|mount| *mount.claim == *claim && counts(mount))
+    }
 }
 
 impl Deref for Mounts {

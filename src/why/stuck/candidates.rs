@@ -75,7 +75,7 @@ pub(super) fn pods(world: &World, which: &Which) -> Vec<Object> {
         let phase = status.and_then(|status| status.phase.as_deref());
         let deleted = pod.metadata.deletion_timestamp.is_some();
         if deleted {
-            pod.rules.names_any()
+            pod.rules.mounts.name_any()
         } else {
             match phase {
                 None | Some("Pending") => true,

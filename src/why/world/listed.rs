@@ -76,8 +76,7 @@ impl PodOfClaims {
     }
 
     pub(super) fn names(&self, claim: &str) -> bool {
-        let mut mounts = self.mounts.iter();
-        self.mounts.are_too_many() || mounts.any(|mount| *mount.claim == *claim)
+        self.mounts.may_name(claim, |_| true)
     }
 
     /// Parses the whole pod.
@@ -94,7 +93,7 @@ impl<'de> Deserialize<'de> for PodOfClaims {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let wire: PodWire = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
         let mounts = wire.mounts();
-        let text = Some(text).filter(|_| !mounts.is_empty() || mounts.are_too_many());
+        let text = Some(text).filter(|_| mounts.name_any());
         Ok(Self { mounts, text })
     }
 }

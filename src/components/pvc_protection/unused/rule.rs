@@ -1,7 +1,7 @@
 //! The rule of the condition `Unused`: decides which status a claim's condition must get, given the
 //! pods that name the claim.
 
-use crate::objects::{Claim, Pod};
+use crate::objects::{Claim, Pod, pod::Mount};
 
 /// Decision about the condition of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,6 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
 /// claim only if its pod is that controller.
 pub fn uses(pod: &Pod, name: &str, controller: Option<&str>) -> bool {
     let owns = controller.is_some_and(|uid| pod.uid == uid);
-    let mut mounts = pod.mounts.iter();
-    let names = mounts.any(|mount| &*mount.claim == name && (!mount.ephemeral || owns));
-    !pod.terminated() && (names || pod.mounts.are_too_many())
+    let mounted = |mount: &Mount| !mount.ephemeral || owns;
+    !pod.terminated() && pod.mounts.may_name(name, mounted)
 }
