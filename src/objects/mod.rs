@@ -42,6 +42,7 @@ pub mod undelete_window;
 pub mod unused;
 pub mod volume;
 pub mod volume_attachment;
+mod volume_location;
 mod volume_source;
 mod volume_wire;
 pub mod workload;

@@ -1,6 +1,6 @@
 //! Where the data of a volume is.
 
-use super::{Kind, Tracked, metadata};
+use super::{Kind, Tracked, metadata, volume_location};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -64,22 +64,30 @@ const HOW_TO_MOUNT: [&str; 4] = ["fsType", "readOnly", "secretRef", "type"];
 /// not known. Two volumes with one source share their data.
 pub(super) fn source(spec: &Map<String, Value>) -> Option<String> {
     if let Some(csi) = spec.get("csi") {
-        let (driver, handle) = (csi["driver"].as_str()?, csi["volumeHandle"].as_str()?);
-        return Some(format!("{driver} {handle}"));
+        return volume_location::of_csi(csi);
     }
     let mut sources = spec
         .iter()
         .filter(|(key, _)| !NO_SOURCE.contains(&key.as_str()));
     let (kind, fields) = sources.next()?;
-    let mut fields = fields.as_object()?.clone();
+    if sources.next().is_some() {
+        return None;
+    }
+    let fields = fields.as_object()?;
+    volume_location::of_migrated(kind, fields)
+        .or_else(|| Some(other(kind, fields, spec.get("nodeAffinity"))))
+}
+
+/// The fields of an in-tree source that say where the data is.
+fn other(kind: &str, fields: &Map<String, Value>, node: Option<&Value>) -> String {
+    let mut fields = fields.clone();
     fields.retain(|key, _| !HOW_TO_MOUNT.contains(&key.as_str()));
-    if OF_A_NODE.contains(&kind.as_str())
-        && let Some(node) = spec.get("nodeAffinity")
+    if OF_A_NODE.contains(&kind)
+        && let Some(node) = node
     {
         fields.insert("nodeAffinity".to_owned(), node.clone());
     }
-    let only = sources.next().is_none();
-    only.then(|| format!("{kind} {}", Value::Object(fields)))
+    format!("{kind} {}", Value::Object(fields))
 }
 
 #[cfg(test)]
@@ -98,8 +106,9 @@ mod tests {
         assert_eq!(csi(json!({"csi": {"readOnly": true}})), csi(json!({})));
         assert_ne!(csi(json!({"csi": {"volumeHandle": "i"}})), csi(json!({})));
         assert_ne!(csi(json!({"csi": {"driver": "e"}})), csi(json!({})));
-        let path =
-            |kind: &str, node: Value| source(json!({kind: {"path": "/a"}, "nodeAffinity": node}));
+        let path = |kind: &str, node: Value| {
+            source(json!({kind: {"path": "/a", "server": "s"}, "nodeAffinity": node}))
+        };
         assert_ne!(path("local", json!("a")), path("local", json!("b")));
         assert_eq!(path("nfs", json!("a")), path("nfs", json!("b")));
         let typed = source(json!({"hostPath": {"path": "/a", "type": "Directory"}}));
