@@ -89,6 +89,12 @@ impl Volume {
         self.reuse.as_ref()?.record.as_ref()
     }
 
+    /// Returns when Volume Warden reserved the volume, unparsed; none if it is not reserved, or not
+    /// by Volume Warden.
+    pub fn reserved_at(&self) -> Option<&str> {
+        self.reuse.as_ref()?.reserved_at.as_deref()
+    }
+
     /// Returns whether the annotation `volume-warden.dev/claim-namespace` records the namespace of
     /// the claim that the volume is or was bound to, and not that of an earlier claim.
     pub fn is_recorded(&self) -> bool {

@@ -50,8 +50,9 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
     let leads = ledger
         .renewed(client)
         .is_some_and(|renewed| now <= renewed + RENEW_DEADLINE);
-    // A review of a follower reserves a parked volume for the claim that it is about.
-    let reserves = request.method() == Method::PATCH && adds_annotation(&body, RESERVED_AT);
+    // A review of a follower reserves a parked volume for the claim that it is about, and ends the
+    // reservation of one that the claim must not get.
+    let reserves = request.method() == Method::PATCH && changes_annotation(&body, RESERVED_AT);
     if leads || reserves {
         None
     } else {
@@ -59,10 +60,10 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
     }
 }
 
-fn adds_annotation(patch: &Value, key: &str) -> bool {
+fn changes_annotation(patch: &Value, key: &str) -> bool {
     let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
     let mut operations = patch.as_array().into_iter().flatten();
-    operations.any(|each| each["op"] == "add" && each["path"] == path.as_str())
+    operations.any(|each| each["op"] != "test" && each["path"] == path.as_str())
 }
 
 /// S9: a dry run writes nothing, and `--namespace` nothing outside of the namespace.

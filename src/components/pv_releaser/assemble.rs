@@ -96,7 +96,7 @@ fn handover(shared: &Shared, caches: &Caches) -> Handover {
         caches: caches.clone(),
         identity: identity(shared),
         apply: shared.apply.clone(),
-        clock: shared.clock.clone(),
+        client: shared.client.clone(),
         exempt: shared.exempt.clone().into(),
     }
 }

@@ -32,6 +32,7 @@
 mod assemble;
 mod caches;
 mod claims;
+mod ending;
 mod fitting;
 mod identity;
 mod metrics;
@@ -41,6 +42,7 @@ mod parked;
 mod patch;
 mod reconcile;
 mod reports;
+mod reservation;
 mod rule;
 #[cfg(test)]
 mod tests;

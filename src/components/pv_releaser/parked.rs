@@ -10,28 +10,35 @@
 use super::{
     NAME,
     caches::Caches,
-    fitting::{fitting, is_of},
+    fitting::{fitting, is_of, stays_reserved},
     identity::Identity,
-    notices,
-    patch::{action, park, regarding, reservation, written},
+    patch::{action, park, reservation, written},
     reasons::{CANNOT_RELEASE, PARKED, RESERVED},
-    rule::{Reservation, Verdict, decide_reservation},
 };
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
-    clock::Clock,
-    cluster::{Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, UNHURRIED},
+    cluster::{
+        Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, UNHURRIED,
+        server_time,
+    },
     objects::{
         ObjectName, Volume,
         fit::{Need, NeedWire},
     },
 };
-use std::sync::Arc;
+use kube::Client;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Maximum number of parked volumes that one review or reconcile of a claim tries to reserve. The
 /// next one is tried if the volume has changed, for example because another claim got it.
 const TRIES: usize = 5;
+
+/// Why a claim is refused: the uid of its namespace could not be read, or is not the recorded one,
+/// and the reservation could not be ended.
+const EARLIER: &str = "may hold data of an earlier namespace of this name, which was deleted";
+/// Why a claim is refused: the volume does not fit it, and the reservation could not be ended.
+const MISFIT: &str = "was reserved for an earlier one with another spec, and could not be freed";
 
 /// Reserves parked volumes for claims.
 #[derive(Clone)]
@@ -42,22 +49,34 @@ pub struct Handover {
     pub identity: Identity,
     /// Writes that reserve a volume for a claim, or park it again.
     pub apply: Arc<Apply>,
-    /// The clock for the times of reservations.
-    pub clock: Clock,
+    /// Reads the time of the API server, for the times of reservations: another replica, whose
+    /// clock may differ, compares them with the current time.
+    pub client: Client,
     /// Namespaces in which no claim is refused.
     pub exempt: Arc<[String]>,
 }
 
-/// Who waits for a write: a reconciler, or an admission review until this instant.
+/// Who waits for a read or a write: a reconciler, or an admission review until this instant.
 #[derive(Clone, Copy)]
-enum Caller {
+pub(super) enum Caller {
     Reconciler,
     Review(Instant),
 }
 
+impl Caller {
+    fn limit(self) -> Duration {
+        match self {
+            Self::Reconciler => UNHURRIED,
+            Self::Review(until) => until.saturating_duration_since(Instant::now()),
+        }
+    }
+}
+
 impl Handover {
     /// Reserves a parked volume for a claim that is about to be stored. A volume that is reserved
-    /// for a claim of this name in an earlier namespace of the same name is parked first. If that
+    /// for a claim of this name is parked first if that was one of an earlier namespace of the same
+    /// name, or if the volume does not fit this claim: kube-controller-manager compares neither
+    /// class, selector nor data source of a claim with a volume that is reserved for it. If that
     /// fails, or the uid of the namespace cannot be read while a volume is reserved for this name,
     /// the claim is refused, except in an exempt namespace.
     pub async fn review(&self, request: &Request) -> Reviewed {
@@ -83,32 +102,34 @@ impl Handover {
                 );
                 return Err(Unavailable::new(why));
             }
-            Err(_) => return Ok(self.refused(&name)),
+            Err(_) => return Ok(self.refused(&name, EARLIER)),
         };
-        for (volume_name, volume) in &reserved {
-            if !is_of(volume, &uid) {
-                let parked = self.park(volume_name, volume, Caller::Review(until)).await;
-                if !parked.written() {
-                    return Ok(self.refused(&name));
-                }
+        let stays = |each: &(_, _)| stays_reserved(each, &need, &uid);
+        let (kept, ended): (Vec<_>, Vec<_>) = reserved.into_iter().partition(stays);
+        for (volume_name, volume) in &ended {
+            let parked = self.park(volume_name, volume, Caller::Review(until)).await;
+            if !parked.written() {
+                let why = match is_of(volume, &uid) {
+                    true => MISFIT,
+                    false => EARLIER,
+                };
+                return Ok(self.refused(&name, why));
             }
         }
-        if !reserved.iter().any(|(_, volume)| is_of(volume, &uid)) {
+        if kept.is_empty() {
             self.reserve(&name, &need, &uid, Caller::Review(until))
                 .await;
         }
         Ok(Answer::Allow)
     }
 
-    fn refused(&self, name: &ObjectName) -> Answer {
+    fn refused(&self, name: &ObjectName, why: &str) -> Answer {
         if self.exempt.iter().any(|exempt| **exempt == *name.namespace) {
             return Answer::Allow;
         }
         let message = format!(
-            "a volume that is reserved for the claim {name} may hold data of an earlier namespace \
-             {}, which was deleted, so the claim is not created. Create the claim again, or give \
-             it another name.",
-            name.namespace
+            "a volume that is reserved for the claim {name} {why}, so the claim is not created. \
+             Create the claim again, or give it another name."
         );
         Answer::deny(message)
     }
@@ -140,58 +161,20 @@ impl Handover {
         Ok(Requeue::OnEvent)
     }
 
-    /// Parks a reserved volume again, so that another claim can get it, if [`decide_reservation`]
-    /// says so.
-    ///
-    /// # Errors
-    /// When an object could not be read, or the write failed.
-    pub async fn check(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
-        let (Some(claim), Some(record)) = (volume.reserved_for(), volume.record()) else {
-            return Ok(Requeue::OnEvent);
-        };
-        let watched = self.caches.watches_namespace(&record.namespace);
-        if !watched || self.caches.is_never_changed(volume) {
-            return Ok(Requeue::OnEvent);
-        }
-        let namespace = self.identity.namespace(&record.namespace, UNHURRIED).await;
-        let live = self.identity.claims.get(&claim.name, UNHURRIED).await;
-        let (namespace, live) = (namespace.map_err(unread)?, live.map_err(unread)?);
-        let reserved_at = volume
-            .reuse
-            .as_ref()
-            .and_then(|all| all.reserved_at.as_deref());
-        let verdict = decide_reservation(&Reservation {
-            volume: &name.name,
-            record,
-            namespace: namespace.as_deref(),
-            reserved_at: reserved_at.map(|text| text.parse().unwrap_or_default()),
-            claim: live.as_ref(),
-            now: self.clock.timestamp(),
-        });
-        match verdict {
-            Verdict::Keep => Ok(Requeue::OnEvent),
-            Verdict::Later(delay) => Ok(Requeue::After(
-                delay,
-                format!("waiting until the claim {} is stored", claim.name),
-            )),
-            Verdict::Park => {
-                let parked = self.park(name, volume, Caller::Reconciler).await;
-                if parked.written() && reserved_at.is_none() {
-                    let event = notices::parked(volume, record);
-                    self.apply.announce(regarding(name, volume), event, || {});
-                }
-                parked.settled()
-            }
-        }
-    }
-
     /// Reserves the smallest parked volume of the namespace with this uid that fits the claim.
     /// Returns the outcome of the last write, or `Done` if no volume fits.
     async fn reserve(&self, claim: &ObjectName, need: &Need, uid: &str, caller: Caller) -> Applied {
         let mut applied = Applied::Done;
-        let parked = self.caches.parked_in(&claim.namespace);
-        for (name, volume) in fitting(parked, need, uid).into_iter().take(TRIES) {
-            let operations = reservation(claim, self.clock.timestamp());
+        let parked = fitting(self.caches.parked_in(&claim.namespace), need, uid);
+        if parked.is_empty() {
+            return applied;
+        }
+        let now = match server_time(&self.client, caller.limit()).await {
+            Ok(now) => now,
+            Err(error) => return Applied::Failed(error),
+        };
+        for (name, volume) in parked.into_iter().take(TRIES) {
+            let operations = reservation(claim, now);
             let write = self.write(&name, &volume, ("Reserve", operations, RESERVED), caller);
             applied = write.await;
             if !matches!(applied, Applied::Stale) {
@@ -201,7 +184,12 @@ impl Handover {
         applied
     }
 
-    async fn park(&self, name: &ObjectName, volume: &Arc<Volume>, caller: Caller) -> Applied {
+    pub(super) async fn park(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        caller: Caller,
+    ) -> Applied {
         let operations = park(volume, &self.caches.options);
         self.write(name, volume, ("Park", operations, PARKED), caller)
             .await
@@ -233,6 +221,6 @@ impl Handover {
     }
 }
 
-fn unread(error: kube::Error) -> ReconcileError {
+pub(super) fn unread(error: kube::Error) -> ReconcileError {
     ReconcileError::unread("a namespace or claim", &error)
 }

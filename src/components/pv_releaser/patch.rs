@@ -77,8 +77,8 @@ fn reference(claim: &ObjectName) -> PatchOperation {
 }
 
 fn unreserved(volume: &Volume) -> Option<PatchOperation> {
-    let reserved = volume.reuse.as_ref()?.reserved_at.is_some();
-    reserved.then(|| remove(&["annotations", RESERVED_AT]))
+    volume.reserved_at()?;
+    Some(remove(&["annotations", RESERVED_AT]))
 }
 
 fn freed(volume: &Volume, scope: Scope, options: &Options) -> Vec<PatchOperation> {

@@ -1,16 +1,12 @@
-//! The rule of pv-releaser: decides what happens to a volume, and to its reservation for a claim.
+//! The rule of pv-releaser: decides what happens to a volume.
 
 use super::{Options, Scope};
 use crate::objects::{
     Claim, ManagedBy, StorageClass, Volume,
-    fit::Need,
     managed_by::Ownership,
-    reuse::Record,
     volume::{ClaimRef, Phase},
 };
 use clap::ValueEnum;
-use k8s_openapi::jiff::Timestamp;
-use std::time::Duration;
 use strum::IntoStaticStr;
 
 /// The volume and everything else that [`decide`] reads, except the options.
@@ -249,58 +245,5 @@ impl<D: Copy> View<'_, D> {
             Some(claim) => claim.rare.managed_by.as_deref(),
             None => self.recently_deleted,
         }
-    }
-}
-
-/// How long, in seconds, a reservation waits for its claim to be stored.
-const UNUSED: i64 = 60;
-
-/// The reservation of a volume for a claim, by the volume's `claimRef`, and the live state of the
-/// objects that decide whether it stays.
-#[derive(Clone, Copy, Debug)]
-pub struct Reservation<'a> {
-    /// The name of the volume. A claim whose `volumeName` is another one cannot get the volume.
-    pub volume: &'a str,
-    /// The namespace of the volume's earlier claim.
-    pub record: &'a Record,
-    /// The uid of the present namespace with the name in the record, if it exists.
-    pub namespace: Option<&'a str>,
-    /// When Volume Warden made the reservation; none if `claimRef` remains from a release in the
-    /// mode `soft`.
-    pub reserved_at: Option<Timestamp>,
-    /// The claim that the volume is reserved for, if it exists.
-    pub claim: Option<&'a Need>,
-    /// The current time, by the clock of this process.
-    pub now: Timestamp,
-}
-
-/// What the rule decides about a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The volume stays reserved.
-    Keep,
-    /// Keep the reservation, and decide again after this time.
-    Later(Duration),
-    /// Park the volume: it waits for another claim of its namespace.
-    Park,
-}
-
-/// Decides whether a volume stays reserved or is parked again. It is parked at once if the
-/// namespace of its earlier claim was deleted or recreated. If Volume Warden made the reservation,
-/// the volume is also parked if, a minute later, the claim does not exist or names another volume.
-pub fn decide_reservation(view: &Reservation<'_>) -> Verdict {
-    if view.namespace != Some(&*view.record.namespace_uid) {
-        return Verdict::Park;
-    }
-    let Some(reserved_at) = view.reserved_at else {
-        return Verdict::Keep;
-    };
-    let age = view.now.as_second().saturating_sub(reserved_at.as_second());
-    let left = u64::try_from(UNUSED.saturating_sub(age)).unwrap_or_default();
-    let elsewhere = |claim: &Need| !["", view.volume].contains(&claim.volume_name());
-    match view.claim {
-        _ if left > 0 => Verdict::Later(Duration::from_secs(left.min(UNUSED.unsigned_abs()))),
-        Some(claim) if !elsewhere(claim) => Verdict::Keep,
-        _ => Verdict::Park,
     }
 }

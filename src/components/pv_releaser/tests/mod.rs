@@ -7,11 +7,13 @@ mod notices;
 mod parking;
 mod patches;
 mod releasing;
+mod reserving;
 mod scene;
 mod waking;
 
 use super::{
-    rule::{Attachment, Decision, Left, Reservation, Verdict, View, decide, decide_reservation},
+    reservation::{Reservation, Verdict, decide_reservation},
+    rule::{Attachment, Decision, Left, View, decide},
     *,
 };
 use crate::objects::{

@@ -3,7 +3,6 @@
 use super::super::*;
 use crate::{
     awaited::Awaited,
-    clock::Clock,
     cluster::{
         Apply, Elector, EventDeduplicator, Feed, Feeds, LiveGet, Reconcile, SharedList, WorkQueue,
     },
@@ -14,6 +13,7 @@ use crate::{
     telemetry::Metrics,
 };
 use http_body_util::BodyExt;
+use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::{
@@ -38,6 +38,8 @@ pub(super) struct Server {
     pub(super) claim: Mutex<Option<Value>>,
     /// Names of volumes that are attached.
     pub(super) attached: Mutex<Vec<&'static str>>,
+    /// The clock of the API server, in seconds since 1970; none if it cannot be read.
+    pub(super) now: Mutex<Option<i64>>,
 }
 
 impl Server {
@@ -70,8 +72,19 @@ impl Server {
             _ => (200, sent),
         };
         let body = Body::from(answer.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        response.expect("a response")
+        let response = http::Response::builder().status(code);
+        let response = match self.date() {
+            Some(date) => response.header(http::header::DATE, date),
+            None => response,
+        };
+        response.body(body).expect("a response")
+    }
+
+    fn date(&self) -> Option<String> {
+        let now = (*self.now.lock().expect("lock"))?;
+        let now = Timestamp::from_second(now).expect("a time");
+        let printer = rfc2822::DateTimePrinter::new();
+        Some(printer.timestamp_to_rfc9110_string(&now).expect("a date"))
     }
 
     fn attachments(&self) -> Value {
@@ -139,10 +152,6 @@ pub(super) fn volume(version: &str, changes: Value) -> Value {
     wire
 }
 
-fn time_of(seconds: i64) -> time::OffsetDateTime {
-    time::OffsetDateTime::from_unix_timestamp(seconds).expect("in range")
-}
-
 pub(super) fn labelled() -> Value {
     json!({"metadata": {"labels": {RELEASER_LABEL: Options::default().id.as_str()}}})
 }
@@ -161,8 +170,6 @@ pub(super) struct Scene {
     pub(super) releaser: PvReleaserReconciler,
     queue: Arc<WorkQueue<ObjectName>>,
     pub(super) metrics: Arc<Metrics>,
-    /// The wall clock in seconds since 1970.
-    pub(super) now: Arc<Mutex<i64>>,
     _lead: Arc<Awaited<Option<Instant>>>,
 }
 
@@ -191,9 +198,9 @@ impl Scene {
             claims: LiveGet::new(metrics.clone(), &client),
         };
         let live_attachments = SharedList::new(metrics.clone(), &client);
-        let apply = Arc::new(Apply::new(client, leadership, 1, false, metrics.clone()));
-        let now = Arc::new(Mutex::new(0));
-        let clock = now.clone();
+        *server.now.lock().expect("lock") = Some(0);
+        let apply = Apply::new(client.clone(), leadership, 1, false, metrics.clone());
+        let apply = Arc::new(apply);
         let releaser = PvReleaserReconciler {
             caches: caches.clone(),
             live_attachments,
@@ -201,7 +208,7 @@ impl Scene {
                 caches,
                 identity,
                 apply: apply.clone(),
-                clock: Clock::new(move || time_of(*clock.lock().expect("lock"))),
+                client,
                 exempt: Arc::new(["kube-system".to_owned()]),
             },
             apply,
@@ -216,7 +223,6 @@ impl Scene {
             releaser,
             queue,
             metrics,
-            now,
             _lead: lead,
         }
     }

@@ -1,0 +1,69 @@
+//! Ends reservations of volumes.
+
+use super::{
+    notices,
+    parked::{Caller, Handover, unread},
+    patch::regarding,
+    reservation::{Reservation, Verdict, decide_reservation},
+};
+use crate::{
+    cluster::{ReconcileError, Reconciled, Requeue, UNHURRIED, server_time},
+    objects::{ObjectName, Volume},
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
+
+impl Handover {
+    /// Parks a reserved volume again, so that another claim can get it, if [`decide_reservation`]
+    /// says so.
+    ///
+    /// # Errors
+    /// When an object could not be read, or the write failed.
+    pub async fn check(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
+        let (Some(claim), Some(record)) = (volume.reserved_for(), volume.record()) else {
+            return Ok(Requeue::OnEvent);
+        };
+        let watched = self.caches.watches_namespace(&record.namespace);
+        if !watched || self.caches.is_never_changed(volume) {
+            return Ok(Requeue::OnEvent);
+        }
+        let namespace = self.identity.namespace(&record.namespace, UNHURRIED).await;
+        let live = self.identity.claims.get(&claim.name, UNHURRIED).await;
+        let (namespace, live) = (namespace.map_err(unread)?, live.map_err(unread)?);
+        let age = match volume.reserved_at() {
+            Some(reserved_at) => Some(self.age(reserved_at).await?),
+            None => None,
+        };
+        let verdict = decide_reservation(&Reservation {
+            name,
+            volume,
+            record,
+            namespace: namespace.as_deref(),
+            age,
+            claim: live.as_ref(),
+        });
+        match verdict {
+            Verdict::Keep => Ok(Requeue::OnEvent),
+            Verdict::Later(delay) => Ok(Requeue::After(
+                delay,
+                format!("waiting until the claim {} is stored", claim.name),
+            )),
+            Verdict::Park => {
+                let parked = self.park(name, volume, Caller::Reconciler).await;
+                if parked.written() && age.is_none() {
+                    let event = notices::parked(volume, record);
+                    self.apply.announce(regarding(name, volume), event, || {});
+                }
+                parked.settled()
+            }
+        }
+    }
+
+    /// Returns how long ago this time was. A text that is no time counts as very long ago.
+    async fn age(&self, reserved_at: &str) -> Result<SignedDuration, ReconcileError> {
+        let now = server_time(&self.client, UNHURRIED).await;
+        let now =
+            now.map_err(|error| ReconcileError::unread("the time of the API server", &error))?;
+        Ok(now.duration_since(reserved_at.parse::<Timestamp>().unwrap_or_default()))
+    }
+}

@@ -1,0 +1,78 @@
+//! The rule for the reservations of volumes: whether a volume stays reserved for a claim.
+
+use super::fitting::fits;
+use crate::objects::{ObjectName, Volume, fit::Need, reuse::Record};
+use k8s_openapi::jiff::SignedDuration;
+use std::time::Duration;
+
+/// How long a reservation waits for its claim to be stored.
+const UNUSED: SignedDuration = SignedDuration::from_mins(1);
+
+/// The reservation of a volume for a claim, by the volume's `claimRef`, and the live state of the
+/// objects that decide whether it stays.
+#[derive(Clone, Copy, Debug)]
+pub struct Reservation<'a> {
+    /// The name of the volume. A claim whose `volumeName` is another one cannot get the volume.
+    pub name: &'a ObjectName,
+    /// The reserved volume.
+    pub volume: &'a Volume,
+    /// The namespace of the volume's earlier claim.
+    pub record: &'a Record,
+    /// The uid of the present namespace with the name in the record, if it exists.
+    pub namespace: Option<&'a str>,
+    /// How long ago Volume Warden made the reservation, by the clock of the API server; none if
+    /// `claimRef` remains from a release in the mode `soft`, or an administrator has set it.
+    pub age: Option<SignedDuration>,
+    /// The claim that the volume is reserved for, if it exists.
+    pub claim: Option<&'a Need>,
+}
+
+/// What the rule decides about a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The volume stays reserved.
+    Keep,
+    /// Keep the reservation, and decide again after this time.
+    Later(Duration),
+    /// Park the volume: it waits for another claim of its namespace.
+    Park,
+}
+
+/// Decides whether a volume stays reserved or is parked again. It is parked at once if the
+/// namespace of its earlier claim was deleted or recreated. If Volume Warden made the reservation,
+/// the volume is also parked at once if it does not fit the stored claim, and a minute later if the
+/// claim does not exist or names another volume.
+///
+/// A reservation that was made more than a minute in the future has a wrong time, so it counts as
+/// an old one. The clocks of two API servers may differ by less.
+pub fn decide_reservation(view: &Reservation<'_>) -> Verdict {
+    if view.namespace != Some(&*view.record.namespace_uid) {
+        return Verdict::Park;
+    }
+    let Some(age) = view.age else {
+        return Verdict::Keep;
+    };
+    match view.claim {
+        Some(claim) if view.is_misfit(claim) => Verdict::Park,
+        _ if age.abs() < UNUSED => Verdict::Later(left(age)),
+        Some(claim) if !view.is_elsewhere(claim) => Verdict::Keep,
+        _ => Verdict::Park,
+    }
+}
+
+fn left(age: SignedDuration) -> Duration {
+    let left = UNUSED.saturating_sub(age).min(UNUSED);
+    Duration::try_from(left).unwrap_or_default()
+}
+
+impl Reservation<'_> {
+    /// Returns whether the claim is not bound yet, and requires something else than the volume
+    /// offers: the volume was reserved for an earlier claim of this name, which was not stored.
+    fn is_misfit(&self, claim: &Need) -> bool {
+        claim.volume_name().is_empty() && !fits(self.name, self.volume, claim)
+    }
+
+    fn is_elsewhere(&self, claim: &Need) -> bool {
+        !["", &*self.name.name].contains(&claim.volume_name())
+    }
+}
