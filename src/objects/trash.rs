@@ -148,6 +148,12 @@ impl TrashRecord {
         Some(returned.map_or(end, |at| end.max(after(at, WINDOW_AFTER_RETURN))))
     }
 
+    /// Returns whether the undelete window is 0: the volume is purged as soon as its claim is
+    /// deleted.
+    pub fn ends_at_once(&self) -> bool {
+        self.policy == OriginalPolicy::Delete && self.window_seconds == 0
+    }
+
     /// Returns whether the record shows that the claim was in the namespace with this uid; false if
     /// the record has no uid.
     pub fn is_of(&self, namespace_uid: Option<&str>) -> bool {

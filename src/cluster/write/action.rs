@@ -1,5 +1,6 @@
 //! A change to an object as data.
 
+use super::applied::{Applied, judge};
 use super::lanes::Lane;
 use super::reasons::{
     FAILED_ADD_FINALIZER, FAILED_DELETE, FAILED_REMOVE_FINALIZER, FAILED_UPDATE_CONDITION,
@@ -25,6 +26,8 @@ pub struct Action {
     /// The Event for users if the API server refuses the action, unless an admission review waits
     /// for it.
     pub(super) on_refusal: OnRefusal,
+    /// Whether the action fails if the object does not exist; see [`Self::of_existing`].
+    pub(super) must_exist: bool,
 }
 
 /// What an action writes. Patch operations are valid for the version of the object that the rule
@@ -88,6 +91,7 @@ impl Action {
             lane: Lane::Safety,
             basis: Basis::Object,
             on_refusal: OnRefusal::new(FAILED_ADD_FINALIZER),
+            must_exist: false,
         }
     }
 
@@ -100,6 +104,7 @@ impl Action {
             lane: Lane::Bulk,
             basis,
             on_refusal: OnRefusal::new(FAILED_REMOVE_FINALIZER),
+            must_exist: false,
         }
     }
 
@@ -118,12 +123,31 @@ impl Action {
             lane,
             basis,
             on_refusal,
+            must_exist: false,
         }
     }
 
     /// Replaces the Event for users if the API server refuses the action.
     pub fn on_refusal(self, on_refusal: OnRefusal) -> Self {
         Self { on_refusal, ..self }
+    }
+
+    /// Makes the outcome [`Applied::Stale`] if the object does not exist. Without this, the
+    /// outcome is [`Applied::Done`], as for an action that only removes something.
+    pub fn of_existing(self) -> Self {
+        Self {
+            must_exist: true,
+            ..self
+        }
+    }
+
+    /// Derives the outcome of the action from the API server's answer.
+    pub(super) fn outcome(&self, written: kube::Result<()>) -> Applied {
+        let absent = written.is_err();
+        match judge(written) {
+            Applied::Done if absent && self.must_exist => Applied::Stale,
+            applied => applied,
+        }
     }
 
     /// Replaces the name of the action in log lines and metrics.
@@ -145,6 +169,7 @@ impl Action {
             lane: Lane::Bulk,
             basis: Basis::Proof(proof),
             on_refusal: OnRefusal::new(FAILED_DELETE),
+            must_exist: false,
         }
     }
 
@@ -158,6 +183,7 @@ impl Action {
             lane: Lane::Ownership,
             basis,
             on_refusal: OnRefusal::new(FAILED_UPDATE_OWNER_REFERENCES),
+            must_exist: false,
         }
     }
 
@@ -189,6 +215,7 @@ impl Action {
             lane: Lane::Conditions,
             basis,
             on_refusal: OnRefusal::new(FAILED_UPDATE_CONDITION),
+            must_exist: false,
         }
     }
 
@@ -204,6 +231,7 @@ impl Action {
             lane: Lane::Safety,
             basis,
             on_refusal: OnRefusal::new(FAILED_UPDATE_OWNER_REFERENCES),
+            must_exist: false,
         }
     }
 }
@@ -212,6 +240,19 @@ impl Action {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn an_action_may_require_that_the_object_exists() {
+        let absent = || {
+            let status = kube::core::Status::failure("gone", "NotFound").with_code(404);
+            Err(kube::Error::Api(Box::new(status)))
+        };
+        let action = Action::add_finalizer("f");
+        assert_eq!(action.outcome(absent()).label(), "Done");
+        let action = action.of_existing();
+        assert_eq!(action.outcome(absent()).label(), "Stale");
+        assert_eq!(action.outcome(Ok(())).label(), "Done");
+    }
 
     #[test]
     fn each_action_has_its_lane() {

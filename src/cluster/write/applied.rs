@@ -7,15 +7,15 @@ use kube::core::Status;
 /// The outcome of an action: whether it was written, and if not, why.
 #[derive(Debug)]
 pub enum Applied {
-    /// The write succeeded, or the object does not exist.
+    /// The write succeeded, or the object does not exist and the action permits that.
     Done,
     /// Nothing was written, because this is a dry run, or because the namespace of the object has
     /// opted out; see [`Excluded`](crate::cluster::Excluded).
     Withheld,
     /// Nothing was written, because this replica does not lead or cannot be sure that it does.
     NotLeading,
-    /// Nothing was written: the object has changed since the decision, or the decision is too old.
-    /// Reconcile the object again.
+    /// Nothing was written: the object has changed since the decision, or does not exist any more,
+    /// or the decision is too old. Reconcile the object again.
     Stale,
     /// The API server refused the write or did not answer.
     Failed(kube::Error),

@@ -5,7 +5,6 @@
 use super::action::Action;
 use super::action::Mutation;
 use super::applied::Applied;
-use super::applied::judge;
 use super::events::Events;
 use super::lanes::Lane;
 use super::lanes::Lanes;
@@ -138,7 +137,7 @@ impl Apply {
         let applied = match self.dry_run {
             true => Applied::Withheld,
             false if !target.guards(&action) => Applied::Stale,
-            false => judge(within(left, self.call(target, &action)).await),
+            false => action.outcome(within(left, self.call(target, &action)).await),
         };
         let label = applied.label();
         self.metrics
@@ -173,7 +172,8 @@ impl Apply {
                 sent, because it must test the resourceVersion of the object, which is not known");
             return Applied::Stale;
         }
-        let write = || async { judge(within(CALL_LIMIT, self.call(target, action)).await) };
+        let write =
+            || async { action.outcome(within(CALL_LIMIT, self.call(target, action)).await) };
         let turn = Turn {
             lane: action.lane,
             namespace: &target.name.namespace,

@@ -118,13 +118,8 @@ fn disown(basis: Basis) -> Action {
 }
 
 fn release() -> Action {
-    Action {
-        name: "Release",
-        mutation: Mutation::Patch(Vec::new()),
-        lane: Lane::Release,
-        basis: Basis::Object,
-        on_refusal: OnRefusal::new("FailedRelease"),
-    }
+    let refusal = OnRefusal::new("FailedRelease");
+    Action::patch("Release", Lane::Release, Vec::new(), Basis::Object, refusal)
 }
 
 /// Writes that keep data are sent before bulk writes that were requested earlier.

@@ -3,7 +3,7 @@
 use super::{
     restorers::Restorers,
     rule::{Decision, Left, View, decide},
-    target::record_in_trash,
+    target::{record_in_trash, recorded},
     usage::Usage,
 };
 use crate::{
@@ -64,11 +64,7 @@ impl Caches {
 
     /// Decides by the watches alone what happens next to the volume.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision {
-        let record = volume
-            .trash
-            .as_deref()
-            .and_then(|trash| trash.record.as_ref());
-        let restorer = record.and_then(|record| self.restorer(name, record));
+        let restorer = recorded(volume).and_then(|record| self.restorer(name, record));
         self.judge_for(volume, restorer.as_ref())
     }
 
@@ -191,6 +187,11 @@ impl Caches {
     pub fn is_requested(&self, volume: &ObjectName, except: &ObjectName) -> bool {
         let claims = self.restorers.of(&volume.name, Some(&except.namespace));
         claims.iter().any(|claim| claim != except)
+    }
+
+    /// Returns whether any Pending claim requests the volume of this name.
+    pub fn is_wanted(&self, volume: &ObjectName) -> bool {
+        !self.restorers.of(&volume.name, None).is_empty()
     }
 
     /// Returns whether this installation handles claims of the namespace: the namespace has not

@@ -144,6 +144,18 @@ impl Live {
         Ok(record.is_of(uid.as_deref()))
     }
 
+    /// Returns whether a new claim can be created in the namespace of the record's claim: the
+    /// namespace still exists, with the recorded uid, and is not being deleted.
+    ///
+    /// # Errors
+    /// When the namespace could not be read.
+    pub async fn accepts_claims(&self, record: &TrashRecord) -> kube::Result<bool> {
+        let name = ObjectName::new("", record.claim.namespace.as_str());
+        let found = self.namespaces.get(&name, UNHURRIED).await?;
+        let found = found.filter(|namespace| !namespace.deleting);
+        Ok(found.is_some_and(|namespace| record.is_of(Some(&namespace.uid))))
+    }
+
     /// Adds to the record what only live reads show: the uid of the claim's namespace, and the
     /// claim's labels and annotations. Adds nothing if the claim has been deleted.
     ///
@@ -215,10 +227,16 @@ impl Live {
     /// it to get the data back: a purge would delete its data, too.
     ///
     /// # Errors
-    /// When the volumes could not be listed.
+    /// When the volumes could not be listed, or the volume is not among them: it was removed by
+    /// force, and only its copy says where its data is.
     pub async fn twin(&self, volume: &ObjectName) -> Result<Option<ObjectName>, ReconcileError> {
         let live = self.sources.list(&volume.namespace).await;
         let live = live.map_err(|error| ReconcileError::unread("the volumes", &*error))?;
+        if live.value.get(volume).is_none() {
+            return Err(ReconcileError::new(
+                "a live LIST of volumes does not contain the volume",
+            ));
+        }
         Ok(twin(&live.value, volume))
     }
 

@@ -115,6 +115,11 @@ impl Copies {
         volumes.map(|name| ObjectName::new("", name)).collect()
     }
 
+    /// Returns whether there is a copy of a volume of this name.
+    pub fn is_copied(&self, volume: &ObjectName) -> bool {
+        self.feed.read().named_referrers(volume).next().is_some()
+    }
+
     /// Forgets the reports about volumes for which `exists` returns false.
     pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
         self.large.retain(exists);

@@ -7,20 +7,33 @@ use super::reasons::{
 use crate::{
     cluster::Announcement,
     objects::{
-        ObjectName,
+        ObjectName, Volume,
         saved_volume::MAX_MANIFEST,
         trash::{OriginalPolicy, TRASH, TrashRecord},
         undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
     },
 };
 
-/// The Event that a claim was deleted and can be restored. The webhook is not called for claims of
-/// a namespace that is not handled, so only an administrator restores them.
+/// Why a volume is not reserved for the claim that requests it.
+#[derive(Clone, Copy)]
+pub enum End<'a> {
+    /// The volume is being deleted with its data.
+    Purging(&'a Volume),
+    /// The volume does not exist.
+    Absent {
+        /// Whether there is a copy of its object, from which it can be created again.
+        copied: bool,
+    },
+}
+
+/// The Event that a claim was deleted and can be restored: by users of its namespace, or only by an
+/// administrator. The latter restores a claim whose namespace is deleted or being deleted, and one
+/// of a namespace that is not handled, for whose claims the webhook is not called.
 ///
 /// It is also published in the namespace of the claim, whose users may not read volumes.
-pub fn moved_to_trash(record: &TrashRecord, handled: bool) -> Announcement {
+pub fn moved_to_trash(record: &TrashRecord, by_users: bool) -> Announcement {
     let claim = &record.claim;
-    let command = match handled {
+    let command = match by_users {
         true => record.command(),
         false => record.administrators_command(),
     };
@@ -74,17 +87,21 @@ pub fn not_restored(claim: &ObjectName, why: &str) -> Announcement {
 /// The Event for a claim that was not Bound in time to the volume that was reserved for it.
 pub fn unbindable(claim: &ObjectName) -> Announcement {
     let why = "it could not be bound to the volume within five minutes. The volume is in the trash \
-               again. Delete the claim, and create it again with the size, access modes and \
-               selector of the deleted one";
+               again. Check that kube-controller-manager runs, then delete the claim, and create it \
+               again";
     not_restored(claim, why)
 }
 
 /// The Event for a claim whose volume was purged, or does not exist any more, before it was
 /// reserved for the claim.
-pub fn too_late(claim: &ObjectName, exists: bool) -> Announcement {
-    let why = match exists {
-        true => "the volume has been purged, which is final. Delete the claim",
-        false => "the volume does not exist any more. Delete the claim",
+pub fn too_late(claim: &ObjectName, end: End<'_>) -> Announcement {
+    let why = match end {
+        End::Purging(_) => "the volume has been purged, which is final. Delete the claim",
+        End::Absent { copied: false } => "the volume does not exist any more. Delete the claim",
+        End::Absent { copied: true } => {
+            "the object of the volume was removed by force. An administrator can create it again: \
+             volume-warden trash repair"
+        }
     };
     not_restored(claim, why)
 }

@@ -20,8 +20,8 @@ const SKEW_RETRY: Duration = Duration::from_secs(300);
 impl PvcTrashReconciler {
     /// Purges the volume, within the hourly limit, if its window has ended by the clock of the API
     /// server, or before that if `requested`. Live reads must show that its claim is deleted, that
-    /// it is detached, and that no claim requests it. Otherwise, returns when to reconcile it
-    /// again. A volume whose data another volume has, too, is kept.
+    /// it is detached, that no claim requests it, and that the volume exists. Otherwise, returns
+    /// when to reconcile it again. A volume whose data another volume has, too, is kept.
     pub(super) async fn keep(
         &self,
         name: &ObjectName,

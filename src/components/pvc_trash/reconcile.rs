@@ -5,7 +5,8 @@ use super::{
     caches::Caches,
     confirm::Live,
     copies::Copies,
-    notices, patch,
+    notices::{self, End},
+    patch,
     purge_limit::PurgeLimit,
     reasons::{MOVED_TO_TRASH, TRASH_ENABLED},
     rule::{Decision, Left},
@@ -63,10 +64,7 @@ impl PvcTrashReconciler {
         volume: &Arc<Volume>,
         mut record: TrashRecord,
     ) -> Reconciled {
-        let before = volume
-            .trash
-            .as_deref()
-            .and_then(|trash| trash.record.as_ref());
+        let before = recorded(volume);
         let known = before.filter(|before| before.claim.uid == record.claim.uid);
         let known = known.filter(|before| before.claim.namespace_uid.is_some());
         // If the live reads fail, the record lacks the uid of the namespace: the data is kept, and
@@ -122,18 +120,29 @@ impl PvcTrashReconciler {
                 deleted_at: Some(now),
                 ..record
             };
-            let handled = self.caches.handles(&record.claim.namespace);
-            let announcement = notices::moved_to_trash(&record, handled);
-            self.announce(name, volume, announcement.clone());
-            // Users who may not read volumes see the Event in the namespace of their claim.
-            let claim = Regarding {
-                kind: Kind::PersistentVolumeClaim,
-                name: claim.name.clone(),
-                uid: claim.uid.clone(),
-            };
-            self.apply.announce(claim, announcement, || {});
+            self.announce_deletion(name, volume, &record).await;
         }
         applied.settled()
+    }
+
+    /// Publishes on the volume and on the claim that the claim can be restored, unless the volume
+    /// is purged at once. If the namespace cannot be read, the Event has the command that works in
+    /// any case.
+    async fn announce_deletion(&self, name: &ObjectName, volume: &Volume, record: &TrashRecord) {
+        let Some(claim) = volume.claimed_by().filter(|_| !record.ends_at_once()) else {
+            return;
+        };
+        let by_users = self.caches.handles(&record.claim.namespace)
+            && self.live.accepts_claims(record).await.unwrap_or(false);
+        let announcement = notices::moved_to_trash(record, by_users);
+        self.announce(name, volume, announcement.clone());
+        // Users who may not read volumes see the Event in the namespace of their claim.
+        let claim = Regarding {
+            kind: Kind::PersistentVolumeClaim,
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+        };
+        self.apply.announce(claim, announcement, || {});
     }
 
     /// Reserves the volume for the claim. If the claim may not have it, the volume is treated as if
@@ -196,7 +205,7 @@ impl Reconcile for PvcTrashReconciler {
         self.events.retain(|name| volumes.get(name).is_some());
         self.purges.retain(|name| volumes.get(name).is_some());
         let refused = &self.undelete.refused;
-        refused.retain(|name| volumes.get(name).is_some());
+        refused.retain(|name| volumes.get(name).is_some() || self.caches.is_wanted(name));
         let mut names = volumes
             .names_where(|volume| volume.trash.is_some() || windows.contains(&*volume.class));
         names.extend(copied);
@@ -212,7 +221,8 @@ impl Reconcile for PvcTrashReconciler {
         };
         let Some(volume) = fresh else {
             if !known && volumes.is_synced() {
-                self.undelete.report_purged(name, None);
+                let copied = self.copies.is_copied(name);
+                self.undelete.report_end(name, End::Absent { copied });
             }
             return Ok(Requeue::OnEvent);
         };
@@ -257,7 +267,7 @@ impl PvcTrashReconciler {
                 self.publish(name, volume, left);
                 let ends = matches!(left, Left::Purging | Left::Deleting);
                 if ends && !volume.retain && recorded(volume).is_some() {
-                    self.undelete.report_purged(name, Some(volume));
+                    self.undelete.report_end(name, End::Purging(volume));
                 }
                 Ok(Requeue::OnEvent)
             }

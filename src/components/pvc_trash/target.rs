@@ -43,12 +43,13 @@ pub fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
 }
 
 /// Creates an action of pvc-trash that patches an object. If the API server refuses the patch, an
-/// Event with the reason `ErrTrash` follows.
+/// Event with the reason `ErrTrash` follows. An object that does not exist is not patched, so no
+/// Event says that it was.
 pub fn action(
     name: &'static str,
     lane: Lane,
     operations: Vec<PatchOperation>,
     basis: Basis,
 ) -> Action {
-    Action::patch(name, lane, operations, basis, OnRefusal::new(CANNOT_READ))
+    Action::patch(name, lane, operations, basis, OnRefusal::new(CANNOT_READ)).of_existing()
 }

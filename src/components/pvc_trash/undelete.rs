@@ -8,7 +8,8 @@ use super::{
     NAME,
     caches::Caches,
     confirm::Live,
-    notices, patch,
+    notices::{self, End},
+    patch,
     reasons::{RESTORED, RETURNED_TO_TRASH},
     restorers::requested,
     target::{action, is_for, recorded, regarding, target},
@@ -157,9 +158,13 @@ impl Undelete {
         applied.settled()
     }
 
-    /// Publishes an Event for each claim that waits for a volume whose data is deleted, once. The
-    /// volume may not exist any more.
-    pub fn report_purged(&self, name: &ObjectName, volume: Option<&Volume>) {
+    /// Publishes an Event for each claim that waits for a volume that is purged or does not exist,
+    /// once.
+    pub fn report_end(&self, name: &ObjectName, end: End<'_>) {
+        let volume = match end {
+            End::Purging(volume) => Some(volume),
+            End::Absent { .. } => None,
+        };
         let record = volume.and_then(recorded);
         let namespace = record.map(|record| record.claim.namespace.as_str());
         let claims = self.caches.requesting(&name.name, namespace);
@@ -168,7 +173,7 @@ impl Undelete {
         let news = self.refused.news(name, uid, uids);
         for (claim, found) in claims {
             if news.contains(&found.uid) {
-                let event = notices::too_late(&claim, volume.is_some());
+                let event = notices::too_late(&claim, end);
                 self.announce_on(&claim, &found, event);
             }
         }

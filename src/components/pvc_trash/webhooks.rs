@@ -2,7 +2,12 @@
 //! users who delete a claim.
 
 use super::{
-    NAME, caches::Caches, confirm::Live, patch, rule::record_at_creation, target::record_in_trash,
+    NAME,
+    caches::Caches,
+    confirm::Live,
+    patch,
+    rule::record_at_creation,
+    target::{record_in_trash, recorded},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
@@ -161,11 +166,10 @@ impl Reviews {
         let kept = volume
             .as_deref()
             .filter(|volume| volume.retain && !volume.deleting);
-        let record = kept.and_then(|volume| volume.trash.as_deref()?.record.as_ref());
+        let record = kept.and_then(recorded);
         let uid = claim.metadata.uid.as_deref();
         let record = record.filter(|record| {
-            let ends = record.policy == OriginalPolicy::Delete && record.window_seconds == 0;
-            Some(record.claim.uid.as_str()) == uid && !ends
+            Some(record.claim.uid.as_str()) == uid && !record.ends_at_once()
         });
         Ok(Answer::warned(record.map(warning)))
     }

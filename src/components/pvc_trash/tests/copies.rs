@@ -22,7 +22,7 @@ fn copy(scene: &Scene) -> Option<Value> {
 }
 
 /// The watch delivers the manifest `volume` as the copy of the volume with this uid.
-fn deliver(scene: &Scene, volume_uid: &str, volume: Value) {
+pub(super) fn deliver(scene: &Scene, volume_uid: &str, volume: Value) {
     let manifest = json!({"metadata": volume["metadata"], "spec": volume["spec"]});
     let mut map = config_map(&name_of("volume-warden", volume_uid), &manifest.to_string());
     map["metadata"]["uid"] = json!(format!("copy-of-{volume_uid}"));
@@ -69,6 +69,19 @@ async fn the_copy_is_deleted_before_the_purge() {
     let expected = ["DELETE volume-warden-trash-v", "PATCH pv"];
     assert_eq!(writes(&scene), expected);
     assert_eq!(copy(&scene), None);
+}
+
+/// The copy of a volume that was removed by force, which the watch has not delivered yet, is all
+/// that says where its data is.
+#[tokio::test(start_paused = true)]
+async fn the_copy_of_a_volume_that_does_not_exist_stays() {
+    let scene = Scene::new(server(), after(120), in_trash(source()), &[]);
+    deliver(&scene, "v", in_trash(source()));
+    scene.server.stored.lock().expect("lock").0 = Value::Null;
+    let outcome = scene.reconcile().await;
+    assert!(copy(&scene).is_some(), "{:?}", writes(&scene));
+    outcome.expect_err("it is not purged");
+    assert_eq!(scene.notes().await, [""; 0]);
 }
 
 /// After a purge that the API server refused, the next attempts write no copies.

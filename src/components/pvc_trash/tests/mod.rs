@@ -2,6 +2,7 @@
 
 mod copies;
 mod disabling;
+mod events;
 mod full;
 mod lives;
 mod patches;

@@ -186,7 +186,7 @@ async fn the_window_ends_by_the_clock_of_the_api_server() {
     assert!(purged(60, 60).await.0);
 }
 
-fn requesting(name: &str, volume: &str) -> Value {
+pub(super) fn requesting(name: &str, volume: &str) -> Value {
     claim(
         name,
         json!({"metadata": {"annotations": {UNDELETE: "data"}}, "spec": {"volumeName": volume},

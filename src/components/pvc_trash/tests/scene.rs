@@ -25,7 +25,8 @@ use tokio::time::Instant;
 pub(super) struct Server {
     /// The claims that exist.
     pub(super) claims: Vec<Value>,
-    /// The uid of the namespace `ns`; none if it does not exist.
+    /// The uid of the namespace `ns`, with ` terminating` behind it if the namespace is being
+    /// deleted; none if it does not exist.
     pub(super) namespace: Option<&'static str>,
     /// Names of volumes that are attached; none if VolumeAttachments cannot be listed.
     pub(super) attached: Option<Vec<&'static str>>,
@@ -37,7 +38,7 @@ pub(super) struct Server {
     pub(super) time: Timestamp,
     /// The patches of volumes and claims, and the Events.
     pub(super) patches: Mutex<Vec<(String, Value)>>,
-    /// The volume `pv`, and its copy if there is one.
+    /// The volume `pv`, null if it does not exist, and its copy if there is one.
     pub(super) stored: Mutex<(Value, Option<Value>)>,
     /// The methods of the writes, in their order, with the last part of each path.
     pub(super) writes: Mutex<Vec<String>>,
@@ -72,8 +73,10 @@ impl Server {
                     false => found(stored.1.clone()),
                 }
             }
-            _ if path.ends_with("/persistentvolumes/pv") && method == http::Method::GET => {
-                found(Some(stored.0.clone()))
+            _ if path.ends_with("/persistentvolumes/pv")
+                && (method == http::Method::GET || stored.0.is_null()) =>
+            {
+                found(present(&stored.0))
             }
             _ if method == http::Method::PATCH => {
                 let mut patches = self.patches.lock().expect("lock");
@@ -90,7 +93,7 @@ impl Server {
             _ if self.unreadable.is_some_and(|part| path.contains(part)) => (503, unavailable()),
             _ if path.ends_with("/volumeattachments") => self.attachments(),
             _ if path.ends_with("/persistentvolumes") => {
-                let volumes = [Some(stored.0.clone()), self.other.clone()];
+                let volumes = [present(&stored.0), self.other.clone()];
                 let items: Vec<_> = volumes.into_iter().flatten().collect();
                 let list = json!({"kind": "PersistentVolumeList", "apiVersion": "v1",
                     "metadata": {}, "items": items});
@@ -104,10 +107,7 @@ impl Server {
             _ if path.contains("/persistentvolumeclaims/") => {
                 found(self.claims.iter().find(named).cloned())
             }
-            "/api/v1/namespaces/ns" => found(
-                self.namespace
-                    .map(|uid| json!({"metadata": {"name": "ns", "uid": uid}})),
-            ),
+            "/api/v1/namespaces/ns" => found(self.namespace.map(namespace)),
             _ => (200, sent),
         }
     }
@@ -129,6 +129,19 @@ impl Server {
                 "metadata": {}, "items": items}),
         )
     }
+}
+
+fn present(object: &Value) -> Option<Value> {
+    Some(object.clone()).filter(|object| !object.is_null())
+}
+
+/// The namespace with this uid, which is being deleted if `terminating` follows the uid.
+fn namespace(uid: &str) -> Value {
+    let (uid, terminating) = match uid.strip_suffix(" terminating") {
+        Some(uid) => (uid, json!("2026-01-01T00:00:00Z")),
+        None => (uid, Value::Null),
+    };
+    json!({"metadata": {"name": "ns", "uid": uid, "deletionTimestamp": terminating}})
 }
 
 fn unavailable() -> Value {

@@ -1,0 +1,102 @@
+//! Tests of what the Events of pvc-trash say.
+
+use super::{
+    copies::deliver,
+    purging::{after, in_trash, requesting, server},
+    record,
+    scene::{Scene, Server},
+};
+use crate::{cluster::Reconcile, objects::trash::TRASH};
+use serde_json::{Value, json};
+
+/// The notes of the Events about a claim that was deleted ten minutes ago. The API server has a
+/// namespace with this uid.
+async fn notes_of_a_deletion(namespace: Option<&'static str>, changes: Value) -> Vec<String> {
+    let mut kept = record("1", json!({}));
+    json_patch::merge(&mut kept, &changes);
+    let volume = in_trash(json!({"metadata": {"annotations": {TRASH: kept.to_string()}}}));
+    let server = Server {
+        namespace,
+        time: after(10),
+        ..server()
+    };
+    let scene = Scene::new(server, after(10), volume, &[]);
+    scene.reconcile().await.expect("it is in the trash");
+    scene.notes().await
+}
+
+/// The claim of a namespace that is deleted cannot be created in it, and one that is created again
+/// has another uid.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_with_its_namespace_is_undone_by_an_administrator() {
+    for (namespace, administrator) in [
+        (Some("n"), false),
+        (Some("n terminating"), true),
+        (Some("recreated"), true),
+        (None, true),
+    ] {
+        let notes = notes_of_a_deletion(namespace, json!({})).await;
+        assert_eq!(notes.len(), 2, "on the volume and on the claim: {notes:?}");
+        for note in notes {
+            let command = note.ends_with("volume-warden undelete pvc data -n ns");
+            let wide = note.ends_with("-n ns --to-namespace ns");
+            assert_eq!((command, wide), (!administrator, administrator), "{note}");
+        }
+    }
+}
+
+/// The Event `Purged` follows in the same second.
+#[tokio::test(start_paused = true)]
+async fn no_event_says_that_data_is_kept_for_no_time() {
+    for (changes, events) in [
+        (json!({"windowSeconds": 0}), 0),
+        (json!({"windowSeconds": 1}), 2),
+        (json!({"windowSeconds": 0, "policy": "Retain"}), 2),
+    ] {
+        let notes = notes_of_a_deletion(Some("n"), changes).await;
+        assert_eq!(notes.len(), events, "{notes:?}");
+    }
+}
+
+/// The volume was removed by force, which the watch has not delivered yet.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_does_not_exist_is_not_restored() {
+    let again = requesting("again", "pv");
+    let server = Server {
+        claims: vec![again.clone()],
+        time: after(10),
+        ..server()
+    };
+    let scene = Scene::new(server, after(10), in_trash(json!({})), &[again]);
+    scene.server.stored.lock().expect("lock").0 = Value::Null;
+    scene.reconcile().await.expect_err("it is not restored");
+    assert_eq!(scene.notes().await, [""; 0]);
+}
+
+/// The volume of a claim that requests it was removed by force.
+#[tokio::test(start_paused = true)]
+async fn a_claim_learns_once_that_its_volume_does_not_exist() {
+    for (copied, words) in [
+        (false, "Delete the claim"),
+        (true, "volume-warden trash repair"),
+    ] {
+        let elsewhere = in_trash(json!({"metadata": {"name": "another"}}));
+        let again = requesting("again", "pv");
+        let scene = Scene::new(server(), after(120), elsewhere, &[again]);
+        if copied {
+            deliver(
+                &scene,
+                "v",
+                in_trash(json!({"spec": {"csi": {"driver": "d", "volumeHandle": "h"}}})),
+            );
+        }
+        for _ in 0..2 {
+            scene.reconciler.candidates();
+            scene.reconcile().await.expect("decided");
+        }
+        let notes = scene.notes().await;
+        assert_eq!(notes.len(), 1, "once: {notes:?}");
+        assert!(notes[0].contains(words), "{notes:?}");
+        assert_eq!(notes[0].contains("Delete the claim"), !copied, "{notes:?}");
+    }
+}
