@@ -14,8 +14,9 @@ use crate::{
     components::pvc_trash::{give, restore},
     objects::{
         ObjectName,
+        deletion_order::{Deletion, latest},
         patch::{add, test},
-        trash::{UNDELETE_TOUCHED, deletion_order},
+        trash::UNDELETE_TOUCHED,
         trash_entry::{Entry, Next},
         volume::VolumeWire,
     },
@@ -50,19 +51,23 @@ pub(super) async fn restore_in(
         Err(code) => return Ok(code),
     };
     let found = in_trash(&volumes, |entry| is_wanted(entry, restoration, from));
-    let Some(entry) = last(&found) else {
-        complain(missing(restoration, from, !found.is_empty()));
-        return Ok(ExitCode::FAILURE);
+    let entry = match chosen(&found, restoration, from) {
+        Ok(entry) => entry,
+        Err(why) => {
+            complain(why);
+            return Ok(ExitCode::FAILURE);
+        }
     };
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), restoration.namespace);
-    let claim = serde_json::from_value(claim(entry, restoration)?).context("building the claim")?;
+    let claim =
+        serde_json::from_value(claim(&entry, restoration)?).context("building the claim")?;
     let created = match restoration.create(&claims, &claim).await {
         Ok(created) => created,
         Err(code) => return Ok(code),
     };
     let volume = &*entry.name.name;
     say(restoration.created(volume))?;
-    if let Err(error) = give_volume(client, entry, restoration, &created).await {
+    if let Err(error) = give_volume(client, &entry, restoration, &created).await {
         return Ok(not_given(&claims, restoration, volume, &created, &error).await);
     }
     say(WAITING)?;
@@ -82,9 +87,25 @@ fn is_wanted(entry: &Entry<'_>, restoration: &Restoration<'_>, from: &str) -> bo
 }
 
 /// Returns the volume whose claim was deleted last, without volumes that are being deleted.
-fn last<'a, 'b>(found: &'b [Entry<'a>]) -> Option<&'b Entry<'a>> {
+///
+/// # Errors
+/// Why there is none, or that it is not known which claim was deleted last.
+fn chosen<'a>(
+    found: &[Entry<'a>],
+    restoration: &Restoration<'_>,
+    from: &str,
+) -> Result<Entry<'a>, String> {
     let kept = found.iter().filter(|entry| entry.next != Next::Purging);
-    kept.max_by_key(|entry| deletion_order(entry.record.deleted_at))
+    let kept: Vec<_> = kept.copied().collect();
+    match latest(&kept, |entry| Deletion::of(entry.volume, entry.record)) {
+        Ok(Some(entry)) => Ok(*entry),
+        Ok(None) => Err(missing(restoration, from, !found.is_empty())),
+        Err([one, other]) => Err(format!(
+            "it is not known which of several deleted claims {from}/{} was deleted last. Select \
+             the volume by --volume {} or --volume {}",
+            restoration.deleted, one.name.name, other.name.name
+        )),
+    }
 }
 
 fn missing(restoration: &Restoration<'_>, from: &str, purging: bool) -> String {

@@ -154,6 +154,22 @@ async fn the_volume_of_the_last_deletion_is_restored_or_the_named_one() {
     }
 }
 
+/// Two claims of this name were deleted within one second.
+#[tokio::test(start_paused = true)]
+async fn the_claim_that_was_bound_last_was_deleted_last() {
+    let bound = |version: &str| json!({"spec": {"claimRef": {"resourceVersion": version}}});
+    let of = |first: &Value, second: &Value| {
+        vec![volume("a", DELETED, first), volume("b", DELETED, second)]
+    };
+    for (first, second, expected) in [("10", "9", "a"), ("9", "10", "b")] {
+        let volumes = of(&bound(first), &bound(second));
+        let (writes, _) = restored(&WANTED, volumes, accepted()).await;
+        assert_eq!(writes[0].1["spec"]["volumeName"], expected);
+    }
+    let (writes, done) = restored(&WANTED, of(&json!({}), &json!({})), accepted()).await;
+    assert!(writes.is_empty() && !done, "{writes:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_for_what_is_not_in_the_trash() {
     let bound = json!({"status": {"phase": "Bound"}});

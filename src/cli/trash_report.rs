@@ -3,7 +3,8 @@
 use crate::{
     columns::{age, aligned, span},
     objects::{
-        trash::{OriginalPolicy, deletion_order},
+        deletion_order::listed_at,
+        trash::OriginalPolicy,
         trash_entry::{Entry, Next},
         trash_list::{ListedVolume, State},
     },
@@ -91,11 +92,10 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Formats the volumes in the trash, sorted by namespace and claim; the claim that was deleted last
-/// is the last one of its name.
+/// Formats the volumes in the trash, sorted by namespace, claim and recorded time of the deletion.
 pub(super) fn shown(mut rows: Vec<Row<'_>>, output: Output, now: Timestamp) -> String {
     rows.sort_by_key(|row| {
-        let deleted = deletion_order(row.deleted_at);
+        let deleted = listed_at(row.deleted_at);
         (row.namespace, row.claim, deleted, row.volume)
     });
     match output {
@@ -128,7 +128,7 @@ fn key<'a>(entry: &Entry<'a>) -> (&'a str, &'a str, Timestamp, &'a str) {
     (
         &claim.namespace,
         &claim.name,
-        deletion_order(record.deleted_at),
+        listed_at(record.deleted_at),
         &entry.name.name,
     )
 }

@@ -257,7 +257,7 @@ fn only_the_claim_itself_lives() {
     let claim = ClaimRef {
         name: ObjectName::new("ns", "c"),
         uid: "1".into(),
-        versioned: false,
+        resource_version: None,
     };
     let (living, gone) = (Condition::Living(claim.clone()), Condition::Gone(claim));
     let lives = |found: Value| {

@@ -10,6 +10,7 @@ pub mod claim_texts;
 pub mod claim_trash;
 mod compact_text;
 mod config_map;
+pub mod deletion_order;
 pub mod expiry;
 mod field_owner;
 pub mod finalizers;

@@ -130,12 +130,6 @@ mod as_text {
     }
 }
 
-/// Returns the time by which deletions are sorted. A deletion whose time is not recorded yet counts
-/// as the latest one.
-pub fn deletion_order(deleted_at: Option<Timestamp>) -> Timestamp {
-    deleted_at.unwrap_or(Timestamp::MAX)
-}
-
 impl TrashRecord {
     /// Returns when the window ends; none until the time of the deletion is recorded. After a
     /// restore that failed, it lasts for at least [`WINDOW_AFTER_RETURN`].

@@ -3,8 +3,9 @@
 
 pub use super::keys::TRASH_LIST;
 use super::{
-    CompactText, Kind, ObjectName, Tracked, config_map, metadata,
-    trash::deletion_order,
+    CompactText, Kind, ObjectName, Tracked, config_map,
+    deletion_order::listed_at,
+    metadata,
     trash_entry::{Entry, Next},
 };
 use k8s_openapi::{api::core::v1::ConfigMap, jiff::Timestamp};
@@ -194,7 +195,7 @@ impl List {
 
 /// The sort key of a list: the latest deletion is the first.
 fn rank(volume: &ListedVolume) -> (Reverse<Timestamp>, &str, &str) {
-    let deleted = deletion_order(volume.deleted_at);
+    let deleted = listed_at(volume.deleted_at);
     (Reverse(deleted), &volume.claim, &volume.volume)
 }
 

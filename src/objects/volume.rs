@@ -65,8 +65,9 @@ pub struct ClaimRef {
     pub name: ObjectName,
     /// The uid of the claim; empty for a reservation by name.
     pub uid: CompactText,
-    /// Whether `resourceVersion` is set. Kubernetes does not use its value.
-    pub versioned: bool,
+    /// The `resourceVersion` of the claim when the volume was bound to it, if it is set. Kubernetes
+    /// does not use its value.
+    pub resource_version: Option<CompactText>,
 }
 
 impl Volume {
@@ -133,7 +134,7 @@ impl From<ClaimRefWire> for ClaimRef {
         Self {
             name: ObjectName::new(wire.namespace, wire.name),
             uid: wire.uid.into(),
-            versioned: wire.resource_version.is_some(),
+            resource_version: wire.resource_version.map(Into::into),
         }
     }
 }
@@ -219,9 +220,10 @@ mod tests {
         }));
         let claim = read.claimed_by().expect("a claim");
         assert_eq!(
-            (claim.name.to_string(), claim.uid.clone(), claim.versioned),
-            ("ns/data".into(), "1".into(), true)
+            (claim.name.to_string(), claim.uid.clone()),
+            ("ns/data".into(), "1".into())
         );
+        assert_eq!(claim.resource_version, Some("7".into()));
         assert_eq!(
             (read.phase, read.retain, &*read.class),
             (Phase::Released, true, "fast")

@@ -91,8 +91,8 @@ pub struct ClaimRefWire {
     /// The uid of the claim; empty for a reservation by name.
     #[serde(default)]
     pub uid: String,
-    /// The `resourceVersion` of the claim when kube-controller-manager bound it. Only whether it is
-    /// set matters: a release with `--release-mode=soft` removes it.
+    /// The `resourceVersion` of the claim when kube-controller-manager or a provisioner bound it. A
+    /// release with `--release-mode=soft` removes it.
     #[serde(default)]
     pub resource_version: Option<String>,
 }

@@ -94,7 +94,7 @@ impl Review<'_> {
         if record.claim.name != self.name {
             return Some("of a claim of another name");
         }
-        if self.later(&record) {
+        if self.later(volume, &record) {
             return Some("of a claim that was not deleted last");
         }
         let other = |claim: &&Arc<Value>| self.requests(claim, name(volume));
@@ -112,14 +112,22 @@ impl Review<'_> {
         namespaces.any(|each| uid(each) == recorded && name(each) == self.namespace)
     }
 
-    /// Whether a claim of this name was deleted after that of the record, long ago.
-    fn later(&self, given: &TrashRecord) -> bool {
+    /// Whether a claim of this name was deleted after that of the given volume, long ago. A claim is
+    /// created after the deletion of the earlier one of its name, so it was bound at a later
+    /// version.
+    fn later(&self, given: &Value, given_record: &TrashRecord) -> bool {
+        let bound = |volume: &Value| {
+            let version = text(volume, "/spec/claimRef/resourceVersion");
+            version.parse::<u64>().ok()
+        };
         let mut volumes = self.ledger.all("persistentvolumes");
         volumes.any(|volume| {
             record(volume).is_some_and(|record| {
-                self.is_kept(volume, &record)
-                    && self.is_settled(&record)
-                    && record.deleted_at > given.deleted_at
+                let later = match (bound(volume), bound(given)) {
+                    (Some(version), Some(given)) => version > given,
+                    _ => record.deleted_at > given_record.deleted_at,
+                };
+                self.is_kept(volume, &record) && self.is_settled(&record) && later
             })
         })
     }

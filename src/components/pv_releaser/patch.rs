@@ -86,7 +86,7 @@ fn freed(volume: &Volume, scope: Scope, options: &Options) -> Vec<PatchOperation
     let versioned = volume
         .claim_ref
         .as_ref()
-        .is_some_and(|claim| claim.versioned);
+        .is_some_and(|claim| claim.resource_version.is_some());
     match (options.release_mode, scope) {
         (Mode::Full, Scope::Cluster) => vec![remove_at(&CLAIM_REF)],
         (Mode::Full, Scope::Namespace) => {

@@ -11,7 +11,7 @@ use crate::{
     go_duration,
     objects::{
         Claim, Namespace, ObjectName, StorageClass, Volume, rebind,
-        trash::{TrashRecord, deletion_order},
+        trash::TrashRecord,
         undelete_request::UndeleteRequest,
         undelete_window::{NamespaceWindow, Window},
         volume::ClaimRef,
@@ -206,8 +206,7 @@ impl Caches {
     }
 
     /// Returns the volumes in the trash whose deleted claim was in a namespace of this name, and
-    /// that `requested` names, as the volume or as the deleted claim: first the volume of that
-    /// name, then those of the deleted claims, the latest deletion first.
+    /// that `requested` names, as the volume or as the deleted claim, sorted by name.
     pub fn in_trash(
         &self,
         namespace: &str,
@@ -218,16 +217,13 @@ impl Caches {
             record.claim.namespace == namespace
                 && (requested.names_claim(&record.claim.name) || requested.names_volume(&name.name))
         };
-        let found = volumes.objects().filter_map(|(name, volume)| {
-            let record = record_in_trash(volume)?;
-            let deleted = deletion_order(record.deleted_at);
-            let order = (requested.names_volume(&name.name), deleted, name.clone());
-            fits(name, record).then(|| (order, volume.clone()))
+        let found = volumes.objects().filter(|(name, volume)| {
+            record_in_trash(volume).is_some_and(|record| fits(name, record))
         });
+        let found = found.map(|(name, volume)| (name.clone(), volume.clone()));
         let mut found: Vec<_> = found.collect();
-        found.sort_by(|(first, _), (second, _)| second.cmp(first));
-        let found = found.into_iter();
-        found.map(|((_, _, name), volume)| (name, volume)).collect()
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        found
     }
 
     fn watches(&self, claim: &ClaimRef) -> bool {

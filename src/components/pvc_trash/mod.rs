@@ -34,6 +34,7 @@ mod purge_limit;
 mod rebind;
 mod rebinding;
 mod reconcile;
+mod refusals;
 mod reports;
 mod restorers;
 mod rule;

@@ -8,9 +8,10 @@ use super::target::recorded;
 use crate::objects::{
     ObjectName, Volume,
     claim::AWAITING_POD,
+    deletion_order::{Deletion, latest},
     fit::{Need, Offer},
     quantity,
-    trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord, deletion_order},
+    trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord},
     volume::Phase,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -89,22 +90,18 @@ pub fn is_open(claim: &Value) -> bool {
 
 /// Decides which volume the claim gets.
 pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
-    let kept = view.volumes.iter().filter_map(|each| {
-        let record = view.record(&each.1)?;
-        Some((deletion_order(record.deleted_at), each, record))
-    });
-    let mut kept: Vec<_> = kept.collect();
-    kept.sort_by(|one, other| (one.0, &one.1.0).cmp(&(other.0, &other.1.0)));
-    let Some((deleted, found, record)) = kept.pop() else {
-        return Rebinding::Absent;
-    };
-    let unordered = kept.last().is_some_and(|(before, ..)| *before == deleted);
-    match unordered
-        .then_some(Kept::Unordered)
-        .or_else(|| view.reason(found, record))
-    {
-        None => Rebinding::Get(found),
-        Some(why) => Rebinding::Keep(&found.0, why),
+    let kept = view
+        .volumes
+        .iter()
+        .filter_map(|each| Some((each, view.record(&each.1)?)));
+    let kept: Vec<_> = kept.collect();
+    match latest(&kept, |((_, volume), record)| Deletion::of(volume, record)) {
+        Ok(None) => Rebinding::Absent,
+        Ok(Some(&(found, record))) => match view.reason(found, record) {
+            None => Rebinding::Get(found),
+            Some(why) => Rebinding::Keep(&found.0, why),
+        },
+        Err([&(found, _), _]) => Rebinding::Keep(&found.0, Kept::Unordered),
     }
 }
 
@@ -185,9 +182,8 @@ fn described(volume: &Volume, trash: &Trash) -> String {
 impl fmt::Display for Kept {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unordered => out.write_str(
-                "it is not known yet which of several claims of this name was deleted last",
-            ),
+            Self::Unordered => out
+                .write_str("it is not known which of several claims of this name was deleted last"),
             Self::PurgeRequested => out.write_str("a user requested that its data is deleted"),
             Self::Due(until) => write!(out, "its undelete window ends at {until}"),
             Self::Unbindable => write!(

@@ -6,6 +6,7 @@ use super::{
     caches::Caches,
     confirm::Live,
     patch,
+    refusals::{ambiguous, refuse, unknown, unordered},
     rule::record_at_creation,
     target::{record_in_trash, recorded},
 };
@@ -15,9 +16,10 @@ use crate::{
     objects::{
         MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
+        deletion_order::{Deletion, latest},
         patch::add_at,
         trash::{MAX_UNBINDABLE, OriginalPolicy, RecordedClaim, TrashRecord},
-        undelete_request::{UNDELETE, UndeleteRequest, of_claim, of_volume},
+        undelete_request::{UNDELETE, UndeleteRequest},
         volume::{RETAIN, VolumeWire},
     },
 };
@@ -132,8 +134,14 @@ impl Reviews {
             own.then_some((name, volume, record))
         });
         let own: Vec<_> = own.collect();
-        let Some((name, volume, record)) = own.first() else {
-            return Ok(unknown(requested, &request.namespace));
+        let named = own
+            .iter()
+            .find(|(name, ..)| parsed.names_volume(&name.name));
+        let last = || latest(&own, |(_, volume, record)| Deletion::of(volume, record));
+        let (name, volume, record) = match named.map_or_else(last, |named| Ok(Some(named))) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(unknown(requested, &request.namespace)),
+            Err(two) => return Ok(unordered(requested, two.map(|(name, ..)| &*name.name))),
         };
         let other = |deleted: &str| parsed.names_claim(deleted) && record.claim.name != deleted;
         if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
@@ -168,9 +176,8 @@ impl Reviews {
             .filter(|volume| volume.retain && !volume.deleting);
         let record = kept.and_then(recorded);
         let uid = claim.metadata.uid.as_deref();
-        let record = record.filter(|record| {
-            Some(record.claim.uid.as_str()) == uid && !record.ends_at_once()
-        });
+        let record = record
+            .filter(|record| Some(record.claim.uid.as_str()) == uid && !record.ends_at_once());
         Ok(Answer::warned(record.map(warning)))
     }
 }
@@ -242,30 +249,4 @@ pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOper
         );
     }
     operations
-}
-
-/// The refusal of a claim that requests data which is not in the trash of its namespace. It is the
-/// same if a deleted claim of an earlier namespace had the requested name: users do not learn which
-/// claims others had.
-fn unknown(requested: &str, namespace: &str) -> Answer {
-    refuse(format!(
-        "no deleted claim {requested:?} of the namespace {namespace} is in the trash. Check its \
-         name, and whether its undelete window has ended. If the namespace was deleted and \
-         recreated after the claim, only an administrator can restore it, with the flag \
-         --to-namespace of volume-warden undelete"
-    ))
-}
-
-/// The refusal of a claim that could get the data of two deleted claims of its namespace.
-fn ambiguous(requested: &str) -> Answer {
-    refuse(format!(
-        "{requested:?} is the name of a deleted claim and of the volume of another one: write {:?} \
-         or {:?} in the annotation {UNDELETE}",
-        of_claim(requested),
-        of_volume(requested)
-    ))
-}
-
-fn refuse(message: String) -> Answer {
-    Answer::Deny { code: 422, message }
 }

@@ -148,6 +148,19 @@ fn the_claim_that_was_deleted_last_counts() {
     }
 }
 
+/// A claim of a name is created after the deletion of the earlier one.
+#[test]
+fn the_resource_version_shows_which_claim_was_deleted_last() {
+    let bound = |name, version: &str, at: Value| {
+        let changes = json!({"spec": {"claimRef": {"resourceVersion": version}}});
+        kept(name, changes, json!({"deletedAt": at}))
+    };
+    for at in [Value::Null, json!(DELETED)] {
+        let volumes = [bound("a", "10", at.clone()), bound("b", "9", at)];
+        assert_eq!(outcome(&volumes, json!({}), false), found("a"));
+    }
+}
+
 /// A claim gets no volume that it does not fit, because it would stay Pending.
 #[test]
 fn a_claim_that_does_not_fit_gets_a_new_volume() {

@@ -11,10 +11,7 @@ use crate::{
         caches::Caches,
         webhooks::{Reviews, deletions, hooks},
     },
-    objects::{
-        trash::{MAX_UNBINDABLE, TRASH, UNDELETE},
-        undelete_request::UndeleteRequest,
-    },
+    objects::trash::{MAX_UNBINDABLE, TRASH, UNDELETE},
     telemetry::Metrics,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -102,25 +99,74 @@ fn deleted(name: &str, claim: &str, at: Value) -> Value {
     })
 }
 
+/// The volume that a claim with this request gets, or why it is refused, where these volumes are
+/// in the trash, too: each with the deleted claim, the time of the deletion, and the
+/// `resourceVersion` of the claim when it was bound.
+async fn chosen(requested: &str, others: &[(&str, &str, Value, Option<&str>)]) -> String {
+    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
+    for (name, claim, at, bound) in others {
+        let mut volume = deleted(name, claim, at.clone());
+        volume["spec"]["claimRef"]["resourceVersion"] = json!(bound);
+        let volume = serde_json::from_value(volume).expect("a volume");
+        reviews.caches.volumes.hear(volume, true);
+    }
+    match review(&reviews, requested).await {
+        Answer::Patch { operations, .. } => {
+            let mut claim = json!({"metadata": {"annotations": {}}});
+            json_patch::patch(&mut claim, &operations).expect("applies");
+            claim["spec"]["volumeName"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        }
+        Answer::Deny { message, .. } => message,
+        other => unreachable!("{other:?}"),
+    }
+}
+
 /// A deletion whose time is recorded only a moment later counts as the latest one. A volume of the
 /// requested name comes before the volume of a claim of that name.
 #[tokio::test]
-async fn the_last_deletion_comes_first_and_a_volume_before_a_claim() {
-    let caches = &reviews("n", deleted("pv", "data", json!(DELETED))).caches;
-    for (name, claim) in [("a", "data"), ("b", "pv")] {
-        let volume = serde_json::from_value(deleted(name, claim, Value::Null));
-        caches.volumes.hear(volume.expect("a volume"), true);
+async fn the_last_deletion_is_undone_and_a_volume_comes_before_a_claim() {
+    let unrecorded = || Value::Null;
+    let others = [
+        ("a", "data", unrecorded(), None),
+        ("b", "pv", unrecorded(), None),
+    ];
+    assert_eq!(chosen("data", &others).await, "a");
+    assert_eq!(chosen("pvc/pv", &others).await, "b");
+    assert_eq!(chosen("pv/pv", &others).await, "pv");
+}
+
+/// A claim of a name is created after the deletion of the earlier one. So its later
+/// `resourceVersion` shows that it was deleted later, also within one second, and if its deletion
+/// was seen earlier.
+#[tokio::test]
+async fn of_claims_of_one_name_the_one_that_was_bound_last_was_deleted_last() {
+    let (early, now) = (json!("2025-12-31T00:00:00Z"), json!(DELETED));
+    let of = |name, at: &Value, bound| (name, "data", at.clone(), Some(bound));
+    for (others, expected) in [
+        ([of("pv", &now, "9"), of("a", &now, "10")], "a"),
+        ([of("pv", &now, "9"), of("z", &now, "10")], "z"),
+        ([of("pv", &now, "10"), of("z", &now, "9")], "pv"),
+        ([of("pv", &now, "9"), of("a", &early, "10")], "a"),
+        (
+            [of("pv", &Value::Null, "9"), of("a", &Value::Null, "10")],
+            "a",
+        ),
+    ] {
+        assert_eq!(chosen("pvc/data", &others).await, expected, "{others:?}");
     }
-    let found = |requested: &str| -> Vec<_> {
-        let requested = UndeleteRequest::parse(requested);
-        let found = caches.in_trash("ns", requested).into_iter();
-        found.map(|(name, _)| name.to_string()).collect()
-    };
-    assert_eq!(found("data"), ["a", "pv"]);
-    assert_eq!(found("pv"), ["pv", "b"]);
-    assert_eq!(found("pv/pv"), ["pv"]);
-    assert_eq!(found("pvc/pv"), ["b"]);
-    assert_eq!(found("other"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_request_is_refused_if_the_order_of_deletions_is_not_known() {
+    let same = [("b", "data", json!(DELETED), None)];
+    let message = chosen("pvc/data", &same).await;
+    for words in ["\"pv/b\"", "\"pv/pv\"", "deleted last", "--volume"] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(chosen("pv/b", &same).await, "b");
 }
 
 /// Static volumes are often named after claims, also after those of others.

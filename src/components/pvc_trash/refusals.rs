@@ -1,0 +1,44 @@
+//! Why the webhook refuses a claim that requests the data of a deleted one.
+
+use crate::{
+    admission::Answer,
+    objects::undelete_request::{UNDELETE, of_claim, of_volume},
+};
+
+/// The refusal of a claim that requests data which is not in the trash of its namespace. It is the
+/// same if a deleted claim of an earlier namespace had the requested name: users do not learn which
+/// claims others had.
+pub(super) fn unknown(requested: &str, namespace: &str) -> Answer {
+    refuse(format!(
+        "no deleted claim {requested:?} of the namespace {namespace} is in the trash. Check its \
+         name, and whether its undelete window has ended. If the namespace was deleted and \
+         recreated after the claim, only an administrator can restore it, with the flag \
+         --to-namespace of volume-warden undelete"
+    ))
+}
+
+/// The refusal of a claim that could get the data of two deleted claims of its namespace.
+pub(super) fn ambiguous(requested: &str) -> Answer {
+    refuse(format!(
+        "{requested:?} is the name of a deleted claim and of the volume of another one: write {:?} \
+         or {:?} in the annotation {UNDELETE}",
+        of_claim(requested),
+        of_volume(requested)
+    ))
+}
+
+/// The refusal of a claim that requests the data of one of several deleted claims of a name, if it
+/// is not known which of them was deleted last. All were in the namespace of the claim, by uid.
+pub(super) fn unordered(requested: &str, [one, other]: [&str; 2]) -> Answer {
+    refuse(format!(
+        "it is not known which of several deleted claims {requested:?} was deleted last. Name the \
+         volume: write {:?} or {:?} in the annotation {UNDELETE}, or use the flag --volume of \
+         volume-warden undelete",
+        of_volume(one),
+        of_volume(other)
+    ))
+}
+
+pub(super) fn refuse(message: String) -> Answer {
+    Answer::Deny { code: 422, message }
+}
