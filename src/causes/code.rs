@@ -74,7 +74,8 @@ codes! {
         ForeignFinalizer: "Check that controller. Do not remove a finalizer manually while its \
             owner may be running: what the finalizer protects would be left behind.",
         /// A claim is bound to the volume; it can be deleted once the claim is deleted.
-        Bound: "Delete the claim, only if what is on the volume is not needed.",
+        Bound: "Save the data before the claim is deleted, with the command that `why` prints, \
+            unless it is not needed.",
         /// No claim is bound to the volume. Volume Warden or kube-controller-manager removes its
         /// protection finalizer within seconds.
         NotBound: "Nothing.",
@@ -134,8 +135,8 @@ codes! {
             claim unless the policy is Retain: set it, save the manifest of the volume, and \
             create the volume again.",
         /// The volume that fits the claim is reserved for another claim; or another claim is or was
-        /// bound to the volume that the claim names; or the volume of a Lost claim no longer belongs
-        /// to it.
+        /// bound to the volume that the claim names; or the volume of a Lost claim no longer
+        /// belongs to it.
         VolumeReserved: "Create another volume. Remove a reservation only if no claim is bound to the volume.",
         /// Kubernetes binds the claim when a pod uses it (`WaitForFirstConsumer`), and no pod
         /// does.

@@ -90,17 +90,7 @@ fn bound(object: &Object, claim: Option<&ObjectName>) -> Cause {
         "The volume is kept because the claim{named} is bound to it; it can be deleted once the claim is deleted."
     );
     let evidence = Evidence::new(object.to_string(), "status.phase");
-    let cause = Cause::new(Code::Bound, sentence, evidence);
-    match claim {
-        Some(claim) => cause.run(
-            format!(
-                "kubectl delete {}",
-                Object::claim(&claim.namespace, &claim.name).arguments()
-            ),
-            "only if what is on the volume is not needed any more",
-        ),
-        None => cause,
-    }
+    Cause::new(Code::Bound, sentence, evidence)
 }
 
 fn not_bound(object: &Object) -> Cause {

@@ -26,8 +26,42 @@ async fn a_volume_whose_claim_was_recreated() {
         let lease = "kubectl describe lease kube-controller-manager -n kube-system";
         assert_eq!(command(&answer), lease);
     }
-    let answer = bound().claim(claim("old")).explained(&object).await;
-    assert_eq!(command(&answer), "kubectl delete pvc data -n shop");
+}
+
+/// The deletion of the claim deletes the volume too, so `why` prints for the volume what it prints
+/// for the claim: how to save the data.
+#[tokio::test]
+async fn a_volume_that_is_deleted_under_its_claim_is_saved_first() {
+    for (policy, said, first) in [
+        (
+            "Delete",
+            "its data is deleted once the volume is Released.",
+            "kubectl patch pv disk --type=json",
+        ),
+        (
+            "Retain",
+            "its storage stays when the volume is deleted with its claim.",
+            "kubectl get pv disk -o yaml > disk.yaml",
+        ),
+    ] {
+        let mut disk = disk("kubernetes.io/pv-protection", "c");
+        disk["spec"]["persistentVolumeReclaimPolicy"] = json!(policy);
+        disk["spec"]["claimRef"]["name"] = json!("data-web-0");
+        let cluster = || {
+            Cluster::default()
+                .volume(disk.clone())
+                .claim(data(&json!({})))
+        };
+        let of_volume = cluster().explained(&Object::volume("disk")).await;
+        assert_eq!(codes(&of_volume), [Code::Bound]);
+        let sentence = &of_volume.chain[0].sentence;
+        assert!(sentence.ends_with(said), "{sentence}");
+        assert!(command(&of_volume).starts_with(first), "{of_volume:?}");
+        let of_claim = Object::claim("shop", "data-web-0");
+        let of_claim = cluster().explained(&of_claim).await;
+        assert_eq!(codes(&of_claim), [Code::VolumeDeleting]);
+        assert_eq!(step(&of_volume), step(&of_claim));
+    }
 }
 
 /// If VolumeAttachments may not be read, the volume does not count as detached.

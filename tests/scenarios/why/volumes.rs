@@ -75,7 +75,7 @@ fn volume_bound(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let volume = bound(&space, "data", json!({})).await?;
         delete_volume(&space, &volume).await?;
-        let command = format!("kubectl delete pvc data -n {}", space.name);
+        let command = format!("kubectl get pv {volume} -o yaml");
         Ok(Case::new(&["pv", &volume], &command))
     }
     .boxed_local()

@@ -5,7 +5,7 @@ use crate::{
     components::pv_protection::PvProtection,
     why::{
         Cause, Code, Look, Object, World,
-        explain::{attachments, claim, quote, wardens, writers},
+        explain::{attachments, claim, quote, reuse, wardens, writers},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -36,7 +36,7 @@ pub(super) fn causes(
 
 /// The chain of causes for a volume that its claim holds. If the claim is being deleted, too, the
 /// chain continues with what holds the claim; if it does not exist, kube-controller-manager is
-/// late.
+/// late. Otherwise the next step saves the data of the volume.
 fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
     let reference = volume
         .spec
@@ -56,9 +56,9 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
             let further = claim::causes(world, &object, &found);
             std::iter::once(bound).chain(further).collect()
         }
-        Look::Found(_) => vec![bound],
-        // The claim could not be read, so it is not known whether it exists: the next step does not
-        // suggest deleting it.
+        // The deletion of the claim would delete the volume too, with its data if the policy is not
+        // Retain, so the next step saves the data first.
+        Look::Found(_) => vec![reuse::rescue(volume, bound)],
         Look::Unread => vec![bound.wait("the volume can be deleted once the claim is deleted")],
     }
 }
