@@ -121,9 +121,6 @@ fn unlike(
     if let Some(lacking) = lacking(has, wants) {
         return Some(lacking);
     }
-    if let Some(unlike) = unlike_attributes(has, wants) {
-        return Some(unlike);
-    }
     let selected = wants
         .selector
         .iter()
@@ -157,9 +154,9 @@ fn unlike_attributes(
     (has != wanted).then_some(Difference::AttributesClass { has, wanted })
 }
 
-/// What the claim requests and the volume lacks: capacity, access mode or volume mode. These
-/// prevent the binding even if the volume is reserved for the claim, whereas a different class or
-/// label does not.
+/// What the claim requests and the volume lacks: capacity, access mode, volume mode or
+/// VolumeAttributesClass. These prevent the binding even if the volume is reserved for the claim,
+/// whereas a different StorageClass or label does not.
 pub(super) fn lacking(
     has: &PersistentVolumeSpec,
     wants: &PersistentVolumeClaimSpec,
@@ -193,7 +190,7 @@ pub(super) fn lacking(
     if mode(&has.volume_mode) != mode(&wants.volume_mode) {
         return Some(Difference::VolumeMode(mode(&has.volume_mode)));
     }
-    None
+    unlike_attributes(has, wants)
 }
 
 /// Why the volume's `claimRef` prevents the binding to this claim; none if the volume has no

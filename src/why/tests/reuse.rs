@@ -1,7 +1,11 @@
 //! Tests whether a volume whose claim is deleted may be released for the next claim.
 
 use super::*;
-use crate::objects::{keys::STORAGE_CLASS, reuse::CLAIM_NAMESPACE, trash::TRASH};
+use crate::objects::{
+    keys::{BIND_COMPLETED, STORAGE_CLASS},
+    reuse::CLAIM_NAMESPACE,
+    trash::TRASH,
+};
 
 /// The volume `disk` of a claim that was deleted at 00:30, with these changes.
 pub(super) fn disk(changes: &Value) -> Value {
@@ -117,6 +121,31 @@ async fn a_claim_is_not_bound_to_dying_storage() {
     }
 }
 
+/// A claim and a volume that were created again from an export: nothing deletes the data of a
+/// volume that is Available.
+#[tokio::test]
+async fn only_a_released_or_failed_volume_may_have_lost_its_data() {
+    for (phase, lost) in [("Available", false), ("Released", true), ("Failed", true)] {
+        let disk = disk(&json!({
+            "spec": {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": null}},
+            "status": {"phase": phase},
+        }));
+        let mut claim = data("disk");
+        claim["metadata"]["annotations"] = json!({BIND_COMPLETED: "yes"});
+        claim["status"]["phase"] = json!("Lost");
+        let cluster = Cluster::default().claim(claim).volume(disk);
+        let answer = cluster.explained(&Object::claim("shop", "data")).await;
+        assert_eq!(codes(&answer), [Code::VolumeReserved], "{phase}");
+        assert_eq!(command(&answer), RETAIN);
+        let sentence = &answer.chain[0].sentence;
+        let said = match lost {
+            true => "its data is being deleted, or is deleted already.",
+            false => "its data is deleted once the volume is Released.",
+        };
+        assert!(sentence.ends_with(said), "{phase}: {sentence}");
+    }
+}
+
 /// `why` for the volume prints the same commands as `why` for the claim.
 #[tokio::test]
 async fn a_volume_is_not_freed_while_it_is_dying_or_attached() {
@@ -175,6 +204,16 @@ async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
     let cluster = Cluster::default().volume(disk(&small)).claim(data("disk"));
     let answer = cluster.explained(&Object::claim("shop", "data")).await;
     assert_eq!(codes(&answer), [Code::NoMatchingVolume]);
+    let gold = json!({"spec": {"volumeAttributesClassName": "gold"}});
+    for named in ["", "disk"] {
+        let cluster = Cluster::default().volume(disk(&gold)).claim(data(named));
+        let answer = cluster.explained(&Object::volume("disk")).await;
+        assert_eq!(codes(&answer), [Code::ClaimReplaced]);
+        assert_eq!(command(&answer), DESCRIBE);
+        let sentence = &answer.chain[0].sentence;
+        let differs = "This volume has the VolumeAttributesClass \"gold\"";
+        assert!(sentence.contains(differs), "{sentence}");
+    }
     let named = json!({"metadata": {"annotations": {STORAGE_CLASS: "other"}}});
     let cluster = Cluster::default().volume(disk(&named)).claim(data(""));
     let answer = cluster.explained(&Object::claim("shop", "data")).await;

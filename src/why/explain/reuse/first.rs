@@ -73,7 +73,8 @@ fn in_trash(volume: &PersistentVolume) -> Option<First> {
 }
 
 /// The required step if the policy of the volume is not Retain: to set the policy Retain. Otherwise
-/// the storage driver deletes the data once the volume is Released, or has done so already.
+/// the storage driver deletes the data once the volume is Released, or, if it is Released or has
+/// Failed, may have done so already.
 pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     let policy = policy(volume);
     if policy == "Retain" {
@@ -83,15 +84,7 @@ pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
         json!({"op": "replace", "path": "/spec/persistentVolumeReclaimPolicy", "value": "Retain"});
     let command = patch(volume, &[retain]);
     Some(match phase(volume) {
-        "Bound" => First {
-            why: format!(
-                "The volume's policy is {policy}: its data is deleted once the volume is Released."
-            ),
-            command,
-            purpose: "immediately, if the data on the volume is to be kept; then run volume-warden why \
-                      again",
-        },
-        _ => First {
+        "Released" | "Failed" => First {
             why: format!(
                 "The volume's policy is {policy}, so its data is being deleted, or is deleted already."
             ),
@@ -99,6 +92,14 @@ pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
             purpose: "immediately, if the data on the volume is to be kept: this helps only if the \
                       driver has not begun to delete the data. Then make sure that the storage \
                       of the volume still exists",
+        },
+        _ => First {
+            why: format!(
+                "The volume's policy is {policy}: its data is deleted once the volume is Released."
+            ),
+            command,
+            purpose: "immediately, if the data on the volume is to be kept; then run volume-warden why \
+                      again",
         },
     })
 }
