@@ -22,12 +22,15 @@ use std::sync::Arc;
 
 /// The cause that kube-controller-manager and Volume Warden both manage the claim, or else the
 /// cause that says whether the claim is kept or deleted with its StatefulSet. Empty if no
-/// StatefulSet that creates this claim could be read.
+/// StatefulSet that creates this claim could be read, or if it is not known which one does:
+/// kube-controller-manager also writes the owner references of other claims, such as those of
+/// ephemeral volumes.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
-    if let Some(both) = both_active(world, object, claim) {
-        return vec![both];
-    }
-    by_policy(world, object, claim).into_iter().collect()
+    let Some(maker) = maker(world, object, claim) else {
+        return Vec::new();
+    };
+    let both = both_active(world, object, claim);
+    vec![both.unwrap_or_else(|| by_policy(world, object, claim, &maker))]
 }
 
 /// Whether no object with the name and uid of the owner exists. None if the owner could not be
@@ -99,35 +102,72 @@ pub(super) fn dead_owner(
     ))
 }
 
-/// The StatefulSet that creates claims with this name, and the ordinal in the name.
-fn set_of(world: &World, object: &Object) -> Option<(String, objects::StatefulSet, u32)> {
+/// A StatefulSet that creates claims with the name of the claim.
+struct Maker {
+    name: String,
+    set: objects::StatefulSet,
+    /// The ordinal in the name of the claim.
+    ordinal: u32,
+}
+
+impl Maker {
+    fn owns(&self, claim: &PersistentVolumeClaim) -> bool {
+        let mut owners = claim.owner_references().iter();
+        owners.any(|owner| self.set.uid == owner.uid)
+    }
+
+    /// Whether the claim has the labels that the StatefulSet sets on the claims that it creates.
+    fn labels(&self, claim: &PersistentVolumeClaim) -> bool {
+        let label = |key: &str| claim.labels().get(key).map(String::as_str);
+        let mut labels = self.set.match_labels.iter();
+        labels.all(|(key, value)| label(key) == Some(&**value))
+    }
+}
+
+/// The StatefulSet of the claim. If the name of the claim can be that of claims of several
+/// StatefulSets, it is that which owns the claim, or else the only one whose labels the claim has.
+fn maker(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Maker> {
     let mut readings = readings(&object.name.name).peekable();
     readings.peek()?;
     let sets = world
         .list::<StatefulSet>(object.namespace_name(), Selection::default())
         .found()?;
-    readings.find_map(|reading| {
+    let makers = readings.filter_map(|reading| {
         let set = sets.iter().find(|set| set.name_any() == reading.set)?;
-        set.rules
-            .makes(reading.template)
-            .then(|| (reading.set.to_owned(), set.rules.clone(), reading.ordinal))
-    })
+        set.rules.makes(reading.template).then(|| Maker {
+            name: reading.set.to_owned(),
+            set: set.rules.clone(),
+            ordinal: reading.ordinal,
+        })
+    });
+    let mut makers: Vec<Maker> = makers.collect();
+    if makers.len() > 1 {
+        let owned = makers.iter().any(|maker| maker.owns(claim));
+        makers.retain(|maker| match owned {
+            true => maker.owns(claim),
+            false => maker.labels(claim),
+        });
+    }
+    makers.pop().filter(|_| makers.is_empty())
 }
 
-fn by_policy(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
-    let (name, set, ordinal) = set_of(world, object)?;
-    if !set.has(ordinal) {
-        let of_set = (name.as_str(), &set);
-        return Some(out_of_range::cause(world, object, claim, of_set, ordinal));
+fn by_policy(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    maker: &Maker,
+) -> Cause {
+    let Maker { name, set, ordinal } = maker;
+    if !set.has(*ordinal) {
+        return out_of_range::cause(world, object, claim, (name.as_str(), set), *ordinal);
     }
     let policy = set.retention.unwrap_or_default();
-    let owners = claim.owner_references();
-    let owned = owners.iter().any(|owner| set.uid == owner.uid);
-    Some(match policy.when_deleted {
-        Policy::Retain if owned => still_owned(object, &name, policy, owners.len()),
-        Policy::Retain => followed(object, &name, policy, Code::KeptByPolicy),
-        Policy::Delete => followed(object, &name, policy, Code::DeletedByPolicy),
-    })
+    let owners = claim.owner_references().len();
+    match policy.when_deleted {
+        Policy::Retain if maker.owns(claim) => still_owned(object, name, policy, owners),
+        Policy::Retain => followed(object, name, policy, Code::KeptByPolicy),
+        Policy::Delete => followed(object, name, policy, Code::DeletedByPolicy),
+    }
 }
 
 /// The cause that the present policy decides what happens to the claim.

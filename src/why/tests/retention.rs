@@ -137,6 +137,41 @@ async fn a_claim_out_of_range_is_explained_by_its_owners_and_its_pod() {
     }
 }
 
+/// The claim `a-b-c-0` can be that of the template `a` of the StatefulSet `b-c`, and that of the
+/// template `a-b` of the StatefulSet `c`.
+#[tokio::test]
+async fn a_claim_belongs_to_the_set_that_owns_it_or_whose_labels_it_has() {
+    let of = |name: &str, template: &str, deleted: &str| {
+        set(&json!({
+            "metadata": {"name": name, "uid": name},
+            "spec": {
+                "selector": {"matchLabels": {"app": name}},
+                "volumeClaimTemplates": [{"metadata": {"name": template}}],
+                "persistentVolumeClaimRetentionPolicy": {"whenDeleted": deleted},
+            },
+        }))
+    };
+    let by = |set: &str| json!([owner("apps/v1", "StatefulSet", set, set)]);
+    let (kept, deleted) = (Code::KeptByPolicy, Code::DeletedByPolicy);
+    for (owners, labels, expected) in [
+        (by("c"), json!({}), vec![deleted]),
+        (by("c"), json!({"app": "b-c"}), vec![deleted]),
+        (json!([]), json!({"app": "c"}), vec![deleted]),
+        (json!([]), json!({"app": "b-c"}), vec![kept]),
+        (json!([]), json!({}), vec![]),
+    ] {
+        let metadata = json!({"name": "a-b-c-0", "ownerReferences": owners, "labels": labels});
+        let named = json!({"spec": {"claimRef": {"name": "a-b-c-0"}}});
+        let cluster = Cluster::default()
+            .claim(claim(&json!({"metadata": metadata})))
+            .volume(volume(&named))
+            .with(SETS, of("b-c", "a", "Retain"))
+            .with(SETS, of("c", "a-b", "Delete"));
+        let answer = cluster.explained(&Object::claim("shop", "a-b-c-0")).await;
+        assert_eq!(codes(&answer), expected, "{metadata}");
+    }
+}
+
 /// It is not known whether a pod that could not be read exists.
 #[tokio::test]
 async fn a_pod_is_missing_only_if_the_api_server_says_so() {
