@@ -84,10 +84,12 @@ impl fmt::Debug for dyn Component {
 /// The label of every Lease of Volume Warden, and its value.
 pub const PART_OF: (&str, &str) = (keys::PART_OF, "volume-warden");
 
-/// The labels of the Lease of a process that runs these components.
-pub fn lease_labels(components: &[ComponentRef]) -> BTreeMap<String, String> {
+/// The labels of the Lease of a process that runs these components. That of a dry run names no
+/// component: its holder writes nothing.
+pub fn lease_labels(components: &[ComponentRef], dry_run: bool) -> BTreeMap<String, String> {
     let (part_of, volume_warden) = PART_OF;
-    let leads = components.iter().map(|each| format!("{OWN}{each}"));
+    let leads = components.iter().filter(|_| !dry_run);
+    let leads = leads.map(|each| format!("{OWN}{each}"));
     let mut labels: BTreeMap<_, _> = leads.map(|key| (key, String::new())).collect();
     labels.insert(part_of.to_owned(), volume_warden.to_owned());
     labels

@@ -114,7 +114,7 @@ impl LeaseOptions {
             name,
             former,
             identity: self.leader_elect_identity.clone().unwrap_or_else(identity),
-            labels: lease_labels(enabled),
+            labels: lease_labels(enabled, dry_run),
         })
     }
 }
@@ -164,8 +164,12 @@ fn identity() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::components::{
-        ALL, pv_protection::PvProtection, pv_releaser::PvReleaser, pvc_provisioner::PvcProvisioner,
+    use crate::{
+        component::{PART_OF, is_led_by},
+        components::{
+            ALL, pv_protection::PvProtection, pv_releaser::PvReleaser,
+            pvc_provisioner::PvcProvisioner,
+        },
     };
 
     /// The names of the Lease, and of that of version 0.1.0, of an installation with this name.
@@ -184,6 +188,25 @@ mod tests {
         let lease = options.name(("ns", installation), enabled, &id, dry_run);
         let lease = lease.ok()?;
         Some([lease.name, lease.former?])
+    }
+
+    /// `why` and `drain` find the Leases of running components by their labels, and a dry run
+    /// writes nothing.
+    #[test]
+    fn the_lease_of_a_dry_run_names_no_component() {
+        let options = LeaseOptions {
+            leader_elect_resource_name: None,
+            leader_elect_resource_namespace: None,
+            leader_elect_identity: None,
+        };
+        for dry_run in [false, true] {
+            let id = ControllerId::default();
+            let lease = options.name(("ns", "volume-warden"), ALL, &id, dry_run);
+            let labels = lease.expect("a Lease").labels;
+            let led = ALL.iter().filter(|each| is_led_by(**each, &labels));
+            assert_eq!(led.count(), if dry_run { 0 } else { ALL.len() });
+            assert_eq!(labels[PART_OF.0], PART_OF.1);
+        }
     }
 
     #[test]

@@ -159,11 +159,9 @@ fn going(world: &World, object: &Object, deleted: Timestamp) -> Cause {
         let sentence = "Kubernetes is deleting the objects in the namespace, and has not reported yet that any object remains.";
         return cause(sentence.to_owned()).wait("the namespace is deleted once it is empty");
     }
-    let sentence = format!(
-        "The namespace was deleted {age} seconds ago, and kube-controller-manager, which deletes the objects in it, reports neither that an object \
-         remains nor that it failed to delete one."
-    );
-    cause(sentence).run(
+    let sentence = "The namespace was deleted more than a minute ago, and kube-controller-manager, which deletes the objects in it, reports neither that \
+                    an object remains nor that it failed to delete one.";
+    cause(sentence.to_owned()).run(
         wardens::in_tree_lease().describe(),
         "to see whether kube-controller-manager runs: while it does, it renews this Lease every few seconds. It reports the objects that remain only after \
          it has tried to delete all objects, which takes some minutes in a large namespace",

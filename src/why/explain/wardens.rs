@@ -43,7 +43,7 @@ fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> 
     let leases = own_leases(world, component)?;
     match leases.iter().find(|lease| is_held(lease, world.now)) {
         Some(_) if age < LATE => None,
-        Some(lease) => Some(late(lease, component, age)),
+        Some(lease) => Some(late(lease, component)),
         None => match leases.first() {
             Some(lease) => Some(silent(lease, component)),
             None => in_tree(world, component),
@@ -52,7 +52,7 @@ fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> 
 }
 
 /// The cause that Volume Warden runs, but has not removed the protection finalizer.
-fn late(lease: &Lease, component: ComponentRef, age: i64) -> Cause {
+fn late(lease: &Lease, component: ComponentRef) -> Cause {
     let namespace = lease.namespace().unwrap_or_default();
     let object = Object::new("Lease", "lease", &namespace, &lease.name_any());
     let holder = lease
@@ -60,7 +60,7 @@ fn late(lease: &Lease, component: ComponentRef, age: i64) -> Cause {
         .as_ref()
         .and_then(|spec| spec.holder_identity.as_deref());
     let sentence = format!(
-        "Volume Warden's {component} runs (replica {}), but has not removed the protection finalizer for {age} seconds.",
+        "Volume Warden's {component} runs (replica {}), but has not removed the protection finalizer within a minute of the deletion.",
         holder.unwrap_or_default()
     );
     let evidence = Evidence::new(object.to_string(), "spec.holderIdentity");

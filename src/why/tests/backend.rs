@@ -18,7 +18,9 @@ fn event(changes: &Value) -> Value {
 
 /// The Lease `system/warden`, of a process that runs this component.
 fn lease(component: &str) -> Value {
-    let labels = json!({(format!("volume-warden.dev/{component}")): ""});
+    let labels = json!({
+        (format!("volume-warden.dev/{component}")): "", "app.kubernetes.io/part-of": "volume-warden",
+    });
     json!({"metadata": {"name": "warden", "namespace": "system", "uid": "l", "labels": labels}})
 }
 

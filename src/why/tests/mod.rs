@@ -88,13 +88,14 @@ impl Cluster {
     fn client(self) -> Client {
         let cluster = Arc::new(self);
         let service = tower::service_fn(move |request: http::Request<Body>| {
-            let answer = cluster.answer(request.uri().path());
+            let answer = cluster.answer(request.uri());
             async move { Ok::<_, Infallible>(answer) }
         });
         Client::new(service, "shop")
     }
 
-    fn answer(&self, path: &str) -> http::Response<Body> {
+    fn answer(&self, uri: &http::Uri) -> http::Response<Body> {
+        let (path, labels) = (uri.path(), wanted_labels(uri.query()));
         let refused = |each: &&'static str| path.split('/').any(|part| part == *each);
         let (code, body) = if self.forbidden.iter().any(refused) {
             (403, status(403, "Forbidden"))
@@ -105,7 +106,10 @@ impl Cluster {
             .next()
             .is_some_and(|last| last.ends_with('s'))
         {
-            (200, json!({"metadata": {}, "items": self.all(path)}))
+            (
+                200,
+                json!({"metadata": {}, "items": self.all(path, &labels)}),
+            )
         } else {
             (404, status(404, "NotFound"))
         };
@@ -121,8 +125,9 @@ impl Cluster {
         found.map(|(_, object)| object)
     }
 
-    /// The objects in the collection with this path, or in those of all namespaces.
-    fn all(&self, path: &str) -> Vec<&Value> {
+    /// The objects with these labels in the collection with this path, or in those of all
+    /// namespaces.
+    fn all(&self, path: &str, labels: &[(String, String)]) -> Vec<&Value> {
         let is_in = |each: &str| match each.split_once("/namespaces/") {
             Some((api, rest)) if !path.contains("/namespaces/") => {
                 let resource = rest.split_once('/').map(|(_, resource)| resource);
@@ -130,9 +135,27 @@ impl Cluster {
             }
             _ => each == path,
         };
+        let is_labelled = |object: &Value| {
+            let mut labels = labels.iter();
+            labels.all(|(key, value)| object["metadata"]["labels"][key] == **value)
+        };
         let in_it = self.objects.iter().filter(|(each, _)| is_in(each));
-        in_it.map(|(_, object)| object).collect()
+        let all = in_it.map(|(_, object)| object);
+        all.filter(|object| is_labelled(object)).collect()
     }
+}
+
+/// The labels and their values in the `labelSelector` of a query.
+fn wanted_labels(query: Option<&str>) -> Vec<(String, String)> {
+    let parameters = query.unwrap_or_default().split('&');
+    let selector = parameters.filter_map(|each| each.strip_prefix("labelSelector="));
+    let selector: String = selector.collect();
+    let selector = selector.replace("%2F", "/").replace("%3D", "=");
+    let labels = selector
+        .split("%2C")
+        .filter_map(|each| each.split_once('='));
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    labels.map(owned).collect()
 }
 
 fn status(code: u16, reason: &str) -> Value {

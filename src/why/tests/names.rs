@@ -15,7 +15,7 @@ async fn explained(cluster: Cluster, object: &Object) -> (Answer, Vec<String>) {
         seen.lock()
             .expect("no panic")
             .push(request.uri().to_string());
-        let answer = cluster.answer(request.uri().path());
+        let answer = cluster.answer(request.uri());
         async move { Ok::<_, Infallible>(answer) }
     });
     let client = Client::new(service, "shop");

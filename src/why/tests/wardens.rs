@@ -1,4 +1,7 @@
-use super::*;
+use super::{
+    health::{SETS, claim, set, volume},
+    *,
+};
 
 /// A claim that no pod uses and that was deleted at this time.
 fn deleted(at: &str) -> Cluster {
@@ -8,11 +11,12 @@ fn deleted(at: &str) -> Cluster {
     Cluster::default().claim(claim)
 }
 
-fn lease(renewed: &str) -> Value {
+fn lease(component: &str, renewed: &str) -> Value {
+    let labels = json!({
+        (format!("volume-warden.dev/{component}")): "", "app.kubernetes.io/part-of": "volume-warden",
+    });
     json!({
-        "metadata": {
-            "name": "volume-warden", "namespace": "volume-warden", "labels": {"volume-warden.dev/pvc-protection": "true"},
-        },
+        "metadata": {"name": "volume-warden", "namespace": "volume-warden", "labels": labels},
         "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": renewed},
     })
 }
@@ -22,7 +26,7 @@ fn lease(renewed: &str) -> Value {
 async fn a_volume_warden_that_holds_its_lease_and_is_late() {
     let data = Object::claim("shop", "data");
     let codes_at = async |at: &str, renewed: &str| {
-        let cluster = deleted(at).lease(lease(renewed));
+        let cluster = deleted(at).lease(lease("pvc-protection", renewed));
         cluster.explained(&data).await
     };
     let (now, long_ago) = ("2026-01-01T00:59:58.000000Z", "2026-01-01T00:50:00.000000Z");
@@ -35,6 +39,37 @@ async fn a_volume_warden_that_holds_its_lease_and_is_late() {
     assert!(command(&silent).starts_with("kubectl get pods -n volume-warden"));
 }
 
+/// `why --watch` prints an answer again whenever it changes, so it contains no age.
+#[tokio::test]
+async fn an_answer_does_not_change_with_the_time_alone() {
+    let deleted_at = "2026-01-01T00:58:00Z";
+    let namespace = json!({"metadata": {"name": "shop", "deletionTimestamp": deleted_at}});
+    let pod = json!({
+        "metadata": {
+            "name": "web", "namespace": "shop", "deletionTimestamp": "2026-01-01T01:05:00Z",
+            "deletionGracePeriodSeconds": 600,
+        },
+        "spec": {"containers": []}, "status": {"phase": "Running"},
+    });
+    for object in [
+        Object::claim("shop", "data"),
+        Object::namespace("shop"),
+        Object::pod("shop", "web"),
+    ] {
+        let at = async |now: &str| {
+            let lease = lease("pvc-protection", "2026-01-01T00:59:58.000000Z");
+            let cluster = deleted(deleted_at).lease(lease).pod(pod.clone());
+            let cluster = match object == Object::namespace("shop") {
+                true => Cluster::default().with("/api/v1/namespaces", namespace.clone()),
+                false => cluster,
+            };
+            ask(cluster.client(), &object, now.parse().expect("a time")).await
+        };
+        let (one, other) = (at(NOW).await, at("2026-01-01T01:00:02Z").await);
+        assert!(other.says_the_same_as(&one), "{one:?} {other:?}");
+    }
+}
+
 /// The claim of a StatefulSet whose owner references kube-controller-manager has written, while
 /// Volume Warden's pvc-retention runs.
 #[tokio::test]
@@ -43,22 +78,23 @@ async fn a_claim_that_two_controllers_manage_needs_no_action() {
         "manager": "kube-controller-manager", "operation": "Update",
         "fieldsV1": {"f:metadata": {"f:ownerReferences": {}}},
     });
-    let claim = json!({
-        "metadata": {
-            "name": "data-web-0", "namespace": "shop", "uid": "c", "managedFields": [wrote],
-            "finalizers": ["kubernetes.io/pvc-protection"],
-        },
-        "spec": {"volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}},
-        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
-    });
-    let volume = json!({
-        "metadata": {"name": "disk"}, "status": {"phase": "Bound"},
-        "spec": {"claimRef": {"namespace": "shop", "name": "data-web-0", "uid": "c"}},
-    });
-    let mut lease = lease("2026-01-01T00:59:58.000000Z");
-    lease["metadata"]["labels"] = json!({"volume-warden.dev/pvc-retention": "true"});
-    let cluster = Cluster::default().claim(claim).volume(volume).lease(lease);
-    let answer = cluster
+    let wrote = json!({"metadata": {"managedFields": [wrote]}});
+    let cluster = |component: &str| {
+        let lease = lease(component, "2026-01-01T00:59:58.000000Z");
+        let cluster = Cluster::default().claim(claim(&wrote)).lease(lease);
+        cluster.volume(volume(&json!({})))
+    };
+    // kube-controller-manager also owns the claims of ephemeral volumes.
+    let answer = cluster("pvc-retention")
+        .explained(&Object::claim("shop", "data-web-0"))
+        .await;
+    assert_eq!(codes(&answer), []);
+    let cluster = |component| cluster(component).with(SETS, set(&json!({})));
+    let answer = cluster("pvc-trash")
+        .explained(&Object::claim("shop", "data-web-0"))
+        .await;
+    assert_eq!(codes(&answer), [Code::KeptByPolicy]);
+    let answer = cluster("pvc-retention")
         .explained(&Object::claim("shop", "data-web-0"))
         .await;
     assert_eq!(codes(&answer), [Code::BothActive]);

@@ -57,10 +57,9 @@ fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     );
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionGracePeriodSeconds").since(since(pod));
-    let left = ends.as_second() - now.as_second();
     let cause = Cause::new(Code::PodTerminating, sentence, evidence);
     Some(cause.wait(format!(
-        "the pod's node stops the containers in {left} seconds at the latest"
+        "the pod's node stops the containers at {ends} at the latest"
     )))
 }
 
@@ -101,7 +100,7 @@ mod tests {
         assert_eq!(in_grace_at("2026-01-01T00:01:00Z"), None);
         let cause = in_grace_at("2026-01-01T00:00:50Z").expect("10 seconds are left");
         let meanwhile =
-            "the pod's node stops the containers in 10 seconds at the latest".to_owned();
+            "the pod's node stops the containers at 2026-01-01T00:01:00Z at the latest".to_owned();
         assert_eq!(cause.next, Next::Nothing { meanwhile });
         assert_eq!(cause.evidence.since, Some(began));
     }
