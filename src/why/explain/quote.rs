@@ -1,4 +1,4 @@
-//! Quotes messages of Events, conditions and statuses in the sentence of a cause.
+//! Quotes messages of Events, conditions and statuses, and lists names, in the sentence of a cause.
 
 use crate::plain::bounded;
 
@@ -31,10 +31,28 @@ mod tests {
         let most = "ä".repeat(MOST);
         assert_eq!(clause(&most), most);
         assert_eq!(sentence(&most), format!("{most}."));
+/// The first of these texts, at most as many as `most`, and the number of the others, within a
+/// sentence.
+pub(super) fn first(all: &[String], most: usize) -> String {
+    let first = all[..all.len().min(most)].join(", ");
+    match all.len().saturating_sub(most) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
         let cut = format!("{most}…");
         assert_eq!(clause(&format!("{most}ä")), cut);
         assert_eq!(sentence(&format!("{most}ä")), cut);
         assert_eq!(clause(&"\u{1b}".repeat(MOST)).chars().count(), MOST + 1);
+    #[test]
+    fn the_others_are_counted() {
+        let all = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(first(&all, 3), "a, b, c");
+        assert_eq!(first(&all, 1), "a and 2 more");
+        assert_eq!(first(&[], 1), "");
+    }
+
     }
 
     #[test]

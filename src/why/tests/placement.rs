@@ -1,9 +1,10 @@
 //! Tests of pods that get no node, or not because of their volumes.
 
-use super::{pods::unscheduled, *};
+use super::{health::merged, pods::unscheduled, *};
 
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 const ZONE: &str = "topology.kubernetes.io/zone";
+const HOSTNAME: &str = "kubernetes.io/hostname";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 
 fn web() -> Object {
@@ -12,6 +13,7 @@ fn web() -> Object {
 
 fn node(name: &str, labels: &Value, spec: &Value) -> Value {
     let ready = json!({"type": "Ready", "status": "True"});
+    let labels = merged(labels.clone(), &json!({HOSTNAME: name}));
     json!({
         "metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"conditions": [ready]},
     })
@@ -120,7 +122,7 @@ async fn a_node_whose_taint_the_pod_does_not_tolerate_takes_no_pod() {
     assert_eq!(root.evidence.field, "spec.unschedulable");
     assert_eq!(
         root.sentence,
-        "Only these nodes can use the pod's volumes (disk), and none takes the pod: cp has the taint \
+        "Of the nodes that the pod selects, only these can use its volumes (disk), and none takes the pod: cp has the taint \
          node-role.kubernetes.io/control-plane:NoSchedule, w1 is cordoned."
     );
     let tolerated = zones(&cordoned, &control_plane()).explained(&web()).await;
@@ -136,6 +138,67 @@ async fn a_node_that_takes_no_pod_has_no_room_for_its_volumes() {
     assert!(root.sentence.ends_with(": w1 has 1 of 1 attached."));
     let tolerated = full(&control_plane()).explained(&web()).await;
     assert_eq!(codes(&tolerated), [Code::PodUnscheduled]);
+}
+
+/// A node that the pod does not select takes no pod either.
+#[tokio::test]
+async fn only_the_nodes_that_the_pod_selects_can_take_it() {
+    let selecting = |mut cluster: Cluster| {
+        for (collection, object) in &mut cluster.objects {
+            if collection.ends_with("/pods") {
+                object["spec"]["nodeSelector"] = json!({HOSTNAME: "w1"});
+            }
+        }
+        cluster
+    };
+    let zones = |w1: &Value| selecting(zones(w1, &control_plane()));
+    let full = with_full_w1(zones(&json!({}))).explained(&web()).await;
+    assert_eq!(codes(&full), [Code::TooManyVolumes]);
+    let root = full.root().expect("a root");
+    assert!(root.sentence.ends_with(": w1 has 1 of 1 attached."));
+    let cordoned = json!({"unschedulable": true});
+    let cordoned = zones(&cordoned).explained(&web()).await;
+    assert_eq!(codes(&cordoned), [Code::NoNodeForVolume]);
+    let sentence = &cordoned.root().expect("a root").sentence;
+    assert!(
+        sentence.ends_with("takes the pod: w1 is cordoned."),
+        "{sentence}"
+    );
+}
+
+/// A claim that waits for the pod does not hide that the volume of another claim keeps every node
+/// from the pod.
+#[tokio::test]
+async fn a_claim_that_waits_for_the_pod_hides_no_volume() {
+    let late = json!({
+        "metadata": {"name": "late"}, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let cache = json!({
+        "metadata": {"name": "cache", "namespace": "shop"}, "status": {"phase": "Pending"},
+        "spec": {"storageClassName": "late"},
+    });
+    let with_cache = |mut cluster: Cluster| {
+        let source = json!({"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}});
+        for (collection, object) in &mut cluster.objects {
+            if collection.ends_with("/pods") {
+                let volumes = &mut object["spec"]["volumes"];
+                volumes
+                    .as_array_mut()
+                    .expect("volumes")
+                    .insert(0, source.clone());
+            }
+        }
+        let classes = "/apis/storage.k8s.io/v1/storageclasses";
+        cluster.claim(cache.clone()).with(classes, late.clone())
+    };
+    let cordoned = json!({"unschedulable": true});
+    let answer = with_cache(zones(&cordoned, &json!([])))
+        .explained(&web())
+        .await;
+    assert_eq!(codes(&answer), [Code::ClaimPending, Code::NoNodeForVolume]);
+    let zoned = zones(&cordoned, &json!([])).without("nodes");
+    let unread = with_cache(zoned).explained(&web()).await;
+    assert_eq!(codes(&unread), [Code::ClaimPending, Code::PodUnscheduled]);
 }
 
 /// The limit of a node that is cordoned is not why the pod has no node.

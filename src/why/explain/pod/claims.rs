@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Volume;
 use kube::ResourceExt;
 
 /// A volume of a pod whose source is a claim.
+#[derive(Clone)]
 pub(super) struct Mounted<'a> {
     pub volume: &'a Volume,
     /// The name of the claim, also of an ephemeral volume.

@@ -3,7 +3,7 @@
 use super::{
     Causes,
     claims::{self, Mounted},
-    missing, waiting,
+    missing, placement, waiting,
 };
 use crate::why::{
     Cause, Code, Evidence, Look, Object, World,
@@ -31,15 +31,18 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
     let looks = world.each(object.namespace_name(), names);
     let unread = looks.iter().any(|look| matches!(look, Look::Unread));
-    let troubled = mounted.iter().zip(looks);
-    let mut troubled: Vec<Troubled<'_>> = troubled
-        .filter_map(|(mounted, look)| Some((trouble(pod, mounted, &look)?, mounted, look)))
-        .collect();
-    troubled.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    let (mut troubled, mut usable) = (Vec::new(), Vec::new());
+    for (mounted, look) in mounted.iter().zip(looks) {
+        match trouble(pod, mounted, &look) {
+            Some(trouble) => troubled.push((trouble, mounted, look)),
+            None => usable.push(mounted.clone()),
+        }
+    }
+    troubled.sort_by(|(one, ..): &Troubled<'_>, (other, ..)| one.cmp(other));
     let mut troubled = troubled.into_iter();
     match troubled.next() {
         Some(first) => {
-            let chain = chain(world, object, pod, &first);
+            let chain = chain(world, object, pod, &first, &usable);
             let also = troubled.map(|other| link(object, pod, &other));
             (chain, also.collect())
         }
@@ -85,7 +88,14 @@ fn link(object: &Object, pod: &Pod, (trouble, mounted, look): &Troubled<'_>) -> 
 }
 
 /// The cause that the pod cannot use this claim, followed by the causes for the state of the claim.
-fn chain(world: &World, object: &Object, pod: &Pod, troubled: &Troubled<'_>) -> Vec<Cause> {
+/// The pod can use the claims of the volumes `usable`.
+fn chain(
+    world: &World,
+    object: &Object,
+    pod: &Pod,
+    troubled: &Troubled<'_>,
+    usable: &[Mounted<'_>],
+) -> Vec<Cause> {
     let (trouble, mounted, look) = troubled;
     let Look::Found(claim) = look else {
         return missing::causes(world, object, pod, mounted);
@@ -97,7 +107,8 @@ fn chain(world: &World, object: &Object, pod: &Pod, troubled: &Troubled<'_>) -> 
     }
     let name = Object::claim(object.namespace_name(), &claim.name_any());
     let further = claim::causes(world, &name, claim);
-    [first].into_iter().chain(not_back(further, pod)).collect()
+    let further = not_back(world, further, pod, usable);
+    std::iter::once(first).chain(further).collect()
 }
 
 fn not_owned(pod: &Object, mounted: &Mounted<'_>, claim: &PersistentVolumeClaim) -> Cause {
@@ -142,14 +153,23 @@ fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
 }
 
 /// Cuts the chain before the cause that the claim waits for a pod or for its node: this would lead
-/// back to the pod that the chain starts from. The chain then ends with the scheduler's message
-/// about that pod. A pod with a node keeps the whole chain.
-fn not_back(mut further: Vec<Cause>, pod: &Pod) -> Vec<Cause> {
+/// back to the pod that the chain starts from. The chain then ends with the volume that keeps every
+/// node from that pod, if one of the volumes `usable` does, or else with the scheduler's message. A
+/// pod with a node keeps the whole chain.
+fn not_back(
+    world: &World,
+    mut further: Vec<Cause>,
+    pod: &Pod,
+    usable: &[Mounted<'_>],
+) -> Vec<Cause> {
     let back = |cause: &Cause| [Code::WaitsForPod, Code::PodUnscheduled].contains(&cause.code);
     if let (Some(at), Some(unscheduled)) = (further.iter().position(back), users::unscheduled(pod))
     {
         further.truncate(at);
-        further.push(unscheduled);
+        match placement::causes(world, pod, usable).unwrap_or_default() {
+            by_volumes if by_volumes.is_empty() => further.push(unscheduled),
+            by_volumes => further.extend(by_volumes),
+        }
     }
     further
 }

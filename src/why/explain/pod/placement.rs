@@ -1,5 +1,5 @@
-//! Explains pods without a node whose claims are all bound: whether a volume keeps every node from
-//! running the pod.
+//! Explains pods without a node: whether a volume of a bound claim keeps every node from running
+//! the pod.
 //!
 //! The condition `PodScheduled` has no field for the plugin of kube-scheduler that rejected the
 //! nodes, and its message is for people. So the objects that these plugins look at are read.
@@ -13,7 +13,7 @@ mod refusal;
 use super::claims::Mounted;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
-    explain::{affinity, claim, nodes, users},
+    explain::{affinity, claim, nodes, quote, users},
     read::{PersistentVolume, PersistentVolumeClaim, Pod},
 };
 use k8s_openapi::api::core::v1::Node;
@@ -25,8 +25,9 @@ const ONE_POD: &str = "ReadWriteOncePod";
 /// Maximum number of nodes that a message names.
 const NAMED: usize = 5;
 
-/// The chain of causes if the pod has no node because of its volumes, or may have none because of
-/// them; empty if they exclude no node that would take the pod. None if an object could not be read.
+/// The chain of causes if the pod has no node because of these volumes, whose claims are bound, or
+/// may have none because of them; empty if they exclude no node that would take the pod. None if an
+/// object could not be read.
 pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
@@ -73,12 +74,15 @@ fn by_nodes(
     if usable.is_empty() {
         return Some(no_node(volumes, nodes).into_iter().collect());
     }
+    // The state and the limits of a node that the pod does not select are no cause, nor are the
+    // limits of a node that does not take the pod.
+    let selected = |node: &&Node| excluded::is_selected(node, pod);
+    let usable: Vec<&Node> = usable.into_iter().filter(selected).collect();
     if volumes.iter().any(affinity::is_restricted)
         && let Some(cause) = unavailable(pod, volumes, &usable)
     {
         return Some(vec![cause]);
     }
-    // The limit of a node that does not take the pod anyway is no cause.
     let taking = |node: &&Node| Refusal::of(node, pod).is_none();
     let available: Vec<&Node> = usable.into_iter().filter(taking).collect();
     let full = limits::cause(world, volumes, &available)?;
@@ -175,17 +179,8 @@ fn no_node(volumes: &[PersistentVolume], nodes: &[Node]) -> Option<Cause> {
     ))
 }
 
-/// Names the first [`NAMED`] of these texts and the number of the others, within a sentence.
-fn enumerate(all: &[String]) -> String {
-    let first = all[..all.len().min(NAMED)].join(", ");
-    match all.len().saturating_sub(NAMED) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
-}
-
-/// The cause that none of the nodes that can use the volumes takes the pod; none if one of them
-/// does.
+/// The cause that none of these nodes, which the pod selects and which can use the volumes, takes
+/// the pod; none if one of them does, or if there are none.
 fn unavailable(pod: &Pod, volumes: &[PersistentVolume], usable: &[&Node]) -> Option<Cause> {
     let refusals: Option<Vec<(String, Refusal<'_>)>> = usable
         .iter()
@@ -197,9 +192,9 @@ fn unavailable(pod: &Pod, volumes: &[PersistentVolume], usable: &[&Node]) -> Opt
         .map(|(name, refusal)| format!("{name} {refusal}"));
     let names: Vec<_> = volumes.iter().map(|volume| volume.name_any()).collect();
     let sentence = format!(
-        "Only these nodes can use the pod's volumes ({}), and none takes the pod: {}.",
+        "Of the nodes that the pod selects, only these can use its volumes ({}), and none takes the pod: {}.",
         names.join(", "),
-        enumerate(&states.collect::<Vec<_>>())
+        quote::first(&states.collect::<Vec<_>>(), NAMED)
     );
     // A taint is mostly permanent, so a node without such a taint takes the pod earlier.
     let passing = |(_, refusal): &&(String, Refusal<'_>)| !matches!(refusal, Refusal::Tainted(_));

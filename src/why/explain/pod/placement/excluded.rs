@@ -3,10 +3,10 @@
 //! What such a node has room for is not compared, as kube-scheduler does in several plugins. So it
 //! is not known whether the pod would have a node with other volumes.
 
-use super::{enumerate, refusal::Refusal};
+use super::{NAMED, refusal::Refusal};
 use crate::why::{
     Cause,
-    explain::{affinity, nodes, users},
+    explain::{affinity, nodes, quote, users},
     read::{PersistentVolume, Pod},
 };
 use k8s_openapi::api::core::v1::Node;
@@ -30,7 +30,7 @@ pub(super) fn cause(pod: &Pod, volumes: &[PersistentVolume], excluded: &[&Node])
         "{} The pod's volumes ({}) exclude these nodes, which may have room for it: {}.",
         unscheduled.sentence,
         restricted.join(", "),
-        enumerate(&names)
+        quote::first(&names, NAMED)
     );
     let cause = Cause {
         sentence,
@@ -45,7 +45,7 @@ pub(super) fn cause(pod: &Pod, volumes: &[PersistentVolume], excluded: &[&Node])
 /// Whether the pod selects the node, by `nodeSelector` and by its required node affinity.
 ///
 /// Source: `GetRequiredNodeAffinity` in `k8s.io/component-helpers/scheduling/corev1`.
-fn is_selected(node: &Node, pod: &Pod) -> bool {
+pub(super) fn is_selected(node: &Node, pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else {
         return true;
     };

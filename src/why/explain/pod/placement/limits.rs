@@ -1,7 +1,9 @@
 //! Compares how many volumes of a CSI driver are attached to a node with how many may be.
 
 use crate::why::{
-    Cause, Code, Evidence, Selection, World, explain::attachments, read::PersistentVolume,
+    Cause, Code, Evidence, Selection, World,
+    explain::{attachments, quote},
+    read::PersistentVolume,
 };
 use k8s_openapi::api::{
     core::v1::Node,
@@ -99,7 +101,7 @@ fn report(full: &[Full]) -> Option<Cause> {
     let sentence = format!(
         "No node that takes the pod and can use its volumes has room for another volume of the CSI driver {}: {}.",
         first.driver,
-        super::enumerate(&each)
+        quote::first(&each, super::NAMED)
     );
     let field = format!("spec.drivers[{}].allocatable.count", first.driver);
     let evidence = Evidence::new(format!("CSINode {}", first.node), field);
