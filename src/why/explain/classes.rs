@@ -36,20 +36,26 @@ impl Classes<'_> {
         let sentence = format!(
             "The StorageClasses {class} and {other} are both default. Claims without a class get the newer one, {class}, which may not be intended."
         );
+        let newest = self.0.iter().find(|each| each.name_any() == class)?;
+        let keys: Vec<_> = default_keys(newest).collect();
+        let field = format!("metadata.annotations[{}]", keys.first()?);
         let object = Object::new("StorageClass", "storageclass", "", class);
-        let evidence = Evidence::new(
-            object.to_string(),
-            format!("metadata.annotations[{}]", DEFAULT[0]),
-        );
+        let evidence = Evidence::new(object.to_string(), field);
+        let changes: Vec<_> = keys.iter().map(|key| format!("{key}=false")).collect();
         Some(Cause::new(Code::TwoDefaultClasses, sentence, evidence).run(
-            format!("kubectl annotate storageclass {class} {}=false --overwrite", DEFAULT[0]),
+            format!("kubectl annotate storageclass {class} {} --overwrite", changes.join(" ")),
             format!("if {other} is to be the default; a claim that has the class {class} keeps it until the claim is recreated"),
         ))
     }
 }
 
 fn is_default(class: &StorageClass) -> bool {
+    default_keys(class).next().is_some()
+}
+
+/// The annotations that make the StorageClass a default: each of them alone does.
+fn default_keys(class: &StorageClass) -> impl Iterator<Item = &'static str> {
     let annotations = class.annotations();
-    let is_true = |key: &str| annotations.get(key).is_some_and(|value| value == "true");
-    DEFAULT.into_iter().any(is_true)
+    let is_true = move |key: &&str| annotations.get(*key).is_some_and(|value| value == "true");
+    DEFAULT.into_iter().filter(is_true)
 }

@@ -13,6 +13,17 @@ pub(super) fn latest(
     uid: Option<&str>,
     reason: &str,
 ) -> Option<Option<Event>> {
+    latest_of(world, object, uid, reason, |_| true)
+}
+
+/// The latest of these Events that `counts`, as [`latest`] returns it.
+pub(super) fn latest_of(
+    world: &World,
+    object: &Object,
+    uid: Option<&str>,
+    reason: &str,
+    counts: impl Fn(&Event) -> bool,
+) -> Option<Option<Event>> {
     let of_uid = uid.map_or_else(String::new, |uid| format!(",involvedObject.uid={uid}"));
     let fields = format!(
         "involvedObject.kind={},involvedObject.name={}{of_uid}",
@@ -28,9 +39,10 @@ pub(super) fn latest(
     let events = world
         .list::<Event>(namespace.unwrap_or("default"), selection)
         .found()?;
-    let of_reason = events
-        .iter()
-        .filter(|event| event.reason.as_deref() == Some(reason) && is_about(event, object, uid));
+    let of_reason = events.iter().filter(|event| {
+        let has_reason = event.reason.as_deref() == Some(reason);
+        has_reason && is_about(event, object, uid) && counts(event)
+    });
     Some(of_reason.max_by_key(|event| last(event)).cloned())
 }
 

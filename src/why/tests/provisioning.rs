@@ -67,6 +67,88 @@ async fn a_claim_for_a_volume_populator() {
     }
 }
 
+/// kube-controller-manager emits an Event with the reason of provisioners while the StorageClass
+/// does not exist. It outlives the creation of the class by an hour.
+#[tokio::test]
+async fn an_event_of_the_binder_is_no_failure_of_an_external_provisioner() {
+    for (provisioner, component, expected) in [
+        (
+            "example.com/disks",
+            "persistentvolume-controller",
+            Code::ProvisionerSilent,
+        ),
+        (
+            "example.com/disks",
+            "example.com/disks_1",
+            Code::ProvisionerFailed,
+        ),
+        (
+            "kubernetes.io/portworx-volume",
+            "persistentvolume-controller",
+            Code::ProvisionerFailed,
+        ),
+    ] {
+        let class = json!({"metadata": {"name": "fast"}, "provisioner": provisioner});
+        let claim = json!({
+            "metadata": {"name": "data", "namespace": "shop", "uid": "c"},
+            "spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"},
+        });
+        let about = json!({"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": "c"});
+        let event = json!({
+            "metadata": {"name": "event", "namespace": "shop"}, "involvedObject": about,
+            "reason": "ProvisioningFailed", "source": {"component": component},
+            "message": "storageclass.storage.k8s.io \"fast\" not found",
+        });
+        let cluster = Cluster::default().with(CLASSES, class).claim(claim);
+        let cluster = cluster.with("/api/v1/namespaces/shop/events", event);
+        let answer = cluster.explained(&data()).await;
+        assert_eq!(codes(&answer), [expected], "{provisioner} {component}");
+    }
+}
+
+/// Each of the two annotations makes a StorageClass a default, so each one has to be changed.
+#[tokio::test]
+async fn every_annotation_that_makes_a_class_the_default_is_changed() {
+    let current = "storageclass.kubernetes.io/is-default-class";
+    let beta = "storageclass.beta.kubernetes.io/is-default-class";
+    for (annotations, changes) in [
+        (json!({current: "true"}), format!("{current}=false")),
+        (json!({beta: "true"}), format!("{beta}=false")),
+        (
+            json!({current: "false", beta: "true"}),
+            format!("{beta}=false"),
+        ),
+        (
+            json!({current: "true", beta: "true"}),
+            format!("{current}=false {beta}=false"),
+        ),
+    ] {
+        let class = |name: &str, created: &str, annotations: &Value| {
+            json!({
+                "metadata": {"name": name, "creationTimestamp": created, "annotations": annotations},
+                "provisioner": "example.com/disks",
+            })
+        };
+        let old = class("old", "2025-01-01T00:00:00Z", &json!({current: "true"}));
+        let new = class("new", "2025-02-01T00:00:00Z", &annotations);
+        let claim = json!({
+            "metadata": {"name": "data", "namespace": "shop", "uid": "c"},
+            "spec": {"storageClassName": "new"}, "status": {"phase": "Pending"},
+        });
+        let cluster = Cluster::default().with(CLASSES, old).with(CLASSES, new);
+        let answer = cluster.claim(claim).explained(&data()).await;
+        let root = answer.root().expect("a root");
+        assert_eq!(root.code, Code::TwoDefaultClasses);
+        let expected = format!("kubectl annotate storageclass new {changes} --overwrite");
+        assert_eq!(command(&answer), expected);
+        let first = changes.split('=').next().expect("a key");
+        assert_eq!(
+            root.evidence.field,
+            format!("metadata.annotations[{first}]")
+        );
+    }
+}
+
 /// Kubernetes binds a claim only to a volume with the same VolumeAttributesClass. No class equals
 /// the empty class.
 #[tokio::test]

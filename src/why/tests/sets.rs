@@ -46,6 +46,31 @@ async fn a_claim_that_the_api_server_refuses_is_missing() {
     assert_eq!(codes(&answer), [Code::ClaimMissing]);
 }
 
+/// The Event can be about an earlier refusal, and the quota may have room by now.
+#[tokio::test]
+async fn the_message_of_an_event_names_no_quota() {
+    let earlier = "create Claim data-web-1 for Pod web-1 in StatefulSet web failed error: persistentvolumeclaims \
+                   \"data-web-1\" is forbidden: exceeded quota: small, requested: persistentvolumeclaims=1";
+    let quota = |used: &str| {
+        let (used, hard) = (
+            json!({"persistentvolumeclaims": used}),
+            json!({"persistentvolumeclaims": "2"}),
+        );
+        let quota = json!({"metadata": {"name": "small"}, "status": {"hard": hard, "used": used}});
+        let mut cluster = refused(earlier);
+        for (collection, object) in &mut cluster.objects {
+            if collection.ends_with("/statefulsets") {
+                object["spec"]["volumeClaimTemplates"][0]["spec"] = json!({});
+            }
+        }
+        cluster.with("/api/v1/namespaces/shop/resourcequotas", quota)
+    };
+    let answer = quota("1").explained(&web()).await;
+    assert_eq!(codes(&answer), [Code::ClaimMissing]);
+    let answer = quota("2").explained(&web()).await;
+    assert_eq!(codes(&answer), [Code::QuotaExhausted]);
+}
+
 /// A claim that exists was not refused, and it is not known whether a claim that could not be read
 /// exists.
 #[tokio::test]

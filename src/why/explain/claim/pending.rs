@@ -7,11 +7,17 @@ use crate::why::{
     explain::{classes::Classes, events, nodes, users, writers},
     read::{PersistentVolumeClaim, Pod},
 };
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::{core::v1::Event, storage::v1::StorageClass};
 use kube::ResourceExt;
 
 /// The provisioner name of classes whose volumes are created by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+/// The prefix of the provisioners that kube-controller-manager contains.
+const IN_TREE: &str = "kubernetes.io/";
+/// The source of the Events of the controller of kube-controller-manager that binds claims.
+const BINDER: &str = "persistentvolume-controller";
+/// The reason of the Event that no volume was created for a claim.
+const FAILED: &str = "ProvisioningFailed";
 /// The annotation that the scheduler sets on a claim once it has selected a node. The provisioner
 /// may then create the volume.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -159,6 +165,15 @@ fn may_wait_for(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     !(pod.rules.finished || older && scheduled)
 }
 
+/// Whether the Event can be by the provisioner. Before a provisioner is called,
+/// kube-controller-manager emits Events with the same reason, for example that the StorageClass
+/// does not exist; then they are by the provisioner only if it is one of its own.
+fn is_by(event: &Event, provisioner: &str) -> bool {
+    let source = event.source.as_ref();
+    let component = source.and_then(|source| source.component.as_deref());
+    component != Some(BINDER) || provisioner.starts_with(IN_TREE)
+}
+
 /// Explains a claim whose volume a provisioner has to create.
 fn provisioner(
     world: &World,
@@ -167,7 +182,9 @@ fn provisioner(
     class: &StorageClass,
 ) -> Option<Cause> {
     let (name, provisioner) = (class.name_any(), &class.provisioner);
-    let failed = events::latest(world, object, claim.uid().as_deref(), "ProvisioningFailed")?;
+    let counts = |event: &Event| is_by(event, provisioner);
+    let uid = claim.uid();
+    let failed = events::latest_of(world, object, uid.as_deref(), FAILED, counts)?;
     let describe = object.describe();
     if let Some(failed) = failed {
         let sentence = format!(

@@ -111,19 +111,14 @@ pub(in crate::why::explain) fn exhausted(
         let name = quota.name_any();
         let sentence =
             format!("The quota {name} does not allow the claim: {used} of {hard} {key} are used.");
-        Some(refused(namespace, &name, sentence, "status.used"))
+        Some(refused(namespace, &name, sentence))
     })
 }
 
 /// The cause that this quota refuses the claim.
-pub(in crate::why::explain) fn refused(
-    namespace: &str,
-    quota: &str,
-    sentence: String,
-    field: &str,
-) -> Cause {
+fn refused(namespace: &str, quota: &str, sentence: String) -> Cause {
     let object = Object::new("ResourceQuota", "resourcequota", namespace, quota);
-    let evidence = Evidence::new(object.to_string(), field);
+    let evidence = Evidence::new(object.to_string(), "status.used");
     Cause::new(Code::QuotaExhausted, sentence, evidence).run(
         object.describe(),
         "to see what the quota counts; then raise the quota, or delete claims that are not needed any more",

@@ -1,16 +1,13 @@
 //! Explains pods of a StatefulSet that do not exist.
 
 use super::{One, stale};
-use crate::{
-    objects::is_subdomain,
-    why::{
-        Cause, Code, Evidence, Look, Object,
-        explain::{
-            events,
-            pod::quota::{self, Want},
-        },
-        read::PersistentVolumeClaim,
+use crate::why::{
+    Cause, Code, Evidence, Look, Object,
+    explain::{
+        events,
+        pod::quota::{self, Want},
     },
+    read::PersistentVolumeClaim,
 };
 use k8s_openapi::api::core::v1::{self as core, Event};
 use kube::ResourceExt;
@@ -69,24 +66,16 @@ fn refused(
     claims: &[(String, Look<PersistentVolumeClaim>)],
     event: &Event,
 ) -> Cause {
-    let sentence = format!(
-        "The API server refused the pod or its claim: {}",
-        events::sentence(event)
-    );
-    if let Some(quota) = quota_of_claims(event.message.as_deref().unwrap_or_default()) {
-        let namespace = one.object.namespace_name();
-        let cause = quota::refused(namespace, quota, sentence, "status.used");
-        return Cause {
-            evidence: seen(one, event),
-            ..cause
-        };
-    }
     let mut absent = claims
         .iter()
         .filter(|(_, look)| matches!(look, Look::Absent));
     if let Some((claim, _)) = absent.next() {
         return missing(one, ordinal, claim, event);
     }
+    let sentence = format!(
+        "The API server refused the pod or its claim: {}",
+        events::sentence(event)
+    );
     Cause::new(Code::NoVolumeProblem, sentence, seen(one, event)).run(
         one.object.describe(),
         "to see all Events of the StatefulSet; then correct the StatefulSet, or the quota or webhook that refuses its pods",
@@ -115,15 +104,6 @@ fn seen(one: &One<'_>, event: &Event) -> Evidence {
     Evidence::new(one.object.to_string(), field).since(events::since(event))
 }
 
-/// The name of the quota that refused a claim, read from the message of the API server; none if the
-/// message is about another object.
-fn quota_of_claims(said: &str) -> Option<&str> {
-    let (before, after) = said.split_once("exceeded quota: ")?;
-    let name = after.split(',').next()?;
-    // A message can contain what a user wrote, and the name becomes a part of a command.
-    (before.contains("persistentvolumeclaims \"") && is_subdomain(name)).then_some(name)
-}
-
 fn not_yet(one: &One<'_>, ordinal: u32) -> Cause {
     let name = format!("{}-{ordinal}", one.object.name.name);
     let pod = Object::pod(one.object.namespace_name(), &name);
@@ -135,29 +115,4 @@ fn not_yet(one: &One<'_>, ordinal: u32) -> Cause {
         one.object.describe(),
         "to see whether the StatefulSet makes progress; if it makes none, check that kube-controller-manager runs",
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quota_of_claims;
-
-    #[test]
-    fn a_quota_of_pods_is_no_quota_of_claims() {
-        let said = |kind: &str| {
-            format!(
-                "create {kind} failed error: {kind} \"data-web-1\" is forbidden: exceeded quota: small, requested: {kind}=1, used: {kind}=1, limited: {kind}=1"
-            )
-        };
-        assert_eq!(
-            quota_of_claims(&said("persistentvolumeclaims")),
-            Some("small")
-        );
-        assert_eq!(quota_of_claims(&said("pods")), None);
-        assert_eq!(
-            quota_of_claims("persistentvolumeclaims \"a\" is forbidden"),
-            None
-        );
-        let other = "persistentvolumeclaims \"a\" is forbidden: exceeded quota: a; reboot, x";
-        assert_eq!(quota_of_claims(other), None);
-    }
 }
