@@ -40,8 +40,10 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             let reason = ready.reason.as_deref().unwrap_or("no reason is given");
             let wanted = if pod.rules.finished {
                 "no kubelet completes the deletion of the pod, which has finished"
-            } else {
+            } else if pod.rules.mounts.name_any() {
                 "it is unknown whether the pod still runs, and the claim is kept for it"
+            } else {
+                "it is unknown whether the pod still runs"
             };
             let sentence =
                 format!("The node {name} of the pod does not answer ({reason}), so {wanted}.");

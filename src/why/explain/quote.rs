@@ -7,10 +7,19 @@ use crate::plain::bounded;
 /// user who may create Events can write one.
 const MOST: usize = 1000;
 
+/// Number of characters of the longest name that Kubernetes accepts.
+const LONGEST_NAME: usize = 253;
+
 /// The message as a clause: without its final full stop, escaped, and cut after [`MOST`]
 /// characters.
 pub(super) fn clause(message: &str) -> String {
     bounded(message.trim().trim_end_matches('.'), MOST)
+}
+
+/// The name of an object that the API server has not checked, such as that of a claim in the spec
+/// of a pod: escaped, and cut after the length of the longest name that an object can have.
+pub(super) fn name(name: &str) -> String {
+    bounded(name, LONGEST_NAME)
 }
 
 /// The message as [`clause`] quotes it, with a full stop if it is not cut.
@@ -22,15 +31,6 @@ pub(super) fn sentence(message: &str) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_is_cut_between_characters() {
-        let most = "ä".repeat(MOST);
-        assert_eq!(clause(&most), most);
-        assert_eq!(sentence(&most), format!("{most}."));
 /// The first of these texts, at most as many as `most`, and the number of the others, within a
 /// sentence.
 pub(super) fn first(all: &[String], most: usize) -> String {
@@ -41,10 +41,10 @@ pub(super) fn first(all: &[String], most: usize) -> String {
     }
 }
 
-        let cut = format!("{most}…");
-        assert_eq!(clause(&format!("{most}ä")), cut);
-        assert_eq!(sentence(&format!("{most}ä")), cut);
-        assert_eq!(clause(&"\u{1b}".repeat(MOST)).chars().count(), MOST + 1);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
     #[test]
     fn the_others_are_counted() {
         let all = ["a", "b", "c"].map(str::to_owned);
@@ -53,6 +53,15 @@ pub(super) fn first(all: &[String], most: usize) -> String {
         assert_eq!(first(&[], 1), "");
     }
 
+    #[test]
+    fn a_message_is_cut_between_characters() {
+        let most = "ä".repeat(MOST);
+        assert_eq!(clause(&most), most);
+        assert_eq!(sentence(&most), format!("{most}."));
+        let cut = format!("{most}…");
+        assert_eq!(clause(&format!("{most}ä")), cut);
+        assert_eq!(sentence(&format!("{most}ä")), cut);
+        assert_eq!(clause(&"\u{1b}".repeat(MOST)).chars().count(), MOST + 1);
     }
 
     #[test]

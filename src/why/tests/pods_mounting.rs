@@ -210,6 +210,45 @@ async fn a_failure_that_was_solved_is_no_cause() {
     assert_eq!(codes(&of_earlier_pod.explained(&web()).await), [present]);
 }
 
+/// The kubelet writes in its Events about a static pod the uid that it has given the pod, and not
+/// that of the pod in the API, which it creates as a copy.
+#[tokio::test]
+async fn the_events_of_a_static_pod_have_the_uid_of_the_kubelet() {
+    let mut mirror = creating(&["data"], "False");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    let failed = event("FailedMount", "hash", 50);
+    let cluster = shop().pod(mirror).with(EVENTS, failed);
+    let answer = cluster.explained(&web()).await;
+    assert_eq!(codes(&answer), [Code::NotMounted]);
+}
+
+/// A pod without a claim waits for no volume, also on a node that does not answer.
+#[tokio::test]
+async fn a_pod_without_a_claim_on_a_lost_node_has_no_volume_problem() {
+    for (claims, expected, said) in [
+        (
+            &["data"][..],
+            Code::NodeLost,
+            "and the claim is kept for it.",
+        ),
+        (
+            &[][..],
+            Code::NoVolumeProblem,
+            "whether the pod still runs.",
+        ),
+    ] {
+        let cluster = Cluster::default()
+            .claim(claim("data", "disk"))
+            .with("/api/v1/nodes", node("n2", "Unknown"))
+            .volume(volume(json!([])))
+            .pod(creating(claims, "False"));
+        let answer = cluster.explained(&web()).await;
+        let root = answer.root().expect("a root");
+        assert_eq!(root.code, expected);
+        assert!(root.sentence.ends_with(said), "{}", root.sentence);
+    }
+}
+
 /// Another volume of the pod was attached later. The VolumeAttachment shows that this one is not.
 #[tokio::test]
 async fn a_volume_that_another_node_has_after_the_success_for_another_volume() {

@@ -47,7 +47,12 @@ async fn messages_about_a_pod_are_bounded() {
         assert_bounded(with_pod("n2", status), &web(), Code::NoVolumeProblem).await;
     }
     let creating = json!({"phase": "Pending"});
-    assert_bounded(with_pod("n1", creating.clone()), &web(), Code::NodeNotReady).await;
+    assert_bounded(
+        with_pod("n1", creating.clone()),
+        &web(),
+        Code::NoVolumeProblem,
+    )
+    .await;
     let mut failed = event("FailedMount", "p2", 50);
     failed["message"] = json!(long());
     let failed = with_pod("n2", creating).with(EVENTS, failed);
@@ -81,4 +86,44 @@ async fn messages_about_volumes_and_namespaces_are_bounded() {
     let cluster = Cluster::default().with("/api/v1/namespaces", namespace);
     let shop = Object::namespace("shop");
     assert_bounded(cluster, &shop, Code::NamespaceContent).await;
+}
+
+/// The API server checks only that the names of claims, ConfigMaps and Secrets in the spec of a pod
+/// are not empty.
+#[tokio::test]
+async fn names_in_the_spec_of_a_pod_are_bounded() {
+    let name = "\u{1b}ä".repeat(100_000);
+    let claimed = pod(
+        "web",
+        "p2",
+        "",
+        &[name.as_str()],
+        json!({"phase": "Pending"}),
+    );
+    let mut mounting = pod("web", "p2", "n2", &[], json!({"phase": "Pending"}));
+    let mut failed = event("FailedMount", "p2", 50);
+    failed["message"] = json!("MountVolume.SetUp failed for volume \"all\"");
+    let mounted = |source: Value| {
+        let mut volume = json!({"name": "all"});
+        json_patch::merge(&mut volume, &source);
+        mounting["spec"]["volumes"] = json!([volume]);
+        shop().pod(mounting.clone()).with(EVENTS, failed.clone())
+    };
+    let [map, secret] = [
+        json!({"configMap": {"name": name}}),
+        json!({"secret": {"secretName": name}}),
+    ]
+    .map(mounted);
+    for (cluster, expected) in [
+        (shop().pod(claimed), Code::ClaimMissing),
+        (map, Code::ConfigMissing),
+        (secret, Code::ConfigMissing),
+    ] {
+        let answer = cluster.explained(&web()).await;
+        let root = answer.root().expect("a root");
+        assert_eq!(root.code, expected);
+        let shown = format!("{} {}", root.sentence, purpose(&answer));
+        assert!(shown.contains("\\u{1b}ä") && !shown.contains('\u{1b}'));
+        assert!(shown.chars().count() < 1000, "{}", shown.len());
+    }
 }

@@ -9,7 +9,7 @@ use crate::{
         ClaimRequest, Notice, TemplatePolicy, parse_claim_requests, template::Birth,
     },
     objects::{is_subdomain, owner_references},
-    why::{Cause, Code, Evidence, Object, World, read::Pod},
+    why::{Cause, Code, Evidence, Object, World, explain::quote, read::Pod},
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::OwnerReference,
@@ -55,7 +55,7 @@ pub(super) fn cause(object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause 
 }
 
 fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
-    let (claim, namespace) = (&mounted.claim, object.namespace_name());
+    let (claim, namespace) = (quote::name(&mounted.claim), object.namespace_name());
     let pod = object.describe();
     let (who, command, purpose) = match maker {
         Maker::Annotation(_) => (

@@ -6,8 +6,11 @@ use super::{
     claims::Mounted,
     conditions::{self, HAS_SANDBOX},
 };
+use crate::objects::keys::MIRROR;
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, Readable, World, explain::events, read::Pod,
+    Cause, Code, Evidence, Look, Object, Readable, World,
+    explain::{events, quote},
+    read::Pod,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Volume};
 use kube::ResourceExt;
@@ -99,9 +102,11 @@ fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Even
 }
 
 /// The latest Event about this pod with one of these reasons, or `Some(None)` if there is none.
-/// Events about an earlier pod of the same name do not count. None if the Events could not be read.
+/// Events about an earlier pod of the same name do not count. In those about a static pod, the
+/// kubelet writes the uid that it has given the pod. None if the Events could not be read.
 fn latest(world: &World, object: &Object, pod: &Pod, reasons: &[&str]) -> Option<Option<Event>> {
-    let uid = pod.metadata.uid.as_deref();
+    let own = pod.annotations().get(MIRROR);
+    let uid = own.or(pod.metadata.uid.as_ref()).map(String::as_str);
     let reasons = reasons.iter();
     let found = reasons.map(|reason| events::latest(world, object, uid, reason));
     let found: Option<Vec<_>> = found.collect();
@@ -134,10 +139,12 @@ fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
     let missing = failed.find_map(|volume| {
         let (maps, secrets) = required(volume);
         let map = absent::<ConfigMap>(world, &namespace, &maps);
-        let map = map.map(|name| Object::new("ConfigMap", "configmap", &namespace, name));
+        let map = map.map(|name| ("ConfigMap", "configmap", name));
         let secret = || absent::<Secret>(world, &namespace, &secrets);
-        map.or_else(|| Some(Object::new("Secret", "secret", &namespace, secret()?)))
+        map.or_else(|| Some(("Secret", "secret", secret()?)))
     })?;
+    let (kind, short, name) = missing;
+    let missing = Object::new(kind, short, &namespace, &quote::name(name));
     let sentence = format!("The {missing} that the pod mounts does not exist.");
     let object = Object::pod(&namespace, &pod.name_any());
     let evidence = Evidence::new(object.to_string(), "spec.volumes");

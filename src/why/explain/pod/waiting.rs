@@ -57,9 +57,13 @@ pub(super) fn causes(
             return Some(chain);
         }
         // The kubelet of a node that is not ready may not start the pod, and says nothing about it.
-        let node = nodes::lost_node(world, pod);
-        if let Some(node) = node {
-            return Some(vec![node]);
+        if let Some(node) = nodes::lost_node(world, pod) {
+            let code = if has_claims {
+                node.code
+            } else {
+                Code::NoVolumeProblem
+            };
+            return Some(vec![Cause { code, ..node }]);
         }
     }
     let said = waits(pod).unwrap_or_else(|| "nothing yet".to_owned());
