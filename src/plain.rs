@@ -1,6 +1,7 @@
 //! Text from the cluster, made safe to show: in a terminal, a line of the log, a warning, or an
 //! Event.
 
+use serde::Serialize;
 use std::fmt::{self, Display, Write as _};
 
 /// Displays a value with its control characters and direction marks escaped, as in `\u{1b}`.
@@ -25,6 +26,24 @@ pub fn bounded(text: &str, limit: usize) -> String {
         Some((end, _)) => format!("{}…", &plain[..end]),
         None => plain,
     }
+}
+
+/// Returns the value as one line of JSON in which the characters that [`Plain`] escapes are escaped
+/// as in `\u001b`. JSON itself requires this only of some of them.
+///
+/// # Errors
+/// When the value cannot be represented as JSON.
+pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string(value)?;
+    let escaped = text.chars().fold(String::new(), |mut escaped, each| {
+        match is_harmful(each) {
+            // Such a character is in a string, and has at most four hexadecimal digits.
+            true => escaped.push_str(&format!("\\u{:04x}", u32::from(each))),
+            false => escaped.push(each),
+        }
+        escaped
+    });
+    Ok(escaped)
 }
 
 struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
@@ -56,6 +75,17 @@ fn is_harmful(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_is_escaped_and_has_the_same_value() {
+        let text = "a\u{1b}\u{7f}\u{9b}31m\u{202e}\u{feff}\n größe 漢 \"\\u009b";
+        let shown = json(&[text]).expect("JSON");
+        assert!(!shown.chars().any(is_harmful), "{shown:?}");
+        assert!(shown.contains("\\u009b31m\\u202e\\ufeff"), "{shown}");
+        assert!(shown.contains("größe 漢"), "{shown}");
+        let read: [String; 1] = serde_json::from_str(&shown).expect("JSON");
+        assert_eq!(read, [text]);
+    }
 
     #[test]
     fn only_harmful_characters_are_escaped() {

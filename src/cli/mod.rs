@@ -39,6 +39,7 @@ mod trash_report;
 mod undelete;
 mod unused;
 mod why;
+mod why_output;
 mod why_stuck;
 mod why_target;
 mod why_tree;

@@ -11,9 +11,18 @@ use std::{
 /// # Errors
 /// When standard output cannot be written, for example on a full disk.
 pub(super) fn print(text: &str) -> io::Result<()> {
+    print_while_read(text).map(|_| ())
+}
+
+/// Prints lines as [`print()`] does. Returns whether they may be read: after a closed pipe, nothing
+/// that is printed is.
+///
+/// # Errors
+/// As those of [`print()`].
+pub(super) fn print_while_read(text: &str) -> io::Result<bool> {
     match writeln!(anstream::stdout(), "{text}") {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => done,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        done => done.map(|()| true),
     }
 }
 

@@ -3,11 +3,11 @@
 
 use super::{
     caller::CallerOptions,
-    print::{complain, print},
+    print::{complain, print_while_read},
     target::{self, Target},
-    why_stuck::{self, Columns, Table},
+    why_output::{self, Output},
+    why_stuck,
     why_target::Kind,
-    why_tree::Tree,
 };
 use crate::{
     clock::Clock,
@@ -15,9 +15,9 @@ use crate::{
     tls::install_crypto,
     why::{Explanation, Object, Survey, Which, ask, survey},
 };
-use clap::{Args, ValueEnum, error::ErrorKind};
+use clap::{Args, error::ErrorKind};
 use kube::Client;
-use std::{process::ExitCode, time::Duration};
+use std::{ops::ControlFlow, process::ExitCode, time::Duration};
 
 /// Exit code of `why` if the object, or with `--stuck` the namespace, does not exist.
 const NOT_FOUND: u8 = 1;
@@ -73,21 +73,6 @@ pub struct WhyOptions {
     caller: CallerOptions,
 }
 
-/// Output format of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A tree of causes, as text.
-    Tree,
-    /// A table that also has the sentences of the root causes.
-    Wide,
-    /// One JSON object; with --watch, one for each change.
-    Json,
-    /// One YAML document; with --watch, one for each change.
-    Yaml,
-    /// Kind and name of each object, as kubectl prints them.
-    Name,
-}
-
 /// Prints why the object is in its state, or, with `--stuck`, which objects are stuck.
 ///
 /// # Errors
@@ -117,7 +102,9 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
         return options.follow(client, &object).await;
     }
     let explanation = ask(client, &object, Clock::system().timestamp()).await;
-    options.report(&explanation, &object)
+    match options.report(&explanation, &object)? {
+        ControlFlow::Continue(code) | ControlFlow::Break(code) => Ok(code),
+    }
 }
 
 impl WhyOptions {
@@ -164,13 +151,7 @@ impl WhyOptions {
         let now = Clock::system().timestamp();
         match survey(client, &which, now).await {
             Survey::Found(stuck) => {
-                let text = match self.output {
-                    Some(Output::Json) => serde_json::to_string(&stuck)?,
-                    Some(Output::Yaml) => format!("---\n{}", serde_saphyr::to_string(&stuck)?),
-                    Some(Output::Name) => why_stuck::names(&stuck),
-                    Some(Output::Wide) => Table(&stuck, Columns::Wide, now).to_string(),
-                    None | Some(Output::Tree) => Table(&stuck, Columns::Usual, now).to_string(),
-                };
+                let text = why_output::list(&stuck, self.output, now)?;
                 why_stuck::report(&stuck, &text)?;
                 Ok(match stuck.unread.is_empty() {
                     true => ExitCode::SUCCESS,
@@ -186,7 +167,7 @@ impl WhyOptions {
     }
 
     /// Reads and explains the object at intervals, and prints each explanation that differs from
-    /// the one before, until the object does not exist.
+    /// the one before, until the object does not exist, or until no process reads the output.
     async fn follow(&self, client: Client, object: &Object) -> anyhow::Result<ExitCode> {
         let mut previous = None;
         loop {
@@ -197,7 +178,10 @@ impl WhyOptions {
             {
                 ExitCode::SUCCESS
             } else {
-                self.report(&explanation, object)?
+                match self.report(&explanation, object)? {
+                    ControlFlow::Continue(code) => code,
+                    ControlFlow::Break(code) => return Ok(code),
+                }
             };
             match (&explanation, previous.is_some()) {
                 (Explanation::NotFound, true) => return Ok(ExitCode::SUCCESS),
@@ -209,33 +193,39 @@ impl WhyOptions {
         }
     }
 
-    fn report(&self, explanation: &Explanation, object: &Object) -> anyhow::Result<ExitCode> {
-        match explanation {
+    /// Prints the explanation, and returns the exit code. It is `Break` if no process reads the
+    /// output any more.
+    fn report(
+        &self,
+        explanation: &Explanation,
+        object: &Object,
+    ) -> anyhow::Result<ControlFlow<ExitCode, ExitCode>> {
+        let code = match explanation {
             Explanation::Explained(answer) => {
-                let text = match self.output {
-                    Some(Output::Json) => serde_json::to_string(answer)?,
-                    Some(Output::Yaml) => format!("---\n{}", serde_saphyr::to_string(answer)?),
-                    _ => Tree(answer, Clock::system().timestamp()).to_string(),
+                let now = Clock::system().timestamp();
+                let text = why_output::answer(answer, self.output, now)?;
+                let is_read = print_while_read(text.trim_end())?;
+                let code = match answer.is_certain() {
+                    true => ExitCode::SUCCESS,
+                    false => ExitCode::from(UNREADABLE),
                 };
-                print(text.trim_end())?;
-                let certain = answer.is_certain();
-                Ok(if certain {
-                    ExitCode::SUCCESS
-                } else {
-                    ExitCode::from(UNREADABLE)
-                })
+                if !is_read {
+                    return Ok(ControlFlow::Break(code));
+                }
+                code
             }
             Explanation::NotFound => {
                 complain(format_args!("there is no {object}"));
-                Ok(ExitCode::from(NOT_FOUND))
+                ExitCode::from(NOT_FOUND)
             }
             Explanation::Unread(errors) => {
                 for error in errors {
                     complain(error);
                 }
-                Ok(ExitCode::from(UNREADABLE))
+                ExitCode::from(UNREADABLE)
             }
-        }
+        };
+        Ok(ControlFlow::Continue(code))
     }
 }
 

@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    process::Command,
+    process::{Child, Command},
     time::timeout,
 };
 use volume_warden_controlplane::{DEFAULT_TIMEOUT, eventually};
@@ -170,27 +170,34 @@ async fn it_answers_as_another_user() -> Result<()> {
     Ok(())
 }
 
-/// An answer for each change, until the object is gone.
-#[tokio::test]
-async fn it_watches_until_the_object_is_gone() -> Result<()> {
-    let (stage, space) = used("watched").await?;
-    let mut watching = Command::new(crate::support::BINARY)
-        .args([
-            "why",
-            "pvc",
-            "data",
-            "-n",
-            &space.name,
-            "--watch",
-            "-o",
-            "json",
-            "--kubeconfig",
-        ])
+/// `why pvc data --watch -o json`, started.
+fn watch(stage: &Stage, space: &Space) -> Result<Child> {
+    let arguments = [
+        "why",
+        "pvc",
+        "data",
+        "--watch",
+        "-o",
+        "json",
+        "-n",
+        &space.name,
+    ];
+    let watching = Command::new(crate::support::BINARY)
+        .args(arguments)
+        .arg("--kubeconfig")
         .arg(stage.reader.kubeconfig())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
+    Ok(watching)
+}
+
+/// An answer for each change, until the object is gone.
+#[tokio::test]
+async fn it_watches_until_the_object_is_gone() -> Result<()> {
+    let (stage, space) = used("watched").await?;
+    let mut watching = watch(&stage, &space)?;
     let out = watching.stdout.take().context("no output")?;
     let mut lines = BufReader::new(out).lines();
     let first = timeout(DEFAULT_TIMEOUT, lines.next_line())
@@ -205,6 +212,24 @@ async fn it_watches_until_the_object_is_gone() -> Result<()> {
         .context("it ended")?;
     ensure!(second.contains("FinishedPod"), "{second}");
     space.delete_pod("user").await?;
+    let ended = timeout(DEFAULT_TIMEOUT, watching.wait()).await??;
+    ensure!(ended.success(), "{ended}");
+    Ok(())
+}
+
+/// As with `| head -1`: nothing reads what is printed after the first answer.
+#[tokio::test]
+async fn it_watches_only_while_its_output_is_read() -> Result<()> {
+    let (stage, space) = used("unread").await?;
+    let mut watching = watch(&stage, &space)?;
+    let out = watching.stdout.take().context("no output")?;
+    let mut lines = BufReader::new(out).lines();
+    let first = timeout(DEFAULT_TIMEOUT, lines.next_line()).await??;
+    ensure!(first.is_some(), "it ended");
+    drop(lines);
+    space
+        .patch_pod_status("user", serde_json::json!({"phase": "Succeeded"}))
+        .await?;
     let ended = timeout(DEFAULT_TIMEOUT, watching.wait()).await??;
     ensure!(ended.success(), "{ended}");
     Ok(())
