@@ -18,24 +18,23 @@ use kube::ResourceExt;
 /// Explains why the claim is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let claim = world.get::<PersistentVolumeClaim>(object.namespace_name(), &object.name.name);
-    let claim = match claim {
-        Look::Found(claim) => claim,
-        Look::Absent => return Look::Absent,
-        Look::Unread => return Look::Unread,
-    };
-    let answer = Answer::of(object, state(&claim));
+    claim.map(|claim| answer(world, object, &claim))
+}
+
+fn answer(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Answer {
+    let answer = Answer::of(object, state(claim));
     if let Some(deleted) = &claim.metadata.deletion_timestamp {
-        let (chain, also) = terminating::causes(world, object, &claim);
+        let (chain, also) = terminating::causes(world, object, claim);
         let answer = answer.since(Some(deleted.0)).because(chain);
-        return Look::Found(Answer { also, ..answer });
+        return Answer { also, ..answer };
     }
     let created = claim.creation_timestamp().map(|time| time.0);
     let answer = answer.since(created);
-    Look::Found(if answer.state == "Bound" {
-        settled::explain(world, object, &claim, answer)
+    if answer.state == "Bound" {
+        settled::explain(world, object, claim, answer)
     } else {
-        answer.because(causes(world, object, &claim))
-    })
+        answer.because(causes(world, object, claim))
+    }
 }
 
 /// Whether the claim is being deleted or not Bound, or has a problem: it has owners, none of which

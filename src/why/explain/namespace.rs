@@ -3,7 +3,7 @@
 mod backend;
 mod content;
 
-use super::{claim, pod, wardens};
+use super::{claim, pod, quote, wardens};
 use crate::{
     causes::{self, Holder},
     why::{
@@ -77,16 +77,11 @@ fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cau
     if !content.may_have("persistentvolumeclaims") {
         return Look::Absent;
     }
-    let all = match world.list::<PersistentVolumeClaim>(&object.name.name, Selection::default()) {
-        Look::Found(all) => all,
-        Look::Absent => return Look::Absent,
-        Look::Unread => return Look::Unread,
-    };
-    let first = all
-        .iter()
-        .min_by_key(|claim| claim.metadata.deletion_timestamp.is_none());
-    first.map_or(Look::Absent, |first| {
-        Look::Found(held_by(world, object, &all, first))
+    let all = world.list::<PersistentVolumeClaim>(&object.name.name, Selection::default());
+    all.and_then(|all| {
+        let claims = all.iter();
+        let first = claims.min_by_key(|claim| claim.metadata.deletion_timestamp.is_none());
+        Some(held_by(world, object, &all, first?))
     })
 }
 
@@ -101,24 +96,14 @@ fn held_by(
         .iter()
         .map(ResourceExt::name_any)
         .filter(|other| *other != name);
-    let named: Vec<String> = [name.clone()]
-        .into_iter()
-        .chain(others)
-        .take(NAMED)
-        .collect();
-    let more = all.len() - named.len();
-    let more = if more == 0 {
-        String::new()
-    } else {
-        format!(" and {more} more")
-    };
+    let named: Vec<String> = [name.clone()].into_iter().chain(others).collect();
+    let named = quote::first(&named, NAMED);
     let (claims, keep) = if all.len() == 1 {
         ("claim", "keeps")
     } else {
         ("claims", "keep")
     };
-    let named = named.join(", ");
-    let sentence = format!("The {claims} {named}{more} {keep} the namespace Terminating.");
+    let sentence = format!("The {claims} {named} {keep} the namespace Terminating.");
     let held = Object::claim(&object.name.name, &name);
     let since = first
         .metadata

@@ -1,7 +1,7 @@
 //! Explains the state of a pod.
 
 pub(super) mod claims;
-mod conditions;
+pub(super) mod conditions;
 mod missing;
 mod mounting;
 mod pending;
@@ -20,11 +20,8 @@ type Causes = (Vec<Cause>, Vec<Cause>);
 
 /// Explains why the pod is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
-    match world.get::<Pod>(object.namespace_name(), &object.name.name) {
-        Look::Found(pod) => Look::Found(answer(world, object, &pod)),
-        Look::Absent => Look::Absent,
-        Look::Unread => Look::Unread,
-    }
+    let pod = world.get::<Pod>(object.namespace_name(), &object.name.name);
+    pod.map(|pod| answer(world, object, &pod))
 }
 
 fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
@@ -72,10 +69,9 @@ fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
 
 /// Whether the condition `Ready` of the pod is True and each of its containers is ready.
 fn is_ready(pod: &Pod) -> bool {
-    let status = pod.status.clone().unwrap_or_default();
-    let mut conditions = status.conditions.into_iter().flatten();
-    let ready = conditions.any(|each| each.type_ == "Ready" && each.status == "True");
-    let mut containers = status.container_statuses.into_iter().flatten();
+    let ready = conditions::is_true(pod, "Ready");
+    let statuses = pod.status.iter();
+    let mut containers = statuses.flat_map(|status| status.container_statuses.iter().flatten());
     ready && containers.all(|container| container.ready)
 }
 

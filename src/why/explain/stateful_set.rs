@@ -18,22 +18,22 @@ use pods::Pods;
 
 /// Explains why the StatefulSet is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
-    let set = match world.get::<StatefulSet>(object.namespace_name(), &object.name.name) {
-        Look::Found(set) => set,
-        Look::Absent => return Look::Absent,
-        Look::Unread => return Look::Unread,
-    };
+    let set = world.get::<StatefulSet>(object.namespace_name(), &object.name.name);
+    set.map(|set| answer(world, object, &set))
+}
+
+fn answer(world: &World, object: &Object, set: &StatefulSet) -> Answer {
     if let Some(deleted) = &set.metadata.deletion_timestamp {
         let mut causes = pod::terminating::by_finalizers(object, &set.metadata).into_iter();
         let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
         let chain: Vec<Cause> = causes.next().into_iter().collect();
         let also = causes.collect();
-        return Look::Found(Answer {
+        return Answer {
             also,
             ..answer.because(chain)
-        });
+        };
     }
-    Look::Found(living(world, object, &set))
+    living(world, object, set)
 }
 
 fn living(world: &World, object: &Object, set: &StatefulSet) -> Answer {

@@ -2,7 +2,7 @@
 
 use super::{
     nodes::{self, lost_node, of_pod},
-    pod::terminating,
+    pod::{conditions::condition, terminating},
     quote,
 };
 use crate::objects::{is_subdomain, owner_references};
@@ -122,14 +122,7 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
     if nodes::name_of(pod).is_some() {
         return None;
     }
-    let conditions = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_deref());
-    let scheduled = conditions
-        .unwrap_or_default()
-        .iter()
-        .find(|each| each.type_ == "PodScheduled");
+    let scheduled = condition(pod, "PodScheduled");
     let said = scheduled.and_then(|condition| condition.message.as_deref());
     let said = quote::clause(said.unwrap_or("nothing yet"));
     let sentence = format!(

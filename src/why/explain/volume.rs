@@ -9,18 +9,18 @@ use kube::ResourceExt;
 
 /// Explains why the volume is in its state.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
-    let volume = match world.get::<PersistentVolume>("", &object.name.name) {
-        Look::Found(volume) => volume,
-        Look::Absent => return Look::Absent,
-        Look::Unread => return Look::Unread,
-    };
+    let volume = world.get::<PersistentVolume>("", &object.name.name);
+    volume.map(|volume| answer(world, object, &volume))
+}
+
+fn answer(world: &World, object: &Object, volume: &PersistentVolume) -> Answer {
     if let Some(deleted) = &volume.metadata.deletion_timestamp {
-        let (chain, also) = terminating::causes(world, object, &volume);
+        let (chain, also) = terminating::causes(world, object, volume);
         let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
-        return Look::Found(Answer {
+        return Answer {
             also,
             ..answer.because(chain)
-        });
+        };
     }
     let status = volume.status.clone().unwrap_or_default();
     let phase = status.phase.unwrap_or_else(|| "Pending".to_owned());
@@ -28,8 +28,8 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
         .last_phase_transition_time
         .or_else(|| volume.creation_timestamp());
     let answer = Answer::of(object, phase.as_str()).since(since.map(|time| time.0));
-    Look::Found(match phase.as_str() {
-        "Released" | "Failed" => answer.because(released::causes(world, object, &volume)),
-        phase => settled::explain(world, object, &volume, phase, answer),
-    })
+    match phase.as_str() {
+        "Released" | "Failed" => answer.because(released::causes(world, object, volume)),
+        phase => settled::explain(world, object, volume, phase, answer),
+    }
 }

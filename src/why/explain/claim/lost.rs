@@ -14,7 +14,7 @@ use crate::{
 };
 use kube::ResourceExt;
 
-/// Returns the cause for a Lost or Bound claim whose volume does not exist any more, has no
+/// Returns the cause for a Lost claim whose volume does not exist any more, has no
 /// `claimRef`, or belongs to another claim now, which may be an earlier claim of the same name.
 /// Empty if the volume could not be read.
 pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
@@ -30,7 +30,8 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
     }
 }
 
-fn missing(object: &Object, volume: &str) -> Cause {
+/// The cause for a claim whose volume does not exist.
+pub(super) fn missing(object: &Object, volume: &str) -> Cause {
     let sentence = format!(
         "The claim was bound to the volume {volume}, which does not exist any more. If the storage \
          of that volume still exists, create a PersistentVolume with the same name, source and \
@@ -44,7 +45,11 @@ fn missing(object: &Object, volume: &str) -> Cause {
 }
 
 /// The cause for a claim whose volume exists.
-fn misbound(object: &Object, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Cause {
+pub(super) fn misbound(
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Cause {
     let reference = volume
         .spec
         .as_ref()

@@ -69,11 +69,11 @@ fn volume_lost(
     let name = volume_name(claim);
     let volume = match world.get::<PersistentVolume>("", name) {
         Look::Found(volume) => volume,
-        Look::Absent => return Some(lost::causes(world, object, claim)),
+        Look::Absent => return Some(vec![lost::missing(object, name)]),
         Look::Unread => return None,
     };
     if !is_volume_of(&volume, claim) {
-        return Some(lost::causes(world, object, claim));
+        return Some(vec![lost::misbound(object, claim, &volume)]);
     }
     let deleted = volume.metadata.deletion_timestamp.as_ref()?.0;
     let sentence = format!(

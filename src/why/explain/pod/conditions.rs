@@ -8,12 +8,15 @@ use k8s_openapi::api::core::v1::PodCondition;
 pub(super) const HAS_SANDBOX: &str = "PodReadyToStartContainers";
 
 /// Whether the condition of the pod is True.
-pub(super) fn is_true(pod: &Pod, type_: &str) -> bool {
+pub(in crate::why::explain) fn is_true(pod: &Pod, type_: &str) -> bool {
     condition(pod, type_).is_some_and(|condition| condition.status == "True")
 }
 
 /// The condition of this type; none if the pod does not have it.
-pub(super) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+pub(in crate::why::explain) fn condition<'a>(
+    pod: &'a Pod,
+    type_: &str,
+) -> Option<&'a PodCondition> {
     let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
     conditions.find(|condition| condition.type_ == type_)
 }

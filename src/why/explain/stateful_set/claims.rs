@@ -3,7 +3,7 @@
 use super::One;
 use crate::{
     objects::stateful_set::Policy,
-    why::{Selection, read::PersistentVolumeClaim},
+    why::{Selection, explain::quote, read::PersistentVolumeClaim},
 };
 use kube::ResourceExt;
 
@@ -61,16 +61,8 @@ fn owned(one: &One<'_>) -> Option<Vec<PersistentVolumeClaim>> {
 }
 
 fn deleted_with_it(owned: &[PersistentVolumeClaim]) -> String {
-    let names: Vec<String> = owned
-        .iter()
-        .take(NAMED)
-        .map(ResourceExt::name_any)
-        .collect();
-    let names = names.join(", ");
-    let more = match owned.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names: Vec<String> = owned.iter().map(ResourceExt::name_any).collect();
+    let names = quote::first(&names, NAMED);
     let (claims, these, their) = match owned.len() {
         1 => ("claim", "this claim is", "its"),
         _ => ("claims", "these claims are", "their"),
@@ -80,5 +72,5 @@ fn deleted_with_it(owned: &[PersistentVolumeClaim]) -> String {
         true => format!(" and {their} other owners"),
         false => String::new(),
     };
-    format!("It owns the {claims} {names}{more}, so {these} deleted with it{others}")
+    format!("It owns the {claims} {names}, so {these} deleted with it{others}")
 }

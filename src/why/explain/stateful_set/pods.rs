@@ -4,6 +4,7 @@ use crate::{
     objects::{StatefulSet as Kept, stateful_set::ordinal},
     why::{
         Object, Selection, World,
+        explain::pod::conditions,
         read::{Pod, StatefulSet},
     },
 };
@@ -74,11 +75,5 @@ fn is_controlled(pod: &Pod, set: &StatefulSet) -> bool {
 
 /// Whether the pod is ready and is not being deleted.
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| &status.conditions)
-        .flatten();
-    let mut ready = conditions.filter(|condition| condition.type_ == "Ready");
-    pod.metadata.deletion_timestamp.is_none() && ready.any(|ready| ready.status == "True")
+    pod.metadata.deletion_timestamp.is_none() && conditions::is_true(pod, "Ready")
 }
