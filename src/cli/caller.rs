@@ -2,16 +2,19 @@
 
 use super::kubeconfig::{self, kubeconfig_fault};
 use crate::cluster::connect;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
-use kube::{Client, Config, config::KubeConfigOptions};
+use kube::{
+    Client, Config,
+    config::{AuthInfo, KubeConfigOptions},
+};
 use std::path::PathBuf;
 
 /// The cluster, and the user of the requests.
 #[derive(Debug, Args)]
 pub struct CallerOptions {
-    /// Kubeconfig file [default: as kubectl: $KUBECONFIG, else ~/.kube/config; in a pod, its
-    /// service account]
+    /// Kubeconfig file [default: as kubectl: the files of $KUBECONFIG, else ~/.kube/config; in a pod
+    /// without any of these, and without --context, its service account]
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
 
@@ -19,11 +22,12 @@ pub struct CallerOptions {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// User to impersonate, as with kubectl: the command has the rights of this user.
+    /// User to impersonate, as with kubectl: the command has the rights of this user [default: that
+    /// of the kubeconfig]
     #[arg(long = "as", value_name = "USER")]
     as_user: Option<String>,
 
-    /// Group to impersonate, together with --as.
+    /// Group to impersonate, together with --as [default: those of the kubeconfig]
     #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
     as_groups: Vec<String>,
 }
@@ -36,30 +40,82 @@ impl CallerOptions {
     /// When there is no usable kubeconfig or service account.
     pub(super) async fn cluster(&self) -> anyhow::Result<(Client, String)> {
         let mut config = self.config().await?;
-        config.auth_info.impersonate.clone_from(&self.as_user);
-        if !self.as_groups.is_empty() {
-            config.auth_info.impersonate_groups = Some(self.as_groups.clone());
-        }
+        self.impersonate(&mut config.auth_info);
         let namespace = config.default_namespace.clone();
         let client = connect(config).context("cannot create the API client")?;
         Ok((client, namespace))
     }
 
-    async fn config(&self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        if let Some(path) = &self.kubeconfig {
-            let read = kubeconfig::read(path)?;
-            let config = Config::from_custom_kubeconfig(read, &options).await;
-            return config.map_err(|error| anyhow::anyhow!(kubeconfig_fault(&error)));
+    /// Sets the user and the groups of the flags. As with kubectl, each of them replaces the one of
+    /// the kubeconfig, and what no flag names stays.
+    fn impersonate(&self, user: &mut AuthInfo) {
+        if self.as_user.is_some() {
+            user.impersonate.clone_from(&self.as_user);
         }
-        match Config::from_kubeconfig(&options).await {
-            Ok(config) => Ok(config),
-            Err(error) => Config::incluster()
-                .map_err(|_| anyhow::anyhow!(kubeconfig_fault(&error)))
-                .context("no usable kubeconfig found, and this process does not run in a pod"),
+        if !self.as_groups.is_empty() {
+            user.impersonate_groups = Some(self.as_groups.clone());
+        }
+    }
+
+    /// Returns the cluster of the kubeconfig. The service account of the pod is used only if there
+    /// is no kubeconfig: after an error in one, the command would run in another cluster than the
+    /// caller means.
+    async fn config(&self) -> anyhow::Result<Config> {
+        let read = match &self.kubeconfig {
+            Some(path) => Some(kubeconfig::read(path)?),
+            None => kubeconfig::read_default()?,
+        };
+        match (read, &self.context) {
+            (Some(read), context) => {
+                let options = KubeConfigOptions {
+                    context: context.clone(),
+                    ..KubeConfigOptions::default()
+                };
+                let config = Config::from_custom_kubeconfig(read, &options).await;
+                config.map_err(|error| anyhow::anyhow!(kubeconfig_fault(&error)))
+            }
+            (None, Some(context)) => bail!("there is no kubeconfig with the context {context}"),
+            (None, None) => Config::incluster()
+                .context("there is no kubeconfig, and this process does not run in a pod"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        caller: CallerOptions,
+    }
+
+    /// The user and the groups to impersonate, with these flags and a kubeconfig with `as: a`.
+    fn impersonated(flags: &[&str]) -> (String, Vec<String>) {
+        let mut user = AuthInfo {
+            impersonate: Some("a".into()),
+            impersonate_groups: Some(vec!["b".into()]),
+            ..AuthInfo::default()
+        };
+        let flags = Flags::try_parse_from([""].iter().chain(flags)).expect("flags");
+        flags.caller.impersonate(&mut user);
+        (
+            user.impersonate.unwrap_or_default(),
+            user.impersonate_groups.unwrap_or_default(),
+        )
+    }
+
+    #[test]
+    fn flags_replace_the_impersonation_of_the_kubeconfig() {
+        for (flags, user, groups) in [
+            (&[][..], "a", ["b"]),
+            (&["--as=c"], "c", ["b"]),
+            (&["--as=c", "--as-group=d"], "c", ["d"]),
+        ] {
+            let expected = (user.to_owned(), groups.map(str::to_owned).to_vec());
+            assert_eq!(impersonated(flags), expected, "{flags:?}");
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Reads kubeconfigs. No message quotes a line of one, because it may contain a credential.
 
+use anyhow::bail;
 use kube::config::{Kubeconfig, KubeconfigError};
-use std::path::Path;
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 /// Reads a kubeconfig.
 ///
@@ -12,6 +17,47 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
         let (path, why) = (path.display(), kubeconfig_fault(&error));
         anyhow::anyhow!("cannot read the kubeconfig {path}: {why}")
     })
+}
+
+/// Reads the files that kubectl reads: those of `$KUBECONFIG`, else `~/.kube/config`. Returns `None`
+/// if the variable names no file, and there is no `~/.kube/config`.
+///
+/// # Errors
+/// When one cannot be read or is no kubeconfig, or the variable names only files that do not exist.
+pub(super) fn read_default() -> anyhow::Result<Option<Kubeconfig>> {
+    let variable = env::var_os("KUBECONFIG").unwrap_or_default();
+    let home = env::home_dir().map(|home| home.join(".kube").join("config"));
+    read_first(&variable, home.as_deref())
+}
+
+/// Merges the files that `variable` names and that exist, as kubectl does; if it names none, reads
+/// the file `default`. kubectl also accepts that none of the named files exists, and then uses the
+/// service account of its pod, which may be one of another cluster.
+fn read_first(variable: &OsStr, default: Option<&Path>) -> anyhow::Result<Option<Kubeconfig>> {
+    let named = env::split_paths(variable).filter(|path| !path.as_os_str().is_empty());
+    let named: Vec<PathBuf> = named.collect();
+    if named.is_empty() {
+        let default = default.filter(|path| !is_absent(path));
+        return default.map(read).transpose();
+    }
+    let mut merged = None;
+    for path in named.iter().filter(|path| !is_absent(path)) {
+        let next = read(path)?;
+        merged = Some(match merged {
+            None => next,
+            Some(merged) => Kubeconfig::merge(merged, next)?,
+        });
+    }
+    if merged.is_none() {
+        let variable = variable.display();
+        bail!("no file that $KUBECONFIG names exists: {variable}");
+    }
+    Ok(merged)
+}
+
+/// Whether there is no such file. A file that cannot be accessed may exist.
+fn is_absent(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
 }
 
 /// Returns why a kubeconfig cannot be used, in one line. The messages of the YAML parser and of the
@@ -82,6 +128,53 @@ mod tests {
         let fault = config.err().map(|error| kubeconfig_fault(&error));
         let expected = "the certificate-authority of its cluster is not valid PEM";
         assert_eq!(fault.as_deref(), Some(expected));
+    }
+
+    /// The current context of what is read, with these files in `$KUBECONFIG`, and `default` as
+    /// `~/.kube/config`. The file `a` has the context `a`, `b` has `b`, and `broken` is none.
+    fn context(named: &[&str], default: &str) -> Result<Option<String>, String> {
+        let directory = tempfile::TempDir::new().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        for name in ["a", "b"] {
+            let text = format!("current-context: {name}");
+            std::fs::write(path(name), text).expect("writes");
+        }
+        std::fs::write(path("broken"), "users: 5").expect("writes");
+        let variable = env::join_paths(named.iter().map(|name| match *name {
+            "" => PathBuf::new(),
+            name => path(name),
+        }));
+        let read = read_first(&variable.expect("a list"), Some(&path(default)));
+        let read = read.map_err(|error| error.to_string())?;
+        Ok(read.map(|config| config.current_context.unwrap_or_default()))
+    }
+
+    #[test]
+    fn the_first_files_that_exist_are_read() {
+        for (named, default, found) in [
+            (&[][..], "a", Some("a")),
+            (&[""], "a", Some("a")),
+            (&[], "absent", None),
+            (&["b"], "a", Some("b")),
+            (&["b", "a"], "absent", Some("b")),
+            (&["absent", "b"], "a", Some("b")),
+        ] {
+            let found = Ok(found.map(str::to_owned));
+            assert_eq!(context(named, default), found, "{named:?} {default}");
+        }
+    }
+
+    /// The command must not run in the cluster of its pod, because the caller means another one.
+    #[test]
+    fn a_kubeconfig_that_cannot_be_read_is_an_error() {
+        for (named, default, words) in [
+            (&[][..], "broken", "line 1"),
+            (&["a", "broken"], "a", "line 1"),
+            (&["absent", "absent2"], "a", "no file that $KUBECONFIG names"),
+        ] {
+            let error = context(named, default).expect_err("no kubeconfig");
+            assert!(error.contains(words), "{named:?}: {error}");
+        }
     }
 
     #[test]

@@ -51,6 +51,24 @@ fn an_unreachable_cluster_is_reported() {
     }
 }
 
+/// In a pod, another cluster than the one that the caller means would be changed.
+#[test]
+fn an_error_in_the_kubeconfig_is_not_replaced_by_the_service_account() {
+    let directory = TempDir::new().expect("a directory");
+    let purge = &["purge", "pv/a", "--yes", "--context=absent"];
+    for (file, words) in [
+        (kubeconfig(&directory), "absent"),
+        (directory.path().join("none"), "$KUBECONFIG"),
+    ] {
+        let mut command = warden(purge);
+        command.env("KUBECONFIG", file);
+        let ended = ended(command);
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        has(&ended.stderr, &[words]);
+        assert!(!ended.stderr.contains("in a pod"), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn trash_lists_the_deleted_claims_of_a_namespace() {
     let list = || EMPTY.replace("[]", &format!("[{VOLUME}]"));

@@ -12,10 +12,12 @@ const INTRODUCTION: &str = "\
 
 Every flag of `run`, `gc`, `drain` and `probe` is also an environment variable: `--finished-pods` is
 `VOLUME_WARDEN_FINISHED_PODS`. A flag on the command line overrides its variable. The other commands
-read only `KUBECONFIG` and `NO_COLOR`. Durations are those of Go: `20s`, `1h30m`, `250ms`, `0`. A
-flag with a `BOOL` value is `true` without a value; a value follows after `=`.
-`volume-warden COMMAND --help` prints the same, and `volume-warden man COMMAND` a manual page. Flags
-that were renamed are listed in [Compatibility](../compatibility.md).
+read only `KUBECONFIG` and `NO_COLOR`. Of the files in `KUBECONFIG`, those that do not exist are
+skipped, as `kubectl` does, but at least one has to exist. After an error in a kubeconfig, no
+command uses the service account of its pod, which may be one of another cluster. Durations are
+those of Go: `20s`, `1h30m`, `250ms`, `0`. A flag with a `BOOL` value is `true` without a value; a
+value follows after `=`. `volume-warden COMMAND --help` prints the same, and `volume-warden man
+COMMAND` a manual page. Flags that were renamed are listed in [Compatibility](../compatibility.md).
 ";
 
 #[test]
