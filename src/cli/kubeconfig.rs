@@ -170,7 +170,11 @@ mod tests {
         for (named, default, words) in [
             (&[][..], "broken", "line 1"),
             (&["a", "broken"], "a", "line 1"),
-            (&["absent", "absent2"], "a", "no file that $KUBECONFIG names"),
+            (
+                &["absent", "absent2"],
+                "a",
+                "no file that $KUBECONFIG names",
+            ),
         ] {
             let error = context(named, default).expect_err("no kubeconfig");
             assert!(error.contains(words), "{named:?}: {error}");

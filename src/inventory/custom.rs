@@ -2,14 +2,17 @@
 //! pvc-expiry with `--expiry-references`.
 
 use super::list::list_as;
-use crate::cluster::{UNHURRIED, error_message, within};
+use crate::{
+    cluster::{UNHURRIED, error_message, within},
+    objects::AnyObject,
+};
 use jsonpath_rust::{
     parser::{model::JpQuery, parse_json_path},
     query::js_path_process,
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{ApiResource, DynamicObject},
+    api::ApiResource,
     discovery::{Discovery, Scope},
 };
 use std::{fmt, str::FromStr};
@@ -69,11 +72,10 @@ impl fmt::Display for ReferencePath {
 
 impl ReferencePath {
     /// Returns each text that the path selects in the object.
-    fn claims(&self, object: &DynamicObject) -> Vec<String> {
+    fn claims(&self, object: &AnyObject) -> Vec<String> {
         // The path is applied to the whole object with its metadata: some operators name claims in
         // annotations.
-        let object = serde_json::to_value(object).unwrap_or_default();
-        let found = js_path_process(&self.path, &object).unwrap_or_default();
+        let found = js_path_process(&self.path, &object.whole).unwrap_or_default();
         let names = found.into_iter().map(|found| found.val().as_str());
         names.flatten().map(str::to_owned).collect()
     }
@@ -132,11 +134,11 @@ async fn referrers(
     discovery: &Discovery,
 ) -> Result<Vec<Referrer>, String> {
     let resource = path.resource(discovery)?;
-    let api: Api<DynamicObject> = match namespace {
+    let api: Api<AnyObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let objects = list_as(&api, |object| Referrer {
+    let objects = list_as(&api, |object: AnyObject| Referrer {
         namespace: object.namespace().unwrap_or_default(),
         what: format!("{} {}", path.kind, object.name_any()),
         claims: path.claims(&object),
@@ -158,10 +160,12 @@ mod tests {
     use serde_json::json;
 
     fn claims(path: &str) -> Vec<String> {
-        let object = json!({"metadata": {"name": "main", "annotations": {"disk": "noted"}}, "spec": {
+        // Rust cannot represent this time, which users can write.
+        let managed = json!([{"manager": "a", "time": "9999-12-31T23:59:59Z"}]);
+        let object = json!({"metadata": {"name": "main", "annotations": {"disk": "noted"}, "managedFields": managed}, "spec": {
             "claim": "one", "count": 3, "my-disk": "dashed",
             "volumes": [{"claimName": "two"}, {"emptyDir": {}}, {"claimName": "three"}]}});
-        let object: DynamicObject = serde_json::from_value(object).expect("an object");
+        let object: AnyObject = serde_json::from_value(object).expect("an object");
         let path: ReferencePath = path.parse().expect("a path");
         path.claims(&object)
     }

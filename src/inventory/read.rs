@@ -7,19 +7,21 @@ use super::{
 };
 use crate::{
     cluster::{error_message, scoped},
-    objects::{Pod, Workload, pod::PodWire, volume::VolumeWire, workload::WorkloadWire},
+    objects::{
+        AnyObject, ListedClaim, Pod, Workload, pod::PodWire, volume::VolumeWire,
+        workload::WorkloadWire,
+    },
 };
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
         apps::v1::{Deployment, StatefulSet},
         batch::v1::{CronJob, Job},
-        core::v1::PersistentVolumeClaim,
     },
 };
 use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
+    Api, Client, Resource, ResourceExt as _,
+    api::{ApiResource, GroupVersionKind},
 };
 use std::fmt::Debug;
 
@@ -27,15 +29,15 @@ use std::fmt::Debug;
 #[derive(Debug, Default)]
 pub struct Listed {
     /// All claims that were listed.
-    pub claims: Vec<PersistentVolumeClaim>,
+    pub claims: Vec<ListedClaim>,
     /// The pods, with the names of their namespaces. They were listed after the claims.
     pub pods: Vec<(String, Pod)>,
     /// All volumes of the cluster, with or without a claim.
     pub volumes: Vec<VolumeWire>,
     /// The StatefulSets, Deployments, CronJobs and Jobs, also those that run no pods now.
     pub workloads: Vec<Workload>,
-    /// The VolumeSnapshots, if the cluster has that kind.
-    pub snapshots: Vec<DynamicObject>,
+    /// The VolumeSnapshots of claims, if the cluster has that kind.
+    pub snapshots: Vec<Referrer>,
     /// The custom resources that name claims.
     pub referrers: Vec<Referrer>,
     /// The kinds that could not be listed, in the plural, without custom resources, which are only
@@ -61,14 +63,14 @@ pub async fn read(
     let pods = list_as(&scoped(client, namespace), of_namespace).await?;
     let snapshot = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshot");
     let snapshot = ApiResource::from_gvk(&snapshot);
-    let snapshots = match namespace {
+    let snapshots: Api<AnyObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &snapshot),
         None => Api::all_with(client.clone(), &snapshot),
     };
     let volumes = Api::<VolumeWire>::all(client.clone());
     let (volumes, snapshots, workloads) = tokio::join!(
         list(&volumes),
-        list(&snapshots),
+        list_as(&snapshots, of_snapshot),
         read_workloads(client, namespace, paths),
     );
     let mut listed = Listed {
@@ -77,7 +79,8 @@ pub async fn read(
         ..workloads
     };
     listed.volumes = listed.known("PersistentVolumes", volumes);
-    listed.snapshots = listed.optional("VolumeSnapshots", snapshots);
+    let snapshots = listed.optional("VolumeSnapshots", snapshots);
+    listed.snapshots = snapshots.into_iter().flatten().collect();
     Ok(listed)
 }
 
@@ -142,6 +145,17 @@ fn of_namespace(pod: PodWire) -> (String, Pod) {
     (namespace, Pod::from(pod))
 }
 
+/// Returns what a VolumeSnapshot names; none if it is not one of a claim.
+fn of_snapshot(snapshot: AnyObject) -> Option<Referrer> {
+    let source = "/spec/source/persistentVolumeClaimName";
+    let claim = snapshot.whole.pointer(source)?.as_str()?;
+    Some(Referrer {
+        namespace: snapshot.namespace().unwrap_or_default(),
+        what: format!("VolumeSnapshot {}", snapshot.name_any()),
+        claims: vec![claim.to_owned()],
+    })
+}
+
 async fn of<K>(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Workload>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
@@ -151,4 +165,59 @@ where
         Workload::from,
     )
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    /// What is listed if the API server has only these objects, by the end of the path of a LIST.
+    async fn listed(objects: &'static [(&str, fn() -> Value)]) -> kube::Result<Listed> {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            let items = objects.iter().filter(|(end, _)| path.ends_with(end));
+            let items: Vec<_> = items.map(|(_, object)| object()).collect();
+            let list = json!({"metadata": {}, "items": items}).to_string();
+            async move { Ok::<_, tower::BoxError>(Response::new(Body::from(list.into_bytes()))) }
+        });
+        let client = Client::new(service, "default");
+        read(&client, None, &[]).await
+    }
+
+    /// Metadata with a time that users can write, and that Rust cannot represent.
+    fn metadata(name: &str) -> Value {
+        let managed = json!([{"manager": "a", "time": "9999-12-31T23:59:59Z"}]);
+        json!({"namespace": "shop", "name": name, "managedFields": managed})
+    }
+
+    #[tokio::test]
+    async fn no_object_of_a_tenant_fails_a_list() {
+        let listed = listed(&[
+            ("/persistentvolumeclaims", || {
+                let condition = json!({"type": "Other", "status": "True",
+                    "lastTransitionTime": "9999-12-31T23:59:59Z", "lastProbeTime": "9999-12-31T23:59:59Z"});
+                json!({"metadata": metadata("data"), "status": {"conditions": [condition]}})
+            }),
+            ("/volumesnapshots", || {
+                let source = json!({"persistentVolumeClaimName": "data"});
+                json!({"metadata": metadata("daily"), "spec": {"source": source}})
+            }),
+            ("/volumesnapshots", || {
+                let source = json!({"volumeSnapshotContentName": "content"});
+                json!({"metadata": metadata("other"), "spec": {"source": source}})
+            }),
+        ]);
+        let listed = listed.await.expect("a list");
+        let claims: Vec<_> = listed.claims.iter().map(|claim| claim.name_any()).collect();
+        assert_eq!(claims, ["data"]);
+        let snapshot = Referrer {
+            namespace: "shop".to_owned(),
+            what: "VolumeSnapshot daily".to_owned(),
+            claims: vec!["data".to_owned()],
+        };
+        assert_eq!(listed.snapshots, [snapshot]);
+    }
 }

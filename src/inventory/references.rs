@@ -4,11 +4,9 @@
 use super::Listed;
 use crate::{
     hashing::{HashMap, HashSet},
-    objects::{CompactText, Workload, stateful_set::ordinal},
+    objects::{CompactText, ListedClaim, Workload, stateful_set::ordinal},
 };
-use k8s_openapi::{
-    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::OwnerReference,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
 
 /// The references to claims by their namespace and name, in words.
@@ -44,15 +42,7 @@ impl References {
         for each in &listed.workloads {
             references.of_workload(each);
         }
-        for each in &listed.snapshots {
-            let source = each.data.pointer("/spec/source/persistentVolumeClaimName");
-            if let Some(claim) = source.and_then(|claim| claim.as_str()) {
-                let what = format!("VolumeSnapshot {}", each.name_any());
-                let namespace = each.namespace().unwrap_or_default();
-                references.add(&namespace, claim, &what);
-            }
-        }
-        for each in &listed.referrers {
+        for each in listed.snapshots.iter().chain(&listed.referrers) {
             for claim in &each.claims {
                 references.add(&each.namespace, claim, &each.what);
             }
@@ -62,7 +52,7 @@ impl References {
 
     /// Returns what refers to the claim. Each of its owners is named, too, unless one of these
     /// references names it already.
-    pub fn of(&self, claim: &PersistentVolumeClaim) -> Vec<String> {
+    pub fn of(&self, claim: &ListedClaim) -> Vec<String> {
         let namespace = claim.namespace().unwrap_or_default();
         let mut references = self.to(&namespace, &claim.name_any());
         for owner in claim.owner_references() {

@@ -4,6 +4,7 @@
 //! converted at once into a compact value. So twenty thousand pods use only a few megabytes, and
 //! fields that no rule reads cannot influence a rule.
 
+mod any_object;
 pub mod claim;
 pub mod claim_requests;
 pub mod claim_texts;
@@ -17,6 +18,7 @@ pub mod finalizers;
 pub mod fit;
 pub mod keys;
 mod kind;
+mod listed_claim;
 pub mod managed_by;
 mod metadata;
 mod name;
@@ -48,10 +50,12 @@ mod volume_source;
 mod volume_wire;
 pub mod workload;
 
+pub use any_object::AnyObject;
 pub use claim::Claim;
 pub use claim_requests::ClaimRequests;
 pub use compact_text::CompactText;
 pub use kind::Kind;
+pub use listed_claim::ListedClaim;
 pub use managed_by::{ControllerId, ManagedBy};
 pub use metadata::MAX_TEXT;
 pub use name::{ObjectName, can_exist, is_possible_name, is_subdomain};

@@ -4,7 +4,7 @@ use super::{
     Output, rows, shown,
     test_objects::{claim, read, volume, workload},
 };
-use crate::inventory::Listed;
+use crate::inventory::{Listed, Referrer};
 use k8s_openapi::api::{apps::v1::StatefulSet, batch::v1::CronJob};
 use serde_json::{Value, json};
 
@@ -31,10 +31,11 @@ fn listed() -> Listed {
         {"name": "v", "persistentVolumeClaim": {"claimName": "exports"}}]}});
     let cron = json!({"suspend": true, "schedule": "",
         "jobTemplate": {"spec": {"template": template}}});
-    let source = json!({"source": {"persistentVolumeClaimName": "exports"}});
-    let mut snapshot = named("exports-1", source);
-    snapshot["apiVersion"] = "snapshot.storage.k8s.io/v1".into();
-    snapshot["kind"] = "VolumeSnapshot".into();
+    let snapshot = Referrer {
+        namespace: "shop".into(),
+        what: "VolumeSnapshot exports-1".into(),
+        claims: vec!["exports".into()],
+    };
     Listed {
         claims: vec![
             read(claim("data-web-2", since("2026-04-28T00:00:00Z"))),
@@ -45,7 +46,7 @@ fn listed() -> Listed {
             workload::<StatefulSet>(named("web", set)),
             workload::<CronJob>(named("export", cron)),
         ],
-        snapshots: vec![read(snapshot)],
+        snapshots: vec![snapshot],
         ..Listed::default()
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     hashing::{HashMap, HashSet},
     inventory::{Listed, References},
     objects::{
-        ObjectName, Pod, Volume,
+        ListedClaim, ObjectName, Pod, Volume,
         fit::class_of,
         trash_entry::{Entry, Next},
         unused::UNUSED,
@@ -13,7 +13,6 @@ use crate::{
     },
 };
 use k8s_openapi::{
-    api::core::v1::PersistentVolumeClaim,
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
     jiff::Timestamp,
 };
@@ -99,7 +98,7 @@ pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
         }
     }
     let references = References::new(listed);
-    let is_used = |claim: &PersistentVolumeClaim| {
+    let is_used = |claim: &ListedClaim| {
         let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
         let owners = claim.owner_references().iter();
         let mut controllers = owners.filter(|owner| owner.controller == Some(true));
@@ -133,7 +132,7 @@ pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
     rows
 }
 
-fn name_of(claim: &PersistentVolumeClaim) -> (String, String) {
+fn name_of(claim: &ListedClaim) -> (String, String) {
     (claim.namespace().unwrap_or_default(), claim.name_any())
 }
 
@@ -141,29 +140,20 @@ fn key(row: &Row) -> (&str, &str, &str) {
     (&row.namespace, &row.claim, &row.volume)
 }
 
-fn of_claim(claim: &PersistentVolumeClaim, state: State) -> Row {
-    let (spec, status) = (claim.spec.as_ref(), claim.status.as_ref());
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    let unused = conditions.find(|each| each.type_ == UNUSED && each.status == "True");
+fn of_claim(claim: &ListedClaim, state: State) -> Row {
+    let (spec, status) = (&claim.spec, &claim.status);
+    let mut conditions = status.conditions.iter().flatten();
+    let unused = conditions.find(|each| each.kind == UNUSED && each.status == "True");
     // The volume that a Pending or Lost claim names may not exist, belong to another claim, or have a
     // row of its own.
-    let is_bound = status.and_then(|status| status.phase.as_deref()) == Some("Bound");
-    let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
-    let capacity = status.and_then(|status| status.capacity.as_ref());
+    let is_bound = status.phase.as_deref() == Some("Bound");
     Row {
         state,
         namespace: claim.namespace().unwrap_or_default(),
         claim: claim.name_any(),
-        volume: spec
-            .and_then(|spec| spec.volume_name.clone())
-            .filter(|_| is_bound)
-            .unwrap_or_default(),
-        class: class_of(
-            claim.annotations(),
-            spec.and_then(|spec| spec.storage_class_name.as_ref()),
-        ),
-        capacity: storage(capacity.or(requests)),
+        volume: (spec.volume_name.clone().filter(|_| is_bound)).unwrap_or_default(),
+        class: class_of(claim.annotations(), spec.storage_class_name.as_ref()),
+        capacity: storage(status.capacity.as_ref().or(claim.requests())),
         since: time(unused.and_then(|each| each.last_transition_time.as_ref())),
         deleted: time(claim.metadata.deletion_timestamp.as_ref()),
         referenced_by: Vec::new(),

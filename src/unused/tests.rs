@@ -91,9 +91,11 @@ fn what_still_refers_to_a_claim_is_named() {
     let cron = json!({"suspend": true, "schedule": "", "jobTemplate": {"spec": {"template": template("of-cron")}}});
     let set = json!({"replicas": 1, "selector": {}, "serviceName": "", "template": template("of-set"),
         "volumeClaimTemplates": [{"metadata": {"name": "data"}}]});
-    let snapshot = json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
-        "metadata": {"namespace": "shop", "name": "nightly"},
-        "spec": {"source": {"persistentVolumeClaimName": "of-snapshot"}}});
+    let referrer = |what: &str, claim: &str| Referrer {
+        namespace: "shop".into(),
+        what: what.into(),
+        claims: vec![claim.into()],
+    };
     let names = [
         "of-deployment",
         "of-job",
@@ -121,12 +123,8 @@ fn what_still_refers_to_a_claim_is_named() {
             workload::<CronJob>(named("backup", cron)),
             workload::<StatefulSet>(named("web", set)),
         ],
-        snapshots: vec![read(snapshot)],
-        referrers: vec![Referrer {
-            namespace: "shop".into(),
-            what: "Database main".into(),
-            claims: vec!["of-custom".into()],
-        }],
+        snapshots: vec![referrer("VolumeSnapshot nightly", "of-snapshot")],
+        referrers: vec![referrer("Database main", "of-custom")],
         ..Listed::default()
     };
     for (claim, expected) in [
