@@ -12,11 +12,13 @@ use crate::{
         workload::WorkloadWire,
     },
 };
+use futures::{FutureExt as _, future::join_all};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
-        apps::v1::{Deployment, StatefulSet},
+        apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
+        core::v1::ReplicationController,
     },
 };
 use kube::{
@@ -34,7 +36,7 @@ pub struct Listed {
     pub pods: Vec<(String, Pod)>,
     /// All volumes of the cluster, with or without a claim.
     pub volumes: Vec<VolumeWire>,
-    /// The StatefulSets, Deployments, CronJobs and Jobs, also those that run no pods now.
+    /// The workloads of all kinds, also those that run no pods now.
     pub workloads: Vec<Workload>,
     /// The VolumeSnapshots of claims, if the cluster has that kind.
     pub snapshots: Vec<Referrer>,
@@ -84,28 +86,26 @@ pub async fn read(
     Ok(listed)
 }
 
-/// Lists all StatefulSets, Deployments, CronJobs and Jobs of a namespace or of all, and custom
-/// resources where `paths` says that they name claims. What could not be listed is in
-/// [`Listed::errors`].
+/// Lists the workloads of a namespace or of all, and custom resources where `paths` says that they
+/// name claims. What could not be listed is in [`Listed::errors`].
 pub async fn read_workloads(
     client: &Client,
     namespace: Option<&str>,
     paths: &[ReferencePath],
 ) -> Listed {
     let mut listed = Listed::default();
-    let (sets, deployments, cron_jobs, jobs, (referrers, errors)) = tokio::join!(
-        of::<StatefulSet>(client, namespace),
-        of::<Deployment>(client, namespace),
-        of::<CronJob>(client, namespace),
-        of::<Job>(client, namespace),
-        custom::read(client, namespace, paths),
-    );
-    for (what, workloads) in [
-        ("StatefulSets", sets),
-        ("Deployments", deployments),
-        ("CronJobs", cron_jobs),
-        ("Jobs", jobs),
-    ] {
+    let workloads = join_all([
+        of::<StatefulSet>(client, namespace, "StatefulSets").boxed(),
+        of::<Deployment>(client, namespace, "Deployments").boxed(),
+        of::<DaemonSet>(client, namespace, "DaemonSets").boxed(),
+        of::<ReplicaSet>(client, namespace, "ReplicaSets").boxed(),
+        of::<ReplicationController>(client, namespace, "ReplicationControllers").boxed(),
+        of::<CronJob>(client, namespace, "CronJobs").boxed(),
+        of::<Job>(client, namespace, "Jobs").boxed(),
+    ]);
+    let custom = custom::read(client, namespace, paths);
+    let (workloads, (referrers, errors)) = tokio::join!(workloads, custom);
+    for (what, workloads) in workloads {
         let known = listed.known(what, workloads);
         listed.workloads.extend(known);
     }
@@ -156,15 +156,17 @@ fn of_snapshot(snapshot: AnyObject) -> Option<Referrer> {
     })
 }
 
-async fn of<K>(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Workload>>
+/// Lists the workloads of a kind, and returns them with the name of the kind in the plural.
+async fn of<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    what: &'static str,
+) -> (&'static str, kube::Result<Vec<Workload>>)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
 {
-    list_as(
-        &scoped::<WorkloadWire<K>>(client, namespace),
-        Workload::from,
-    )
-    .await
+    let api = scoped::<WorkloadWire<K>>(client, namespace);
+    (what, list_as(&api, Workload::from).await)
 }
 
 #[cfg(test)]

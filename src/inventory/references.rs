@@ -1,5 +1,5 @@
-//! What refers to a claim besides pods: StatefulSets, Deployments, CronJobs and Jobs (whether or
-//! not they run pods now), snapshots, custom resources, and the owners of the claim.
+//! What refers to a claim besides pods: workloads (whether or not they run pods now), snapshots,
+//! custom resources, and the owners of the claim.
 
 use super::Listed;
 use crate::{
@@ -22,9 +22,12 @@ pub struct References {
 }
 
 /// The kinds of owners that are listed: group, kind, and kind in the plural.
-const LISTED: [(&str, &str, &str); 5] = [
+const LISTED: [(&str, &str, &str); 8] = [
     ("apps", "StatefulSet", "StatefulSets"),
     ("apps", "Deployment", "Deployments"),
+    ("apps", "DaemonSet", "DaemonSets"),
+    ("apps", "ReplicaSet", "ReplicaSets"),
+    ("", "ReplicationController", "ReplicationControllers"),
     ("batch", "Job", "Jobs"),
     ("batch", "CronJob", "CronJobs"),
     ("", "Pod", "Pods"),

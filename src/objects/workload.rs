@@ -1,10 +1,16 @@
-//! Workloads: StatefulSets, Deployments, CronJobs and Jobs, and the claims that they name.
+//! Workloads: StatefulSets, Deployments, DaemonSets, ReplicaSets, ReplicationControllers, CronJobs
+//! and Jobs, and the claims that they name.
 //!
 //! Only what names a claim is parsed and kept. A namespace may have thousands of workloads of more
 //! than a megabyte each, and their pod templates may have values that the API server never sets
 //! itself, such as a time that cannot be represented.
 
-use super::{CompactText, is_possible_name, metadata, pod_wire::PodVolume, stateful_set::Template};
+use super::{
+    CompactText, is_possible_name, metadata,
+    owner_references::{controller, group},
+    pod_wire::PodVolume,
+    stateful_set::Template,
+};
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::{borrow::Cow, marker::PhantomData};
@@ -20,7 +26,8 @@ pub struct Workload {
     pub uid: CompactText,
     /// Kind, name and state in words, such as `Deployment web (3 replicas)`.
     pub description: String,
-    /// The claims that its pods name.
+    /// The claims that its pods name. None for the ReplicaSet of a Deployment, which names those of
+    /// its present pods itself; its earlier ReplicaSets do not count.
     pub claims: Vec<String>,
     /// The names of its claim templates, if it is a StatefulSet.
     pub claim_templates: Vec<String>,
@@ -123,11 +130,14 @@ impl<K: Resource<DynamicType = ()>> Resource for WorkloadWire<K> {
 impl<K: Resource<DynamicType = ()>> From<WorkloadWire<K>> for Workload {
     fn from(wire: WorkloadWire<K>) -> Self {
         let kind = K::kind(&());
+        let of_deployment = kind == "ReplicaSet" && wire.is_of_deployment();
         let (metadata, spec) = (wire.metadata, wire.spec);
         let name = metadata.name.unwrap_or_default();
         let is_finished = kind == "Job" && wire.status.has_ended();
         let state = match &*kind {
-            "StatefulSet" | "Deployment" => replicas(spec.replicas),
+            "StatefulSet" | "Deployment" | "ReplicaSet" | "ReplicationController" => {
+                replicas(spec.replicas)
+            }
             _ if is_finished => " (finished)".to_owned(),
             _ if spec.suspend == Some(true) => " (suspended)".to_owned(),
             _ => String::new(),
@@ -142,10 +152,21 @@ impl<K: Resource<DynamicType = ()>> From<WorkloadWire<K>> for Workload {
             description: format!("{kind} {name}{state}"),
             name,
             uid: metadata.uid.unwrap_or_default().into(),
-            claims: claims.filter(|claim| is_possible_name(claim)).collect(),
+            claims: claims
+                .filter(|claim| !of_deployment && is_possible_name(claim))
+                .collect(),
             claim_templates: templates.filter_map(|each| each.metadata.name).collect(),
             is_finished,
         }
+    }
+}
+
+impl<K> WorkloadWire<K> {
+    /// Whether its controller is a Deployment of Kubernetes.
+    fn is_of_deployment(&self) -> bool {
+        let owners = self.metadata.owner_references.as_deref();
+        controller(owners.unwrap_or_default())
+            .is_some_and(|owner| owner.kind == "Deployment" && group(owner) == "apps")
     }
 }
 
@@ -170,8 +191,9 @@ fn replicas(replicas: Option<i32>) -> String {
 mod tests {
     use super::*;
     use k8s_openapi::api::{
-        apps::v1::StatefulSet,
+        apps::v1::{DaemonSet, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
+        core::v1::ReplicationController,
     };
     use serde_json::{Value, json};
 
@@ -203,6 +225,37 @@ mod tests {
         let cron = read::<CronJob>(&cron);
         assert_eq!(cron.description, "CronJob nightly (suspended)");
         assert_eq!(cron.claims, ["one"]);
+    }
+
+    /// Otherwise pvc-expiry deletes claims that their pods would use again.
+    #[test]
+    fn workloads_without_a_deployment_name_their_claims() {
+        let volumes = json!([{"name": "a", "persistentVolumeClaim": {"claimName": "one"}}]);
+        let workload = |owner: Value| {
+            json!({"metadata": {"name": "web", "ownerReferences": owner},
+                "spec": {"replicas": 0, "template": {"spec": {"volumes": volumes}}}})
+        };
+        let owner = |version: &str, kind: &str| json!([{"apiVersion": version, "kind": kind, "name": "web", "uid": "1", "controller": true}]);
+        let daemons = read::<DaemonSet>(&workload(json!([])));
+        assert_eq!(daemons.description, "DaemonSet web");
+        assert_eq!(daemons.claims, ["one"]);
+        let config = owner("apps.openshift.io/v1", "DeploymentConfig");
+        let controller = read::<ReplicationController>(&workload(config));
+        assert_eq!(
+            controller.description,
+            "ReplicationController web (0 replicas)"
+        );
+        assert_eq!(controller.claims, ["one"]);
+        for (owner, claims) in [
+            (json!([]), &["one"][..]),
+            (owner("argoproj.io/v1alpha1", "Rollout"), &["one"]),
+            (owner("example.com/v1", "Deployment"), &["one"]),
+            (owner("apps/v1", "Deployment"), &[]),
+        ] {
+            let set = read::<ReplicaSet>(&workload(owner.clone()));
+            assert_eq!(set.description, "ReplicaSet web (0 replicas)");
+            assert_eq!(set.claims, claims, "{owner}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn unused_lists_what_the_user_may_read() {
     let (ended, requests) = asked(unused, vec![("GET", 200, EMPTY.to_owned())]);
     assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
     has(&ended.stderr, &["nothing is unused"]);
-    assert_eq!(requests.len(), 8, "{requests:?}");
+    assert_eq!(requests.len(), 11, "{requests:?}");
     let claims = EMPTY.replace("[]", &format!("[{}]", CLAIM.replace("PHASE", "Bound")));
     let forbidden = || status(403, "Forbidden", "you may not");
     let answers = |refused| {
@@ -71,7 +71,7 @@ fn report_writes_a_page() {
     let (ended, requests) = asked(report, answers("statefulsets"));
     assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
     has(&ended.stderr, &["StatefulSets could not be listed"]);
-    assert_eq!(requests.len(), 8, "{requests:?}");
+    assert_eq!(requests.len(), 11, "{requests:?}");
     let page = std::fs::read_to_string(&file).expect("a page");
     let next = "<code>volume-warden why pvc/data -n shop</code>";
     has(

@@ -1,5 +1,4 @@
-//! Reads which workloads (StatefulSets, Deployments, CronJobs and Jobs) and custom resources name
-//! claims that no pod uses now.
+//! Reads which workloads and custom resources name claims that no pod uses now.
 
 use crate::{
     cluster::ReconcileError,
@@ -144,10 +143,10 @@ mod tests {
             for claim in ["a", "b", "c"] {
                 assert_eq!(is_read(&referrers, namespace, claim, since).await, succeeds);
             }
-            assert_eq!(count.load(Ordering::Relaxed), 4, "{namespace}: one read");
+            assert_eq!(count.load(Ordering::Relaxed), 7, "{namespace}: one read");
             tokio::time::advance(NAMES_AGE).await;
             is_read(&referrers, namespace, "a", Instant::now()).await;
-            assert_eq!(count.load(Ordering::Relaxed), 8, "{namespace}: a new read");
+            assert_eq!(count.load(Ordering::Relaxed), 14, "{namespace}: a new read");
         }
     }
 

@@ -59,12 +59,14 @@ resources! {
     "" "v1" "configmaps" "ConfigMap" namespaced false;
     "" "v1" "secrets" "Secret" namespaced false;
     "" "v1" "services" "Service" namespaced true;
+    "" "v1" "replicationcontrollers" "ReplicationController" namespaced true;
     "" "v1" "endpoints" "Endpoints" namespaced false;
     "" "v1" "events" "Event" namespaced false;
     "events.k8s.io" "v1" "events" "Event" namespaced false;
     "apps" "v1" "statefulsets" "StatefulSet" namespaced true;
     "apps" "v1" "deployments" "Deployment" namespaced true;
     "apps" "v1" "replicasets" "ReplicaSet" namespaced true;
+    "apps" "v1" "daemonsets" "DaemonSet" namespaced true;
     "apps" "v1" "controllerrevisions" "ControllerRevision" namespaced false;
     "batch" "v1" "jobs" "Job" namespaced true;
     "batch" "v1" "cronjobs" "CronJob" namespaced true;

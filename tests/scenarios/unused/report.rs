@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// The number of calls that the documentation promises for each command, with one path to custom
 /// resources.
-const CALLS: usize = 8 + 2;
+const CALLS: usize = 11 + 2;
 
 /// Where the custom resources of this test name claims.
 const REFERENCES: &str = "--references=unused.example/Database:.spec.disks[*].claim";
@@ -31,7 +31,7 @@ fn template(claim: &str, policy: &str) -> Value {
 }
 
 /// Workloads that have no pod.
-fn workloads() -> [Value; 3] {
+fn workloads() -> [Value; 4] {
     let selector = |claim: &str| json!({"matchLabels": {"app": claim}});
     let scaled = json!({"replicas": 0, "selector": selector("scaled"), "template": template("scaled", "Always")});
     let set = json!({"replicas": 0, "serviceName": "web", "selector": selector("web"),
@@ -39,7 +39,11 @@ fn workloads() -> [Value; 3] {
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {
             "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]});
     let cron = json!({"suspend": true, "schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": template("cron", "Never")}}});
+    let mut daemons = template("daemons", "Always");
+    daemons["spec"]["nodeSelector"] = json!({"example.com/none": "here"});
+    let daemons = json!({"selector": selector("daemons"), "template": daemons});
     [
+        workload("DaemonSet", "agents", daemons),
         workload("Deployment", "shop", scaled),
         workload("StatefulSet", "web", set),
         workload("CronJob", "backup", cron),
@@ -149,6 +153,7 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
         "data-web-0",
         "cron",
         "custom",
+        "daemons",
         "gone",
     ] {
         scene.bind(claim).await?;
@@ -176,9 +181,10 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
 
     let report = scene.report(&user).await?;
     let items = report["items"].as_array().context("a list")?;
-    let expected: [Expected; 8] = [
+    let expected: [Expected; 9] = [
         ("cron", "Unused", r#"["CronJob backup (suspended)"]"#),
         ("custom", "Unused", r#"["Database main"]"#),
+        ("daemons", "Unused", r#"["DaemonSet agents"]"#),
         ("data", "Unused", "[]"),
         (
             "data-web-0",
