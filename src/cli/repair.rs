@@ -4,7 +4,7 @@ use super::{
     caller::CallerOptions,
     connection::DEFAULT_NAMESPACE,
     print::{complain, print},
-    purge::confirmed,
+    purge,
     repair_plan::{Found, Removed, created_again, plan, table},
     trash_common::{block_on, cluster, unreadable},
     trash_copies::Copies,
@@ -19,7 +19,6 @@ use kube::{
     api::{DynamicObject, PostParams},
 };
 use std::{
-    collections::HashSet,
     io::{self, IsTerminal as _},
     process::ExitCode,
 };
@@ -69,7 +68,16 @@ async fn repair(options: RepairOptions) -> anyhow::Result<ExitCode> {
         Ok(found) => found,
         Err(code) => return Ok(code),
     };
-    let removed = match removed(&client, &options).await {
+    create_confirmed(&client, &options, purge::confirmed).await
+}
+
+/// Lists the volumes, and creates them once `confirmed` returns true.
+async fn create_confirmed(
+    client: &Client,
+    options: &RepairOptions,
+    confirmed: impl FnOnce() -> io::Result<bool>,
+) -> anyhow::Result<ExitCode> {
+    let removed = match removed(client, options).await {
         Ok(removed) => removed,
         Err(code) => return Ok(code),
     };
@@ -92,20 +100,31 @@ async fn repair(options: RepairOptions) -> anyhow::Result<ExitCode> {
     if options.dry_run || removed.iter().all(|each| each.refused.is_some()) {
         return Ok(code(complete));
     }
+    let shown: Vec<_> = removed
+        .iter()
+        .filter(|each| each.refused.is_none())
+        .collect();
     if options.yes {
-        return create_all(&client, &removed, complete).await;
+        return create_all(client, &shown, complete).await;
     }
     if !confirmed()? {
         complain("no volume is created");
         return Ok(ExitCode::FAILURE);
     }
-    let shown: HashSet<_> = removed.iter().map(|each| each.uid.clone()).collect();
-    let mut now = match self::removed(&client, &options).await {
+    let now = match self::removed(client, options).await {
         Ok(removed) => removed,
         Err(code) => return Ok(code),
     };
-    now.retain(|each| shown.contains(&each.uid));
-    create_all(&client, &now, complete).await
+    let is_unchanged = |each: &&Removed| now.iter().any(|now| now.is_same_plan(each));
+    let (unchanged, changed): (Vec<_>, Vec<_>) = shown.into_iter().partition(is_unchanged);
+    for each in &changed {
+        complain(format_args!(
+            "volume {} is not created: since it was listed, its copy has changed, or it must not \
+             be created any more. Run it again",
+            each.name()
+        ));
+    }
+    create_all(client, &unchanged, complete && changed.is_empty()).await
 }
 
 /// Reads which volumes were removed by force, of the named ones or, if none is named, of all.
@@ -128,13 +147,14 @@ async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed
     Ok(removed)
 }
 
+/// Creates these volumes. `complete` is whether these are all that were to be created.
 async fn create_all(
     client: &Client,
-    removed: &[Removed],
+    removed: &[&Removed],
     complete: bool,
 ) -> anyhow::Result<ExitCode> {
     let mut created = complete;
-    for each in removed.iter().filter(|each| each.refused.is_none()) {
+    for each in removed {
         let name = each.name();
         match create(client, each).await {
             Ok(()) => print(&created_again(name))?,
@@ -158,7 +178,7 @@ async fn create_all(
 
 /// Creates the volume with the caller's rights. The API server refuses it if the name exists.
 async fn create(client: &Client, removed: &Removed) -> kube::Result<()> {
-    let Some(manifest) = removed.whole.as_ref().and_then(WholeVolume::manifest) else {
+    let Some(manifest) = removed.manifest() else {
         return Ok(());
     };
     let resource = Kind::PersistentVolume.api_resource();

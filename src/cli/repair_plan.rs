@@ -7,6 +7,7 @@ use crate::{
     objects::{CompactText, ObjectName, WholeVolume},
     plain::Plain,
 };
+use serde_json::Value;
 use std::collections::HashMap;
 
 const HEADER: [&str; 5] = ["VOLUME", "CLAIM", "SIZE", "STORAGE", "ACTION"];
@@ -38,6 +39,16 @@ impl Removed {
     pub(super) fn name(&self) -> &str {
         let whole = self.whole.as_ref();
         whole.map_or(&self.copy.name, |whole| whole.name())
+    }
+
+    /// Returns the manifest of the volume to create; none if its copy cannot be read.
+    pub(super) fn manifest(&self) -> Option<Value> {
+        self.whole.as_ref().and_then(WholeVolume::manifest)
+    }
+
+    /// Returns whether the same volume would be created by this plan as by `shown`.
+    pub(super) fn is_same_plan(&self, shown: &Self) -> bool {
+        self.refused.is_none() && self.uid == shown.uid && self.manifest() == shown.manifest()
     }
 }
 

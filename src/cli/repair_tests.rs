@@ -1,4 +1,4 @@
-//! Tests of how `trash repair` reports what the API server answers to the creation of a volume.
+//! Tests of how `trash repair` creates volumes, and reports what the API server answers.
 
 use super::*;
 use crate::{
@@ -6,9 +6,15 @@ use crate::{
         test_answers::{answering, failure},
         trash_common::UNREADABLE,
     },
-    objects::{ObjectName, Tracked as _, saved_volume::WholeVolumeWire, trash::TRASH},
+    objects::{
+        ObjectName, Tracked as _,
+        saved_volume::{self, WholeVolumeWire},
+        trash::TRASH,
+    },
 };
+use kube::client::Body;
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 
 /// The volume `pv` of the deleted claim `ns/data`.
 fn volume() -> Value {
@@ -32,7 +38,7 @@ async fn created(code: u16, answer: &Value) -> ExitCode {
         whole: WholeVolume::track(wire),
         refused: None,
     };
-    let created = create_all(&answering(code, answer), &[removed], true).await;
+    let created = create_all(&answering(code, answer), &[&removed], true).await;
     created.expect("printed")
 }
 
@@ -52,4 +58,81 @@ async fn only_a_creation_that_was_certainly_refused_is_reported_as_refused() {
         let unknown = created(code, &answer).await;
         assert_eq!(unknown, ExitCode::from(UNREADABLE), "{code}");
     }
+}
+
+#[derive(Debug, clap::Parser)]
+struct Flags {
+    #[command(flatten)]
+    repair: RepairOptions,
+}
+
+/// The volumes and the copy that exist.
+#[derive(Clone)]
+struct State {
+    volumes: Vec<Value>,
+    copied: Value,
+}
+
+/// The exit code, and the handles of the volumes that are created, if `change` changes the state
+/// after the volumes are listed, and the user then confirms.
+async fn repaired(change: impl FnOnce(&mut State)) -> (ExitCode, Vec<String>) {
+    let state = State {
+        volumes: Vec::new(),
+        copied: volume(),
+    };
+    let state = Arc::new(Mutex::new(state));
+    let created = Arc::new(Mutex::new(Vec::new()));
+    let (now, log) = (state.clone(), created.clone());
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (now, log) = (now.lock().expect("lock").clone(), log.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let items = match head.uri.path().ends_with("/configmaps") {
+                true => {
+                    let name = saved_volume::name_of("volume-warden", "v");
+                    vec![saved_volume::config_map(&name, &now.copied.to_string())]
+                }
+                false => now.volumes,
+            };
+            let answer = match head.method == http::Method::GET {
+                true => json!({"metadata": {"resourceVersion": "1"}, "items": items}),
+                false => {
+                    let body = body.collect_bytes().await.unwrap_or_default();
+                    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+                    let handle = body.pointer("/spec/csi/volumeHandle").cloned();
+                    let handle = handle.as_ref().and_then(Value::as_str).map(str::to_owned);
+                    log.lock().expect("lock").extend(handle);
+                    body
+                }
+            };
+            let answer = Body::from(answer.to_string().into_bytes());
+            Ok::<_, io::Error>(http::Response::new(answer))
+        }
+    });
+    let client = Client::new(service, "default");
+    let flags = <Flags as clap::Parser>::try_parse_from([""]).expect("flags");
+    let confirmed = || {
+        change(&mut state.lock().expect("lock"));
+        Ok(true)
+    };
+    let code = create_confirmed(&client, &flags.repair, confirmed).await;
+    let created = created.lock().expect("lock").clone();
+    (code.expect("printed"), created)
+}
+
+/// The copies are read again after the user has confirmed, because that may have taken long.
+#[tokio::test]
+async fn only_what_was_shown_is_created() {
+    let unchanged = repaired(|_| {}).await;
+    assert_eq!(unchanged, (ExitCode::SUCCESS, vec!["h".to_owned()]));
+    let changed = repaired(|state| state.copied["spec"]["csi"]["volumeHandle"] = "other".into());
+    assert_eq!(changed.await, (ExitCode::FAILURE, Vec::new()));
+    let exists = repaired(|state| state.volumes.push(volume()));
+    assert_eq!(exists.await, (ExitCode::FAILURE, Vec::new()));
+    let refused = repaired(|state| {
+        let mut other = volume();
+        other["metadata"] = json!({"name": "other", "uid": "o"});
+        state.volumes.push(other);
+    });
+    assert_eq!(refused.await, (ExitCode::FAILURE, Vec::new()));
 }
