@@ -34,8 +34,8 @@ pub struct Piece {
     pub applied_status: bool,
     /// What a live read of a claim must show before the patch is written; none for most objects.
     pub condition: Option<Condition>,
-    /// Whether `drain` deletes the copy of this volume object, a ConfigMap of pvc-trash, before it
-    /// writes the patch: after the patch, pvc-trash no longer keeps the volume.
+    /// Whether `drain` deletes the copy of this volume object, a ConfigMap of pvc-trash, after a
+    /// check that the API server accepts the patch, and before it writes the patch: after the patch, pvc-trash no longer keeps the volume.
     pub forgets: bool,
 }
 

@@ -69,15 +69,15 @@ impl Drain {
             let deleted = trash_list::delete(&live, &self.apply, NAME, &piece.target()).await;
             return (piece, deleted.unwrap_or_else(Applied::Failed));
         }
+        let action = remove_parts(piece.operations.clone());
         let mut applied = match piece.forgets {
-            true => self.forget(&piece).await,
+            true => self.forget(&piece, &action).await,
             false => Applied::Done,
         };
         if !matches!(applied, Applied::Done | Applied::Withheld) {
             return (piece, applied);
         }
         if !piece.operations.is_empty() {
-            let action = remove_parts(piece.operations.clone());
             let target = piece.target();
             applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
         }
@@ -89,7 +89,14 @@ impl Drain {
 
     /// Deletes the copy of a volume object before the volume is changed. If the copy stayed when
     /// the volume is deleted, the volume would count as removed by force, which the copy can undo.
-    async fn forget(&self, piece: &Piece) -> Applied {
+    /// The copy is kept if the API server would refuse the change, because the volume then stays as
+    /// it is, and only the copy can create it again.
+    async fn forget(&self, piece: &Piece, change: &Action) -> Applied {
+        let target = piece.target();
+        let checked = self.apply.check(NAME, &target, change, TAKEN_BACK).await;
+        if !matches!(checked, Applied::Done | Applied::Withheld) {
+            return checked;
+        }
         let copy = name_of(&self.system_namespace, &piece.uid);
         let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
         let deleted = pvc_trash::forget(&live, &self.apply, NAME, &copy).await;
@@ -142,6 +149,10 @@ fn line(piece: &Piece, applied: &Applied) -> Option<String> {
         Applied::Stale | Applied::NotLeading => None,
     }
 }
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod order_tests;
 
 #[cfg(test)]
 mod tests {

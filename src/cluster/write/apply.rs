@@ -222,11 +222,24 @@ impl Apply {
             let patch = kube::api::Patch::Apply(target.with_status(status));
             return api.patch_status(name, &parameters, &patch).await.map(drop);
         }
+        self.patch(target, action, false).await
+    }
+
+    /// Sends the patch operations of the action.
+    pub(super) async fn patch(
+        &self,
+        target: &Target<'_>,
+        action: &Action,
+        dry_run: bool,
+    ) -> kube::Result<()> {
         let patch = kube::api::Patch::<()>::Json(Patch(target.operations(action)));
-        let parameters = PatchParams::default();
-        api.patch_metadata(name, &parameters, &patch)
-            .await
-            .map(drop)
+        let parameters = PatchParams {
+            dry_run,
+            ..PatchParams::default()
+        };
+        let patched = self.api(target);
+        let patched = patched.patch_metadata(&target.name.name, &parameters, &patch);
+        patched.await.map(drop)
     }
 
     fn api(&self, target: &Target<'_>) -> Api<DynamicObject> {

@@ -6,6 +6,7 @@ mod announce;
 mod announcement;
 mod applied;
 mod apply;
+mod check;
 mod create;
 mod delete;
 mod event_dedup;

@@ -1,0 +1,39 @@
+//! Asks the API server whether it would accept a patch.
+
+use super::action::Action;
+use super::applied::{Applied, judge};
+use super::apply::{Apply, CALL_LIMIT, Turn};
+use super::target::Target;
+use crate::cluster::api::{is_absent, within};
+
+impl Apply {
+    /// Sends the patch of the action with `dryRun=All`: the API server decides about it as about
+    /// the patch itself, also by its policies, and stores nothing. Returns `Done` if it accepts the
+    /// patch, and `Stale` if the object does not exist. A refusal is logged and reported as that of
+    /// [`Self::perform`] is.
+    pub async fn check(
+        &self,
+        component: &'static str,
+        target: &Target<'_>,
+        action: &Action,
+        reason: &'static str,
+    ) -> Applied {
+        let check = || async {
+            match within(CALL_LIMIT, self.patch(target, action, true)).await {
+                Err(error) if is_absent(&error) => Applied::Stale,
+                checked => judge(checked),
+            }
+        };
+        let turn = Turn {
+            lane: action.lane,
+            namespace: &target.name.namespace,
+            deadline: target.deadline(action),
+        };
+        let applied = self.in_turn(turn, check).await;
+        if let Applied::Failed(error) = &applied {
+            self.log(component, target, action.name, reason, &applied);
+            self.report(target, action, error);
+        }
+        applied
+    }
+}

@@ -1,0 +1,84 @@
+//! Tests of the order of writes.
+
+use super::*;
+use crate::{
+    cluster::{Apply, Elector},
+    drain::Terms,
+    objects::{Tracked as _, Volume, patch::remove},
+    telemetry::Metrics,
+};
+use http::{Method, Request, Response};
+use kube::{Client, client::Body};
+use serde_json::Value;
+use std::sync::{Arc, Mutex};
+
+/// The writes of a piece that changes a volume with a copy: method and end of the path of each. The
+/// API server answers patches of the volume with this code.
+async fn written(code: u16) -> (&'static str, Vec<String>) {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let log = sent.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let last = uri.path().rsplit('/').next().unwrap_or_default().to_owned();
+        let dry = uri.query().unwrap_or_default().contains("dryRun=All");
+        if matches!(method, Method::PATCH | Method::DELETE) {
+            let dry = if dry { " dryRun" } else { "" };
+            let line = format!("{method} {last}{dry}");
+            log.lock().expect("lock").push(line);
+        }
+        let metadata = json!({"name": last, "uid": "1", "resourceVersion": "1"});
+        let (code, body) = match method {
+            Method::PATCH if code != 200 => (
+                code,
+                json!({"kind": "Status", "code": code, "reason": "Forbidden", "message": "no"}),
+            ),
+            _ => (200, json!({"metadata": metadata, "data": {}})),
+        };
+        let body = Body::from(body.to_string().into_bytes());
+        std::future::ready(Response::builder().status(code).body(body))
+    });
+    let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
+    let (lead, leadership) = Elector::by_hand();
+    lead.replace(Some(Instant::now() + Duration::from_secs(600)));
+    let drain = Drain {
+        apply: Arc::new(Apply::new(client.clone(), leadership, 1, false, metrics)),
+        client,
+        namespace: None,
+        system_namespace: "volume-warden".to_owned(),
+        terms: Terms {
+            components: Vec::new(),
+            in_tree: false,
+            purge_trash: false,
+            id: Default::default(),
+        },
+        in_flight: 1,
+    };
+    let volume: Value = json!({"metadata": {"name": "pv", "uid": "v", "resourceVersion": "1"}});
+    let volume = serde_json::from_value(volume).expect("a volume");
+    let volume = Volume::track(volume).expect("a volume");
+    let (name, version) = (ObjectName::new("", "pv"), &volume.resource_version);
+    let mut piece = Piece::new(Kind::PersistentVolume, &name, &volume.uid, version);
+    piece.remove_parts("trash".to_owned(), [remove(&["annotations", "trash"])]);
+    piece.forgets = true;
+    let (_, applied) = drain.perform(piece).await;
+    let sent = sent.lock().expect("lock").clone();
+    (applied.label(), sent)
+}
+
+/// Only the copy could create the volume again, and after a refusal the volume stays in the trash.
+#[tokio::test]
+async fn the_copy_of_a_volume_is_deleted_only_if_the_volume_can_be_changed() {
+    let (applied, sent) = written(403).await;
+    assert_eq!(
+        (applied, &*sent),
+        ("Failed", &["PATCH pv dryRun".to_owned()][..])
+    );
+    let (applied, sent) = written(200).await;
+    assert_eq!(applied, "Done");
+    let order = [
+        "PATCH pv dryRun",
+        "DELETE volume-warden-trash-v",
+        "PATCH pv",
+    ];
+    assert_eq!(sent, order);
+}
