@@ -10,6 +10,7 @@ use crate::{
     clock::Clock,
     cluster::{Apply, Elector, Leadership, LeaseName},
     component::ComponentRef,
+    components::pvc_trash,
     drain::{
         Drain, Outcome, Terms,
         leases::{self, HeldLease},
@@ -19,7 +20,7 @@ use crate::{
     tls::install_crypto,
 };
 use anyhow::bail;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, error::ErrorKind};
 use futures::future::{join_all, select_all};
 use kube::{Api, Client};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -41,7 +42,7 @@ pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed, except
 trash; 1 failed or incomplete, standard error states why; 2 the command line is wrong; 3 only \
 objects are left that are being deleted and in use: run it again when they are released. It can be \
 run again at any time, also after it was killed. With --dry-run, the exit code is that of the drain \
-which it predicts.";
+which it predicts, once no Lease that it names prevents that drain.";
 
 /// `volume-warden drain`
 #[derive(Debug, Args)]
@@ -57,7 +58,8 @@ pub struct DrainOptions {
 
     /// Delete the data of volumes in the trash, except of volumes whose reclaim policy was Retain
     /// before pvc-trash set it, that are attached, or that a claim names in spec.volumeName.
-    /// Without this flag, all volumes in the trash are listed and kept.
+    /// Without this flag, all volumes in the trash are listed and kept. Requires pvc-trash among the
+    /// components.
     #[arg(long, default_value_t, conflicts_with = "namespace")]
     purge_trash: bool,
 
@@ -98,20 +100,29 @@ pub fn run(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCo
 
 async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<ExitCode> {
     let components = options.components.of(all);
+    if options.purge_trash && !components.iter().any(|each| each.name() == pvc_trash::NAME) {
+        let message = "--purge-trash requires pvc-trash in --components";
+        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message).into());
+    }
     let lease = options.lease.name(
         (&options.cluster.system_namespace(), DEFAULT_NAME),
         &components,
         &options.controller.controller_id,
         options.dry_run,
     )?;
-    let client = options.cluster.client().await?;
+    let (client, server) = options.cluster.client_and_server().await?;
+    tracing::info!(kubernetes = server, "removing what Volume Warden wrote");
     let found = leases::of(&client, &components).await?;
     let metrics = Arc::new(Metrics::new());
     if options.dry_run {
-        for held in found.iter().filter(|found| !found.holder.is_empty()) {
-            let message = held.description();
+        for found in found.iter().filter(|found| found.prevents(&lease)) {
+            let message = found.description();
+            let until = match found.holder.is_empty() {
+                true => "exists in another namespace",
+                false => "is held",
+            };
             print(&format!(
-                "{message}: without --dry-run, drain removes nothing while it is held"
+                "{message}: without --dry-run, drain removes nothing while it {until}"
             ))?;
         }
         // A dry run writes nothing, so it acquires no Lease.

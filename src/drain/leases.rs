@@ -34,7 +34,16 @@ impl HeldLease {
             name,
             holder,
         } = self;
-        format!("the Lease {namespace}/{name} is held by {holder}")
+        match holder.is_empty() {
+            true => format!("the Lease {namespace}/{name} exists"),
+            false => format!("the Lease {namespace}/{name} is held by {holder}"),
+        }
+    }
+
+    /// Returns whether `drain` with this Lease removes nothing until the holder ends, or until this
+    /// Lease of another namespace is deleted.
+    pub fn prevents(&self, lease: &LeaseName) -> bool {
+        !self.holder.is_empty() || self.namespace != lease.namespace
     }
 }
 
@@ -57,20 +66,22 @@ pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<
     Ok(concerning.map(found).collect())
 }
 
-/// Checks that no process holds a Lease in another namespace. Such a Lease belongs to another
-/// installation, and `drain` must not acquire it.
+/// Checks that no Lease is in another namespace, held or not. Such a Lease belongs to another
+/// installation, and `drain` must not acquire it. If that installation is the one to drain, the
+/// namespace of the flags is wrong, and `drain` would not find the copies of volumes there.
 ///
 /// # Errors
-/// When a Lease in another namespace is held.
+/// When there is a Lease in another namespace.
 pub fn none_elsewhere(found: &[HeldLease], lease: &LeaseName) -> anyhow::Result<()> {
-    let elsewhere = found
+    let mut elsewhere = found
         .iter()
-        .find(|found| found.namespace != lease.namespace && !found.holder.is_empty());
-    match elsewhere {
-        Some(held) => bail!(
-            "{}, for components that are to be drained. Scale that installation to 0, or drain only other --components; if it is gone, delete \
-             its Lease",
-            held.description()
+        .filter(|found| found.namespace != lease.namespace);
+    match elsewhere.next() {
+        Some(other) => bail!(
+            "{}, for components that are to be drained. If this is the installation to drain, scale it to 0 and add --system-namespace={}; if \
+             not, drain only other --components; if it is gone, delete its Lease",
+            other.description(),
+            other.namespace,
         ),
         None => Ok(()),
     }
@@ -104,5 +115,43 @@ fn found(lease: Lease) -> HeldLease {
         namespace: lease.namespace().unwrap_or_default(),
         name: lease.name_any(),
         holder: holder.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the Lease `volume-warden/here`, for a Lease of this namespace and holder.
+    fn refused(namespace: &str, holder: &str) -> Option<String> {
+        let lease = LeaseName {
+            namespace: "volume-warden".to_owned(),
+            name: "here".to_owned(),
+            former: None,
+            identity: "drain".to_owned(),
+            labels: Default::default(),
+        };
+        let found = HeldLease {
+            namespace: namespace.to_owned(),
+            name: "there".to_owned(),
+            holder: holder.to_owned(),
+        };
+        let refused = none_elsewhere(&[found], &lease);
+        refused.err().map(|error| error.to_string())
+    }
+
+    /// A Lease that was released shows in which namespace the copies of volumes are.
+    #[test]
+    fn an_installation_in_another_namespace_is_not_overlooked() {
+        for (holder, words) in [
+            ("", "the Lease storage/there exists"),
+            ("one", "the Lease storage/there is held by one"),
+        ] {
+            let refused = refused("storage", holder).unwrap_or_default();
+            assert!(refused.contains(words), "{refused}");
+            assert!(refused.contains("--system-namespace=storage"), "{refused}");
+        }
+        assert_eq!(refused("volume-warden", ""), None);
+        assert_eq!(refused("volume-warden", "one"), None, "drain waits for it");
     }
 }

@@ -56,6 +56,7 @@ fn closed_standard_output_does_not_stop_the_command() {
     let directory = TempDir::new().expect("a directory");
     let mut command = warden(&["drain", "--in-tree=off", "--dry-run"]);
     command.env("VOLUME_WARDEN_KUBECONFIG", kubeconfig(&directory));
+    command.env("RUST_LOG", "info");
     let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running(piped.spawn().expect("starts"));
     drop(running.0.stdout.take());
@@ -68,6 +69,14 @@ fn closed_standard_output_does_not_stop_the_command() {
         }
         assert!(begun.elapsed() < PATIENCE, "it should have ended");
     };
-    let messages: Vec<_> = BufReader::new(stderr).lines().collect();
+    let messages: Vec<_> = BufReader::new(stderr)
+        .lines()
+        .map_while(Result::ok)
+        .collect();
     assert_eq!(status.code(), Some(0), "{messages:?}");
+    let first = messages.first().map_or("", String::as_str);
+    assert!(
+        first.contains("http://127.0.0.1:"),
+        "the server: {messages:?}"
+    );
 }

@@ -160,6 +160,15 @@ fn an_invalid_command_line_is_reported() {
             &["run", "--client-allowed-name", "a"],
             &["--client-ca-file"],
         ),
+        (
+            &[
+                "drain",
+                "--in-tree=on",
+                "--purge-trash",
+                "--components=pv-protection",
+            ],
+            &["--purge-trash", "pvc-trash"],
+        ),
         (&["run", "--max-in-flight", "0"], &["--max-in-flight"]),
         (
             &["run", "--controller-id", "a/b"],

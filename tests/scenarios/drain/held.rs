@@ -125,6 +125,11 @@ async fn an_installation_elsewhere_counts() -> Result<()> {
     cluster
         .kubectl_with_stdin(&apply, &lease("").to_string())
         .await?;
+    let refused = stage.drain(&["--in-tree=off"]).await?;
+    refused.failed(&format!("--system-namespace={}", space.name))?;
+    assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
+    let delete = ["delete", "lease", "there", "-n", &*space.name];
+    cluster.kubectl(&delete).await?;
     stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
     assert_eq!(space.finalizers("data").await?, [""; 0]);
     Ok(())
