@@ -47,8 +47,9 @@ pub(super) fn groups(subject: &Subject<'_>, rows: &[Row]) -> [Group; 5] {
         Group {
             id: "unused",
             title: "Unused claims",
-            about: "No pod that runs or will run uses these claims. A claim without a pod may still \
-                be needed: find out who owns it before you delete it.",
+            about: "No pod uses these claims now; finished pods do not count. A CronJob, or a \
+                Deployment with 0 replicas, may use them again, and a claim without a pod may be \
+                needed: find out who owns it before you delete it.",
             subject: "Claim",
             since: "Unused for",
             note: "Referenced by",
