@@ -1,9 +1,11 @@
 //! `trash`, `undelete` and `purge`, against an API server that gives prepared answers.
 
 use super::{
+    Running,
     answers::{CLAIM, EMPTY, asked, has, status},
     ended, kubeconfig, misused, warden,
 };
+use std::process::Stdio;
 use tempfile::TempDir;
 
 const VOLUME: &str = r#"{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-1", "uid": "v", "annotations":
@@ -67,6 +69,18 @@ fn an_error_in_the_kubeconfig_is_not_replaced_by_the_service_account() {
         has(&ended.stderr, &[words]);
         assert!(!ended.stderr.contains("in a pod"), "{}", ended.stderr);
     }
+}
+
+/// Its reader has ended, for example.
+#[test]
+fn closed_standard_error_does_not_change_the_exit_code() {
+    let directory = TempDir::new().expect("a directory");
+    let mut command = warden(&["undelete", "pvc/a"]);
+    command.env("KUBECONFIG", kubeconfig(&directory));
+    let mut running = Running(command.stderr(Stdio::piped()).spawn().expect("starts"));
+    drop(running.0.stderr.take());
+    let status = running.0.wait().expect("waits");
+    assert_eq!(status.code(), Some(3));
 }
 
 #[test]
