@@ -6,7 +6,6 @@ use crate::objects::keys::{
     BINDER_PREFIX, PVC_PROTECTION, STORAGE_CLASS, VOLUME_BETA_PREFIX, VOLUME_PREFIX,
 };
 use clap::{Args, ValueEnum};
-use serde_json::Value;
 
 /// A field of a claim that a template may set only if the administrator allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -126,8 +125,8 @@ impl TemplateField {
         match self {
             Self::Finalizers => {
                 let finalizers = template.get(&["metadata", "finalizers"])?.as_array()?;
-                let own = |each: &Value| each == PVC_PROTECTION || each.is_null();
-                (!finalizers.iter().all(own)).then(|| "metadata.finalizers".to_owned())
+                let own = finalizers.iter().all(|each| each == PVC_PROTECTION);
+                (!own).then(|| "metadata.finalizers".to_owned())
             }
             Self::Annotations => {
                 let annotations = template.get(&["metadata", "annotations"])?.as_object()?;

@@ -128,6 +128,18 @@ fn errors_state_their_position() {
             "line 5, column 8: metadata.labels must be a map of strings",
         ),
         (
+            head("metadata: {labels: {a: null}}\n"),
+            "line 3, column 24: metadata.labels must be a map of strings",
+        ),
+        (
+            head("metadata: {annotations: {a: b, c:}}\n"),
+            "line 3, column 33: metadata.annotations must be a map of strings",
+        ),
+        (
+            head("metadata: {finalizers: [~]}\n"),
+            "line 3, column 25: metadata.finalizers must be a list of strings",
+        ),
+        (
             head("metadata: {annotations: x}\n"),
             "line 3, column 25: metadata.annotations must be a map of strings",
         ),
@@ -341,7 +353,8 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
     );
 }
 
-/// The API server treats null as absent, and some tools write it.
+/// The API server treats a field that is null as absent, and some tools write it. The value of a
+/// label or annotation is not such a field: if it is null, the API server stores an empty string.
 #[test]
 fn null_means_absent() {
     let nothing = claim("").manifest(&birth());

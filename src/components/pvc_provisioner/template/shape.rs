@@ -92,13 +92,15 @@ fn strings(value: &Placed<Node>, path: &'static str) -> Result<(), TemplateError
     }
 }
 
+/// Requires a string. Null is none: the API server stores an empty string for it, so the claim would
+/// have a label or annotation that the template does not show.
 fn string(
     value: &Placed<Node>,
     path: &'static str,
     expected: &'static str,
 ) -> Result<(), TemplateError> {
     match &value.it {
-        Node::Scalar(Value::String(_) | Value::Null) => Ok(()),
+        Node::Scalar(Value::String(_)) => Ok(()),
         _ => Err(wrong(value, path, expected)),
     }
 }
