@@ -70,10 +70,10 @@ impl PvcProvisionerReconciler {
                 Ok(Requeue::OnEvent)
             }
             (Step::Give(user), Some(claim)) => self.give(name, claim, user).await,
-            (Step::Keep, Some(claim)) => {
+            (Step::Keep(reason), Some(claim)) => {
                 let operations = vec![without_mark()];
                 let action = Action::disown(operations.clone(), operations, Basis::Object);
-                let applied = self.write(name, claim, action, reasons::NAMED);
+                let applied = self.write(name, claim, action, reason);
                 applied.await.settled()
             }
             (Step::Collect, Some(claim)) => {
@@ -85,7 +85,7 @@ impl PvcProvisionerReconciler {
             }
             // Without a claim there is nothing to do: the rule decides these steps only for a claim
             // that exists.
-            (Step::Give(_) | Step::Keep | Step::Collect, None) => Ok(Requeue::OnEvent),
+            (Step::Give(_) | Step::Keep(_) | Step::Collect, None) => Ok(Requeue::OnEvent),
         }
     }
 

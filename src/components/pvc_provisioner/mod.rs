@@ -6,8 +6,9 @@
 //! the claim that its volume names, unless the claim exists. At admission the pod is not stored, so
 //! a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an owner.
 //! One patch removes the marker and makes the pod the owner, after a live read has confirmed the
-//! pod. If the pods that name the claim do not request it by annotation, Volume Warden keeps the
-//! claim and removes the marker. An invalid template requests no claim.
+//! pod. If the pods that name the claim do not request it by annotation, or another client has given
+//! the claim an owner, Volume Warden keeps the claim and removes the marker. An invalid template
+//! requests no claim.
 //!
 //! **When a marked claim is written.** Volume Warden makes the pod the owner, or removes the
 //! marker, only once the phase of the claim is Bound (or Lost), which is the last write of the
@@ -122,7 +123,11 @@ pub mod reasons {
         /// Volume Warden removes the marker and keeps the claim: the pod that the claim was
         /// created for does not exist, but another pod names the claim.
         NAMED = "Named";
-        /// A pod that does not request the claim uses it. The marker stays until the claim is Bound.
+        /// Volume Warden removes the marker and keeps the claim: another client has given the claim
+        /// an owner.
+        OWNED = "Owned";
+        /// A pod that does not request the claim uses it, or another client has given it an owner.
+        /// The marker stays until the claim is Bound.
         CLAIM_PENDING = "ClaimPending";
         /// No pod requests the claim.
         NOT_WANTED = "NotWanted";

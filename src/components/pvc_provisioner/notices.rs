@@ -136,11 +136,13 @@ fn cause(notice: &Notice) -> Cause {
 }
 
 /// The notice that the claim exists and the pod does not own it. None for a claim with a valid
-/// marker, because the pod may still become its owner, and for a claim that is being deleted.
+/// marker and no owner, because the pod may still become its owner, and for a claim that is being
+/// deleted.
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;
     let own = claim.rare.owners.iter().any(|owner| pod.uid == owner.uid);
-    let awaits = claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time);
+    let marked = claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time);
+    let awaits = marked && claim.rare.owners.is_empty();
     let shared = !own && !awaits && !claim.deleting;
     shared.then(|| Notice::shared(&name.name, &claim.rare.owners))
 }

@@ -5,7 +5,7 @@ use super::{
     Caches, NAME, Options, Subject, metrics,
     notices::Notices,
     rule::{
-        Terms, Unconfirmed, User, View, Wait, awaits_pod, decide, decide_live, depends_on_users,
+        Terms, Unconfirmed, User, View, Wait, decide, decide_live, depends_on_users, is_marked,
     },
     triggers,
     waiting::Waiting,
@@ -117,8 +117,8 @@ impl PvcProvisionerReconciler {
     }
 
     fn wait(&self, name: &ObjectName, claim: Option<&Claim>) -> Wait {
-        let awaits = |claim: &&Claim| awaits_pod(claim, &self.options.controller_id);
-        match claim.filter(awaits) {
+        let marked = |claim: &&Claim| is_marked(claim, &self.options.controller_id);
+        match claim.filter(marked) {
             Some(claim) => self.waiting.look(name, claim),
             None => {
                 self.waiting.forget(name);
@@ -127,12 +127,14 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    /// Forgets claims and pods that were deleted while another replica led, and the notices about
-    /// claims that no pod names any more.
+    /// Forgets claims that have lost their marker or were deleted, pods that were deleted while
+    /// another replica led, and the notices about claims that no pod names any more.
     fn forget_deleted(&self) {
         {
             let claims = self.caches.claims.read();
-            self.waiting.retain(|name| claims.get(name).is_some());
+            let marked = |claim: Arc<Claim>| is_marked(&claim, &self.options.controller_id);
+            self.waiting
+                .retain(|name| claims.get(name).is_some_and(marked));
         }
         let pods = self.caches.pods.read();
         self.notices.retain(

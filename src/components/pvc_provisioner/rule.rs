@@ -161,8 +161,9 @@ pub enum Step<'a> {
     RefuseRequester(&'a User),
     /// Make this pod, which requests the claim, its owner.
     Give(&'a User),
-    /// Remove the marker: a pod names the claim, but no pod requests it.
-    Keep,
+    /// Remove the marker and keep the claim, for this reason: a pod names the claim, but no pod
+    /// requests it, or another client has given the claim an owner.
+    Keep(&'static str),
     /// Delete the claim: no pod names it, and its pod is deleted or did not appear within the grace
     /// period.
     Collect,
@@ -187,9 +188,12 @@ pub fn decide_live<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a
             Some(user) => Decision::Refuse(user, reasons::CLAIM_TERMINATING),
             None => Decision::Leave(reasons::CLAIM_TERMINATING),
         },
-        Some(claim) if awaits_pod(claim, terms.controller_id) => {
+        Some(claim) if is_marked(claim, terms.controller_id) => {
             let writable = !claim.pending || view.wait.unchanged >= QUIET;
-            awaiting(view, writable, terms)
+            match claim.rare.owners.is_empty() {
+                true => awaiting(view, writable, terms),
+                false => keep(writable, reasons::OWNED),
+            }
         }
         Some(_) => Decision::Leave(reasons::EXISTS),
     }
@@ -200,14 +204,19 @@ pub fn depends_on_users(claim: Option<&Claim>, controller_id: &ControllerId) -> 
     claim.is_none_or(|claim| claim.deleting || awaits_pod(claim, controller_id))
 }
 
-/// Whether this installation created the claim at admission, and the claim has no owner yet: it
+/// Whether this installation created the claim at admission, and neither its pod nor another client
+/// has given it an owner yet.
+pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
+    is_marked(claim, controller_id) && claim.rare.owners.is_empty()
+}
+
+/// Whether this installation created the claim at admission, and the claim still has the marker: it
 /// has the label with this controller id and a valid marker. A marker that was copied from another
 /// claim does not count.
-pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
+pub fn is_marked(claim: &Claim, controller_id: &ControllerId) -> bool {
     let labels = claim.rare.managed_by.as_ref();
     let label = labels.and_then(|labels| labels.provisioner.as_deref());
     label == Some(controller_id.as_str())
-        && claim.rare.owners.is_empty()
         && claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time)
 }
 
@@ -246,8 +255,14 @@ fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a,
     let used = !view.users.is_empty();
     match used {
         _ if !left.is_zero() => Decision::Later(left),
-        true if !writable => Decision::Leave(reasons::CLAIM_PENDING),
-        true => Decision::Act(Step::Keep),
+        true => keep(writable, reasons::NAMED),
         false => Decision::Act(Step::Collect),
+    }
+}
+
+fn keep<'a>(writable: bool, reason: &'static str) -> Decision<'a, Step<'a>> {
+    match writable {
+        true => Decision::Act(Step::Keep(reason)),
+        false => Decision::Leave(reasons::CLAIM_PENDING),
     }
 }

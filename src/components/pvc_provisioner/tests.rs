@@ -50,7 +50,7 @@ fn step_in_words(step: Step<'_>) -> String {
         Step::Create(user) => format!("create {}", user.name),
         Step::RefuseRequester(user) => format!("refuse {} ErrRequesterUnknown", user.name),
         Step::Give(user) => format!("give {}", user.name),
-        Step::Keep => "keep".into(),
+        Step::Keep(reason) => format!("keep {reason}"),
         Step::Collect => "collect".into(),
     }
 }
@@ -99,6 +99,10 @@ fn a_claim_is_created_for_a_pod_that_waits() {
         vec![],
         vec![user("a", true, false)],
         vec![user("a", false, true)],
+        vec![User {
+            deleting: true,
+            ..user("a", true, true)
+        }],
     ] {
         assert_eq!(decided(None, &users, true, 0), "leave NotWanted");
     }
@@ -212,9 +216,9 @@ fn a_pending_claim_is_written_only_after_a_quiet_period() {
     for (phase, unchanged, asked, used) in [
         (json!(null), 0, "await a", "leave ClaimPending"),
         (json!("Pending"), 599, "await a", "leave ClaimPending"),
-        (json!("Pending"), 600, "give a", "keep"),
-        (json!("Bound"), 0, "give a", "keep"),
-        (json!("Lost"), 0, "give a", "keep"),
+        (json!("Pending"), 600, "give a", "keep Named"),
+        (json!("Bound"), 0, "give a", "keep Named"),
+        (json!("Lost"), 0, "give a", "keep Named"),
     ] {
         let claim = claim(json!({"status": {"phase": phase}}));
         for (users, expected) in [(&asker, asked), (&another, used)] {
@@ -252,7 +256,7 @@ fn a_claim_whose_pod_was_seen_is_collected_once_the_pod_is_deleted() {
         assert_eq!(decided(&[], false, true), "confirm", "{phase}");
         assert_eq!(decided(&[], true, true), "collect", "{phase}");
         let used = match phase {
-            "Bound" => "keep",
+            "Bound" => "keep Named",
             _ => "leave ClaimPending",
         };
         assert_eq!(decided(&another, true, true), used, "{phase}");
@@ -267,8 +271,8 @@ fn a_marked_claim_without_a_pod_is_collected_and_with_another_user_kept() {
         (0, false, "later 60", "later 60"),
         (59, true, "later 1", "later 1"),
         (60, false, "confirm", "confirm"),
-        (60, true, "collect", "keep"),
-        (999, true, "collect", "keep"),
+        (60, true, "collect", "keep Named"),
+        (999, true, "collect", "keep Named"),
     ] {
         let what = format!("{waited} {confirmed}");
         let claim = Some(&marked);
@@ -280,7 +284,6 @@ fn a_marked_claim_without_a_pod_is_collected_and_with_another_user_kept() {
 /// Only a marker that Volume Warden wrote on this claim makes it an orphan.
 #[test]
 fn other_claims_are_never_collected() {
-    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
     for (changes, what) in [
         (
             json!({"annotations": null}),
@@ -291,7 +294,6 @@ fn other_claims_are_never_collected() {
             json!({"labels": {PROVISIONER_LABEL: "another"}}),
             "another's",
         ),
-        (json!({"ownerReferences": owner}), "has an owner"),
         (
             json!({"annotations": {"volume-warden.dev/awaiting-pod": "yes"}}),
             "marked by hand",
@@ -307,5 +309,31 @@ fn other_claims_are_never_collected() {
             "leave Exists",
             "{what}"
         );
+    }
+}
+
+/// Another client has given the claim an owner, so Volume Warden does not manage it any more. With
+/// the marker, the claim would be deleted once a user removes the owner to keep the data.
+#[test]
+fn a_marked_claim_with_an_owner_is_kept_and_loses_its_marker() {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u"}]);
+    let users = [user("a", true, true)];
+    for (phase, unchanged, live) in [
+        ("Pending", 599, "leave ClaimPending"),
+        ("Pending", 600, "keep Owned"),
+        ("Bound", 0, "keep Owned"),
+        ("Lost", 0, "keep Owned"),
+    ] {
+        let owned = claim(json!({
+            "metadata": {"ownerReferences": owner}, "status": {"phase": phase},
+        }));
+        for users in [&users[..], &[]] {
+            let view = View {
+                claim: Some(&owned),
+                users,
+                wait: waited(unchanged, true),
+            };
+            assert_eq!(judged(view, true, false), live, "{phase} {unchanged}");
+        }
     }
 }

@@ -1,6 +1,10 @@
 //! Adds claims and pods to the work queue of pvc-provisioner when claims or pods change.
 
-use super::{caches::Caches, rule::awaits_pod, subject::Subject};
+use super::{
+    caches::Caches,
+    rule::{awaits_pod, is_marked},
+    subject::Subject,
+};
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{Claim, ClaimRequests, CompactText, ControllerId, ObjectName, Pod},
@@ -32,8 +36,8 @@ pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQue
 
 /// All claims and pods that may need work.
 pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject> {
-    let awaiting = |claim: &Claim| awaits_pod(claim, controller_id);
-    let claims = caches.claims.read().names_where(awaiting);
+    let marked = |claim: &Claim| is_marked(claim, controller_id);
+    let claims = caches.claims.read().names_where(marked);
     let mut subjects: Vec<_> = claims.into_iter().map(Subject::Claim).collect();
     for (name, pod) in caches.pods.read().objects() {
         if pod
@@ -69,7 +73,7 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
 }
 
 /// The queue keys that a change of a claim concerns: the claim, and the pods that request it. A
-/// claim that awaits its pod is reconciled after every change. Any other claim is reconciled only
+/// claim with the marker is reconciled after every change. Any other claim is reconciled only
 /// if a pod requests it, and only when the claim is created or deleted, its deletion begins, or
 /// its owners change.
 fn claim_changed(
@@ -78,12 +82,12 @@ fn claim_changed(
     controller_id: &ControllerId,
 ) -> Vec<Subject> {
     let same = change.old.map(standing_of) == change.new.map(standing_of);
-    let awaits = |claim: &Arc<Claim>| awaits_pod(claim, controller_id);
-    if same && !change.new.is_some_and(awaits) {
+    let marked = |claim: &Arc<Claim>| is_marked(claim, controller_id);
+    if same && !change.new.is_some_and(marked) {
         return Vec::new();
     }
     let askers = caches.askers(change.name);
-    if askers.is_empty() && !change.new.is_some_and(awaits) {
+    if askers.is_empty() && !change.new.is_some_and(marked) {
         return Vec::new();
     }
     let pods = askers.into_iter().map(Subject::Pod);
@@ -201,16 +205,21 @@ mod tests {
             claim(json!({"spec": {"volumeName": "v"}})),
         );
         let going = claim(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
-        let marked = claim(json!({"metadata": {
-            "creationTimestamp": "2026-01-01T00:00:05Z",
+        let marked = |owners: Value| {
+            claim(json!({"metadata": {
+            "creationTimestamp": "2026-01-01T00:00:05Z", "ownerReferences": owners,
             "labels": {"dynamic-pvc-provisioner.kubernetes.io/managed-by": ControllerId::default().as_str()},
-            "annotations": {"volume-warden.dev/awaiting-pod": "2026-01-01T00:00:00Z"}}}));
+            "annotations": {"volume-warden.dev/awaiting-pod": "2026-01-01T00:00:00Z"}}}))
+        };
+        let owned = marked(json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "2"}]));
+        let marked = marked(json!(null));
         let both = "pod ns/p, claim ns/c";
         assert_eq!(triggered(asks(), &there, &None), both);
         assert_eq!(triggered(asks(), &there, &going), both);
         assert_eq!(triggered(asks(), &there, &bound), "");
         assert_eq!(triggered(asks(), &None, &marked), both);
         assert_eq!(triggered(vec![], &None, &marked), "claim ns/c");
+        assert_eq!(triggered(vec![], &marked, &owned), "claim ns/c");
         assert_eq!(triggered(vec![], &there, &None), "");
     }
 }

@@ -5,7 +5,7 @@ mod late;
 
 use super::{
     patient::{Patient, watch_of},
-    support::{ID, LABEL, LONG_AGO, MARK, awaiting, marked},
+    support::{Askers, ID, LABEL, LONG_AGO, MARK, awaiting, marked},
 };
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
@@ -39,7 +39,7 @@ async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
         ("labelled", json!({"metadata": {"labels": {LABEL: ID}}})),
         ("unlabelled", changed(json!({"labels": null}))),
         ("foreign", changed(json!({"labels": {LABEL: "another-id"}}))),
-        ("owned", changed(json!({"ownerReferences": [owner]}))),
+        ("owned", changed(json!({"ownerReferences": [&owner]}))),
         ("timeless", marked("some day")),
         ("restored", marked(LONG_AGO)),
     ];
@@ -50,10 +50,25 @@ async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
     let pod = askers.ask("pod", "freed", json!({})).await?;
     askers.belongs("freed", &pod).await?;
     let free = json!({"metadata": {"ownerReferences": null}});
-    space.patch_claim("freed", free).await?;
+    space.patch_claim("freed", free.clone()).await?;
     space.delete_pod("pod").await?;
+    // Another client makes an object the owner before the pod is stored, and a user removes it.
+    let owned = changed(json!({"ownerReferences": [&owner]}));
+    askers.create_claim("disowned", owned).await?;
+    loses_the_mark(askers, "disowned").await?;
+    space.patch_claim("disowned", free).await?;
     let names = spared.iter().map(|(name, _)| *name);
-    Ok(names.chain(["freed"]).collect())
+    Ok(names.chain(["freed", "disowned"]).collect())
+}
+
+/// Binds the claim, and waits until Volume Warden has removed the mark.
+async fn loses_the_mark(askers: &Askers, claim: &str) -> Result<()> {
+    askers.bind(claim).await?;
+    eventually("the claim has lost the mark", async || {
+        let claim = askers.claim(claim).await?;
+        anyhow::Ok(!claim.annotations().contains_key(MARK))
+    })
+    .await
 }
 
 /// Volume Warden collects no claim without its mark, and none that has an owner.
@@ -92,12 +107,7 @@ async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     let unscheduled = json!({"spec": {"schedulerName": "absent"}});
     space.create_pod("plain", "named", unscheduled).await?;
     let named = askers.create_claim("named", awaiting()).await?;
-    askers.bind("named").await?;
-    eventually("the claim has lost the mark", async || {
-        let claim = askers.claim("named").await?;
-        anyhow::Ok(!claim.annotations().contains_key(MARK))
-    })
-    .await?;
+    loses_the_mark(askers, "named").await?;
     space.delete_pod("plain").await?;
     askers.create_claim("orphan", awaiting()).await?;
     space.claim_is_gone("orphan").await?;
