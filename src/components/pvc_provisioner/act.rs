@@ -5,8 +5,9 @@ use super::{
     notice::is_refused,
     reasons,
     reconcile::MAX_AGE,
-    rule::{Decision, Step, User},
+    rule::{Decision, Step},
     template::{Birth, Template},
+    view::User,
 };
 use crate::{
     cluster::{

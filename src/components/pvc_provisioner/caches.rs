@@ -1,7 +1,7 @@
 //! Looks up a claim in the watch of claims, and the pods that name it in the watch of pods or in a
 //! live LIST. Parses the templates of these pods.
 
-use super::{TemplatePolicy, parse::request_for, rule::User, template::Template};
+use super::{TemplatePolicy, parse::request_for, template::Template, view::User};
 use crate::{
     cluster::{Feed, Feeds, Store},
     objects::{Claim, ObjectName, Pod},

@@ -20,7 +20,7 @@
 //! last change any more, see `rule::QUIET`.
 //!
 //! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a
-//! pod that requests it was seen, as the garbage collector would; after a grace period
+//! pod that requests it was seen by a live read, as the garbage collector would; after a grace period
 //! (`--orphan-grace`) if none was seen, because the API server may have refused the pod, or may
 //! not have stored it yet. Which pods were seen is kept in memory only: a new leader begins with
 //! the full grace period.
@@ -61,6 +61,7 @@ mod template_policy;
 #[cfg(test)]
 mod tests;
 mod triggers;
+mod view;
 mod waiting;
 mod webhooks;
 

@@ -4,10 +4,9 @@
 use super::{
     Caches, NAME, Options, Subject, metrics,
     notices::Notices,
-    rule::{
-        Terms, Unconfirmed, User, View, Wait, decide, decide_live, depends_on_users, is_marked,
-    },
+    rule::{Terms, Unconfirmed, decide, decide_live, depends_on_users, is_marked},
     triggers,
+    view::{User, View, Wait},
     waiting::Waiting,
 };
 use crate::{
@@ -18,7 +17,7 @@ use crate::{
     objects::{Claim, ObjectName, Pod},
     telemetry::Metrics,
 };
-use std::{ops::ControlFlow, slice::from_ref, sync::Arc, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 const GET_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum age of the LIST of pods on which the deletion of a claim may rest.
@@ -159,8 +158,8 @@ impl PvcProvisionerReconciler {
         self.confirm_users(name, None, users).await
     }
 
-    /// Reads live which pods name the claim, decides again, and carries out that decision. If a
-    /// cached pod requests the claim and one GET shows that it still does, that GET is enough,
+    /// Reads live which pods name the claim, decides again, and carries out that decision. If one GET
+    /// shows that the pod which the watches choose is still the one to choose, that GET is enough,
     /// however many pods its namespace has. Otherwise a LIST of pods is required, which can also
     /// show that no pod names the claim.
     async fn confirm_users(
@@ -201,13 +200,7 @@ impl PvcProvisionerReconciler {
         let live = self.live_pod.get(&pod, GET_LIMIT).await;
         let live = live.map_err(|error| ReconcileError::unread("the pod", &error))?;
         let live = live.map(|live| self.caches.asker(&pod, &live, name));
-        Ok(live.filter(|live| {
-            let alone = View {
-                users: from_ref(live),
-                ..known.clone()
-            };
-            live.uid == candidate.uid && alone.candidate().is_some()
-        }))
+        Ok(live.filter(|live| known.is_still_candidate(live)))
     }
 
     async fn live_users(&self, claim: &ObjectName) -> Result<Evidence<Vec<User>>, ReconcileError> {

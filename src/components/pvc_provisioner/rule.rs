@@ -1,10 +1,13 @@
 //! The rule of pvc-provisioner: decides whether a claim that exists or is requested is created,
 //! given an owner, kept or deleted.
 
-use super::{reasons, template::Template};
+use super::{
+    reasons,
+    view::{User, View},
+};
 use crate::objects::{Claim, ControllerId, rare_fields::AwaitingPod};
 use k8s_openapi::jiff::Timestamp;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Maximum difference, in seconds, between the time in the marker and the claim's creation. Volume
 /// Warden writes the marker shortly before the API server creates the claim, by another clock. A
@@ -22,98 +25,6 @@ const CLOCKS_APART: u64 = 600;
 /// limit, which is two minutes when 300 claims are created at once. Ten minutes after the last
 /// change none of these controllers is about to write.
 pub const QUIET: Duration = Duration::from_secs(600);
-
-/// The input of the rule for one claim name.
-#[derive(Clone, Debug)]
-pub struct View<'a> {
-    /// The claim with this name, if it exists.
-    pub claim: Option<&'a Claim>,
-    /// Pods that name the claim; if one of them requests it, the others may be missing.
-    pub users: &'a [User],
-    /// What this process remembers of a claim that awaits its pod.
-    pub wait: Wait,
-}
-
-impl<'a> View<'a> {
-    /// The pod that the decision concerns, among the pods that request the claim. If the claim
-    /// does not exist or is being deleted, only a pod that has not started and is not being
-    /// deleted is considered. A pod that has a node keeps a claim that is being deleted, and starts
-    /// with it, so it does not wait for another one.
-    pub fn candidate(&self) -> Option<&'a User> {
-        let wanted = |user: &&User| match self.claim {
-            None => user.waits(),
-            Some(claim) if claim.deleting => user.waits() && !user.scheduled,
-            Some(_) => user.asks.is_some(),
-        };
-        let seen = self.wait.seen.as_deref();
-        let users = self.users.iter().filter(wanted);
-        users.min_by_key(|user| user.rank(seen))
-    }
-}
-
-/// What this process remembers of a claim that awaits its pod. Durations are measured by the clock
-/// of this process, because clocks of two machines may differ.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wait {
-    /// Time since this process first saw the claim.
-    pub waited: Duration,
-    /// Time since this process first saw the claim's current `resourceVersion`.
-    pub unchanged: Duration,
-    /// The uid of the pod that was last seen to request the claim. As far as this process knows,
-    /// the claim was created for that pod.
-    pub seen: Option<Box<str>>,
-}
-
-/// A pod that names the claim.
-#[derive(Clone, Debug, PartialEq)]
-pub struct User {
-    /// The pod is being deleted; false if it has no annotation of pvc-provisioner.
-    pub deleting: bool,
-    /// The pod has ended: phase Succeeded or Failed; false if it has no annotation of
-    /// pvc-provisioner.
-    pub ended: bool,
-    /// The phase of the pod is not Pending; false if it has no annotation of pvc-provisioner.
-    pub started: bool,
-    /// The pod has a node.
-    pub scheduled: bool,
-    /// Creation time of the pod, in seconds since 1970; 0 if it has no annotation of
-    /// pvc-provisioner.
-    pub created: i64,
-    /// The pod's name.
-    pub name: Box<str>,
-    /// The pod's uid.
-    pub uid: Box<str>,
-    /// The volume for which the pod requests the claim; none if the pod only uses the claim. A pod
-    /// whose template is invalid requests nothing.
-    pub asks: Option<Box<str>>,
-    /// The template of the claim; none if the pod does not request the claim, or has ended: the
-    /// template of such a pod is not kept.
-    pub template: Option<Arc<Template>>,
-}
-
-/// The sort key of [`User::rank`].
-pub type Rank<'a> = ([bool; 3], i64, [&'a str; 2]);
-
-impl User {
-    /// Whether the pod requests the claim, has not started, and is not being deleted.
-    fn waits(&self) -> bool {
-        self.asks.is_some() && !self.started && !self.deleting
-    }
-
-    /// The rank of the pod. If several pods request a claim, the claim belongs to the pod with the
-    /// lowest rank: the pod with the uid `seen`, which this process has seen before to request the
-    /// claim, or else the pod that was created first. A pod that has ended or is being deleted
-    /// ranks last, because the claim would be deleted with that pod while another pod needs the
-    /// claim.
-    pub fn rank(&self, seen: Option<&str>) -> Rank<'_> {
-        let other = seen != Some(&*self.uid);
-        (
-            [self.deleting, self.ended, other],
-            self.created,
-            [&self.name, &self.uid],
-        )
-    }
-}
 
 /// The options that the rule depends on.
 #[derive(Clone, Copy, Debug)]
@@ -146,8 +57,20 @@ pub enum Decision<'a, Act> {
     Act(Act),
 }
 
-/// The decision needs a live read before anything is written: of the absent claim and the pod to
-/// create the claim for, or of the pods that name a claim which awaits its pod.
+impl<'a, Act> Decision<'a, Act> {
+    fn map<Other>(self, act: impl FnOnce(Act) -> Other) -> Decision<'a, Other> {
+        match self {
+            Self::Leave(reason) => Decision::Leave(reason),
+            Self::Refuse(user, reason) => Decision::Refuse(user, reason),
+            Self::Await(user) => Decision::Await(user),
+            Self::Later(left) => Decision::Later(left),
+            Self::Act(what) => Decision::Act(act(what)),
+        }
+    }
+}
+
+/// The decision needs a live read before anything is written or remembered: of the absent claim and
+/// the pod to create the claim for, or of the pods that name a claim which awaits its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed;
 
@@ -169,14 +92,14 @@ pub enum Step<'a> {
     Collect,
 }
 
-/// Decides about a claim by the watches, which cannot prove that a claim is absent or unused.
+/// Decides about a claim by the watches, which cannot prove that a claim is absent or unused. Nor can
+/// they prove that a pod exists: if the watch of pods is behind, the claim may have been created for
+/// a pod that is not stored yet, and the cached pod may be an earlier one that is deleted already.
 pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed> {
+    let seen = view.wait.seen.clone();
     match decide_live(view, terms) {
-        Decision::Leave(reason) => Decision::Leave(reason),
-        Decision::Refuse(user, reason) => Decision::Refuse(user, reason),
-        Decision::Await(user) => Decision::Await(user),
-        Decision::Later(left) => Decision::Later(left),
-        Decision::Act(_) => Decision::Act(Unconfirmed),
+        Decision::Await(user) if seen.as_deref() != Some(&*user.uid) => Decision::Act(Unconfirmed),
+        decision => decision.map(|_| Unconfirmed),
     }
 }
 

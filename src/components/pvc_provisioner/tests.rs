@@ -1,6 +1,9 @@
 //! Tests of the rule of pvc-provisioner, case by case.
 
-use super::rule::{Decision, Step, Terms, Unconfirmed, User, View, Wait, decide, decide_live};
+use super::{
+    rule::{Decision, Step, Terms, Unconfirmed, decide, decide_live},
+    view::{User, View, Wait},
+};
 use crate::objects::{Claim, ControllerId, claim::ClaimWire, managed_by::PROVISIONER_LABEL};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -335,5 +338,75 @@ fn a_marked_claim_with_an_owner_is_kept_and_loses_its_marker() {
             };
             assert_eq!(judged(view, true, false), live, "{phase} {unchanged}");
         }
+    }
+}
+
+/// The watch of pods may be behind the watch of claims: a cached pod may be deleted already, and
+/// the claim was then created for another pod, which is not stored yet.
+#[test]
+fn a_pod_is_seen_only_once_a_live_read_has_shown_it() {
+    let pending = claim(json!({"status": {"phase": "Pending"}}));
+    let users = [user("pod", true, true)];
+    for (seen, cached) in [(false, "confirm"), (true, "await pod")] {
+        let view = View {
+            claim: Some(&pending),
+            users: &users,
+            wait: waited(0, seen),
+        };
+        assert_eq!(judged(view.clone(), false, false), cached, "{seen}");
+        assert_eq!(judged(view, true, false), "await pod", "{seen}");
+    }
+}
+
+/// A pod whose deletion has begun, or that has ended, gives way to another pod that needs the claim.
+#[test]
+fn a_candidate_that_is_read_live_is_still_the_candidate() {
+    let marked = claim(json!({}));
+    let users = [user("a", true, true), user("b", true, true)];
+    let view = View {
+        claim: Some(&marked),
+        users: &users,
+        wait: waited(0, false),
+    };
+    let first = || users[0].clone();
+    for (live, still) in [
+        (first(), true),
+        (
+            User {
+                started: true,
+                ..first()
+            },
+            true,
+        ),
+        (
+            User {
+                deleting: true,
+                ..first()
+            },
+            false,
+        ),
+        (
+            User {
+                ended: true,
+                ..first()
+            },
+            false,
+        ),
+        (
+            User {
+                uid: "another".into(),
+                ..first()
+            },
+            false,
+        ),
+        (
+            User {
+                asks: None,
+                ..first()
+            },
+            false,
+        ),
+    ] {
+        assert_eq!(view.is_still_candidate(&live), still, "{live:?}");
     }
 }

@@ -1,12 +1,12 @@
 //! Remembers each claim that awaits its pod: when this process first saw it, when it last changed,
-//! and which pod was seen to request it.
+//! and which pod a live read showed to request it.
 //!
 //! Times are measured by the clock of this process, because another machine's clock wrote the
 //! marker. Therefore a claim that existed before this process started gets the full grace period.
 //! A new leader remembers nothing: a claim whose pod was deleted before is then deleted only after
 //! the full grace period.
 
-use super::rule::Wait;
+use super::view::Wait;
 use crate::hashing::HashMap;
 use crate::objects::{Claim, CompactText, ObjectName};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ struct Memory {
     since: Instant,
     version: CompactText,
     unchanged_since: Instant,
-    /// The uid of the last pod that was seen to request the claim.
+    /// The uid of the last pod that a live read showed to request the claim.
     pod: Option<Box<str>>,
 }
 

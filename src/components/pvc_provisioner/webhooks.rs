@@ -13,8 +13,9 @@ use super::{
     notice::is_the_templates_fault,
     parse::parse_with_yields,
     reasons,
-    rule::{Decision, Step, Terms, User, View, Wait, decide_live},
+    rule::{Decision, Step, Terms, decide_live},
     template::Birth,
+    view::{User, View, Wait},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
