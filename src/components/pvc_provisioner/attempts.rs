@@ -33,8 +33,23 @@ const REMEMBERED: Duration = Duration::from_secs(7200);
 /// created but not counted.
 const MOST: usize = 4096;
 
-/// The uid of the controller of a pod.
-type Controller = Box<str>;
+/// The controller of a pod, as the owner references of the pod name it. The author of the pod may
+/// write any uid, so controllers of two namespaces are never the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Controller {
+    namespace: Box<str>,
+    uid: Box<str>,
+}
+
+impl Controller {
+    /// The controller with this uid of a pod in the namespace.
+    pub fn new(namespace: &str, uid: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            uid: uid.into(),
+        }
+    }
+}
 
 /// Counts, for each controller, the claims in a row that admission created for pods that did not
 /// come to exist, and decides whether admission may create the next claim.
@@ -83,7 +98,7 @@ impl Attempts {
     }
 
     /// Returns whether admission may create a claim for a pod of this controller now.
-    pub fn permit(&self, controller: &str) -> bool {
+    pub fn permit(&self, controller: &Controller) -> bool {
         let now = Instant::now();
         let mut memory = self.lock();
         memory.settle(now);
@@ -94,7 +109,7 @@ impl Attempts {
     }
 
     /// Records that admission created the claim for a pod of this controller.
-    pub fn created(&self, controller: &str, claim: &ObjectName) {
+    pub fn created(&self, controller: &Controller, claim: &ObjectName) {
         let now = Instant::now();
         let mut memory = self.lock();
         memory.settle(now);
@@ -105,11 +120,11 @@ impl Attempts {
             refused: 0,
             last: now,
         };
-        let record = memory.controllers.entry(controller.into());
+        let record = memory.controllers.entry(controller.clone());
         record.or_insert(first).last = now;
         memory
             .claims
-            .insert(claim.clone(), (controller.into(), now));
+            .insert(claim.clone(), (controller.clone(), now));
     }
 
     /// Records that a pod which names the claim exists. If the claim is not yet counted as one of
@@ -154,10 +169,14 @@ mod tests {
         ObjectName::new("ns", format!("claim-{index}"))
     }
 
+    fn web() -> Controller {
+        Controller::new("ns", "web")
+    }
+
     /// Creates a claim whose pod is refused, and waits until that is known.
     async fn refused(attempts: &Attempts, index: usize) {
-        assert!(attempts.permit("web"), "claim {index}");
-        attempts.created("web", &claim(index));
+        assert!(attempts.permit(&web()), "claim {index}");
+        attempts.created(&web(), &claim(index));
         advance(SEEN).await;
     }
 
@@ -168,15 +187,18 @@ mod tests {
             refused(&attempts, index).await;
         }
         for minutes in [2, 4, 8, 16, 32, 60, 60] {
-            assert!(!attempts.permit("web"), "{minutes}");
-            assert!(attempts.permit("other"), "another controller");
+            assert!(!attempts.permit(&web()), "{minutes}");
+            for (namespace, uid) in [("ns", "other"), ("another", "web")] {
+                let other = Controller::new(namespace, uid);
+                assert!(attempts.permit(&other), "{other:?}");
+            }
             advance(Duration::from_secs(minutes * 60) - SEEN - Duration::from_secs(1)).await;
-            assert!(!attempts.permit("web"), "{minutes}");
+            assert!(!attempts.permit(&web()), "{minutes}");
             advance(Duration::from_secs(1)).await;
             refused(&attempts, 5).await;
         }
         advance(REMEMBERED).await;
-        assert!(attempts.permit("web"));
+        assert!(attempts.permit(&web()));
         assert!(attempts.lock().controllers.is_empty(), "forgotten");
     }
 
@@ -188,33 +210,34 @@ mod tests {
             refused(&attempts, index).await;
         }
         attempts.seen(&claim(0));
-        assert!(!attempts.permit("web"), "it was counted before");
+        assert!(!attempts.permit(&web()), "it was counted before");
         advance(FIRST_DELAY).await;
-        attempts.created("web", &claim(5));
+        attempts.created(&web(), &claim(5));
         attempts.seen(&claim(5));
         for index in 6..11 {
             refused(&attempts, index).await;
         }
-        assert!(!attempts.permit("web"), "five more");
+        assert!(!attempts.permit(&web()), "five more");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_of_pods_is_not_refused_before_they_can_be_seen() {
         let attempts = Attempts::default();
         for index in 0..100 {
-            assert!(attempts.permit("web"), "claim {index}");
-            attempts.created("web", &claim(index));
+            assert!(attempts.permit(&web()), "claim {index}");
+            attempts.created(&web(), &claim(index));
         }
         (0..100).for_each(|index| attempts.seen(&claim(index)));
         advance(SEEN).await;
-        assert!(attempts.permit("web"));
+        assert!(attempts.permit(&web()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_memory_is_bounded() {
         let attempts = Attempts::default();
         for index in 0..2 * MOST {
-            attempts.created(&index.to_string(), &claim(index));
+            let controller = Controller::new("ns", &index.to_string());
+            attempts.created(&controller, &claim(index));
         }
         assert_eq!(attempts.lock().claims.len(), MOST);
         assert_eq!(attempts.lock().controllers.len(), MOST);

@@ -9,6 +9,7 @@
 
 use super::{
     Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
+    attempts::Controller,
     findings::Findings,
     notice::is_the_templates_fault,
     parse::parse_with_yields,
@@ -129,21 +130,21 @@ impl PodWebhook {
         // later, because requesters are checked, or if the API server has to judge the templates of
         // each pod.
         let limited = self.requesters.is_none() && !self.options.strict_templates;
-        let controller = controller.filter(|_| limited);
-        if let Some(OwnerReference {
-            kind, name, uid, ..
-        }) = controller
-            && !self.attempts.permit(uid)
+        let owner = controller.filter(|_| limited);
+        let controller = owner.map(|owner| Controller::new(&request.namespace, &owner.uid));
+        if let (Some(owner), Some(controller)) = (owner, &controller)
+            && !self.attempts.permit(controller)
         {
-            findings.notices.push(Notice::delayed(kind, name));
+            findings
+                .notices
+                .push(Notice::delayed(&owner.kind, &owner.name));
             return;
         }
-        let controller = controller.map(|controller| controller.uid.as_str());
         for (index, (name, claim_request)) in missing.iter().enumerate() {
             let retry_until = share(until, missing.len() - index);
             let caller = Caller::Review { until, retry_until };
             let created = self.create(name, claim_request, caller, findings).await;
-            if let Some(controller) = controller.filter(|_| created) {
+            if let Some(controller) = controller.as_ref().filter(|_| created) {
                 self.attempts.created(controller, name);
             }
         }

@@ -55,6 +55,8 @@ struct Scene {
     exempt: Vec<String>,
     attempts: Option<Arc<Attempts>>,
     owners: Value,
+    /// The namespace of the pod.
+    pods: &'static str,
 }
 
 impl Default for Scene {
@@ -77,6 +79,7 @@ impl Default for Scene {
             exempt: Vec::new(),
             attempts: None,
             owners: json!([]),
+            pods: "ns",
         }
     }
 }
@@ -120,7 +123,7 @@ impl Scene {
             exempt: self.exempt,
         };
         let request = json!({
-            "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "p", "dryRun": dry_run, "userInfo": {"username": "jane"},
+            "uid": "review", "operation": "CREATE", "namespace": self.pods, "name": "p", "dryRun": dry_run, "userInfo": {"username": "jane"},
             "resource": {"group": "", "version": "v1", "resource": "pods"},
             "object": {"metadata": {"name": "p", "annotations": annotations, "ownerReferences": self.owners}, "spec": {"volumes": [
                 {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "persistentVolumeClaim": {"claimName": "d"}}]}},
@@ -385,6 +388,11 @@ async fn a_controller_whose_pods_are_refused_waits_for_its_claims() {
     let (answer, _) = exists.review(asks(TEMPLATE), false).await;
     assert_eq!(answer, "allowed", "nothing is to be created");
     let (answer, calls) = scene(json!([])).review(asks(TEMPLATE), false).await;
+    assert_eq!((answer.as_str(), calls.len()), ("allowed", 1));
+    // The author of a pod writes the uid of its controller.
+    let mut elsewhere = scene(json!([owner]));
+    elsewhere.pods = "another";
+    let (answer, calls) = elsewhere.review(asks(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 1));
     let mut checked = scene(json!([owner]));
     checked.options.authorize_requester = Authorize::PodCreator;
