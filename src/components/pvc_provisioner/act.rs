@@ -2,12 +2,13 @@
 
 use super::{
     ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
+    claim_request::Creator,
     notice::is_refused,
     reasons,
     reconcile::MAX_AGE,
     rule::{Decision, Step},
     template::{Birth, Template},
-    view::User,
+    view::{User, View},
 };
 use crate::{
     cluster::{
@@ -32,7 +33,7 @@ impl PvcProvisionerReconciler {
     pub(super) fn follow<Act>(
         &self,
         name: &ObjectName,
-        claim: Option<&Arc<Claim>>,
+        view: &View<'_>,
         decision: Decision<'_, Act>,
     ) -> ControlFlow<Requeue, Act> {
         match decision {
@@ -41,9 +42,9 @@ impl PvcProvisionerReconciler {
                 let reason = "waiting for the pod that the claim was created for";
                 return ControlFlow::Break(Requeue::After(left, reason.into()));
             }
-            Decision::Refuse(user, reason) => self.refuse(name, user, reason),
+            Decision::Refuse(reason) => self.refuse(name, view, reason),
             Decision::Await(user) => {
-                if let Some(claim) = claim {
+                if let Some(claim) = view.claim {
                     self.see(name, claim, user);
                 }
             }
@@ -61,13 +62,14 @@ impl PvcProvisionerReconciler {
         &self,
         name: &ObjectName,
         claim: Option<&Arc<Claim>>,
+        view: &View<'_>,
         step: Step<'_>,
         no_users: Option<Proof>,
     ) -> Reconciled {
         match (step, claim) {
-            (Step::Create(user), _) => self.create(name, user).await,
-            (Step::RefuseRequester(user), _) => {
-                self.refuse(name, user, reasons::REQUESTER_UNKNOWN);
+            (Step::Create(user), _) => self.create(name, view, user).await,
+            (Step::RefuseRequester, _) => {
+                self.refuse(name, view, reasons::REQUESTER_UNKNOWN);
                 Ok(Requeue::OnEvent)
             }
             (Step::Give(user), Some(claim)) => self.give(name, claim, user).await,
@@ -90,7 +92,7 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    async fn create(&self, name: &ObjectName, user: &User) -> Reconciled {
+    async fn create(&self, name: &ObjectName, view: &View<'_>, user: &User) -> Reconciled {
         let Some(claim_request) = claim_request(name, user) else {
             return Ok(Requeue::OnEvent);
         };
@@ -115,7 +117,7 @@ impl PvcProvisionerReconciler {
                 self.notices.provisioned(name, user, None);
                 Ok(Requeue::OnEvent)
             }
-            Applied::Failed(error) => Err(self.failed(name, user, &claim_request, &error)),
+            Applied::Failed(error) => Err(self.failed(name, view, &error)),
             Applied::Stale => Err(ReconcileError::new(
                 "no claim was created: it exists already, the API server reported a conflict, or \
                  the pod was read too long ago",
@@ -124,15 +126,13 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    fn failed(
-        &self,
-        name: &ObjectName,
-        user: &User,
-        claim_request: &ClaimRequest,
-        error: &kube::Error,
-    ) -> ReconcileError {
-        let notice = Notice::failed(claim_request, error, "and will be tried again");
-        self.notices.obstacle(name, user, notice);
+    fn failed(&self, name: &ObjectName, view: &View<'_>, error: &kube::Error) -> ReconcileError {
+        let notices = view.candidates().filter_map(|user| {
+            let claim_request = claim_request(name, user)?;
+            let notice = Notice::failed(&claim_request, error, "and will be tried again");
+            Some((user, notice))
+        });
+        self.notices.obstacle(name, notices);
         let pause = if is_refused(error) {
             REFUSED
         } else {
@@ -141,12 +141,17 @@ impl PvcProvisionerReconciler {
         ReconcileError::after(pause, error.to_string())
     }
 
-    fn refuse(&self, name: &ObjectName, user: &User, reason: &'static str) {
-        let notice = match reason {
-            reasons::CLAIM_TERMINATING => Notice::stale(&name.name, !self.options.authorizes()),
-            _ => Notice::requester_unknown(&name.name),
+    fn refuse(&self, name: &ObjectName, view: &View<'_>, reason: &'static str) {
+        let (claim, namespace) = (&name.name, &name.namespace);
+        let is_exempt = self.exempt.iter().any(|exempt| **exempt == **namespace);
+        let creator = Creator::of(self.options.authorizes(), !is_exempt);
+        let notice = match (reason, creator) {
+            (reasons::CLAIM_TERMINATING, _) => Notice::stale(claim, creator),
+            (_, Creator::User) => Notice::unreviewed(claim, namespace),
+            _ => Notice::requester_unknown(claim),
         };
-        self.notices.obstacle(name, user, notice);
+        let notices = view.candidates().map(|user| (user, notice.clone()));
+        self.notices.obstacle(name, notices);
     }
 
     /// Records that the pod of the claim exists, and publishes the Event that the claim was

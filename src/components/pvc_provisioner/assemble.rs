@@ -71,6 +71,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         options,
+        exempt: shared.exempt.clone(),
         notices: Notices::new(shared.apply.clone()),
         waiting: Waiting::default(),
     };

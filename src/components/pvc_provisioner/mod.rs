@@ -110,7 +110,8 @@ pub mod reasons {
         /// The API server refused the claim.
         FAILED: Warning "pod" = "ErrPVCProvisionFailed";
         /// The creator of the pod may not create claims, or this could not be checked: claims are
-        /// created only at admission, for users who may create them.
+        /// created only at admission, for users who may create them. In exempt namespaces, this is
+        /// never checked.
         REQUESTER_UNKNOWN: Warning "pod" = "ErrRequesterUnknown";
         /// Volume Warden creates the claim: a pod requests the claim, and it does not exist.
         ASKED_FOR = "AskedFor";

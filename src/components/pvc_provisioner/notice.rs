@@ -1,6 +1,6 @@
 //! Notices for the author of a pod about the claims that the pod requests, mostly about errors.
 
-use super::{ClaimRequest, reasons, template::UnknownField};
+use super::{ClaimRequest, claim_request::Creator, reasons, template::UnknownField};
 use crate::cluster::for_users;
 use crate::objects::{
     claim_requests::{MOST_CLAIMS, NoClaim, PREFIX},
@@ -141,13 +141,12 @@ impl Notice {
         Self::new(reasons::ASKED_FOR, sentence)
     }
 
-    /// The notice that the requested claim is being deleted. With `again`, the reconciler recreates
-    /// it.
-    pub fn stale(claim: &str, again: bool) -> Self {
-        let then = if again {
-            "it is then recreated for this pod"
-        } else {
-            "re-create the pod then"
+    /// The notice that the requested claim is being deleted, and what follows.
+    pub fn stale(claim: &str, creator: Creator) -> Self {
+        let then = match creator {
+            Creator::Reconciler => "it is then recreated for this pod",
+            Creator::Admission => "re-create the pod then",
+            Creator::User => "create the claim then",
         };
         let sentence = format!("waiting for claim \"{claim}\" to be deleted; {then}");
         Self::new(reasons::CLAIM_TERMINATING, sentence)
@@ -169,6 +168,16 @@ impl Notice {
         let sentence = format!(
             "claim \"{claim}\" is created only together with the pod, if the user who creates the pod may \
              create claims; re-create the pod"
+        );
+        Self::new(reasons::REQUESTER_UNKNOWN, sentence)
+    }
+
+    /// With `--authorize-requester=pod-creator`: the notice that the claim is not created, because
+    /// the creators of pods are not known in the namespace, whose pods are not reviewed.
+    pub fn unreviewed(claim: &str, namespace: &str) -> Self {
+        let sentence = format!(
+            "Volume Warden creates no claims in namespace \"{namespace}\", because it cannot check \
+             the users who create pods there; create the claim \"{claim}\""
         );
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }

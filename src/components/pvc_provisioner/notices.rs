@@ -6,11 +6,15 @@ use crate::{
     objects::{CompactText, Kind, ObjectName, Pod},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-/// A cause of a notice: its reason, its volume, and its sentence without digits. The numbers that
-/// the API server reports, such as how much of a quota is used, change while the cause stays.
-type Cause = (&'static str, Option<Box<str>>, String);
+/// A cause of a notice on a pod: the uid of the pod, and the notice's reason, its volume, and its
+/// sentence without digits. The numbers that the API server reports, such as how much of a quota is
+/// used, change while the cause stays.
+type Cause = (Box<str>, &'static str, Option<Box<str>>, String);
 
 type Published<C> = EventDeduplicator<ObjectName, C>;
 
@@ -35,16 +39,28 @@ impl Notices {
         }
     }
 
-    /// Publishes why the claim that the pod requests cannot be created, unless the previous notice
-    /// about the claim was the same.
-    pub fn obstacle(&self, claim: &ObjectName, user: &User, notice: Notice) {
-        let causes = [cause(&notice)].into();
-        if !self.claims.news(claim, &user.uid, causes).is_empty() {
-            let (published, name) = (self.claims.clone(), claim.clone());
-            let related = reference(claim, None);
-            self.publish(pod_of(claim, user), notice, Some(related), move || {
-                published.forget(&name)
-            });
+    /// Publishes on each of these pods why the claim that they request cannot be created, unless
+    /// the previous notice on the pod about the claim was the same.
+    pub fn obstacle<'a>(
+        &self,
+        claim: &ObjectName,
+        notices: impl IntoIterator<Item = (&'a User, Notice)>,
+    ) {
+        let notices = notices.into_iter();
+        let notices: BTreeMap<_, _> = notices
+            .map(|(user, notice)| (cause(user, &notice), (user, notice)))
+            .collect();
+        // The claim does not exist or is being deleted, so its uid does not matter.
+        let causes = notices.keys().cloned().collect();
+        let news = self.claims.news(claim, CompactText::default(), causes);
+        for (cause, (user, notice)) in notices {
+            if news.contains(&cause) {
+                let (published, name) = (self.claims.clone(), claim.clone());
+                let related = reference(claim, None);
+                self.publish(pod_of(claim, user), notice, Some(related), move || {
+                    published.forget_cause(&name, &cause)
+                });
+            }
         }
     }
 
@@ -123,12 +139,18 @@ impl Notices {
     }
 }
 
-fn cause(notice: &Notice) -> Cause {
+fn cause(user: &User, notice: &Notice) -> Cause {
     let words = notice
         .sentence
         .chars()
         .filter(|char| !char.is_ascii_digit());
-    (notice.reason, notice.volume.clone(), words.collect())
+    let words = words.collect();
+    (
+        user.uid.clone(),
+        notice.reason,
+        notice.volume.clone(),
+        words,
+    )
 }
 
 /// The notice that the claim exists and the pod does not own it. None for a claim with a valid

@@ -65,9 +65,32 @@ async fn an_obstacle_is_published_once_also_if_its_numbers_change() {
     let claim = ObjectName::new("ns", "c");
     for (text, expected) in [("used: 95Gi", 1), ("used: 120Gi", 1), ("no such class", 2)] {
         let notice = Notice::invalid_template("v", &text);
-        notices.obstacle(&claim, &user(), notice);
+        notices.obstacle(&claim, [(&user(), notice)]);
         assert_eq!(count(&sent).await, expected, "{text}");
     }
+}
+
+/// The replicas of a workload with a fixed `claimName` all wait for the same claim.
+#[tokio::test(start_paused = true)]
+async fn an_obstacle_is_published_on_each_pod() {
+    let (notices, sent) = notices("");
+    let claim = ObjectName::new("ns", "c");
+    let pods = ["1", "2", "3"].map(|uid| User {
+        uid: uid.into(),
+        ..user()
+    });
+    let obstacle = |pods: &[User]| {
+        let notice = Notice::requester_unknown("c");
+        let pods = pods.iter().map(|pod| (pod, notice.clone()));
+        notices.obstacle(&claim, pods);
+    };
+    for (pods, expected) in [(&pods[..1], 1), (&pods, 3), (&pods, 3)] {
+        obstacle(pods);
+        assert_eq!(count(&sent).await, expected);
+    }
+    notices.no_obstacle(&claim);
+    obstacle(&pods);
+    assert_eq!(count(&sent).await, 6);
 }
 
 fn caches(claim: Value) -> Caches {

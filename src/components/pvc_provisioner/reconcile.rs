@@ -37,6 +37,8 @@ pub struct PvcProvisionerReconciler {
     pub apply: Arc<Apply>,
     /// The options of pvc-provisioner.
     pub options: Arc<Options>,
+    /// Namespaces whose pods are not reviewed.
+    pub exempt: Vec<String>,
     /// Publishes Events about pods and their claims.
     pub notices: Notices,
     /// Remembers the claims that await their pods.
@@ -89,8 +91,8 @@ impl PvcProvisionerReconciler {
             false => Vec::new(),
         };
         let view = self.view(name, claim.as_deref(), &users);
-        let (decision, claim) = (decide(view, self.terms()), claim.as_ref());
-        match (self.follow(name, claim, decision), claim) {
+        let decision = decide(view.clone(), self.terms());
+        match (self.follow(name, &view, decision), claim.as_ref()) {
             (ControlFlow::Break(requeue), _) => Ok(requeue),
             (ControlFlow::Continue(Unconfirmed), None) => self.confirm_absence(name, &users).await,
             (ControlFlow::Continue(Unconfirmed), claim) => {
@@ -170,7 +172,7 @@ impl PvcProvisionerReconciler {
     ) -> Reconciled {
         let known = self.view(name, claim.map(|claim| &**claim), users);
         let (users, proof) = match self.live_candidate(name, &known).await? {
-            Some(user) => (vec![user], None),
+            Some(live) => (with_live(users, live), None),
             None => {
                 let pods = self.live_users(name).await?;
                 let proof = pods.proof(MAX_AGE);
@@ -181,9 +183,9 @@ impl PvcProvisionerReconciler {
             users: &users,
             ..known
         };
-        let decision = decide_live(live, self.terms());
-        match self.follow(name, claim, decision) {
-            ControlFlow::Continue(step) => self.act(name, claim, step, proof).await,
+        let decision = decide_live(live.clone(), self.terms());
+        match self.follow(name, &live, decision) {
+            ControlFlow::Continue(step) => self.act(name, claim, &live, step, proof).await,
             ControlFlow::Break(requeue) => Ok(requeue),
         }
     }
@@ -210,4 +212,12 @@ impl PvcProvisionerReconciler {
         let users = self.caches.users_in(&pods.value, claim).await;
         Ok(pods.map(|_| users))
     }
+}
+
+/// The users with one of them as it was read live.
+fn with_live(users: &[User], live: User) -> Vec<User> {
+    let others = users.iter().filter(|user| user.uid != live.uid).cloned();
+    let mut users: Vec<_> = others.collect();
+    users.push(live);
+    users
 }

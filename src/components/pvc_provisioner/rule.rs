@@ -44,10 +44,10 @@ pub struct Terms<'a> {
 pub enum Decision<'a, Act> {
     /// Leave the claim unchanged, for this reason.
     Leave(&'static str),
-    /// The claim exists and is being deleted, so it cannot be created for this pod now. Publish
-    /// that to the author of the pod: at admission as a warning, otherwise as an Event on the pod
-    /// with this reason.
-    Refuse(&'a User, &'static str),
+    /// The claim exists and is being deleted, so it cannot be created now for the pods that need
+    /// it. Publish that to their authors: at admission as a warning, otherwise as an Event on each
+    /// pod with this reason.
+    Refuse(&'static str),
     /// Remember that this pod requests the claim, which awaits it. The pod is not written as the
     /// owner yet, because other controllers may be about to write the claim.
     Await(&'a User),
@@ -61,7 +61,7 @@ impl<'a, Act> Decision<'a, Act> {
     fn map<Other>(self, act: impl FnOnce(Act) -> Other) -> Decision<'a, Other> {
         match self {
             Self::Leave(reason) => Decision::Leave(reason),
-            Self::Refuse(user, reason) => Decision::Refuse(user, reason),
+            Self::Refuse(reason) => Decision::Refuse(reason),
             Self::Await(user) => Decision::Await(user),
             Self::Later(left) => Decision::Later(left),
             Self::Act(what) => Decision::Act(act(what)),
@@ -79,9 +79,9 @@ pub struct Unconfirmed;
 pub enum Step<'a> {
     /// Create the claim for this pod.
     Create(&'a User),
-    /// Publish an Event that the claim is not created, because the user who created the pod is not
-    /// known.
-    RefuseRequester(&'a User),
+    /// Publish an Event that the claim is not created, because the users who created the pods are
+    /// not known.
+    RefuseRequester,
     /// Make this pod, which requests the claim, its owner.
     Give(&'a User),
     /// Remove the marker and keep the claim, for this reason: a pod names the claim, but no pod
@@ -103,12 +103,13 @@ pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed>
     }
 }
 
-/// Decides about a claim by a view whose pods were read live or are under admission.
+/// Decides about a claim by a view whose pods were read live or are under admission. If the
+/// candidate was, the other pods may be those of the watches.
 pub fn decide_live<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.claim {
         None => absent(view, terms),
         Some(claim) if claim.deleting => match view.candidate() {
-            Some(user) => Decision::Refuse(user, reasons::CLAIM_TERMINATING),
+            Some(_) => Decision::Refuse(reasons::CLAIM_TERMINATING),
             None => Decision::Leave(reasons::CLAIM_TERMINATING),
         },
         Some(claim) if is_marked(claim, terms.controller_id) => {
@@ -152,7 +153,7 @@ pub fn is_in_time(awaiting: &AwaitingPod) -> bool {
 fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         None => Decision::Leave(reasons::NOT_WANTED),
-        Some(user) if terms.admission_only => Decision::Act(Step::RefuseRequester(user)),
+        Some(_) if terms.admission_only => Decision::Act(Step::RefuseRequester),
         Some(user) => Decision::Act(Step::Create(user)),
     }
 }

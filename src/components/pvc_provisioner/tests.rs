@@ -41,7 +41,7 @@ fn user(name: &str, asks: bool, waits: bool) -> User {
 fn in_words<Act>(decision: Decision<'_, Act>, act: impl Fn(Act) -> String) -> String {
     match decision {
         Decision::Leave(reason) => format!("leave {reason}"),
-        Decision::Refuse(user, reason) => format!("refuse {} {reason}", user.name),
+        Decision::Refuse(reason) => format!("refuse {reason}"),
         Decision::Await(user) => format!("await {}", user.name),
         Decision::Later(left) => format!("later {}", left.as_secs()),
         Decision::Act(what) => act(what),
@@ -51,7 +51,7 @@ fn in_words<Act>(decision: Decision<'_, Act>, act: impl Fn(Act) -> String) -> St
 fn step_in_words(step: Step<'_>) -> String {
     match step {
         Step::Create(user) => format!("create {}", user.name),
-        Step::RefuseRequester(user) => format!("refuse {} ErrRequesterUnknown", user.name),
+        Step::RefuseRequester => "refuse ErrRequesterUnknown".into(),
         Step::Give(user) => format!("give {}", user.name),
         Step::Keep(reason) => format!("keep {reason}"),
         Step::Collect => "collect".into(),
@@ -119,7 +119,7 @@ fn with_authorize_requester_the_reconciler_creates_no_claim() {
     assert_eq!(decided_by(None, &waits, false, 0, true), "confirm");
     assert_eq!(
         decided_by(None, &waits, true, 0, true),
-        "refuse a ErrRequesterUnknown"
+        "refuse ErrRequesterUnknown"
     );
 }
 
@@ -132,7 +132,7 @@ fn an_existing_claim_is_used_and_a_terminating_one_awaited() {
     let going = claim(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     assert_eq!(
         decided(Some(&going), &waits, false, 0),
-        "refuse a ClaimTerminating"
+        "refuse ClaimTerminating"
     );
     assert_eq!(
         decided(Some(&going), &[], false, 999),

@@ -16,19 +16,23 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The pod that the decision concerns, among the pods that request the claim. If the claim
-    /// does not exist or is being deleted, only a pod that has not started and is not being
-    /// deleted is considered. A pod that has a node keeps a claim that is being deleted, and starts
-    /// with it, so it does not wait for another one.
-    pub fn candidate(&self) -> Option<&'a User> {
-        let wanted = |user: &&User| match self.claim {
+    /// The pods that need the claim, among those that request it. If the claim does not exist or is
+    /// being deleted, these are only pods that have not started and are not being deleted. A pod
+    /// that has a node keeps a claim that is being deleted, and starts with it, so it does not wait
+    /// for another one.
+    pub fn candidates(&self) -> impl Iterator<Item = &'a User> {
+        let claim = self.claim;
+        self.users.iter().filter(move |user| match claim {
             None => user.waits(),
             Some(claim) if claim.deleting => user.waits() && !user.scheduled,
             Some(_) => user.asks.is_some(),
-        };
+        })
+    }
+
+    /// The pod that a claim is created for or given to: the candidate with the lowest rank.
+    pub fn candidate(&self) -> Option<&'a User> {
         let seen = self.wait.seen.as_deref();
-        let users = self.users.iter().filter(wanted);
-        users.min_by_key(|user| user.rank(seen))
+        self.candidates().min_by_key(|user| user.rank(seen))
     }
 
     /// Whether a live read of the candidate shows that the pod is still the candidate among these

@@ -10,6 +10,7 @@
 use super::{
     Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
     attempts::Controller,
+    claim_request::Creator,
     findings::Findings,
     notice::is_the_templates_fault,
     parse::parse_with_yields,
@@ -183,16 +184,17 @@ impl PodWebhook {
         };
         match decide_live(view, terms) {
             Decision::Act(Step::Create(_)) => return true,
-            Decision::Refuse(..) => {
-                let again = !self.options.authorizes();
-                findings.notices.push(Notice::stale(&name.name, again));
+            Decision::Refuse(_) => {
+                let creator = Creator::of(self.options.authorizes(), true);
+                findings.notices.push(Notice::stale(&name.name, creator));
             }
             Decision::Await(_) | Decision::Act(Step::Give(_)) if self.options.authorizes() => {
                 findings.notices.push(Notice::left_behind(&name.name));
             }
             // The claim exists. If it was created for this pod, the reconciler sets the owner.
             Decision::Leave(_) | Decision::Await(_) | Decision::Act(Step::Give(_)) => {}
-            // The rule does not return these decisions for a claim that a pod requests.
+            // The claim exists and has another owner. The rule returns no other decisions for a
+            // claim that a pod requests.
             Decision::Act(_) | Decision::Later(_) => {}
         }
         false
