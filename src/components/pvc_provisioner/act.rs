@@ -7,7 +7,7 @@ use super::{
     reasons,
     reconcile::MAX_AGE,
     rule::{Decision, Step},
-    template::{Birth, Template},
+    template::Birth,
     view::{User, View},
 };
 use crate::{
@@ -212,7 +212,7 @@ fn claim_request(claim: &ObjectName, user: &User) -> Option<ClaimRequest> {
     Some(ClaimRequest {
         volume: volume.clone(),
         claim: claim.name.clone(),
-        template: Template::clone(template),
+        template: template.clone(),
     })
 }
 

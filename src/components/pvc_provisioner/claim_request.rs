@@ -11,7 +11,7 @@ pub struct ClaimRequest {
     /// The name of the requested claim.
     pub claim: Arc<str>,
     /// The template of the claim to create.
-    pub template: Template,
+    pub template: Arc<Template>,
 }
 
 /// Who creates a requested claim that did not exist when the pod was reviewed, or that is deleted

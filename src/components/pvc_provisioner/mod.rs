@@ -101,7 +101,8 @@ pub mod reasons {
         MISSING_TEMPLATE: Warning "pod" = "ErrMissingPVC";
         /// The annotations name a volume that the pod does not have.
         MISSING_VOLUME: Warning "pod" = "ErrMissingVolume";
-        /// The template cannot be used, or the volume is not a persistentVolumeClaim.
+        /// The template cannot be used, differs from that of an earlier volume with the same claim,
+        /// or the volume is not a persistentVolumeClaim.
         INVALID: Warning "pod" = "ErrInvalidPVC";
         /// A key or value under the prefix of pvc-provisioner is unknown.
         INVALID_ANNOTATION: Warning "pod" = "ErrInvalidAnnotation";

@@ -100,6 +100,16 @@ impl Notice {
         Self::about(volume, reasons::INVALID, sentence)
     }
 
+    /// The notice that the template of the volume is not used, because the volume `first` requests
+    /// the same claim with another template.
+    pub fn other_template(volume: &str, claim: &str, first: &str) -> Self {
+        let sentence = format!(
+            "the template of volume \"{volume}\" is not used: claim \"{claim}\" is requested for volume \
+             \"{first}\" first, with another template"
+        );
+        Self::about(volume, reasons::INVALID, sentence)
+    }
+
     /// The notice that the claim was not created, because the API server refused it or did not
     /// answer. `then` says that the creation will be tried again, or what the user has to do.
     pub fn failed(claim_request: &ClaimRequest, error: &kube::Error, then: &str) -> Self {

@@ -5,6 +5,7 @@ use crate::objects::{
     ClaimRequests,
     claim_requests::{MOST_CLAIMS, RequestingVolume, Setting},
 };
+use std::sync::Arc;
 use tokio::task::yield_now;
 
 /// Maximum number of notices about a pod's unknown keys, values that are not booleans, and missing
@@ -52,13 +53,15 @@ fn separated(
 }
 
 /// The claim requests of the pod, each parsed only when the iterator reaches it: the most expensive
-/// template takes almost a millisecond.
+/// template takes almost a millisecond. A claim that several volumes name is requested once.
 fn each_claim_request(
     claim_requests: &ClaimRequests,
     policy: &TemplatePolicy,
 ) -> impl Iterator<Item = Result<ClaimRequest, Notice>> {
     let volumes = claim_requests.volumes.iter();
-    volumes.map(move |requesting| claim_request(claim_requests, requesting, policy))
+    volumes.filter_map(move |requesting| {
+        claim_request(claim_requests, requesting, policy).transpose()
+    })
 }
 
 /// The first volume for which the pod requests the claim with this name with a template, and the
@@ -75,26 +78,34 @@ pub fn request_for<'a>(
     })
 }
 
+/// The request for the volume's claim; none if an earlier volume requests the same claim with the
+/// same template.
 fn claim_request(
     claim_requests: &ClaimRequests,
     requesting: &RequestingVolume,
     policy: &TemplatePolicy,
-) -> Result<ClaimRequest, Notice> {
+) -> Result<Option<ClaimRequest>, Notice> {
     let volume = &*requesting.volume;
     let claim = requesting.claim.clone();
     let claim = claim.map_err(|no_claim| Notice::no_claim(volume, no_claim))?;
     let text = claim_requests.template(volume);
     let text = text.ok_or_else(|| Notice::missing_template(volume))?;
+    match request_for(claim_requests, &claim) {
+        Some((first, _)) if first == volume => {}
+        Some((_, same)) if same == text => return Ok(None),
+        Some((first, _)) => return Err(Notice::other_template(volume, &claim, first)),
+        None => {}
+    }
     let template =
         Template::parse(text).map_err(|error| Notice::invalid_template(volume, &error))?;
     policy
         .check(&template)
         .map_err(|refusal| Notice::invalid_template(volume, &refusal))?;
-    Ok(ClaimRequest {
+    Ok(Some(ClaimRequest {
         volume: volume.into(),
         claim,
-        template,
-    })
+        template: Arc::new(template),
+    }))
 }
 
 /// Notices about unknown keys, values that are not booleans, and volumes that the pod does not

@@ -246,20 +246,50 @@ fn a_claim_is_requested_through_its_volume() {
     assert_eq!(request_for(&claim_requests, "a"), None);
 }
 
-/// The webhook creates the claim for the volume that has a template.
-#[test]
-fn a_claim_of_two_volumes_is_requested_by_the_one_with_a_template() {
+/// The requests of a pod whose volumes `a` and `b`, both with a claim requested, name the claim `c`.
+fn of_two_volumes(templates: &[(&str, &str)]) -> ClaimRequests {
     let volume = |name| json!({"name": name, "persistentVolumeClaim": {"claimName": "c"}});
     let annotations = ["a.enabled", "b.enabled"].map(|key| (format!("{PREFIX}{key}"), "true"));
-    let annotations = annotations.into_iter();
-    let annotations = annotations.chain([(format!("{PREFIX}b.pvc"), TEMPLATE)]);
+    let templates = templates
+        .iter()
+        .map(|(volume, text)| (format!("{PREFIX}{volume}.pvc"), *text));
+    let annotations = annotations.into_iter().chain(templates);
     let pod: PodWire = serde_json::from_value(json!({
         "metadata": {"name": "p", "annotations": annotations.collect::<BTreeMap<_, _>>()},
         "spec": {"volumes": [volume("a"), volume("b")]},
     }))
     .expect("a pod");
-    let requests = ClaimRequests::of(&pod).expect("annotated");
+    ClaimRequests::of(&pod).expect("annotated")
+}
+
+/// The webhook creates the claim for the volume that has a template.
+#[test]
+fn a_claim_of_two_volumes_is_requested_by_the_one_with_a_template() {
+    let requests = of_two_volumes(&[("b", TEMPLATE)]);
     assert_eq!(request_for(&requests, "c"), Some(("b", TEMPLATE)));
+}
+
+/// Only one of the templates can be used, whether it is valid or not.
+#[test]
+fn a_claim_is_requested_once_and_another_template_for_it_is_reported() {
+    let larger = TEMPLATE.replace("spec: {", "spec: {volumeMode: Block, ");
+    let unused = "the template of volume \"b\" is not used: claim \"c\" is requested for volume \"a\" first, with another template";
+    for (first, second, claims, sentences) in [
+        (TEMPLATE, TEMPLATE, &["a"][..], &[][..]),
+        (TEMPLATE, &larger, &["a"], &[unused]),
+        (TEMPLATE, "spec: [", &["a"], &[unused]),
+        ("kind: Pod", TEMPLATE, &[], &["apiVersion", unused]),
+    ] {
+        let requests = of_two_volumes(&[("a", first), ("b", second)]);
+        let (found, notices) = parse_claim_requests(&requests, &TemplatePolicy::default());
+        let found: Vec<_> = found.iter().map(|each| &*each.volume).collect();
+        assert_eq!(found, claims, "{first} {second}");
+        assert_eq!(notices.len(), sentences.len(), "{notices:?}");
+        for (notice, part) in notices.iter().zip(sentences) {
+            assert_eq!(notice.reason, reasons::INVALID);
+            assert!(notice.sentence.contains(part), "{notice:?}");
+        }
+    }
 }
 
 /// A pod with this template for the claim `c`, in this phase.
