@@ -104,7 +104,7 @@ keys! {
             = "volume-warden.dev/cluster";
         /// On a Lease, `volume-warden.dev/COMPONENT` for each component that its holder runs; none
         /// with `--dry-run`. A claim does not get the annotations with this prefix in a pod's claim
-        /// template, except `expire-unused`, `rebind` and `undelete-window`.
+        /// template, except `expire-unused` and `undelete-window`.
         OWN: "prefix of labels" on "Lease" = "volume-warden.dev/";
         /// `volume-warden`.
         PART_OF: "label" on "Lease" = "app.kubernetes.io/part-of";

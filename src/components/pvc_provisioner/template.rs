@@ -15,7 +15,7 @@ pub use error::{TemplateError, shown};
 pub use unknown::UnknownField;
 
 use crate::objects::keys::{
-    AWAITING_POD, EXPIRE_UNUSED, OWN, PROVISIONER_LABEL, PVC_PROTECTION, REBIND, UNDELETE_WINDOW,
+    AWAITING_POD, EXPIRE_UNUSED, OWN, PROVISIONER_LABEL, PVC_PROTECTION, UNDELETE_WINDOW,
 };
 use error::Fault;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -46,9 +46,10 @@ const DROPPED_METADATA: [&str; 9] = [
 ];
 
 /// The annotations under `volume-warden.dev/` that a template may set: how long the claim may be
-/// unused, how long it can be restored, and whether it gets the volume of its predecessor. Not the
-/// one that restores a deleted claim: its author need not have the right to create claims.
-const SETTINGS: [&str; 3] = [EXPIRE_UNUSED, UNDELETE_WINDOW, REBIND];
+/// unused, and how long it can be restored. Not the one that restores a deleted claim: its author
+/// need not have the right to create claims. Nor the one about the volume of a deleted claim of the
+/// same name, which a claim for a pod never gets.
+const SETTINGS: [&str; 2] = [EXPIRE_UNUSED, UNDELETE_WINDOW];
 
 /// A claim as its author wrote it, without `status` and the fields of `DROPPED_METADATA`.
 #[derive(Clone, Debug, PartialEq)]

@@ -322,6 +322,7 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
     let template = claim(
         "metadata:\n  labels:\n    app: ci\n    dynamic-pvc-provisioner.kubernetes.io/managed-by: them\n  annotations:\n    note: x\n    \
          volume-warden.dev/awaiting-pod: '1970-01-01T00:00:00Z'\n    volume-warden.dev/undelete: data\n    \
+         volume-warden.dev/rebind: same-name\n    \
          volume-warden.dev/expire-unused: 90d\n  finalizers: [example.com/hold]\n",
     );
     let expiry = "volume-warden.dev/expire-unused";
