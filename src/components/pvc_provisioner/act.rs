@@ -3,7 +3,7 @@
 use super::{
     ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
     claim_request::Creator,
-    notice::is_refused,
+    failure::is_refused,
     reasons,
     reconcile::MAX_AGE,
     rule::{Decision, Step},

@@ -1,6 +1,6 @@
 //! What a review of a pod found, and the answer that it gives.
 
-use super::{Notice, notice::shortened};
+use super::{Notice, failure::shortened};
 use crate::admission::Answer;
 
 /// Maximum length of a warning in bytes; the API server may truncate a longer one.

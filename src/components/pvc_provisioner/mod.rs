@@ -43,6 +43,7 @@ mod assemble;
 mod attempts;
 mod caches;
 mod claim_request;
+mod failure;
 mod findings;
 mod marks;
 mod metrics;

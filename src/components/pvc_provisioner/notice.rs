@@ -1,16 +1,14 @@
 //! Notices for the author of a pod about the claims that the pod requests, mostly about errors.
 
-use super::{ClaimRequest, claim_request::Creator, reasons, template::UnknownField};
-use crate::cluster::for_users;
+use super::{
+    ClaimRequest, claim_request::Creator, failure::cause, reasons, template::UnknownField,
+};
 use crate::objects::{
     claim_requests::{MOST_CLAIMS, NoClaim, PREFIX},
     owner_references,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::fmt::Display;
-
-/// Maximum length in bytes of a message of the API server that a notice quotes.
-const CAUSE_LIMIT: usize = 500;
 
 /// A notice about a pod's claims, shown as an admission warning or refusal, as an Event on the pod,
 /// or as both.
@@ -252,36 +250,5 @@ impl Notice {
             volume: Some(volume.into()),
             ..Self::new(reason, sentence)
         }
-    }
-}
-
-/// Whether the API server refused the claim because of its content (400 or 422), so that it would
-/// refuse the same template again.
-pub fn is_the_templates_fault(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422))
-}
-
-/// Whether the API server refused the request with a 4xx status below 429, so it would most likely
-/// refuse it again soon.
-pub fn is_refused(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if (400..429).contains(&status.code))
-}
-
-/// Truncates a text that is longer than `limit` bytes, and marks that.
-pub(super) fn shortened(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit - '…'.len_utf8()));
-        text.push('…');
-    }
-    text
-}
-
-/// The message of the API server as the cause of the failure. It quotes values of the template, so
-/// it is bounded. Errors of other origin, such as
-/// network errors, are not shown to users.
-fn cause(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => shortened(for_users(status), CAUSE_LIMIT),
-        _ => "the API server did not answer".to_owned(),
     }
 }

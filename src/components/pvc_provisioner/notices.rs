@@ -1,11 +1,6 @@
 //! Publishes notices about claims as Events on the pod that requests them, once per cause.
 
-use super::{
-    Caches, Notice,
-    parse::parse_with_yields,
-    rule::is_in_time,
-    view::User,
-};
+use super::{Caches, Notice, parse::parse_with_yields, rule::is_in_time, view::User};
 use crate::{
     cluster::{Announcement, Apply, EventDeduplicator, Regarding, Target},
     objects::{CompactText, Kind, ObjectName, Pod},

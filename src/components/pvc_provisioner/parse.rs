@@ -59,9 +59,8 @@ fn each_claim_request(
     policy: &TemplatePolicy,
 ) -> impl Iterator<Item = Result<ClaimRequest, Notice>> {
     let volumes = claim_requests.volumes.iter();
-    volumes.filter_map(move |requesting| {
-        claim_request(claim_requests, requesting, policy).transpose()
-    })
+    volumes
+        .filter_map(move |requesting| claim_request(claim_requests, requesting, policy).transpose())
 }
 
 /// The first volume for which the pod requests the claim with this name with a template, and the

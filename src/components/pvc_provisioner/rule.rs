@@ -45,8 +45,7 @@ pub enum Decision<'a, Act> {
     /// Leave the claim unchanged, for this reason.
     Leave(&'static str),
     /// The claim exists and is being deleted, so it cannot be created now for the pods that need
-    /// it. Publish that to their authors: at admission as a warning, otherwise as an Event on each
-    /// pod with this reason.
+    /// it. Publish that in an Event on each of these pods with this reason.
     Refuse(&'static str),
     /// Remember that this pod requests the claim, which awaits it. The pod is not written as the
     /// owner yet, because other controllers may be about to write the claim.
@@ -103,8 +102,8 @@ pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed>
     }
 }
 
-/// Decides about a claim by a view whose pods were read live or are under admission. If the
-/// candidate was, the other pods may be those of the watches.
+/// Decides about a claim by a view whose pods were read live. If the candidate was read live, the
+/// other pods may be those of the watches.
 pub fn decide_live<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.claim {
         None => absent(view, terms),

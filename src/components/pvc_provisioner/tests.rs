@@ -371,11 +371,41 @@ fn a_candidate_that_is_read_live_is_still_the_candidate() {
     let first = || users[0].clone();
     for (live, still) in [
         (first(), true),
-        (User { started: true, ..first() }, true),
-        (User { deleting: true, ..first() }, false),
-        (User { ended: true, ..first() }, false),
-        (User { uid: "another".into(), ..first() }, false),
-        (User { asks: None, ..first() }, false),
+        (
+            User {
+                started: true,
+                ..first()
+            },
+            true,
+        ),
+        (
+            User {
+                deleting: true,
+                ..first()
+            },
+            false,
+        ),
+        (
+            User {
+                ended: true,
+                ..first()
+            },
+            false,
+        ),
+        (
+            User {
+                uid: "another".into(),
+                ..first()
+            },
+            false,
+        ),
+        (
+            User {
+                asks: None,
+                ..first()
+            },
+            false,
+        ),
     ] {
         assert_eq!(view.is_still_candidate(&live), still, "{live:?}");
     }

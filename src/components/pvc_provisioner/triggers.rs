@@ -211,8 +211,7 @@ mod tests {
             "labels": {"dynamic-pvc-provisioner.kubernetes.io/managed-by": ControllerId::default().as_str()},
             "annotations": {"volume-warden.dev/awaiting-pod": "2026-01-01T00:00:00Z"}}}))
         };
-        let owned =
-            marked(json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "2"}]));
+        let owned = marked(json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "2"}]));
         let marked = marked(json!(null));
         let both = "pod ns/p, claim ns/c";
         assert_eq!(triggered(asks(), &there, &None), both);

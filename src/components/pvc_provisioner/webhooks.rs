@@ -1,23 +1,16 @@
 //! The webhook that creates the claims of an annotated pod before the pod is stored.
 //!
 //! It is a validating webhook although it validates little, because the API server calls validating
-//! webhooks last. The pod is then as it will be stored, and a pod that API validation or Pod
-//! Security refuses never reaches the webhook. A quota, or another validating webhook, which runs
-//! at the same time, can still refuse the pod; Volume Warden then deletes the claim as an orphan.
-//! `attempts` limits how often that happens, except with `--authorize-requester=pod-creator` and
-//! with `--strict-templates`.
+//! webhooks almost last. The pod is then as it will be stored, and a pod that API validation, Pod
+//! Security or a ValidatingAdmissionPolicy refuses never reaches the webhook. A quota, or another
+//! validating webhook, which runs at the same time, can still refuse the pod; Volume Warden then
+//! deletes the claim as an orphan. `attempts` limits how often that happens, except with
+//! `--authorize-requester=pod-creator` and with `--strict-templates`.
 
 use super::{
-    Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters,
-    attempts::Controller,
-    claim_request::Creator,
-    findings::Findings,
-    notice::is_the_templates_fault,
-    parse::parse_with_yields,
-    reasons,
-    rule::{Decision, Step, Terms, decide_live},
-    template::Birth,
-    view::{User, View, Wait},
+    Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters, attempts::Controller,
+    claim_request::Creator, failure::is_the_templates_fault, findings::Findings,
+    parse::parse_with_yields, reasons, rule::awaits_pod, template::Birth,
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -116,7 +109,7 @@ impl PodWebhook {
             (name, claim_request)
         });
         let missing: Vec<_> = named
-            .filter(|(name, claim_request)| self.is_missing(name, claim_request, findings))
+            .filter(|(name, _)| self.is_missing(name, findings))
             .collect();
         if missing.is_empty() {
             return;
@@ -151,51 +144,19 @@ impl PodWebhook {
         }
     }
 
-    /// Applies the rule to one claim that the pod requests, as if this pod were the only one that
-    /// names the claim, and returns whether the claim has to be created. The absence of the claim
-    /// needs no confirmation, because the API server answers with a conflict if the claim exists.
-    fn is_missing(
-        &self,
-        name: &ObjectName,
-        claim_request: &ClaimRequest,
-        findings: &mut Findings,
-    ) -> bool {
-        let claim = self.caches.claims.read().get(name);
-        let pod = [User {
-            deleting: false,
-            ended: false,
-            started: false,
-            scheduled: false,
-            created: 0,
-            name: Box::default(),
-            uid: Box::default(),
-            asks: Some(claim_request.volume.clone()),
-            template: None,
-        }];
-        let view = View {
-            claim: claim.as_deref(),
-            users: &pod,
-            wait: Wait::default(),
+    /// Returns whether the claim has to be created. The absence of the claim needs no confirmation,
+    /// because the API server answers with a conflict if the claim exists. If a claim that exists was
+    /// created for this pod, the reconciler sets the owner.
+    fn is_missing(&self, name: &ObjectName, findings: &mut Findings) -> bool {
+        let Some(claim) = self.caches.claims.read().get(name) else {
+            return true;
         };
-        let terms = Terms {
-            controller_id: &self.options.controller_id,
-            grace: self.options.orphan_grace,
-            admission_only: false,
-        };
-        match decide_live(view, terms) {
-            Decision::Act(Step::Create(_)) => return true,
-            Decision::Refuse(_) => {
-                let creator = Creator::of(self.options.authorizes(), true);
-                findings.notices.push(Notice::stale(&name.name, creator));
-            }
-            Decision::Await(_) | Decision::Act(Step::Give(_)) if self.options.authorizes() => {
-                findings.notices.push(Notice::left_behind(&name.name));
-            }
-            // The claim exists. If it was created for this pod, the reconciler sets the owner.
-            Decision::Leave(_) | Decision::Await(_) | Decision::Act(Step::Give(_)) => {}
-            // The claim exists and has another owner. The rule returns no other decisions for a
-            // claim that a pod requests.
-            Decision::Act(_) | Decision::Later(_) => {}
+        let authorizes = self.options.authorizes();
+        if claim.deleting {
+            let creator = Creator::of(authorizes, true);
+            findings.notices.push(Notice::stale(&name.name, creator));
+        } else if authorizes && awaits_pod(&claim, &self.options.controller_id) {
+            findings.notices.push(Notice::left_behind(&name.name));
         }
         false
     }
