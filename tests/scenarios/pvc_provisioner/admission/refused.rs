@@ -12,20 +12,28 @@ use crate::{
     support::{dry_run, guarded, is_refused, pod},
 };
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::{Api, ResourceExt, api::ListParams};
+use k8s_openapi::api::{
+    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    core::v1::{PersistentVolumeClaim, Pod},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// A pod that Pod Security or API validation refuses never reaches the webhook, and leaves no
-/// claim.
+/// A pod that Pod Security, a ValidatingAdmissionPolicy or API validation refuses never reaches the
+/// webhook, and leaves no claim.
 #[tokio::test]
 async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "unfit").await?;
     let host = json!({"spec": {"hostNetwork": true}});
     enforce(&askers, "baseline", &host, true).await?;
     let sometimes = json!({"spec": {"restartPolicy": "Sometimes"}});
-    for (changes, code) in [(&host, 403), (&sometimes, 422)] {
+    let named = json!({"spec": {"hostname": "refused"}});
+    let policy = Policy::new(&askers, &named).await?;
+    for (changes, code) in [(&host, 403), (&sometimes, 422), (&named, 422)] {
         for _ in 0..3 {
             let pod = asking("pod", "data", changes.clone())?;
             let posted = post(&askers.space, &pod, "").await?;
@@ -37,6 +45,7 @@ async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
     }
     // A claim would have been created before the response.
     ensure!(askers.claims().await?.is_empty());
+    policy.end().await?;
     enforce(&askers, "privileged", &host, false).await?;
     has_its_claim(&askers, &asked(&askers, host, "").await?).await
 }
@@ -54,6 +63,55 @@ async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -
         anyhow::Ok(is_refused(answer, "PodSecurity")? == refused)
     })
     .await
+}
+
+/// A ValidatingAdmissionPolicy that refuses the pods of a namespace with the hostname `refused`.
+struct Policy {
+    name: String,
+    policies: Api<ValidatingAdmissionPolicy>,
+    bindings: Api<ValidatingAdmissionPolicyBinding>,
+}
+
+impl Policy {
+    /// Creates the policy and waits until the API server refuses a pod with these changes.
+    async fn new(askers: &Askers, changes: &Value) -> Result<Self> {
+        let (space, client) = (&askers.space, askers.space.cluster.client());
+        let policy = Self {
+            name: space.name.clone(),
+            policies: Api::all(client.clone()),
+            bindings: Api::all(client),
+        };
+        let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+        let spec = json!({
+            "matchConstraints": {"resourceRules": [pods]},
+            "validations": [{"expression": "object.spec.?hostname.orValue('') != 'refused'"}],
+        });
+        let namespace = json!({"matchLabels": {"kubernetes.io/metadata.name": &space.name}});
+        let binding = json!({
+            "policyName": &space.name, "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": namespace},
+        });
+        let named = |spec| json!({"metadata": {"name": &space.name}, "spec": spec});
+        let parameters = PostParams::default();
+        let created = serde_json::from_value(named(spec))?;
+        policy.policies.create(&parameters, &created).await?;
+        let created = serde_json::from_value(named(binding))?;
+        policy.bindings.create(&parameters, &created).await?;
+        let probe = pod("probe", "probe", changes.clone())?;
+        eventually("the policy is enforced", async || {
+            let answer = space.pods.create(&dry_run(), &probe).await;
+            is_refused(answer, "ValidatingAdmissionPolicy")
+        })
+        .await?;
+        Ok(policy)
+    }
+
+    async fn end(self) -> Result<()> {
+        let parameters = DeleteParams::default();
+        self.bindings.delete(&self.name, &parameters).await?;
+        self.policies.delete(&self.name, &parameters).await?;
+        Ok(())
+    }
 }
 
 async fn has_its_claim(askers: &Askers, posted: &Posted) -> Result<()> {
