@@ -27,8 +27,8 @@ pub enum Creator {
 }
 
 impl Creator {
-    /// Says who creates claims, by whether the requester of a claim is checked, and whether the pods
-    /// of the namespace are reviewed.
+    /// Says who creates claims, by whether the requester of a claim is checked, and whether the
+    /// pods of the namespace are reviewed.
     pub fn of(authorizes: bool, reviews: bool) -> Self {
         match (authorizes, reviews) {
             (false, _) => Self::Reconciler,

@@ -6,9 +6,9 @@
 //! the claim that its volume names, unless the claim exists. At admission the pod is not stored, so
 //! a claim created there carries a marker, `volume-warden.dev/awaiting-pod`, instead of an owner.
 //! One patch removes the marker and makes the pod the owner, after a live read has confirmed the
-//! pod. If the pods that name the claim do not request it by annotation, or another client has given
-//! the claim an owner, Volume Warden keeps the claim and removes the marker. An invalid template
-//! requests no claim.
+//! pod. If the pods that name the claim do not request it by annotation, or another client has
+//! given the claim an owner, Volume Warden keeps the claim and removes the marker. An invalid
+//! template requests no claim.
 //!
 //! **When a marked claim is written.** Volume Warden makes the pod the owner, or removes the
 //! marker, only once the phase of the claim is Bound (or Lost), which is the last write of the
@@ -20,10 +20,10 @@
 //! last change any more, see `rule::QUIET`.
 //!
 //! **When a marked claim is deleted.** When a live LIST shows that no pod names it: at once if a
-//! pod that requests it was seen by a live read, as the garbage collector would; after a grace period
-//! (`--orphan-grace`) if none was seen, because the API server may have refused the pod, or may
-//! not have stored it yet. Which pods were seen is kept in memory only: a new leader begins with
-//! the full grace period.
+//! pod that requests it was seen by a live read, as the garbage collector would; after a grace
+//! period (`--orphan-grace`) if none was seen, because the API server may have refused the pod, or
+//! may not have stored it yet. Which pods were seen is kept in memory only: a new leader begins
+//! with the full grace period.
 //!
 //! **Creation in the background.** The reconciler creates the claims that admission missed, after a
 //! live read has confirmed that the claim is absent and the pod exists. The pod is the owner from

@@ -160,10 +160,10 @@ impl PvcProvisionerReconciler {
         self.confirm_users(name, None, users).await
     }
 
-    /// Reads live which pods name the claim, decides again, and carries out that decision. If one GET
-    /// shows that the pod which the watches choose is still the one to choose, that GET is enough,
-    /// however many pods its namespace has. Otherwise a LIST of pods is required, which can also
-    /// show that no pod names the claim.
+    /// Reads live which pods name the claim, decides again, and carries out that decision. If one
+    /// GET shows that the pod which the watches choose is still the one to choose, that GET is
+    /// enough, however many pods its namespace has. Otherwise a LIST of pods is required, which can
+    /// also show that no pod names the claim.
     async fn confirm_users(
         &self,
         name: &ObjectName,

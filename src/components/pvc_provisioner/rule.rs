@@ -91,9 +91,10 @@ pub enum Step<'a> {
     Collect,
 }
 
-/// Decides about a claim by the watches, which cannot prove that a claim is absent or unused. Nor can
-/// they prove that a pod exists: if the watch of pods is behind, the claim may have been created for
-/// a pod that is not stored yet, and the cached pod may be an earlier one that is deleted already.
+/// Decides about a claim by the watches, which cannot prove that a claim is absent or unused. Nor
+/// can they prove that a pod exists: if the watch of pods is behind, the claim may have been
+/// created for a pod that is not stored yet, and the cached pod may be an earlier one that is
+/// deleted already.
 pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed> {
     let seen = view.wait.seen.clone();
     match decide_live(view, terms) {

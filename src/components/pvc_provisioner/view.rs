@@ -1,4 +1,5 @@
-//! What the rule of pvc-provisioner reads about one claim name: the claim, and the pods that name it.
+//! What the rule of pvc-provisioner reads about one claim name: the claim, and the pods that name
+//! it.
 
 use super::template::Template;
 use crate::objects::Claim;

@@ -145,8 +145,8 @@ impl PodWebhook {
     }
 
     /// Returns whether the claim has to be created. The absence of the claim needs no confirmation,
-    /// because the API server answers with a conflict if the claim exists. If a claim that exists was
-    /// created for this pod, the reconciler sets the owner.
+    /// because the API server answers with a conflict if the claim exists. If a claim that exists
+    /// was created for this pod, the reconciler sets the owner.
     fn is_missing(&self, name: &ObjectName, findings: &mut Findings) -> bool {
         let Some(claim) = self.caches.claims.read().get(name) else {
             return true;

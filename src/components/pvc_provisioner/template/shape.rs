@@ -92,8 +92,8 @@ fn strings(value: &Placed<Node>, path: &'static str) -> Result<(), TemplateError
     }
 }
 
-/// Requires a string. Null is none: the API server stores an empty string for it, so the claim would
-/// have a label or annotation that the template does not show.
+/// Requires a string. Null is none: the API server stores an empty string for it, so the claim
+/// would have a label or annotation that the template does not show.
 fn string(
     value: &Placed<Node>,
     path: &'static str,
