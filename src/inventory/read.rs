@@ -176,8 +176,11 @@ mod tests {
     use kube::client::Body;
     use serde_json::{Value, json};
 
-    /// What is listed if the API server has only these objects, by the end of the path of a LIST.
-    async fn listed(objects: &'static [(&str, fn() -> Value)]) -> kube::Result<Listed> {
+    /// Objects, each with the end of the path of its LIST.
+    type Objects = &'static [(&'static str, fn() -> Value)];
+
+    /// What is listed if the API server has only these objects.
+    async fn listed(objects: Objects) -> kube::Result<Listed> {
         let service = tower::service_fn(move |request: Request<Body>| {
             let path = request.uri().path().to_owned();
             let items = objects.iter().filter(|(end, _)| path.ends_with(end));
