@@ -1,10 +1,10 @@
 //! Asks the API server whether it would accept a patch.
 
 use super::action::Action;
-use super::applied::{Applied, judge};
+use super::applied::Applied;
 use super::apply::{Apply, CALL_LIMIT, Turn};
 use super::target::Target;
-use crate::cluster::api::{is_absent, within};
+use crate::cluster::api::within;
 
 impl Apply {
     /// Sends the patch of the action with `dryRun=All`: the API server decides about it as about
@@ -18,12 +18,9 @@ impl Apply {
         action: &Action,
         reason: &'static str,
     ) -> Applied {
-        let check = || async {
-            match within(CALL_LIMIT, self.patch(target, action, true)).await {
-                Err(error) if is_absent(&error) => Applied::Stale,
-                checked => judge(checked),
-            }
-        };
+        let action = &action.clone().of_existing();
+        let check =
+            || async { action.outcome(within(CALL_LIMIT, self.patch(target, action, true)).await) };
         let turn = Turn {
             lane: action.lane,
             namespace: &target.name.namespace,
