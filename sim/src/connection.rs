@@ -1,5 +1,6 @@
 //! The connections of one process, which break, are held, or end with the process.
 
+use crate::schedule::Schedule;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -46,8 +47,11 @@ impl Connection {
     }
 
     /// Returns for how many milliseconds the tasks of the process do not run.
-    pub fn pause_left(&self, now: u64) -> u64 {
-        self.paused_until.load(Relaxed).saturating_sub(now)
+    pub fn pause_left(&self, schedule: &Schedule) -> u64 {
+        match self.paused_until.load(Relaxed) {
+            0 => 0,
+            until => until.saturating_sub(schedule.now()),
+        }
     }
 
     /// Lets the process crash at its request with this number, before or after its effect.

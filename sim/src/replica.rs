@@ -203,7 +203,7 @@ impl Future for Pausable {
                 ready!(pause.as_mut().poll(context));
                 self.pause = None;
             }
-            let left = self.connection.pause_left(self.cluster.schedule.now());
+            let left = self.connection.pause_left(&self.cluster.schedule);
             if left == 0 {
                 return self.task.as_mut().poll(context);
             }

@@ -49,14 +49,18 @@ impl Schedule {
     /// millisecond, which `order` decides.
     pub async fn turn(&self, delay: u64, order: u64) {
         let (sender, turn) = oneshot::channel();
-        {
+        let is_next = {
             let at = self.now() + delay.max(1);
             let mut waiting = self.lock();
             waiting.arrivals += 1;
-            let arrival = waiting.arrivals;
-            waiting.turns.insert((at, order, arrival), sender);
+            let own = (at, order, waiting.arrivals);
+            let next = waiting.turns.first_key_value().map(|(turn, _)| *turn);
+            waiting.turns.insert(own, sender);
+            next.is_none_or(|next| own < next)
+        };
+        if is_next {
+            self.changed.notify_one();
         }
-        self.changed.notify_one();
         // The sender is only dropped with the whole history.
         let _ = turn.await;
     }

@@ -85,6 +85,13 @@ impl View {
         false
     }
 
+    /// Returns whether the log has changes of these kinds that are not learnt yet.
+    pub fn misses(&self, log: &Log, kinds: &[&str]) -> bool {
+        let entries = log.lock();
+        let mut missed = entries.iter().skip(self.position);
+        missed.any(|entry| kinds.contains(&entry.plural))
+    }
+
     /// Returns the object as the controller knows it.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<&Arc<Value>> {
         self.kinds

@@ -16,7 +16,7 @@ use crate::{
     view::Log,
 };
 use anyhow::{Context as _, ensure};
-use furnish::{furnish, observe, server};
+use furnish::{observe, server};
 use replicas::Replicas;
 use std::{
     sync::{Arc, Weak},
@@ -78,14 +78,13 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<(Outcome, Weak<Clus
     let (trace, checks) = (Arc::new(Trace::new(story)), Arc::new(Checks::new(plan)));
     let cluster = Arc::new(Cluster {
         seed: plan.seed,
-        server: server(plan.seed, &schedule),
+        server: server(plan, &schedule).await?,
         schedule,
         faults: plan.faults.clone(),
         trace,
         checks,
         activity: Activity::default(),
     });
-    furnish(&cluster.server, plan).await?;
     reviews.connect(&cluster);
     cluster.server.set_admission(reviews.clone());
     cluster.server.set_policy(policies::shipped());

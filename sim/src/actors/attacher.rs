@@ -27,6 +27,7 @@ const COLLECTION: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 impl Controller for Attacher {
     const NAME: &'static str = "attach-detach-controller";
     const USER: &'static str = "system:serviceaccount:kube-system:attachdetach-controller";
+    const KINDS: &'static [&'static str] = &["pods", "persistentvolumeclaims", "volumeattachments"];
 
     fn act(&mut self, view: &View, live: &Cluster, now: u64) -> Vec<Call> {
         let scheduled = view

@@ -3,7 +3,7 @@
 use super::{Call, Controller};
 use crate::{
     cluster::Cluster,
-    json::{is_deleting, name, namespace, text, uid},
+    json::{at, is_deleting, name, namespace, text, uid},
     view::View,
 };
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ pub struct Binder;
 impl Controller for Binder {
     const NAME: &'static str = "pv-controller";
     const USER: &'static str = "system:serviceaccount:kube-system:persistent-volume-binder";
+    const KINDS: &'static [&'static str] = &["persistentvolumeclaims", "persistentvolumes"];
 
     fn act(&mut self, view: &View, live: &Cluster, _: u64) -> Vec<Call> {
         let volumes = view
@@ -137,7 +138,7 @@ fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call>
 ///
 /// Source: `syncUnboundClaim` of `pkg/controller/volume/persistentvolume`.
 fn is_free_for(volume: &Value, claim: &Value) -> bool {
-    let unclaimed = volume.pointer("/spec/claimRef/name").is_none() && !is_deleting(volume);
+    let unclaimed = at(volume, "/spec/claimRef/name").is_none() && !is_deleting(volume);
     unclaimed || is_reserved_for(volume, claim)
 }
 
@@ -157,7 +158,7 @@ fn with_claim(volume: &Value, claim: &Value) -> Value {
 fn fits(volume: &Value, claim: &Value, taken: &[String]) -> bool {
     text(volume, "/spec/storageClassName") == text(claim, "/spec/storageClassName")
         && text(volume, "/status/phase") == "Available"
-        && volume.pointer("/spec/claimRef/name").is_none()
+        && at(volume, "/spec/claimRef/name").is_none()
         && !is_deleting(volume)
         && !taken.iter().any(|taken| taken == name(volume))
 }

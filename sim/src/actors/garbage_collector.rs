@@ -22,6 +22,7 @@ const KINDS: [(&str, &str); 3] = [
 impl Controller for GarbageCollector {
     const NAME: &'static str = "garbage-collector";
     const USER: &'static str = "system:serviceaccount:kube-system:generic-garbage-collector";
+    const KINDS: &'static [&'static str] = &["pods", "persistentvolumeclaims", "statefulsets"];
 
     fn act(&mut self, view: &View, live: &Cluster, _: u64) -> Vec<Call> {
         let objects = KINDS

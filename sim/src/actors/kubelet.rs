@@ -3,7 +3,7 @@
 use super::{Call, Controller};
 use crate::{
     cluster::Cluster,
-    json::{claims_of, is_deleting, is_finished, name, namespace, text, uid},
+    json::{at, claims_of, is_deleting, is_finished, name, namespace, text, uid},
     random::digest,
     view::View,
 };
@@ -27,6 +27,7 @@ pub struct Kubelet {
 impl Controller for Kubelet {
     const NAME: &'static str = "kubelet";
     const USER: &'static str = "system:node:node";
+    const KINDS: &'static [&'static str] = &["pods", "persistentvolumeclaims"];
 
     fn act(&mut self, view: &View, live: &Cluster, now: u64) -> Vec<Call> {
         self.waits = false;
@@ -60,7 +61,7 @@ impl Kubelet {
             let mountable = claims_of(pod).all(|claim| is_mountable(view, pod, claim));
             return mountable.then(|| phase(&path, pod, "Running"));
         }
-        pod.pointer("/metadata/labels/finishes")?;
+        at(pod, "/metadata/labels/finishes")?;
         self.is_over(pod, false, now, RUNNING)
             .then(|| phase(&path, pod, "Succeeded"))
     }

@@ -90,6 +90,8 @@ pub trait Controller: Send + 'static {
     const NAME: &'static str;
     /// The user as which the API server sees it.
     const USER: &'static str;
+    /// The plurals of the kinds that it watches.
+    const KINDS: &'static [&'static str];
 
     /// Returns what to do about the objects as the controller knows them, at this virtual
     /// millisecond. `live` are the objects as they are: for controllers that read before they act.
@@ -166,11 +168,13 @@ fn run<C: Controller>(mut controller: C, cluster: &Arc<Cluster>, log: &Arc<Log>)
                 // A call that failed is repeated in a later round.
                 send(&wire, call).await;
             }
-            let change = changes.changed();
+            let change = async {
+                // The log lives as long as the history.
+                while changes.changed().await.is_ok() && !view.misses(&log, C::KINDS) {}
+            };
             match busy {
                 true => drop(tokio::time::timeout(Duration::from_millis(RETRY), change).await),
-                // The log lives as long as the history.
-                false => drop(change.await),
+                false => change.await,
             }
         }
     });

@@ -21,6 +21,13 @@ const CONTENT: [(&str, &str); 4] = [
 impl Controller for Namespaces {
     const NAME: &'static str = "namespace-controller";
     const USER: &'static str = "system:serviceaccount:kube-system:namespace-controller";
+    const KINDS: &'static [&'static str] = &[
+        "namespaces",
+        "statefulsets",
+        "pods",
+        "persistentvolumeclaims",
+        "configmaps",
+    ];
 
     fn act(&mut self, view: &View, live: &Cluster, _: u64) -> Vec<Call> {
         let terminating = view.all("namespaces").filter(|each| is_deleting(each));

@@ -14,6 +14,7 @@ pub struct Scheduler;
 impl Controller for Scheduler {
     const NAME: &'static str = "scheduler";
     const USER: &'static str = "system:kube-scheduler";
+    const KINDS: &'static [&'static str] = &["pods", "persistentvolumeclaims"];
 
     fn act(&mut self, view: &View, _: &Cluster, _: u64) -> Vec<Call> {
         let pods = view.all("pods");

@@ -14,6 +14,7 @@ pub struct StatefulSets;
 impl Controller for StatefulSets {
     const NAME: &'static str = "statefulset-controller";
     const USER: &'static str = "system:serviceaccount:kube-system:statefulset-controller";
+    const KINDS: &'static [&'static str] = &["statefulsets", "pods", "persistentvolumeclaims"];
 
     fn act(&mut self, view: &View, _: &Cluster, _: u64) -> Vec<Call> {
         let sets = view.all("statefulsets").filter(|set| !is_deleting(set));

@@ -3,7 +3,7 @@
 use super::{Found, ledger::Ledger};
 use crate::{
     json::{
-        claims_of, has_finalizer, is_deleting, is_finished, list, name, namespace, ordinals,
+        at, claims_of, has_finalizer, is_deleting, is_finished, list, name, namespace, ordinals,
         owners, text, uid,
     },
     replica::SERVICE_ACCOUNT,
@@ -89,11 +89,7 @@ fn still_used(ledger: &Ledger, claim: &Value) -> Found {
 
 /// S3 and S5: Volume Warden itself deletes only claims that it marked.
 fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
-    let annotation = |key: &str| {
-        claim
-            .pointer("/metadata/annotations")
-            .and_then(|all| all.get(key))
-    };
+    let annotation = |key: &str| at(claim, "/metadata/annotations").and_then(|all| all.get(key));
     if annotation(AWAITING_POD).is_some() {
         let named = |pod: &&std::sync::Arc<Value>| {
             namespace(pod) == namespace(claim)
@@ -171,7 +167,7 @@ fn expired(ledger: &Ledger, now: u64, claim: &Value) -> Found {
     }
     // Users delete no claim in these histories.
     let announced = |each: &&std::sync::Arc<Value>| {
-        let annotations = each.pointer("/metadata/annotations");
+        let annotations = at(each, "/metadata/annotations");
         annotations.is_some_and(|all| all.get(EXPIRES_AT).is_some()) && uid(each) != uid(claim)
     };
     let claims = ledger.all("persistentvolumeclaims");

@@ -2,7 +2,7 @@
 
 use super::{Found, ledger::Ledger};
 use crate::{
-    json::{name, owners, text, uid},
+    json::{at, name, owners, text, uid},
     replica::SERVICE_ACCOUNT,
 };
 use serde_json::Value;
@@ -48,10 +48,10 @@ fn not_there(ledger: &Ledger, now: u64, claim: &Value, added: &[&str]) -> Found 
 /// A StatefulSet for which the claim was not created and whose pods never used it. The controller
 /// gives its own `matchLabels` to each claim that it creates.
 fn anothers(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
-    let labels = claim.pointer("/metadata/labels")?;
+    let labels = at(claim, "/metadata/labels")?;
     let other = ledger.all("statefulsets").find(|set| {
         added.contains(&uid(set))
-            && set.pointer("/spec/selector/matchLabels") != Some(labels)
+            && at(set, "/spec/selector/matchLabels") != Some(labels)
             && !ledger.has_mounted(uid(set), name(claim))
     })?;
     Some((

@@ -3,7 +3,7 @@
 use super::{Violation, ledger::Ledger, trash};
 use crate::{
     cluster::Cluster,
-    json::{claims_of, has_finalizer, is_deleting, is_finished, name, namespace, text, uid},
+    json::{at, claims_of, has_finalizer, is_deleting, is_finished, name, namespace, text, uid},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
 
 fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     let protected = has_finalizer(claim, PVC_PROTECTION);
-    let annotations = claim.pointer("/metadata/annotations");
+    let annotations = at(claim, "/metadata/annotations");
     // The mark of a replica whose clock is off by more than ten minutes is taken for a copied one.
     let in_time = ledger.plan.clock_skew.abs() < 600;
     let awaiting = in_time && annotations.is_some_and(|all| all.get(AWAITING_POD).is_some());
@@ -120,7 +120,7 @@ fn of_condition(ledger: &Ledger, claim: &Value) -> Option<String> {
         true => "False",
         false => "True",
     };
-    let conditions = claim.pointer("/status/conditions");
+    let conditions = at(claim, "/status/conditions");
     let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
     let mut unused = conditions.filter(|each| each["type"] == "Unused");
     let status = unused
@@ -138,13 +138,11 @@ fn of_condition(ledger: &Ledger, claim: &Value) -> Option<String> {
 fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
     let kept = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain";
     // pvc-trash handles the volume, which pv-releaser leaves unchanged.
-    let trash = volume
-        .pointer("/metadata/annotations")
-        .is_some_and(|all| all.get(TRASH).is_some());
+    let trash = at(volume, "/metadata/annotations").is_some_and(|all| all.get(TRASH).is_some());
     if !kept || trash || is_deleting(volume) {
         return None;
     }
-    let label = |object: &Value| object.pointer("/metadata/labels")?.get(MANAGED_BY).cloned();
+    let label = |object: &Value| at(object, "/metadata/labels")?.get(MANAGED_BY).cloned();
     let attached = ledger
         .all("volumeattachments")
         .any(|each| text(each, "/spec/source/persistentVolumeName") == name(volume));
@@ -168,16 +166,14 @@ fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
 
 /// Whether the volume records the namespace of the claim that it names.
 fn is_recorded(volume: &Value) -> bool {
-    let record = volume
-        .pointer("/metadata/annotations")
-        .and_then(|all| all.get(CLAIM_NAMESPACE));
+    let record = at(volume, "/metadata/annotations").and_then(|all| all.get(CLAIM_NAMESPACE));
     let record = record.and_then(Value::as_str).unwrap_or_default();
     record.ends_with(&format!("/{}", text(volume, "/spec/claimRef/uid")))
 }
 
 /// A claim that a waiting pod requests exists.
 fn of_request(ledger: &Ledger, pod: &Value) -> Option<String> {
-    let annotations = pod.pointer("/metadata/annotations")?.as_object()?;
+    let annotations = at(pod, "/metadata/annotations")?.as_object()?;
     let requests = annotations.keys().any(|key| key.ends_with(".pvc"));
     if !requests || is_deleting(pod) || !text(pod, "/spec/nodeName").is_empty() {
         return None;

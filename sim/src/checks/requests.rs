@@ -72,14 +72,19 @@ pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
         return None;
     }
     let start = &ledger.plan.start;
-    let what = format!(
-        "{} {}/{} was written",
-        change.plural, change.namespace, change.name
-    );
+    let said = |why: &str| {
+        let (plural, namespace, name) = (change.plural, &change.namespace, &change.name);
+        Some((
+            "S9",
+            format!("{plural} {namespace}/{name} was written {why}"),
+        ))
+    };
     if start.dry_run {
-        return Some(("S9", format!("{what} in a dry run")));
+        return said("in a dry run");
     }
     let namespace = start.namespace?;
-    let inside = [namespace, SYSTEM_NAMESPACE, ""].contains(&&*change.namespace);
-    (!inside).then(|| ("S9", format!("{what} with --namespace={namespace}")))
+    match [namespace, SYSTEM_NAMESPACE, ""].contains(&&*change.namespace) {
+        true => None,
+        false => said(&format!("with --namespace={namespace}")),
+    }
 }

@@ -1,7 +1,7 @@
 //! S10: what the answers to admission reviews may say.
 
 use super::{Found, ledger::Ledger};
-use crate::json::{is_deleting, name, namespace, text};
+use crate::json::{at, is_deleting, name, namespace, text};
 use serde_json::Value;
 use volume_warden_apiserver_model::WebhookCall;
 
@@ -12,7 +12,7 @@ pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value
     if text(answer, "/response/uid") != asked {
         return Some(("S10", format!("{} answered another request", call.webhook)));
     }
-    let denied = answer.pointer("/response/allowed") != Some(&Value::Bool(true));
+    let denied = at(answer, "/response/allowed") != Some(&Value::Bool(true));
     if !denied || !call.webhook.ends_with("pvc-protection.volume-warden.dev") {
         return None;
     }

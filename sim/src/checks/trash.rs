@@ -3,7 +3,7 @@
 use super::{Found, ledger::Ledger};
 use crate::{
     cluster::EPOCH,
-    json::{name, namespace, text, uid},
+    json::{at, name, namespace, text, uid},
     plan::CLOCK_TOLERANCE,
 };
 use serde_json::Value;
@@ -121,7 +121,7 @@ fn is_at_risk(volume: &Value) -> bool {
 
 /// The annotation with this key.
 pub fn annotation<'a>(volume: &'a Value, key: &str) -> Option<&'a str> {
-    volume.pointer("/metadata/annotations")?.get(key)?.as_str()
+    at(volume, "/metadata/annotations")?.get(key)?.as_str()
 }
 
 fn seconds(now: u64) -> i64 {

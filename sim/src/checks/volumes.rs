@@ -2,7 +2,7 @@
 
 use super::{Found, ledger::Ledger, trash};
 use crate::{
-    json::{has_finalizer, is_deleting, name, text, uid},
+    json::{at, has_finalizer, is_deleting, name, text, uid},
     replica::SERVICE_ACCOUNT,
 };
 use serde_json::Value;
@@ -59,13 +59,11 @@ fn by_volume_warden(ledger: &Ledger, now: u64, change: &Change) -> Found {
 /// of the same name.
 fn crossed(ledger: &Ledger, change: &Change) -> Found {
     let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
-    let record = before
-        .pointer("/metadata/annotations")?
-        .get(CLAIM_NAMESPACE)?;
+    let record = at(before, "/metadata/annotations")?.get(CLAIM_NAMESPACE)?;
     let mut record = record.as_str()?.split('/');
     let (recorded, recorded_uid) = (record.next()?, record.next()?);
     let claim = |volume: &Value| text(volume, "/spec/claimRef/uid").to_owned();
-    let reserved = before.pointer("/spec/claimRef/name").is_some();
+    let reserved = at(before, "/spec/claimRef/name").is_some();
     if !reserved || !claim(before).is_empty() || claim(after).is_empty() {
         return None;
     }

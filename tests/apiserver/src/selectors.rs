@@ -7,8 +7,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selectors {
     labels: Vec<Requirement>,
-    /// JSON pointer, whether it has to be equal, and the value.
-    fields: Vec<(String, bool, String)>,
+    /// The path of keys, whether the value has to be equal, and the value.
+    fields: Vec<(Vec<String>, bool, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -71,13 +71,10 @@ impl Selectors {
     }
 
     pub(crate) fn match_object(&self, object: &Value) -> bool {
-        self.match_labels(object.pointer("/metadata/labels").unwrap_or(&Value::Null))
-            && self.fields.iter().all(|(pointer, equal, value)| {
-                let found = object
-                    .pointer(pointer)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
-                (found == value) == *equal
+        self.match_labels(&object["metadata"]["labels"])
+            && self.fields.iter().all(|(path, equal, value)| {
+                let found = path.iter().fold(object, |found, key| &found[key]);
+                (found.as_str().unwrap_or_default() == value) == *equal
             })
     }
 
@@ -151,7 +148,7 @@ fn requirement(part: &str) -> Answer<Requirement> {
     })
 }
 
-fn field(part: &str) -> Answer<(String, bool, String)> {
+fn field(part: &str) -> Answer<(Vec<String>, bool, String)> {
     let (name, equal, value) = match part.split_once("!=") {
         Some((name, value)) => (name, false, value),
         None => match part.split_once('=') {
@@ -164,7 +161,7 @@ fn field(part: &str) -> Answer<(String, bool, String)> {
         },
     };
     Ok((
-        format!("/{}", name.replace('.', "/")),
+        name.split('.').map(str::to_owned).collect(),
         equal,
         value.to_owned(),
     ))

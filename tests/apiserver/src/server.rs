@@ -134,6 +134,12 @@ impl ApiServer {
         objects.map(|(_, object)| object.clone()).collect()
     }
 
+    /// Takes over the objects and the history of `from`, as if this server had made the same writes.
+    pub fn copy(&self, from: &Self) {
+        let mut from = from.store();
+        self.store().copy(&mut from);
+    }
+
     /// Returns the revision of the last write.
     pub fn revision(&self) -> u64 {
         self.store().revision

@@ -45,14 +45,36 @@ pub(crate) struct Entry {
     pub(crate) before: Option<Arc<Value>>,
     pub(crate) object: Arc<Value>,
     pub(crate) removed: bool,
-    /// The object as JSON, shared by all watches.
-    json: OnceLock<Bytes>,
+    /// The line of each type of event, shared by all watches.
+    lines: [OnceLock<Bytes>; 3],
+}
+
+/// The type of a watch event.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
 }
 
 impl Entry {
-    /// The object as JSON.
-    pub(crate) fn json(&self) -> &Bytes {
-        self.json.get_or_init(|| json_of(&self.object))
+    /// The event as a watch sends it.
+    pub(crate) fn line(&self, kind: Kind) -> Bytes {
+        let line = || {
+            let head = format!("{{\"type\":\"{}\",\"object\":", kind.name());
+            Bytes::from([head.as_bytes(), &json_of(&self.object), b"}\n"].concat())
+        };
+        self.lines[kind as usize].get_or_init(line).clone()
     }
 }
 
@@ -91,6 +113,15 @@ impl Store {
             hooks: None,
             random: fastrand::Rng::with_seed(seed),
         }
+    }
+
+    /// Takes over what was written to `from`.
+    pub(crate) fn copy(&mut self, from: &mut Self) {
+        self.hooks = Some(from.hooks());
+        self.revision = from.revision;
+        self.objects.clone_from(&from.objects);
+        self.history.clone_from(&from.history);
+        self.as_created.clone_from(&from.as_created);
     }
 
     pub(crate) fn kind(&self, resource: &Resource) -> Option<&Objects> {
@@ -146,7 +177,7 @@ impl Store {
             before: before.clone(),
             object: object.clone(),
             removed,
-            json: OnceLock::new(),
+            lines: Default::default(),
         });
         self.history.push(entry.clone());
         // A watch whose client has ended is dropped.

@@ -8,7 +8,7 @@ use crate::{
     selectors::Selectors,
     server::ApiServer,
     status::{Answer, Failure},
-    store::Entry,
+    store::{Entry, Kind},
 };
 use bytes::Bytes;
 use http::Response;
@@ -39,7 +39,7 @@ impl Watcher {
 
     /// The type of the event; `None` if the write does not concern this watch. An object that no
     /// longer matches the selectors is reported as deleted.
-    fn kind_of(&self, entry: &Entry) -> Option<&'static str> {
+    fn kind_of(&self, entry: &Entry) -> Option<Kind> {
         if !std::ptr::eq(entry.resource, self.resource) {
             return None;
         }
@@ -56,22 +56,19 @@ impl Watcher {
         let after = !entry.removed && self.selectors.match_object(&entry.object);
         match (before, after) {
             (false, false) => None,
-            (false, true) => Some("ADDED"),
-            (true, true) => Some("MODIFIED"),
-            (true, false) => Some("DELETED"),
+            (false, true) => Some(Kind::Added),
+            (true, true) => Some(Kind::Modified),
+            (true, false) => Some(Kind::Deleted),
         }
     }
 
-    fn send(&self, kind: &str, entry: &Entry) {
+    fn send(&self, kind: Kind, entry: &Entry) {
         if self.metadata_only {
-            self.event(kind, &metadata_of(&entry.object));
+            self.event(kind.name(), &metadata_of(&entry.object));
             return;
         }
-        let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
-        line.extend_from_slice(entry.json());
-        line.extend_from_slice(b"}\n");
         // A client that no longer listens is dropped at the next write.
-        let _ = self.sender.send(line.into());
+        let _ = self.sender.send(entry.line(kind));
     }
 
     fn event(&self, kind: &str, object: &Value) {
