@@ -4,6 +4,7 @@ use super::action::Action;
 use super::announcement::Announcement;
 use super::announcement::Regarding;
 use super::apply::Apply;
+use super::events::Publication;
 use super::target::Target;
 use crate::cluster::api::{UNREADABLE_ANSWER, for_users};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -14,7 +15,7 @@ impl Apply {
     /// Publishes an Event about an object if this replica leads, the namespace has not opted out
     /// and this is not a dry run. It does so in a separate task, because the caller must not wait
     /// for an API server that accepts writes but no Events. Calls `otherwise` if no Event was
-    /// published, except in a dry run.
+    /// published and a later attempt may succeed, except in a dry run.
     pub fn announce(
         self: &Arc<Self>,
         regarding: Regarding,
@@ -51,15 +52,22 @@ impl Apply {
             let kind = kind.plural();
             if apply.dry_run {
                 tracing::info!(kind, object = %name, reason, note, "would publish event");
-            } else if apply.excluded.contains(&name.namespace) {
-                otherwise();
-            } else if apply
-                .publish_as_leader(&regarded, &announcement, once)
-                .await
-            {
-                tracing::info!(kind, object = %name, reason, note, "event published");
-            } else {
-                otherwise();
+                return;
+            }
+            let published = match apply.excluded.contains(&name.namespace) {
+                true => Publication::Failed,
+                false => {
+                    apply
+                        .publish_as_leader(&regarded, &announcement, once)
+                        .await
+                }
+            };
+            match published {
+                Publication::Published => {
+                    tracing::info!(kind, object = %name, reason, note, "event published");
+                }
+                Publication::Failed => otherwise(),
+                Publication::Impossible => {}
             }
         });
     }
@@ -78,11 +86,11 @@ impl Apply {
             reason = "the caller does not wait for this Event"
         )]
         tokio::spawn(async move {
-            if !apply.dry_run
-                && !apply
-                    .publish_as_leader(&regarded, &announcement, false)
-                    .await
-            {
+            if apply.dry_run {
+                return;
+            }
+            let publication = apply.publish_as_leader(&regarded, &announcement, false);
+            if publication.await == Publication::Failed {
                 otherwise();
             }
         });
@@ -93,9 +101,9 @@ impl Apply {
         regarded: &ObjectReference,
         announcement: &Announcement,
         once: bool,
-    ) -> bool {
+    ) -> Publication {
         if !self.leadership.holds() {
-            return false;
+            return Publication::Failed;
         }
         match once {
             true => self.events.publish_once(regarded, announcement).await,

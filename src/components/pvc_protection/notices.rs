@@ -23,8 +23,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 const PATIENCE_SECONDS: i64 = 10;
 /// Maximum number of Events per evaluation. If ten thousand claims are held, later evaluations
 /// report the remaining claims. The API server may refuse some Events at each attempt, for example
-/// in a namespace that is being deleted, so each evaluation continues after the last reported
-/// claim.
+/// because of a quota, so each evaluation continues after the last reported claim.
 const AT_ONCE: usize = 50;
 
 /// Publishes Events on claims that are held while being deleted. It reads only the watches.

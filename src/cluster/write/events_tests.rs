@@ -1,0 +1,146 @@
+use super::*;
+use crate::cluster::write::announcement::NOTE_LIMIT;
+use futures::future::join_all;
+use kube::client::Body;
+use serde_json::json;
+use std::sync::Mutex;
+use tokio::time::sleep;
+
+/// Events, each with the namespace to which it was written.
+type Written = Arc<Mutex<Vec<(String, serde_json::Value)>>>;
+
+/// An API server that takes 10 ms for each Event, and the Events in order.
+fn api() -> (Client, Written) {
+    let written = Written::default();
+    let log = written.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let namespace = request.uri().path().split('/').nth(5).expect("a namespace");
+        let (namespace, log) = (namespace.to_owned(), log.clone());
+        async move {
+            sleep(Duration::from_millis(10)).await;
+            let body = request.into_body().collect_bytes().await.expect("a body");
+            let event = serde_json::from_slice(&body).expect("an Event");
+            log.lock().expect("lock").push((namespace, event));
+            let answer = http::Response::builder().status(201).body(Body::from(
+                br#"{"metadata": {"name": "e"}, "eventTime": null}"#.to_vec(),
+            ));
+            answer.map_err(std::io::Error::other)
+        }
+    });
+    (Client::new(service, "default"), written)
+}
+
+fn about(namespace: &str) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Pod".to_owned()),
+        name: Some("p".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+fn announcement(note: &str) -> Announcement {
+    Announcement {
+        reason: "Reason",
+        action: "Action",
+        warning: true,
+        note: note.to_owned(),
+        related: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_is_one_line_and_bounded() {
+    let (client, written) = api();
+    let events = Events::new(client);
+    for note in ["a\n\u{1b}[2Jb", &"\u{7}".repeat(NOTE_LIMIT)] {
+        let published = events.publish(&about("ns"), &announcement(note)).await;
+        assert_eq!(published, Publication::Published);
+    }
+    let written = written.lock().expect("lock");
+    let [(_, short), (_, long)] = &written[..] else {
+        unreachable!("two Events");
+    };
+    assert_eq!(short["note"], "a\\n\\u{1b}[2Jb");
+    assert_eq!(long["note"].as_str().map(str::len), Some(NOTE_LIMIT));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_about_an_object_with_a_long_name_has_a_valid_name() {
+    let (client, written) = api();
+    let events = Arc::new(Events::new(client));
+    let regarding = ObjectReference {
+        name: Some("n".repeat(253)),
+        ..about("ns")
+    };
+    events.count(regarding.clone(), announcement("a"));
+    events.counted().await;
+    let published = events.publish(&regarding, &announcement("b")).await;
+    assert_eq!(published, Publication::Published);
+    let written = written.lock().expect("lock");
+    assert_eq!(written.len(), 2);
+    for (_, event) in written.iter() {
+        let name = event["metadata"]["name"].as_str().expect("a name");
+        assert!(name.len() <= 253, "{name}");
+    }
+}
+
+/// What becomes of an Event whose creation is answered with this status.
+async fn answered_with(code: u16, reason: &str, cause: &str) -> Publication {
+    let status = json!({
+        "kind": "Status", "code": code, "reason": reason, "message": "no",
+        "details": {"causes": [{"reason": cause}]},
+    });
+    let service = tower::service_fn(move |_: http::Request<Body>| {
+        let body = Body::from(status.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        async move { response.map_err(std::io::Error::other) }
+    });
+    let events = Events::new(Client::new(service, "default"));
+    events.publish_once(&about("ns"), &announcement("a")).await
+}
+
+/// An Event that exists counts as published; any other conflict does not.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_another_replica_published_exists() {
+    let exists = answered_with(409, "AlreadyExists", "").await;
+    assert_eq!(exists, Publication::Published);
+    let conflict = answered_with(409, "Conflict", "").await;
+    assert_eq!(conflict, Publication::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_event_can_be_published_in_a_namespace_that_is_being_deleted() {
+    let terminating = answered_with(403, "Forbidden", "NamespaceTerminating").await;
+    assert_eq!(terminating, Publication::Impossible);
+    let forbidden = answered_with(403, "Forbidden", "").await;
+    assert_eq!(forbidden, Publication::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_of_events_of_one_namespace_neither_wait_nor_delay_others() {
+    let (client, written) = api();
+    let events = Events::new(client);
+    let announcement = announcement("a note");
+    let many = std::iter::repeat_n("many", 5000).chain(["few"]);
+    let published =
+        many.map(async |namespace| events.publish(&about(namespace), &announcement).await);
+    let published = join_all(published).await;
+    let is_kept = |publication: &&Publication| **publication == Publication::Published;
+    let kept = published.iter().filter(is_kept).count();
+    assert_eq!(
+        kept,
+        IN_FLIGHT + WAITING + 1,
+        "the others are reported lost"
+    );
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let left_out = (published.len() - kept - 1) as u64;
+    assert_eq!(events.dropped.check(), Some(left_out), "one was logged");
+    let written = written.lock().expect("lock");
+    assert_eq!(written.len(), kept);
+    let place = written.iter().position(|(namespace, _)| namespace == "few");
+    assert!(
+        place.is_some_and(|place| place < 3 * IN_FLIGHT),
+        "{place:?}"
+    );
+}
