@@ -37,6 +37,7 @@ impl Side {
             version,
             seed,
             clock: Arc::new(OffsetDateTime::now_utc),
+            longest_page: 0,
             in_tree_protection: false,
         })))
     }

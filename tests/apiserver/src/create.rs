@@ -42,6 +42,7 @@ impl ApiServer {
             old: None,
         };
         let (mut object, _) = self.mutated(&write, object, warnings).await?;
+        self.identify(&mut object);
         tidy(&mut object["metadata"]);
         validate(self.parts.settings.version, resource, &object)?;
         self.validated(&write, Some(&object), warnings).await?;
@@ -61,7 +62,10 @@ impl ApiServer {
         Ok(store.commit(resource, &user.name, None, object, false))
     }
 
-    /// The new object with what the API server sets before admission.
+    /// The new object with what the API server sets before admission. Webhooks see neither a
+    /// generated name nor a uid.
+    ///
+    /// Source: `createHandler` of `k8s.io/apiserver/pkg/endpoints/handlers/create.go`.
     fn completed(&self, route: &Route, mut object: Value) -> Answer<Value> {
         let resource = route.resource;
         if !object["metadata"].is_object() {
@@ -82,12 +86,9 @@ impl ApiServer {
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
-        let mut store = self.store();
-        let (mut name, prefix) = (text(&object, "name"), text(&object, "generateName"));
-        if name.is_empty() && !prefix.is_empty() {
-            name = format!("{prefix}{}", store.suffix());
-        }
-        if name.is_empty() {
+        let store = self.store();
+        let name = text(&object, "name");
+        if name.is_empty() && text(&object, "generateName").is_empty() {
             let detail = "Required value: name or generateName is required";
             return Err(Failure::invalid(resource, "", "metadata.name", detail));
         }
@@ -96,10 +97,11 @@ impl ApiServer {
         if !dry && !text(&object, "resourceVersion").is_empty() {
             return Err(Failure::version_of_a_new_object());
         }
-        let uid = store.uid();
         drop(store);
         let metadata = &mut object["metadata"];
         for field in [
+            "uid",
+            "creationTimestamp",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
             "managedFields",
@@ -107,9 +109,6 @@ impl ApiServer {
         ] {
             metadata[field] = Value::Null;
         }
-        metadata["name"] = name.into();
-        metadata["uid"] = uid.into();
-        metadata["creationTimestamp"] = self.now().into();
         if resource.namespaced {
             metadata["namespace"] = route.namespace.as_str().into();
         }
@@ -121,6 +120,20 @@ impl ApiServer {
         defaults(resource, &mut object, &self.now());
         tidy(&mut object["metadata"]);
         Ok(object)
+    }
+
+    /// Gives a new object its name, its uid and its time.
+    ///
+    /// Source: `BeforeCreate` of `k8s.io/apiserver/pkg/registry/rest/create.go`.
+    fn identify(&self, object: &mut Value) {
+        let mut store = self.store();
+        let metadata = &mut object["metadata"];
+        if metadata["name"].as_str().unwrap_or_default().is_empty() {
+            let prefix = metadata["generateName"].as_str().unwrap_or_default();
+            metadata["name"] = format!("{prefix}{}", store.suffix()).into();
+        }
+        metadata["uid"] = store.uid().into();
+        metadata["creationTimestamp"] = self.now().into();
     }
 
     /// Binds a pod to a node.

@@ -28,13 +28,21 @@ impl ApiServer {
         found.ok_or_else(|| Failure::not_found(route.resource, &route.name))
     }
 
+    /// The number of objects in a page for this limit of the request; 0 if there is no limit.
+    fn page(&self, limit: usize) -> usize {
+        match self.parts.settings.longest_page {
+            0 => limit,
+            longest => limit.min(longest),
+        }
+    }
+
     /// Returns one page of a LIST as JSON.
     pub(crate) fn list_page(&self, route: &Route, metadata_only: bool) -> Answer<Bytes> {
         let selectors = Selectors::parse(
             route.parameter("labelSelector"),
             route.parameter("fieldSelector"),
         )?;
-        let limit = route.parameter("limit").parse::<usize>().unwrap_or(0);
+        let limit = self.page(route.parameter("limit").parse().unwrap_or(0));
         let token = Continue::parse(route.parameter("continue"))?;
         let mut store = self.store();
         let wanted = route
@@ -50,7 +58,11 @@ impl ApiServer {
         let revision = token
             .as_ref()
             .map_or(store.revision, |token| token.revision);
+        let plural = route.resource.plural;
+        // A page of a revision whose state is no longer kept.
+        let lost = revision < store.revision && !store.snapshots.contains_key(&(revision, plural));
         if revision < store.compacted
+            || lost
             || (wanted > 0
                 && wanted < store.compacted
                 && route.parameter("resourceVersionMatch") == "Exact")
@@ -59,7 +71,6 @@ impl ApiServer {
                 "The provided continue parameter is too old to display a consistent list result.",
             ));
         }
-        let plural = route.resource.plural;
         let empty = Objects::new();
         let objects = match store.snapshots.get(&(revision, plural)) {
             Some(snapshot) if token.is_some() => snapshot,

@@ -25,6 +25,9 @@ pub struct Settings {
     pub seed: u64,
     /// The wall clock.
     pub clock: Arc<dyn Fn() -> OffsetDateTime + Send + Sync>,
+    /// The most objects in a page of a LIST that has a limit, so that short lists have several
+    /// pages; 0 for as many as the limit says.
+    pub longest_page: usize,
     /// Whether the admission plugin StorageObjectInUseProtection adds the protection finalizers.
     pub in_tree_protection: bool,
 }

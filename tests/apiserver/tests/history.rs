@@ -41,6 +41,7 @@ fn server() -> ApiServer {
         version: Version::V1_34,
         seed: 1,
         clock: Arc::new(|| OffsetDateTime::UNIX_EPOCH),
+        longest_page: 0,
         in_tree_protection: false,
     });
     for name in ["a", "b", "c"] {
@@ -108,6 +109,18 @@ fn a_list_in_pages_shows_one_state_until_the_history_is_forgotten() {
     server.compact();
     let (status, refused) = read(&server, &next);
     assert_eq!((status, &refused["reason"]), (410, &json!("Expired")));
+}
+
+/// The pages after the first one would show another state.
+#[test]
+fn a_list_in_pages_ends_if_its_own_revision_is_forgotten() {
+    let server = server();
+    let (_, first) = read(&server, &format!("{VOLUMES}?limit=1"));
+    let token = first["metadata"]["continue"].as_str().expect("a token");
+    server.compact();
+    send(&server, "DELETE", &format!("{VOLUMES}/b"), &json!({}));
+    let (status, _) = read(&server, &format!("{VOLUMES}?limit=5&continue={token}"));
+    assert_eq!(status, 410);
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl Scene {
             version: Version::V1_34,
             seed: 1,
             clock: Arc::new(|| OffsetDateTime::UNIX_EPOCH),
+            longest_page: 0,
             in_tree_protection: false,
         });
         let webhooks = Arc::new(Webhooks::default());
@@ -91,6 +92,13 @@ impl Scene {
         (parts.status.as_u16(), answer, warnings.collect())
     }
 
+    /// The metadata of the object that each webhook saw.
+    fn metadata(&self) -> Vec<Value> {
+        let calls = self.webhooks.calls.lock().expect("lock");
+        let metadata = calls.iter().map(|(_, object)| object["metadata"].clone());
+        metadata.collect()
+    }
+
     fn create(&self) -> (u16, Value, Vec<String>) {
         let volume = json!({"metadata": {"name": "v"}, "spec": {}});
         self.post("/api/v1/persistentvolumes", volume)
@@ -122,6 +130,27 @@ fn mutating_webhooks_are_called_first_and_each_sees_the_patch_of_the_one_before(
         .map(|(_, object)| object["metadata"]["labels"]["by"].clone())
         .collect();
     assert_eq!(labels, [Value::Null, json!("c1"), json!("c1")]);
+}
+
+/// The API server names a new object, and gives it its uid, after mutating webhooks.
+#[test]
+fn a_mutating_webhook_sees_neither_a_generated_name_nor_a_uid() {
+    let scene = Scene::new(&[
+        ("mutating", "label.a", "Fail", "true"),
+        ("validating", "warn.b", "Fail", "true"),
+    ]);
+    let volume = json!({"metadata": {"generateName": "v-", "uid": "mine"}, "spec": {}});
+    let (status, created, _) = scene.post("/api/v1/persistentvolumes", volume);
+    assert_eq!(status, 201);
+    let [mutating, validating] = &scene.metadata()[..] else {
+        unreachable!("two webhooks")
+    };
+    for field in ["name", "uid", "creationTimestamp"] {
+        assert_eq!(mutating.get(field), None, "{field}");
+        let final_value = &created["metadata"][field];
+        assert!(final_value.is_string(), "{field}");
+        assert_eq!(&validating[field], final_value, "{field}");
+    }
 }
 
 #[test]
