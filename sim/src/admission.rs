@@ -93,6 +93,10 @@ impl Reviews {
             call.timeout.as_secs()
         );
         let body = Bytes::from(serde_json::to_vec(call.review).unwrap_or_default());
+        endpoint
+            .connection
+            .resumed(&cluster.schedule, passage.order)
+            .await;
         let answer = ask(&endpoint.router, &uri, body).await?;
         cluster.schedule.turn(passage.answer, passage.order).await;
         if endpoint.connection.is_cut() {

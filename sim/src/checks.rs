@@ -9,6 +9,7 @@ mod quiet;
 mod rebinding;
 mod requests;
 mod reviews;
+mod sending;
 mod trash;
 mod volumes;
 
@@ -16,6 +17,7 @@ use crate::plan::Plan;
 use bytes::Bytes;
 use http::Request;
 use ledger::Ledger;
+use sending::Ages;
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use volume_warden_apiserver_model::{Change, WebhookCall};
@@ -58,6 +60,7 @@ impl Checks {
     pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) {
         let mut state = self.lock();
         let found = requests::check(&state.ledger, client, now, request);
+        let found = found.or_else(|| sending::check(&state.ledger, client, now, request));
         state.report(now, found);
         state.ledger.sent(client, now, request);
     }
@@ -67,9 +70,10 @@ impl Checks {
         let mut state = self.lock();
         state.ledger.apply(now, change);
         let ledger = &state.ledger;
-        let found = claims::check(ledger, now, change)
-            .or_else(|| volumes::check(ledger, now, change))
-            .or_else(|| owners::check(ledger, now, change))
+        let ages = Ages::on_arrival(&ledger.plan);
+        let found = claims::check(ledger, now, change, ages)
+            .or_else(|| volumes::check(ledger, now, change, ages))
+            .or_else(|| owners::check(ledger, now, change, ages))
             .or_else(|| requests::check_write(ledger, change));
         state.report(now, found);
     }

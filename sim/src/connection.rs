@@ -54,6 +54,16 @@ impl Connection {
         }
     }
 
+    /// Waits until the process runs. It sees nothing of what arrives while it is paused.
+    pub async fn resumed(&self, schedule: &Schedule, order: u64) {
+        loop {
+            match self.pause_left(schedule) {
+                0 => return,
+                left => schedule.turn(left, order).await,
+            }
+        }
+    }
+
     /// Lets the process crash at its request with this number, before or after its effect.
     pub fn crash_at(&self, request: u64, after_effect: bool) {
         *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = Some((request, after_effect));

@@ -55,7 +55,8 @@ pub fn explore(
             }
             let seed = seed_of(seed, number);
             under_way.begin(worker, seed);
-            let outcome = world::run(&Plan::new(seed), false)?;
+            let outcome =
+                world::run(&Plan::new(seed), false).inspect_err(|_| stop.store(true, Relaxed))?;
             let mut guard = summary.lock().unwrap_or_else(PoisonError::into_inner);
             let (summary, traces) = &mut *guard;
             summary.histories += 1;

@@ -12,6 +12,7 @@ mod json;
 mod manifests;
 pub mod mutants;
 mod network;
+pub mod panics;
 pub mod plan;
 mod policies;
 mod random;

@@ -17,6 +17,7 @@ use std::{
     io,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio::sync::oneshot;
 use volume_warden_apiserver_model::User;
@@ -66,10 +67,10 @@ impl Wire {
         if self.connection.is_cut() {
             return None;
         }
-        let cluster = &self.cluster;
+        let (cluster, schedule) = (&self.cluster, &self.cluster.schedule);
         let (identity, summary) = (identity(&request), summary(&request));
         let (number, crash) = self.connection.count(identity, !is_election(&request));
-        let now = cluster.schedule.now();
+        let now = schedule.now();
         let key = (&*self.client, identity, number);
         let passage = cluster.faults.passage(cluster.seed, now, key);
         cluster.checks.sent(&self.client, now, &request);
@@ -84,6 +85,7 @@ impl Wire {
             return None;
         }
         self.turn(passage.answer, passage).await;
+        self.connection.resumed(schedule, passage.order).await;
         match passage.fate {
             Fate::Lost | Fate::Unanswered => Some(Err(broken())),
             Fate::Delivered | Fate::Refused(_) => Some(Ok(answered)),
@@ -119,10 +121,10 @@ impl Wire {
             Fate::Lost => Response::new(whole(Bytes::new())),
             Fate::Refused(code) => refusal(code),
             Fate::Delivered | Fate::Unanswered => {
-                let identity = identity(&request);
+                let (identity, timeout) = (identity(&request), timeout(&request));
                 let response = cluster.server.handle(&self.user, request).await;
                 response.map(|body| match watch {
-                    true => watches::delayed(self.clone(), identity, body),
+                    true => watches::delayed(self.clone(), identity, timeout, body),
                     false => body.map_err(|never| match never {}).boxed_unsync(),
                 })
             }
@@ -175,6 +177,16 @@ pub fn is_watch(request: &Request<Bytes>) -> bool {
         .uri()
         .query()
         .is_some_and(|query| query.contains("watch=true"))
+}
+
+/// Returns after which time the API server ends the watch.
+///
+/// Source: `ListResource` of `k8s.io/apiserver/pkg/endpoints/handlers/get.go`: half an hour or more.
+fn timeout(request: &Request<Bytes>) -> Duration {
+    const KEY: &str = "timeoutSeconds=";
+    let mut parameters = request.uri().query().unwrap_or_default().split('&');
+    let seconds = parameters.find_map(|each| each.strip_prefix(KEY)?.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(1_800))
 }
 
 /// Returns whether the request belongs to the leader election.

@@ -25,8 +25,8 @@ pub enum Disruption {
         /// For so many milliseconds.
         milliseconds: u64,
     },
-    /// The tasks of the replica do not run, as in a process that gets no CPU time. What they spawned
-    /// goes on.
+    /// The tasks of the replica do not run, as in a process that gets no CPU time, and what they
+    /// spawned sees no answer.
     Pause {
         /// The index of the replica.
         replica: usize,
@@ -53,7 +53,7 @@ pub struct Plan {
     pub(crate) start: Start,
     /// Number of replicas.
     pub(crate) replicas: usize,
-    /// By how many seconds the wall clock of each further replica is ahead of the one before.
+    /// By how many seconds the wall clock of the second replica, or of the only one, is ahead.
     pub(crate) clock_skew: i64,
     /// Steps of users, each with its virtual millisecond.
     pub(crate) steps: Vec<(u64, Step)>,
@@ -61,6 +61,8 @@ pub struct Plan {
     pub(crate) faults: Faults,
     /// Disruptions, each with its virtual millisecond.
     pub(crate) disruptions: Vec<(u64, Disruption)>,
+    /// The most objects in a page of a LIST; 0 for the number that is asked for.
+    pub(crate) longest_page: usize,
     /// Whether the end of the history is followed for twenty minutes, to see that nothing is
     /// written any more.
     pub(crate) long: bool,
@@ -91,7 +93,13 @@ impl Plan {
 
     /// How many processes this history starts at most.
     pub(crate) fn processes(&self) -> usize {
-        self.replicas + self.disruptions.len()
+        let starts = |each: &&(u64, Disruption)| {
+            matches!(
+                each.1,
+                Disruption::CrashAt { .. } | Disruption::Restart { .. }
+            )
+        };
+        self.replicas + self.disruptions.iter().filter(starts).count()
     }
 }
 

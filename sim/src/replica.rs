@@ -170,13 +170,6 @@ impl Replica {
         let _ = tokio::time::timeout(Duration::from_secs(6), all).await;
         self.kill();
     }
-
-    /// Returns whether a task of the replica panicked.
-    pub fn has_panicked(&mut self) -> bool {
-        let panicked =
-            |ended: Result<(), tokio::task::JoinError>| ended.is_err_and(|error| error.is_panic());
-        std::iter::from_fn(|| self.tasks.try_join_next()).any(panicked)
-    }
 }
 
 /// The process has ended: its memory is free.

@@ -7,17 +7,21 @@ use crate::{
 use futures::{FutureExt, stream};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 use volume_warden_apiserver_model::Body;
 
-/// Returns the body of a watch as its client receives it. `identity` identifies the request.
-pub fn delayed(wire: Wire, identity: u64, body: Body) -> Reply {
+/// Returns the body of a watch as its client receives it. `identity` identifies the request. The
+/// API server ends the watch after `timeout`.
+pub fn delayed(wire: Wire, identity: u64, timeout: Duration, body: Body) -> Reply {
     let began = wire.cluster.schedule.now();
+    let end = Instant::now() + timeout;
     let state = (wire, body, 0_u64);
     let frames = stream::unfold(state, move |(wire, mut body, number)| async move {
         // What was sent while the watch was late arrives together.
         let (frame, behind) = match body.frame().now_or_never() {
             Some(frame) => (frame?, true),
-            None => (body.frame().await?, false),
+            None => (timeout_at(end, body.frame()).await.ok()??, false),
         };
         let Ok(bytes) = frame.ok()?.into_data() else {
             return None;

@@ -1,6 +1,6 @@
 //! S1, S3, S5: what may happen to claims.
 
-use super::{Found, ledger::Ledger};
+use super::{Found, ledger::Ledger, sending::Ages};
 use crate::{
     json::{
         at, claims_of, has_finalizer, is_deleting, is_finished, list, name, namespace, ordinals,
@@ -21,7 +21,7 @@ use volume_warden_apiserver_model::Change;
 const COUNTED: u64 = 55 * 60 * 1_000;
 
 /// Looks at a change of a claim.
-pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
+pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     if change.plural != "persistentvolumeclaims" {
         return None;
     }
@@ -41,7 +41,7 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     }
     let deleted = !is_deleting(before) && after.is_none_or(|after| is_deleting(after));
     match deleted {
-        true if own => deleted_by_us(ledger, now, before),
+        true if own => deleted_by_us(ledger, now, before, ages),
         true if change.user.ends_with(":generic-garbage-collector") => {
             collected(ledger, now, before)
         }
@@ -88,7 +88,7 @@ fn still_used(ledger: &Ledger, claim: &Value) -> Found {
 }
 
 /// S3 and S5: Volume Warden itself deletes only claims that it marked.
-fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
+fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value, ages: Ages) -> Found {
     let annotation = |key: &str| at(claim, "/metadata/annotations").and_then(|all| all.get(key));
     if annotation(AWAITING_POD).is_some() {
         let named = |pod: &&std::sync::Arc<Value>| {
@@ -96,7 +96,7 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
                 && claims_of(pod).any(|used| used == name(claim))
                 && ledger
                     .born(uid(pod))
-                    .is_some_and(|born| born + ledger.plan.late_live() < now)
+                    .is_some_and(|born| born + ages.provisioner < now)
         };
         if !owners(claim).is_empty() {
             return Some((
@@ -115,7 +115,7 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
         ));
     }
     if annotation(EXPIRES_AT).is_some() && annotation(SCALED_WITH).is_none() {
-        return expired(ledger, now, claim);
+        return expired(ledger, now, claim, ages.expiry);
     }
     let Some(set) = annotation(SCALED_WITH).and_then(Value::as_str) else {
         return Some((
@@ -123,7 +123,7 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
             format!("the claim {} was deleted without a mark", name(claim)),
         ));
     };
-    let pod = pod_of(ledger, now, claim, set);
+    let pod = pod_of(ledger, now, claim, set, ages.retention);
     if let Some(pod) = pod {
         return Some((
             "S3",
@@ -134,7 +134,7 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
             ),
         ));
     }
-    match permits(ledger, now, claim, set, ledger.plan.late_live()) {
+    match permits(ledger, now, claim, set, ages.retention) {
         true => None,
         false => Some((
             "S3",
@@ -148,10 +148,10 @@ fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value) -> Found {
 
 /// S13: a claim expires only if it was announced, it has no owner, no pod that existed when the pods
 /// were listed names it, its volume is recorded for the trash, and the limit of the hour is kept.
-fn expired(ledger: &Ledger, now: u64, claim: &Value) -> Found {
+fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
     let said = |what: &str| Some(("S13", format!("the claim {} expired {what}", name(claim))));
     let named = |pod: &&std::sync::Arc<Value>| {
-        let listed = |born| born + ledger.plan.late_live() < now;
+        let listed = |born| born + age < now;
         namespace(pod) == namespace(claim)
             && claims_of(pod).any(|used| used == name(claim))
             && ledger.born(uid(pod)).is_some_and(listed)
@@ -192,15 +192,19 @@ fn expired(ledger: &Ledger, now: u64, claim: &Value) -> Found {
     }
 }
 
-/// A pod of the set that uses the claim and has existed for longer than a write may be late.
-fn pod_of<'a>(ledger: &'a Ledger, now: u64, claim: &Value, set: &str) -> Option<&'a Value> {
+/// A pod of the set that uses the claim and has existed for longer than this age.
+fn pod_of<'a>(
+    ledger: &'a Ledger,
+    now: u64,
+    claim: &Value,
+    set: &str,
+    age: u64,
+) -> Option<&'a Value> {
     let mut pods = ledger.all("pods");
     let pod = pods.find(|pod| {
         claims_of(pod).any(|used| used == name(claim))
             && owners(pod).iter().any(|owner| text(owner, "/uid") == set)
-            && ledger
-                .born(uid(pod))
-                .is_some_and(|born| born + ledger.plan.late_live() < now)
+            && ledger.born(uid(pod)).is_some_and(|born| born + age < now)
     });
     pod.map(|pod| &**pod)
 }

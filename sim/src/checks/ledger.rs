@@ -2,7 +2,6 @@
 
 use crate::{
     json::{claims_of, is_deleting, owners, text, uid},
-    network::is_watch,
     plan::Plan,
     replica::SERVICE_ACCOUNT,
 };
@@ -38,8 +37,10 @@ pub struct Ledger {
     renewing: BTreeMap<String, u64>,
     /// Number of writes of Volume Warden to each uid.
     writes: BTreeMap<String, u32>,
-    /// When Volume Warden last wrote anything but a Lease or an Event.
-    pub last_write: u64,
+    /// When Volume Warden last sent a write of anything but a Lease or an Event.
+    pub last_sent: u64,
+    /// When it sent each Event.
+    events: Vec<u64>,
 }
 
 impl Ledger {
@@ -57,7 +58,8 @@ impl Ledger {
             renewed: BTreeMap::new(),
             renewing: BTreeMap::new(),
             writes: BTreeMap::new(),
-            last_write: 0,
+            last_sent: 0,
+            events: Vec::new(),
         }
     }
 
@@ -67,9 +69,6 @@ impl Ledger {
         if change.plural == "leases" {
             self.lease(change);
             return;
-        }
-        if change.user == SERVICE_ACCOUNT && change.plural != "events" {
-            self.last_write = now;
         }
         // The list of deleted claims is written once a second for as long as it changes.
         let is_list = change.plural == "configmaps" && change.name == LIST;
@@ -117,24 +116,45 @@ impl Ledger {
 
     /// Learns that a client sends a request.
     pub fn sent(&mut self, client: &str, now: u64, request: &Request<Bytes>) {
-        let renews = request.uri().path().contains("/leases") && !request.method().is_safe();
-        if renews && !is_watch(request) {
-            self.renewing.insert(client.to_owned(), now);
+        let path = request.uri().path();
+        if request.method().is_safe() || !client.starts_with("replica") {
+            return;
+        }
+        match path {
+            path if path.contains("/leases") => drop(self.renewing.insert(client.to_owned(), now)),
+            path if path.contains("/events") => self.events.push(now),
+            _ => self.last_sent = now,
         }
     }
 
-    /// A write of the Lease took effect: its holder leads since it sent it.
+    /// A write of the Lease took effect: its holder leads since it sent it, and the former one, if
+    /// it released the Lease, no longer.
     fn lease(&mut self, change: &Change) {
-        let Some(after) = &change.after else { return };
-        let holder = text(after, "/spec/holderIdentity").to_owned();
-        if let Some(sent) = self.renewing.get(&holder) {
-            self.renewed.insert(holder, *sent);
+        let holder = |lease: &Arc<Value>| text(lease, "/spec/holderIdentity").to_owned();
+        let present = change.after.as_ref().map(holder).unwrap_or_default();
+        let former = change.before.as_ref().map(holder).unwrap_or_default();
+        if present.is_empty() {
+            self.renewed.remove(&former);
+        }
+        if let Some(sent) = self.renewing.get(&present) {
+            self.renewed.insert(present, *sent);
         }
     }
 
     /// When the client last renewed the Lease.
     pub fn renewed(&self, client: &str) -> Option<u64> {
         self.renewed.get(client).copied()
+    }
+
+    /// The number of Events that Volume Warden sent after this time.
+    pub fn events_after(&self, time: u64) -> usize {
+        self.events.iter().filter(|at| **at > time).count()
+    }
+
+    /// The present object of this name.
+    pub fn get(&self, plural: &'static str, namespace: &str, name: &str) -> Option<&Arc<Value>> {
+        let key = (plural, namespace.to_owned(), name.to_owned());
+        self.objects.get(&key)
     }
 
     /// All present objects of a kind.

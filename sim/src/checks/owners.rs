@@ -1,8 +1,8 @@
 //! S4: which owners Volume Warden gives to claims.
 
-use super::{Found, ledger::Ledger};
+use super::{Found, ledger::Ledger, sending::Ages};
 use crate::{
-    json::{at, name, owners, text, uid},
+    json::{at, claims_of, name, owners, text, uid},
     replica::SERVICE_ACCOUNT,
 };
 use serde_json::Value;
@@ -10,7 +10,7 @@ use volume_warden_apiserver_model::Change;
 
 /// S4: an owner that Volume Warden adds exists, or existed when the write began, and created or
 /// used the claim if it is a StatefulSet.
-pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
+pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     if change.plural != "persistentvolumeclaims" || change.user != SERVICE_ACCOUNT {
         return None;
     }
@@ -21,20 +21,36 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
         .map_or(&[][..], |before| owners(before));
     let added = owners(after).iter().filter(|owner| !before.contains(owner));
     let added: Vec<&str> = added.map(|owner| text(owner, "/uid")).collect();
-    not_there(ledger, now, after, &added).or_else(|| anothers(ledger, after, &added))
+    let since = now.saturating_sub(ages.provisioner);
+    not_there(ledger, since, after, &added)
+        .or_else(|| anothers(ledger, after, &added))
+        .or_else(|| strangers(ledger, after, &added))
 }
 
-/// An owner that was not there when the write began.
-fn not_there(ledger: &Ledger, now: u64, claim: &Value, added: &[&str]) -> Found {
+/// A pod that neither uses the claim nor is the one of a StatefulSet for which the claim has its
+/// name.
+fn strangers(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
+    let pod = ledger.all("pods").find(|pod| {
+        let suffix = format!("-{}", name(pod));
+        added.contains(&uid(pod))
+            && !name(claim).ends_with(&suffix)
+            && !claims_of(pod).any(|used| used == name(claim))
+    })?;
+    let (claim, pod) = (name(claim), name(pod));
+    Some((
+        "S4",
+        format!("the claim {claim} got the pod {pod} as owner, which does not use it"),
+    ))
+}
+
+/// An owner that was not there at any time since the read on which the write rests.
+fn not_there(ledger: &Ledger, since: u64, claim: &Value, added: &[&str]) -> Found {
     let unknown = added.iter().find(|owner| {
         let lives = ledger
             .all("pods")
             .chain(ledger.all("statefulsets"))
             .any(|each| uid(each) == **owner);
-        !lives
-            && ledger
-                .gone(owner)
-                .is_none_or(|(gone, _)| gone + ledger.plan.late_live() < now)
+        !lives && ledger.gone(owner).is_none_or(|(gone, _)| gone < since)
     })?;
     Some((
         "S4",

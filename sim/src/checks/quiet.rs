@@ -35,25 +35,23 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
     cluster.checks.with_ledger(|ledger| {
         let start = &ledger.plan.start;
         let mut found: Vec<String> = Vec::new();
-        // A process that changes nothing, or only another namespace, promises nothing here.
+        // A process that changes nothing promises nothing, and one for a namespace nothing outside.
+        if !start.dry_run {
+            let handled =
+                |object: &&Arc<Value>| start.namespace.is_none_or(|only| only == namespace(object));
+            for claim in ledger.all("persistentvolumeclaims").filter(handled) {
+                found.extend(of_claim(ledger, claim));
+                found.extend(of_condition(ledger, claim));
+            }
+            let pods = ledger.all("pods").filter(handled);
+            found.extend(pods.filter_map(|pod| of_request(ledger, pod)));
+        }
         if !start.dry_run && start.namespace.is_none() {
-            found.extend(
-                ledger
-                    .all("persistentvolumeclaims")
-                    .filter_map(|claim| of_claim(ledger, claim)),
-            );
-            found.extend(
-                ledger
-                    .all("persistentvolumes")
-                    .filter_map(|volume| of_volume(volume)),
-            );
-            let claims = ledger.all("persistentvolumeclaims");
-            found.extend(claims.filter_map(|claim| of_condition(ledger, claim)));
-            let volumes = ledger.all("persistentvolumes");
-            found.extend(volumes.filter_map(|volume| of_reuse(ledger, volume)));
-            let volumes = ledger.all("persistentvolumes");
-            found.extend(volumes.filter_map(|volume| trash::at_rest(ledger, volume)));
-            found.extend(ledger.all("pods").filter_map(|pod| of_request(ledger, pod)));
+            for volume in ledger.all("persistentvolumes") {
+                found.extend(of_volume(volume));
+                found.extend(of_reuse(ledger, volume));
+                found.extend(trash::at_rest(ledger, volume));
+            }
         }
         let many = ledger.writes().filter(|(_, count)| *count > MOST_WRITES);
         let at = cluster.schedule.now();

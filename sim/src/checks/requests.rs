@@ -1,7 +1,10 @@
 //! S8, S9: what every write of Volume Warden carries, and when and where it may be sent.
 
 use super::{Found, ledger::Ledger};
-use crate::replica::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use crate::{
+    json::{at, is_deleting, text},
+    replica::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE},
+};
 use bytes::Bytes;
 use http::{Method, Request};
 use serde_json::Value;
@@ -42,7 +45,8 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
             applied || tested("/metadata/uid") || tested("/metadata/resourceVersion")
         }
         // A creation destroys nothing, and a review of a follower may need it.
-        _ => return None,
+        Method::POST => return None,
+        _ => false,
     };
     if !guarded {
         return said("without a precondition");
@@ -66,6 +70,17 @@ fn changes_annotation(patch: &Value, key: &str) -> bool {
     operations.any(|each| each["op"] != "test" && each["path"] == path.as_str())
 }
 
+/// Whether nothing but finalizers of the object changed.
+fn is_only_protected(change: &Change) -> bool {
+    let paths = ["/spec", "/metadata/annotations", "/metadata/labels"];
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) => paths.iter().all(|path| at(before, path) == at(after, path)),
+        // The last finalizer was removed.
+        (Some(before), None) => is_deleting(before),
+        (None, _) => false,
+    }
+}
+
 /// S9: a dry run writes nothing, and `--namespace` nothing outside of the namespace.
 pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
     if change.user != SERVICE_ACCOUNT || change.plural == "leases" {
@@ -83,7 +98,18 @@ pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
         return said("in a dry run");
     }
     let namespace = start.namespace?;
-    match [namespace, SYSTEM_NAMESPACE, ""].contains(&&*change.namespace) {
+    let object = change.before.as_deref().or(change.after.as_deref())?;
+    let is_own = |of: &str| [namespace, SYSTEM_NAMESPACE, ""].contains(&of);
+    // A volume belongs to the namespace of its claim, or waits for one in that of Volume Warden, but
+    // all volumes are protected. Events about volumes are in `default`.
+    let inside = match change.plural {
+        "persistentvolumes" => {
+            is_own(text(object, "/spec/claimRef/namespace")) || is_only_protected(change)
+        }
+        "events" if text(object, "/regarding/kind") == "PersistentVolume" => true,
+        _ => is_own(&change.namespace),
+    };
+    match inside {
         true => None,
         false => said(&format!("with --namespace={namespace}")),
     }

@@ -10,11 +10,15 @@ use serde_json::Value;
 use volume_warden::objects::trash::{OriginalPolicy, PURGE, TRASH, TrashRecord};
 use volume_warden_apiserver_model::Change;
 
+/// The clock of the API server shows full seconds.
+const SECOND: u64 = 1_000;
+
 /// Looks at a change of a volume with a record.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     let after = change.after.as_deref()?;
-    let record = record(after)?;
     let before = change.before.as_deref();
+    // A volume loses its record when a claim is bound to it, not while it is at risk.
+    let record = record(after).or_else(|| record(before.filter(|_| is_at_risk(after))?))?;
     let said = |what: &str| {
         let message = format!("the volume {} of a deleted claim {what}", name(after));
         Some(("S12", message))
@@ -40,9 +44,12 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
         return said("is purged though its policy was Retain");
     }
     let requested = annotation(after, PURGE) == Some(claim);
-    let ended = record
-        .ends()
-        .is_some_and(|end| end.as_second() <= seconds(now));
+    // By what Volume Warden recorded, and by what happened.
+    let recorded = record.ends().map(|end| end.as_second());
+    let window = ledger.plan.undelete_window().map_or(0, milliseconds);
+    let deleted = ledger.deleted(&record.claim.uid);
+    let ended = recorded.is_some_and(|end| end <= seconds(now))
+        && deleted.is_none_or(|deleted| deleted + window <= now + SECOND);
     let void = record.claim.uid != claim;
     if void || !(ended || requested) {
         return said("is purged within its window");
@@ -122,6 +129,13 @@ fn is_at_risk(volume: &Value) -> bool {
 /// The annotation with this key.
 pub fn annotation<'a>(volume: &'a Value, key: &str) -> Option<&'a str> {
     at(volume, "/metadata/annotations")?.get(key)?.as_str()
+}
+
+/// The milliseconds of a window: a number, and `s` or `h`.
+fn milliseconds(window: &str) -> u64 {
+    let (number, unit) = window.split_at(window.len() - 1);
+    let unit = if unit == "h" { 3_600 * SECOND } else { SECOND };
+    number.parse().unwrap_or(0) * unit
 }
 
 fn seconds(now: u64) -> i64 {

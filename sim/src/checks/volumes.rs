@@ -1,6 +1,6 @@
 //! S2, S6: what may happen to volumes.
 
-use super::{Found, ledger::Ledger, trash};
+use super::{Found, ledger::Ledger, sending::Ages, trash};
 use crate::{
     json::{at, has_finalizer, is_deleting, name, text, uid},
     replica::SERVICE_ACCOUNT,
@@ -10,17 +10,18 @@ use volume_warden::objects::{finalizers::PV_PROTECTION, reuse::CLAIM_NAMESPACE};
 use volume_warden_apiserver_model::Change;
 
 /// Looks at a change of a volume, and at each binding.
-pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
+pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     if let Some(crossed) = crossed(ledger, change) {
         return Some(crossed);
     }
     if change.plural != "persistentvolumes" {
         return None;
     }
-    trash::check(ledger, now, change).or_else(|| by_volume_warden(ledger, now, change))
+    trash::check(ledger, now, change)
+        .or_else(|| by_volume_warden(ledger, now, change, ages.releaser))
 }
 
-fn by_volume_warden(ledger: &Ledger, now: u64, change: &Change) -> Found {
+fn by_volume_warden(ledger: &Ledger, now: u64, change: &Change, age: u64) -> Found {
     if change.user != SERVICE_ACCOUNT {
         return None;
     }
@@ -49,7 +50,7 @@ fn by_volume_warden(ledger: &Ledger, now: u64, change: &Change) -> Found {
     let claim = |volume: &Value| text(volume, "/spec/claimRef/uid").to_owned();
     let cleared = !claim(before).is_empty() && after.is_some_and(|after| claim(after).is_empty());
     if cleared {
-        wrongly_cleared(ledger, now, before)
+        wrongly_cleared(ledger, now, before, age)
     } else {
         None
     }
@@ -82,7 +83,7 @@ fn crossed(ledger: &Ledger, change: &Change) -> Found {
 
 /// S6: claimRef is cleared only on a Released volume with the policy Retain that is not being
 /// deleted and was not attached.
-fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value) -> Found {
+fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value, age: u64) -> Found {
     let said = |what: &str| {
         Some((
             "S6",
@@ -106,9 +107,7 @@ fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value) -> Found {
     let attached = !restored
         && ledger.all("volumeattachments").any(|each| {
             text(each, "/spec/source/persistentVolumeName") == name(volume)
-                && ledger
-                    .born(uid(each))
-                    .is_some_and(|born| born + ledger.plan.late_live() < now)
+                && ledger.born(uid(each)).is_some_and(|born| born + age < now)
         });
     if attached {
         said("it is attached")

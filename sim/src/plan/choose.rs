@@ -65,6 +65,7 @@ impl Plan {
                 ..faults(&mut random)
             },
             disruptions,
+            longest_page: if random.u32(0..8) == 0 { 2 } else { 0 },
             long,
         }
     }
@@ -81,7 +82,11 @@ fn start(seed: u64, random: &mut fastrand::Rng) -> Start {
     }
     Start {
         flags,
-        namespace: (random.u32(0..16) == 0).then_some("other"),
+        namespace: match random.u32(0..16) {
+            0 => Some("ns"),
+            1 => Some("other"),
+            _ => None,
+        },
         dry_run: random.u32(0..16) == 0,
         max_in_flight: if random.bool() { 1 } else { 32 },
     }
@@ -96,6 +101,7 @@ fn faults(random: &mut fastrand::Rng) -> Faults {
         end: BUSY,
         ..Faults::default()
     };
+    let is_quiet = happens(random, 300);
     let mut rate = |most: u32| {
         if random.bool() {
             random.u32(0..most)
@@ -103,7 +109,7 @@ fn faults(random: &mut fastrand::Rng) -> Faults {
             0
         }
     };
-    match happens(&mut generator(u64::from(rate(1000)), "quiet"), 300) {
+    match is_quiet {
         true => quiet,
         false => Faults {
             refused: rate(120),

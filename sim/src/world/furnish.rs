@@ -29,16 +29,19 @@ type Class = Vec<(&'static str, &'static str)>;
 /// When the simulation itself is wrong.
 pub(super) async fn server(plan: &Plan, schedule: &Arc<Schedule>) -> anyhow::Result<ApiServer> {
     let clock = wall_clock(schedule, 0);
-    let server = empty(plan.seed, Arc::new(move || clock.now()));
+    let server = empty(plan.seed, plan.longest_page, Arc::new(move || clock.now()));
     server.copy(&furnished(class(plan)).await?);
     Ok(server)
 }
 
-fn empty(seed: u64, clock: Arc<dyn Fn() -> OffsetDateTime + Send + Sync>) -> ApiServer {
+type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
+
+fn empty(seed: u64, longest_page: usize, clock: Clock) -> ApiServer {
     ApiServer::new(Settings {
         version: Version::V1_34,
         seed,
         clock,
+        longest_page,
         in_tree_protection: false,
     })
 }
@@ -63,7 +66,7 @@ async fn furnished(class: Class) -> anyhow::Result<ApiServer> {
     if let Some(known) = known {
         return Ok(known);
     }
-    let server = empty(0, Arc::new(|| EPOCH));
+    let server = empty(0, 0, Arc::new(|| EPOCH));
     furnish(&server, &class).await?;
     lock().insert(class, server.clone());
     Ok(server)
@@ -72,7 +75,7 @@ async fn furnished(class: Class) -> anyhow::Result<ApiServer> {
 async fn furnish(server: &ApiServer, class: &Class) -> anyhow::Result<()> {
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    for name in ["ns", "other", "volume-warden", "kube-system"] {
+    for name in ["default", "ns", "other", "volume-warden", "kube-system"] {
         create(server, "/api/v1/namespaces", &namespace(name)).await?;
     }
     for name in ["delete", "retain"] {

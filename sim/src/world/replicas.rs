@@ -91,16 +91,6 @@ impl<'a> Replicas<'a> {
         unready.collect()
     }
 
-    /// Returns the names of the replicas of which a task panicked.
-    pub(super) fn panicked(&mut self) -> Vec<String> {
-        let slots = self.slots.iter_mut();
-        let panicked = slots.filter_map(|slot| {
-            let panicked = slot.replica.has_panicked();
-            panicked.then(|| slot.replica.name().to_owned())
-        });
-        panicked.collect()
-    }
-
     async fn one(&mut self, now: u64, disruption: Disruption) -> anyhow::Result<()> {
         let connection = |replica: usize| {
             let slot = self.slots.get(replica);
@@ -165,7 +155,12 @@ impl<'a> Replicas<'a> {
 
     async fn launch(&self, index: usize, incarnation: u32) -> anyhow::Result<Replica> {
         let name = format!("replica-{index}.{incarnation}");
-        let offset = self.plan.clock_skew * i64::try_from(index).unwrap_or_default();
+        // One of two clocks is right, the only one is wrong.
+        let wrong = match self.plan.replicas {
+            1 => 1,
+            _ => i64::try_from(index).unwrap_or_default(),
+        };
+        let offset = self.plan.clock_skew * wrong;
         Replica::start(&self.cluster, &self.reviews, name, &self.plan.start, offset).await
     }
 

@@ -1,0 +1,127 @@
+//! What is judged when a write is sent. On its way it may be held for long, so that its evidence is
+//! old when it arrives; a precondition has to refuse it then.
+
+use super::{Found, claims, ledger::Ledger, owners, volumes};
+use crate::{
+    json::{at, text, uid},
+    plan::{Disruption, Plan},
+    replica::SERVICE_ACCOUNT,
+};
+use bytes::Bytes;
+use http::{Method, Request};
+use serde_json::Value;
+use std::sync::Arc;
+use volume_warden_apiserver_model::Change;
+
+/// For how many milliseconds a state may have ended when a component acts on it.
+#[derive(Clone, Copy)]
+pub struct Ages {
+    /// Of the pods that name a claim, and of their owners: `pvc-provisioner`.
+    pub provisioner: u64,
+    /// Of a StatefulSet and its pods: `pvc-retention`.
+    pub retention: u64,
+    /// Of the pods that name a claim: `pvc-expiry`.
+    pub expiry: u64,
+    /// Of the VolumeAttachments: `pv-releaser`.
+    pub releaser: u64,
+}
+
+impl Ages {
+    /// When a write arrives.
+    pub fn on_arrival(plan: &Plan) -> Self {
+        let late = plan.late_live();
+        Self {
+            provisioner: late,
+            retention: late,
+            expiry: late,
+            releaser: late,
+        }
+    }
+
+    /// When a write is sent: `MAX_AGE` of each component, or after a read whose answer took long a
+    /// third of it. Source: `src/cluster/read/evidence.rs`.
+    fn when_sent(plan: &Plan) -> Self {
+        let delays = plan.disruptions.iter().map(|(_, each)| match each {
+            Disruption::Hold { milliseconds, .. } | Disruption::Pause { milliseconds, .. } => {
+                *milliseconds
+            }
+            _ => 0,
+        });
+        let answer = plan.faults.latency + delays.sum::<u64>();
+        let age = |most: u64| most.max(answer + most / 3).min(plan.late_live());
+        Self {
+            provisioner: age(10_000),
+            retention: age(2_000),
+            expiry: age(30_000),
+            releaser: age(10_000),
+        }
+    }
+}
+
+/// Looks at a write of Volume Warden that is sent now, if the object is still what it was decided
+/// for.
+pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) -> Found {
+    if !client.starts_with("replica") || request.method().is_safe() {
+        return None;
+    }
+    let change = change_of(ledger, request)?;
+    let ages = Ages::when_sent(&ledger.plan);
+    claims::check(ledger, now, &change, ages)
+        .or_else(|| volumes::check(ledger, now, &change, ages))
+        .or_else(|| owners::check(ledger, now, &change, ages))
+}
+
+/// What the request would change if it arrived at once; none if it would be refused.
+fn change_of(ledger: &Ledger, request: &Request<Bytes>) -> Option<Change> {
+    let (plural, namespace, name) = object_of(request.uri().path())?;
+    let before = ledger.get(plural, namespace, name)?;
+    let body: Value = serde_json::from_slice(request.body()).ok()?;
+    let after = match *request.method() {
+        Method::DELETE => deleted(before, &body),
+        Method::PATCH => patched(before, body),
+        _ => None,
+    }?;
+    Some(Change {
+        revision: 0,
+        plural,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        before: Some(before.clone()),
+        after: Some(Arc::new(after)),
+        user: SERVICE_ACCOUNT.to_owned(),
+    })
+}
+
+/// The plural, the namespace and the name of the claim or volume at this path.
+fn object_of(path: &str) -> Option<(&'static str, &str, &str)> {
+    let path = path.strip_prefix("/api/v1/")?;
+    let mut parts = path.split('/');
+    let parts = [(); 5].map(|()| parts.next().unwrap_or_default());
+    match parts {
+        ["namespaces", namespace, "persistentvolumeclaims", name, ""] => {
+            Some(("persistentvolumeclaims", namespace, name))
+        }
+        ["persistentvolumes", name, "", "", ""] => Some(("persistentvolumes", "", name)),
+        _ => None,
+    }
+}
+
+fn deleted(before: &Value, options: &Value) -> Option<Value> {
+    let wanted = |field| text(options, &format!("/preconditions/{field}"));
+    let version = text(before, "/metadata/resourceVersion");
+    if wanted("uid") != uid(before) || wanted("resourceVersion") != version {
+        return None;
+    }
+    let mut after = before.clone();
+    if at(before, "/metadata/deletionTimestamp").is_none() {
+        after["metadata"]["deletionTimestamp"] = "now".into();
+    }
+    Some(after)
+}
+
+fn patched(before: &Value, patch: Value) -> Option<Value> {
+    let patch: json_patch::Patch = serde_json::from_value(patch).ok()?;
+    let mut after = before.clone();
+    json_patch::patch(&mut after, &patch).ok()?;
+    Some(after)
+}
