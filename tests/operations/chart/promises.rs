@@ -66,6 +66,42 @@ async fn egress_is_limited_to_these_ports() -> Result<()> {
     Ok(())
 }
 
+/// The port that the program connects to: see `ns_32_every_form_of_an_endpoint_is_understood`.
+#[tokio::test]
+async fn egress_allows_the_port_of_every_form_of_an_endpoint() -> Result<()> {
+    for (endpoint, port) in [
+        ("storageos", 5705),
+        (" storageos ", 5705),
+        ("storageos:", 5705),
+        ("storageos:80", 80),
+        ("storageos.storageos.svc:8080", 8080),
+        ("http://storageos", 5705),
+        ("HTTPS://storageos", 5705),
+        ("https://storageos/", 5705),
+        ("https://storageos:443", 443),
+        ("10.0.0.1:1", 1),
+        ("::1", 5705),
+        ("fd00::5:80", 5705),
+        ("[::1]", 5705),
+        ("[::1]:8080", 8080),
+        ("https://[fd00::5]", 5705),
+        ("https://[fd00::5]:443/", 443),
+        ("https://gate/storage/one", 5705),
+        ("https://gate:443/storage/", 443),
+        ("gate/a:80", 5705),
+    ] {
+        let values = json!({"namespaceGc": {
+            "storageBackend": "storageos", "storageos": {"endpoint": endpoint, "insecureHttp": true},
+        }});
+        let policy = find(&rendered(&values).await?, "NetworkPolicy");
+        // The rules before it are those of the API server and of DNS.
+        let found = policy.pointer("/spec/egress/2/ports");
+        let expected = json!([{"port": port, "protocol": "TCP"}]);
+        assert_eq!(found, Some(&expected), "{endpoint}");
+    }
+    Ok(())
+}
+
 /// The image names the user, or OpenShift assigns one: `restricted-v2` refuses a fixed one.
 #[tokio::test]
 async fn no_user_or_group_is_fixed() -> Result<()> {

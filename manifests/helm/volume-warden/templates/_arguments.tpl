@@ -129,13 +129,14 @@ env:
 {{- end }}
 {{- end }}
 
-{{- /* The port of the storage backend's API; empty without one. */}}
+{{- /* The port of the storage backend's API; empty without one. The endpoint is read as the program
+       does: the scheme is optional and does not change the default port, 5705, and an IPv6 address
+       without brackets has no port. */}}
 {{- define "volume-warden.storagePort" -}}
 {{- $gc := .Values.namespaceGc }}
 {{- if and (include "volume-warden.enabled" (list . "namespaceGc")) (eq (default "" $gc.storageBackend) "storageos") }}
-{{- $url := urlParse $gc.storageos.endpoint }}
-{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" }}
-{{- $port | default (ternary "80" "443" (eq $url.scheme "http")) }}
+{{- $host := regexReplaceAll "^.*?://" (trim $gc.storageos.endpoint) "" | splitList "/" | first }}
+{{- regexFind "^([^:]*|\\[.*\\]):[0-9]+$" $host | regexFind "[0-9]+$" | default "5705" }}
 {{- end }}
 {{- end }}
 
