@@ -1,5 +1,5 @@
 //! The image has one name in the documentation, the manifests and the chart: that in
-//! `release/image`, with the version of the package.
+//! `release/image`, with the version of the package, which is that of no earlier release.
 
 use crate::root;
 use std::{fs, path::Path};
@@ -19,26 +19,40 @@ fn the_image_has_one_name() {
             let images = images(line).into_iter();
             images.map(move |found| (line, found))
         }) {
-            // An image that the reader builds.
-            if !found.starts_with("REGISTRY/") {
-                assert_eq!(found, image, "{path}: {line}");
-                count += 1;
-            }
+            // An image that the reader builds is of the same version.
+            let expected = match found.strip_prefix("REGISTRY/") {
+                Some(_) => format!("REGISTRY/volume-warden:{VERSION}"),
+                None => image.clone(),
+            };
+            assert_eq!(found, expected, "{path}: {line}");
+            count += 1;
         }
     }
     assert!(count >= 5, "{count} images");
 }
 
+/// With the version of a release, nodes that have its image would start the old program with the
+/// new manifests: `imagePullPolicy` is `IfNotPresent`.
+#[test]
+fn a_released_version_is_not_used_again() {
+    let changes = fs::read_to_string(root().join("CHANGELOG.md")).expect("the changelog");
+    let has = |heading: &str| changes.lines().any(|line| line.starts_with(heading));
+    assert!(
+        !(has("## Unreleased") && has(&format!("## {VERSION} - "))),
+        "{VERSION} is released: set the next version"
+    );
+}
+
 #[test]
 fn an_image_is_found_with_its_registry() {
     let line =
-        "Use `volume-warden:0.1.0`, not example.com:5000/a/volume-warden:0.2 of volume-warden:";
+        "Use `volume-warden:1.2.3`, not example.com:5000/a/volume-warden:0.9 of volume-warden:";
     let found = images(line);
     assert_eq!(
         found,
         [
-            "volume-warden:0.1.0",
-            "example.com:5000/a/volume-warden:0.2"
+            "volume-warden:1.2.3",
+            "example.com:5000/a/volume-warden:0.9"
         ]
     );
 }
