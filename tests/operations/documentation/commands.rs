@@ -2,13 +2,12 @@
 
 use super::{
     executed::{self, NOT_EXECUTED},
+    overlay::{Copied, kustomizations, with_values},
     pages::{Shown, shown},
     programs::Programs,
 };
 use crate::support::{define_kind, repository};
 use anyhow::{Result, ensure};
-use std::fs;
-use tokio::process::Command;
 use volume_warden_controlplane::Cluster;
 
 /// The pages whose code blocks run in their order.
@@ -16,7 +15,7 @@ const PAGES: [&str; 6] = [
     README,
     CHART,
     "docs/install/helm.md",
-    "docs/install/kustomize.md",
+    KUSTOMIZE,
     "docs/install/uninstall.md",
     "docs/operations/metrics.md",
 ];
@@ -24,6 +23,7 @@ const PAGES: [&str; 6] = [
 const UNINSTALL: &str = "helm uninstall volume-warden --namespace volume-warden; \
     kubectl delete namespace volume-warden";
 const README: &str = "README.md";
+const KUSTOMIZE: &str = "docs/install/kustomize.md";
 const CHART: &str = "manifests/helm/volume-warden/README.md";
 /// cert-manager's kinds, which the API server must know. No cert-manager runs.
 const CERT_MANAGER: [(&str, &str); 2] = [
@@ -67,9 +67,9 @@ async fn the_pages_of_kustomize_install_and_uninstall() -> Result<()> {
     for (name, kind) in CERT_MANAGER {
         define_kind(&cluster, name, kind).await?;
     }
-    let commands = run(&cluster, "docs/install/kustomize.md").await?;
+    let commands = run(&cluster, KUSTOMIZE).await?;
     ensure!(commands.contains("kubectl apply -k"), "{commands}");
-    the_overlay_is_accepted(&cluster).await?;
+    the_overlays_are_accepted(&cluster).await?;
     let commands = run(&cluster, "docs/install/uninstall.md").await?;
     ensure!(commands.contains("kubectl delete"), "{commands}");
     cluster.stop().await;
@@ -90,51 +90,35 @@ async fn the_page_of_metrics_installs_the_monitoring() -> Result<()> {
     Ok(())
 }
 
-/// The overlay with a choice of components, an image and a dry run, in a copy of the manifests.
-async fn the_overlay_is_accepted(cluster: &Cluster) -> Result<()> {
-    let page = fs::read_to_string(repository().join("docs/install/kustomize.md"))?;
-    let copy = tempfile::tempdir()?;
-    let copied = Command::new("cp")
-        .arg("-r")
-        .arg(repository().join("manifests"))
-        .arg(copy.path())
-        .status()
-        .await?;
-    ensure!(copied.success(), "the manifests are copied");
-    let directory = copy.path().join("manifests/overlays/own");
-    fs::create_dir(&directory)?;
-    let blocks = page.split("```yaml\n").skip(1);
-    let blocks = blocks.filter_map(|block| block.split("```").next());
-    let overlay = blocks.collect::<String>();
-    fs::write(directory.join("kustomization.yaml"), with_values(&overlay))?;
+/// The overlays with an image, and with a choice of components; both with a dry run.
+async fn the_overlays_are_accepted(cluster: &Cluster) -> Result<()> {
     define_kind(cluster, SERVICE_MONITOR.0, SERVICE_MONITOR.1).await?;
-    let directory = directory.display().to_string();
-    let apply = ["apply", "--dry-run=server", "-o=yaml", "-k", &directory];
-    let applied = cluster.kubectl(&apply).await?;
-    for part in [
-        "kind: ServiceMonitor",
-        "- --dry-run\n",
-        &with_values("image: REGISTRY/volume-warden:TAG\n"),
-    ] {
-        ensure!(applied.contains(part), "no {part} in {applied}");
+    let (complete, fragments) = kustomizations()?;
+    let image = with_values("image: REGISTRY/volume-warden:TAG\n");
+    let parts = [&image, "kind: ServiceMonitor"];
+    ensure!(complete.len() == parts.len(), "{complete:#?}");
+    for (kustomization, part) in complete.iter().zip(parts) {
+        let copied = Copied::with(&format!("{kustomization}{fragments}"))?;
+        let directory = copied.overlay().display().to_string();
+        let apply = ["apply", "--dry-run=server", "-o=yaml", "-k", &directory];
+        let applied = cluster.kubectl(&apply).await?;
+        for part in ["- --dry-run\n", part] {
+            ensure!(applied.contains(part), "no {part} in {applied}");
+        }
     }
     Ok(())
-}
-
-/// The text with values for its placeholders.
-fn with_values(text: &str) -> String {
-    let text = text.replace("REGISTRY", "registry.example.com");
-    text.replace("TAG", "1.2.3")
 }
 
 /// Runs the commands of a page that need only a cluster, and returns them.
 async fn run(cluster: &Cluster, page: &str) -> Result<String> {
     ensure!(PAGES.contains(&page), "{page}");
     let programs = Programs::new(cluster).await?;
-    let script = script(page);
+    let (script, copied) = (script(page), Copied::first()?);
     let mut shell = programs.shell(&script);
     if page == CHART {
         shell.current_dir(repository().join("manifests/helm/volume-warden"));
+    } else if page == KUSTOMIZE {
+        shell.current_dir(copied.root());
     }
     let output = shell.output().await?;
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -4,6 +4,7 @@
 mod commands;
 mod executed;
 mod first_use;
+mod overlay;
 #[path = "../../support/documentation.rs"]
 pub mod pages;
 mod programs;

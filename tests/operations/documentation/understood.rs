@@ -1,7 +1,10 @@
 //! `kubectl` and `helm` understand each of their commands in the documentation, those in sentences
 //! included: without an API server, the only error is that none answers.
 
-use super::pages::{Shown, commands};
+use super::{
+    overlay::{Copied, OWN},
+    pages::{Shown, commands},
+};
 use crate::support::repository;
 use anyhow::{Context, Result, ensure};
 use std::{path::Path, process::Stdio};
@@ -42,7 +45,7 @@ async fn helm_understands_each_command() -> Result<()> {
 
 /// Returns the number of commands.
 async fn all_are_understood(name: &str, program: &Path) -> Result<usize> {
-    let mut count = 0;
+    let (mut count, copied) = (0, Copied::first()?);
     for Shown {
         page,
         command,
@@ -58,7 +61,11 @@ async fn all_are_understood(name: &str, program: &Path) -> Result<usize> {
         }
         // The chart's README is read in the directory of the chart.
         let is_of_the_chart = page.ends_with("helm/volume-warden/README.md");
-        let directory = if is_of_the_chart { page.parent() } else { None };
+        let directory = if is_of_the_chart {
+            page.parent()
+        } else {
+            command.contains(OWN).then(|| copied.root())
+        };
         let problem = problem(program, arguments, directory.unwrap_or(repository())).await?;
         let incomplete = !in_block && problem.contains("You must provide one or more resources");
         let understood = problem.is_empty() || incomplete;
