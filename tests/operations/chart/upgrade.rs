@@ -1,20 +1,27 @@
 //! The upgrade from the chart of version 0.1.0, which is `volume-warden-0.1.0.tgz` here.
 
-use super::cluster::Release;
+use super::{cluster::Release, template_with};
 use crate::{
     install::as_deployed,
     support::{kustomization::NAMESPACE, repository, webhooks_answer},
+    upgrade::newer::deletions,
 };
-use anyhow::{Result, ensure};
-use serde_json::json;
-use volume_warden_controlplane::Cluster;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use volume_warden_controlplane::{Cluster, Helm};
+
+/// The package of the old chart.
+fn old_chart() -> String {
+    let package = repository().join("tests/operations/chart/volume-warden-0.1.0.tgz");
+    package.display().to_string()
+}
 
 #[tokio::test]
 async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
     let cluster = Cluster::without_in_tree().name("upgrade").start().await?;
     cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;
-    let old = repository().join("tests/operations/chart/volume-warden-0.1.0.tgz");
-    let old = old.display().to_string();
+    let old = old_chart();
     let release = Release::new(&cluster, &json!({})).await?;
     release.run(&["install", "volume-warden", &old]).await?;
 
@@ -36,4 +43,42 @@ async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
     release.run(&rollback).await?;
     cluster.stop().await;
     Ok(())
+}
+
+/// `kubectl replace` keeps them, unlike `helm rollback`. The content of the two Secrets is written at
+/// run time, and the page deletes one of them by another command.
+#[tokio::test]
+async fn the_page_deletes_what_is_newer_than_0_1_0() -> Result<()> {
+    let old = old_chart();
+    let arguments = ["template", "any", &old, "--namespace", NAMESPACE];
+    let old = kinds_and_names(&Helm::locate().await?.run(&arguments).await?)?;
+    let optional = json!({"pvcExpiry": {"enabled": true}, "trashList": {"enabled": true}});
+    let new = template_with(&optional, NAMESPACE, &["--skip-tests"]).await?;
+    let mut added = kinds_and_names(&new)?;
+    added.retain(|object| !old.contains(object) && object.0 != "secret");
+    ensure!(added.len() > 20, "{added:?}");
+
+    let commands = deletions();
+    let is_deleted = |(kind, name): &(String, String)| {
+        commands.iter().any(|command| {
+            let words: Vec<&str> = command.split([' ', ',']).collect();
+            words.contains(&kind.as_str()) && words.contains(&name.as_str())
+        })
+    };
+    let left: Vec<_> = added.iter().filter(|each| !is_deleted(each)).collect();
+    ensure!(left.is_empty(), "not deleted: {left:?}");
+    Ok(())
+}
+
+/// The kind of each object in lower case, as `kubectl delete` accepts it, and the name.
+fn kinds_and_names(manifests: &str) -> Result<BTreeSet<(String, String)>> {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(manifests)?;
+    let objects = objects.iter().filter(|object| object.is_object());
+    let names = objects.map(|object| {
+        let kind = object["kind"].as_str()?.to_lowercase();
+        Some((kind, object["metadata"]["name"].as_str()?.to_owned()))
+    });
+    names
+        .collect::<Option<_>>()
+        .context("an object without a name")
 }

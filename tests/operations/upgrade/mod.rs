@@ -1,6 +1,7 @@
 //! The upgrade from version 0.1.0, and the rollback, under load.
 
 mod former;
+pub mod newer;
 mod replica;
 
 use self::{
@@ -90,6 +91,7 @@ async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
     components.extend(ADDED);
     let new = Kustomization::of(&components, NAMESPACE)?;
     cluster.apply_kustomization(old.path()).await?;
+    let before = newer::installed(&cluster).await?;
 
     let running = Running::default();
     roll_out(&cluster, &running, "old", Some(&former.binary)).await?;
@@ -123,6 +125,9 @@ async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
     replace().await?;
     logs.extend(roll_out(&cluster, &running, "again", Some(&former.binary)).await?);
     replace().await?;
+    newer::delete(&cluster).await?;
+    let after = newer::installed(&cluster).await?;
+    ensure!(after == before, "{before:?}, after the rollback {after:?}");
     one_leads(&running).await?;
     space.claim_is_held("kept").await?;
     stop.cancel();
