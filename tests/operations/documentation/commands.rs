@@ -2,7 +2,7 @@
 
 use super::{
     executed::{self, NOT_EXECUTED},
-    overlay::{Copied, kustomizations, with_values},
+    overlay::{Copied, KUSTOMIZE, kustomizations, with_values},
     pages::{Shown, shown},
     programs::Programs,
 };
@@ -23,7 +23,6 @@ const PAGES: [&str; 6] = [
 const UNINSTALL: &str = "helm uninstall volume-warden --namespace volume-warden; \
     kubectl delete namespace volume-warden";
 const README: &str = "README.md";
-const KUSTOMIZE: &str = "docs/install/kustomize.md";
 const CHART: &str = "manifests/helm/volume-warden/README.md";
 /// cert-manager's kinds, which the API server must know. No cert-manager runs.
 const CERT_MANAGER: [(&str, &str); 2] = [
@@ -93,7 +92,7 @@ async fn the_page_of_metrics_installs_the_monitoring() -> Result<()> {
 /// The overlays with an image, and with a choice of components; both with a dry run.
 async fn the_overlays_are_accepted(cluster: &Cluster) -> Result<()> {
     define_kind(cluster, SERVICE_MONITOR.0, SERVICE_MONITOR.1).await?;
-    let (complete, fragments) = kustomizations()?;
+    let (complete, fragments) = kustomizations(KUSTOMIZE)?;
     let image = with_values("image: REGISTRY/volume-warden:TAG\n");
     let parts = [&image, "kind: ServiceMonitor"];
     ensure!(complete.len() == parts.len(), "{complete:#?}");

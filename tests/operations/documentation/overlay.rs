@@ -1,6 +1,6 @@
-//! The kustomizations of the page about kustomize, as the overlay `own` in a copy of the manifests.
+//! The kustomizations that pages show, as the overlay `own` in a copy of the manifests.
 
-use crate::support::repository;
+use crate::support::{bare, repository};
 use anyhow::{Context, Result, ensure};
 use std::{
     fs,
@@ -9,7 +9,9 @@ use std::{
 };
 use tempfile::TempDir;
 
-const PAGE: &str = "docs/install/kustomize.md";
+/// The pages that show complete kustomizations.
+pub const KUSTOMIZE: &str = "docs/install/kustomize.md";
+const NSDELETE: &str = "docs/migrating/nsdelete.md";
 /// The overlay, as commands name it.
 pub const OWN: &str = "manifests/overlays/own";
 
@@ -17,9 +19,9 @@ pub const OWN: &str = "manifests/overlays/own";
 pub struct Copied(TempDir);
 
 impl Copied {
-    /// With the first kustomization of the page, which names an image.
+    /// With the first kustomization of the page about kustomize, which names an image.
     pub fn first() -> Result<Self> {
-        let (complete, _) = kustomizations()?;
+        let (complete, _) = kustomizations(KUSTOMIZE)?;
         Self::with(complete.first().context("no kustomization")?)
     }
 
@@ -51,10 +53,12 @@ impl Copied {
 }
 
 /// The complete kustomizations of the page, and the fragments that can be added to each.
-pub fn kustomizations() -> Result<(Vec<String>, String)> {
-    let page = fs::read_to_string(repository().join(PAGE))?;
+pub fn kustomizations(page: &str) -> Result<(Vec<String>, String)> {
+    let page = fs::read_to_string(repository().join(page))?;
     let blocks = page.split("```yaml\n").skip(1);
-    let blocks = blocks.filter_map(|block| block.split("```").next().map(str::to_owned));
+    // A block in a list is indented, which is YAML, too.
+    let blocks =
+        blocks.filter_map(|block| Some(block.split("```").next()?.trim_end().to_owned() + "\n"));
     let (complete, fragments): (Vec<_>, Vec<_>) =
         blocks.partition(|block| block.contains("kind: Kustomization"));
     Ok((complete, fragments.concat()))
@@ -64,4 +68,33 @@ pub fn kustomizations() -> Result<(Vec<String>, String)> {
 pub fn with_values(text: &str) -> String {
     let text = text.replace("REGISTRY", "registry.example.com");
     text.replace("TAG", "1.2.3")
+}
+
+/// Each address of the API and each variable has an effect, also in the namespace of the overlay.
+#[tokio::test]
+async fn the_overlay_of_the_migration_from_nsdelete_is_complete() -> Result<()> {
+    let (complete, fragments) = kustomizations(NSDELETE)?;
+    ensure!(
+        complete.len() == 1 && fragments.is_empty(),
+        "{complete:#?}{fragments}"
+    );
+    let copied = Copied::with(complete.first().context("no kustomization")?)?;
+    let directory = copied.overlay().display().to_string();
+    let rendered = bare().await?.kubectl(&["kustomize", &directory]).await?;
+    for part in [
+        "- --dry-run\n",
+        "port: 5705\n",
+        "port: 8443\n",
+        "value: https://storageos.example.com:8443\n",
+        "value: seen\n",
+        "image: registry.example.com/volume-warden:1.2.3\n",
+        "namespace: namespace-gc\n",
+    ] {
+        ensure!(rendered.contains(part), "no {part} in {rendered}");
+    }
+    ensure!(
+        !rendered.contains("namespace: volume-warden\n"),
+        "{rendered}"
+    );
+    Ok(())
 }
