@@ -55,12 +55,41 @@ async fn repair(shelf: &Shelf, arguments: &[&str]) -> Result<(Option<i32>, Strin
     run(&shelf.space.cluster, &command).await
 }
 
+/// As the page about the uninstallation says; its namespace is deleted meanwhile.
+async fn the_copy_is_saved_and_applied(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
+    let cluster = &shelf.space.cluster;
+    let name = format!("volume-warden-trash-{}", volume.uid().unwrap_or_default());
+    let only = format!("--field-selector=metadata.name={name}");
+    let selector = "volume-warden.dev/saved-volume";
+    let get = [
+        "-n",
+        INSTALLED,
+        "get",
+        "configmap",
+        "-l",
+        selector,
+        &only,
+        "-o",
+        "yaml",
+    ];
+    let saved = cluster.kubectl(&get).await?;
+    let delete = ["-n", INSTALLED, "delete", "configmap", &name];
+    cluster.kubectl(&delete).await?;
+    let (code, listed) = repair(shelf, &["--dry-run", &volume.name_any()]).await?;
+    ensure!(code == Some(1), "without a copy: {listed}");
+    cluster
+        .kubectl_with_stdin(&["apply", "-f", "-"], &saved)
+        .await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_removed_volume_of_a_deleted_claim_is_repaired_and_restored() -> Result<()> {
     let shelf = Shelf::new(unprotected().await?, "repair-trash", "1h").await?;
     let before = shelf.deleted("data", "kept").await?;
     let name = before.name_any();
     remove(&shelf, &before).await?;
+    the_copy_is_saved_and_applied(&shelf, &before).await?;
     let (code, listed) = repair(&shelf, &["--dry-run", &name]).await?;
     let claim = format!("{}/data", shelf.space.name);
     ensure!(code == Some(0) && listed.contains(&claim), "{listed}");
