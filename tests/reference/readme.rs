@@ -41,6 +41,9 @@ fn each_pain_has_a_command_or_a_field_that_ends_it() {
     for pain in pains {
         let (_, remedy) = pain.split_once(": ").expect("a remedy");
         assert!(remedy.contains('`'), "{pain}");
+        // Without the other annotation, a template has no effect.
+        let both = [".pvc`", ".enabled:"].map(|end| remedy.contains(end));
+        assert_eq!(both[0], both[1], "{pain}");
     }
 }
 
