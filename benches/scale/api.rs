@@ -45,6 +45,7 @@ impl Api {
             version: Version::V1_34,
             seed: 1,
             clock: Arc::new(OffsetDateTime::now_utc),
+            longest_page: 0,
             in_tree_protection: false,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
