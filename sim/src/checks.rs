@@ -60,7 +60,6 @@ impl Checks {
     pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) {
         let mut state = self.lock();
         let found = requests::check(&state.ledger, client, now, request);
-        let found = found.or_else(|| sending::check(&state.ledger, client, now, request));
         state.report(now, found);
         state.ledger.sent(client, now, request);
     }
@@ -71,10 +70,8 @@ impl Checks {
         state.ledger.apply(now, change);
         let ledger = &state.ledger;
         let ages = Ages::on_arrival(&ledger.plan);
-        let found = claims::check(ledger, now, change, ages)
-            .or_else(|| volumes::check(ledger, now, change, ages))
-            .or_else(|| owners::check(ledger, now, change, ages))
-            .or_else(|| requests::check_write(ledger, change));
+        let found =
+            judge(ledger, now, change, ages).or_else(|| requests::check_write(ledger, change));
         state.report(now, found);
     }
 
@@ -116,6 +113,14 @@ impl State {
             });
         }
     }
+}
+
+/// Looks at a change of a claim or a volume that is made now, or is about to be requested. A state on
+/// which it rests may have ended for as long as `ages` says.
+fn judge(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
+    claims::check(ledger, now, change, ages)
+        .or_else(|| volumes::check(ledger, now, change, ages))
+        .or_else(|| owners::check(ledger, now, change, ages))
 }
 
 /// The number of an invariant that does not hold, and what was seen.

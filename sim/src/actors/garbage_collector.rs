@@ -22,7 +22,7 @@ const KINDS: [(&str, &str); 3] = [
 impl Controller for GarbageCollector {
     const NAME: &'static str = "garbage-collector";
     const USER: &'static str = "system:serviceaccount:kube-system:generic-garbage-collector";
-    const KINDS: &'static [&'static str] = &["pods", "persistentvolumeclaims", "statefulsets"];
+    const KINDS: &'static [&'static str] = &[KINDS[0].0, KINDS[1].0, KINDS[2].0];
 
     fn act(&mut self, view: &View, live: &Cluster, _: u64) -> Vec<Call> {
         let objects = KINDS

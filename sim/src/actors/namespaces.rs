@@ -23,10 +23,10 @@ impl Controller for Namespaces {
     const USER: &'static str = "system:serviceaccount:kube-system:namespace-controller";
     const KINDS: &'static [&'static str] = &[
         "namespaces",
-        "statefulsets",
-        "pods",
-        "persistentvolumeclaims",
-        "configmaps",
+        CONTENT[0].0,
+        CONTENT[1].0,
+        CONTENT[2].0,
+        CONTENT[3].0,
     ];
 
     fn act(&mut self, view: &View, live: &Cluster, _: u64) -> Vec<Call> {

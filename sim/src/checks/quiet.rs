@@ -176,10 +176,8 @@ fn of_request(ledger: &Ledger, pod: &Value) -> Option<String> {
     if !requests || is_deleting(pod) || !text(pod, "/spec/nodeName").is_empty() {
         return None;
     }
-    let missing = claims_of(pod).find(|claim| {
-        let mut claims = ledger.all("persistentvolumeclaims");
-        !claims.any(|each| name(each) == *claim && namespace(each) == namespace(pod))
-    })?;
+    let found = |claim: &str| ledger.get("persistentvolumeclaims", namespace(pod), claim);
+    let missing = claims_of(pod).find(|claim| found(claim).is_none())?;
     Some(format!(
         "the claim {missing}, which {} requests, was not created",
         name(pod)

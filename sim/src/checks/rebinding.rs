@@ -3,7 +3,7 @@
 use super::{
     Found,
     ledger::Ledger,
-    trash::{annotation, record},
+    trash::{SECOND, annotation, record},
 };
 use crate::{
     cluster::EPOCH,
@@ -19,8 +19,6 @@ use volume_warden::objects::{
 use volume_warden_apiserver_model::WebhookCall;
 
 const WEBHOOK: &str = "claims.pvc-trash.volume-warden.dev";
-/// The clock of the API server shows full seconds.
-const SECOND: u64 = 1_000;
 
 /// A review of a new claim.
 struct Review<'a> {

@@ -1,6 +1,6 @@
 //! S8, S9: what every write of Volume Warden carries, and when and where it may be sent.
 
-use super::{Found, ledger::Ledger};
+use super::{Found, ledger::Ledger, sending};
 use crate::{
     json::{at, is_deleting, text},
     replica::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE},
@@ -58,7 +58,7 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
     // reservation of one that the claim must not get.
     let reserves = request.method() == Method::PATCH && changes_annotation(&body, RESERVED_AT);
     if leads || reserves {
-        None
+        sending::check(ledger, now, request, body)
     } else {
         said("without the Lease")
     }

@@ -1,7 +1,7 @@
 //! What is judged when a write is sent. On its way it may be held for long, so that its evidence is
 //! old when it arrives; a precondition has to refuse it then.
 
-use super::{Found, claims, ledger::Ledger, owners, volumes};
+use super::{Found, judge, ledger::Ledger};
 use crate::{
     json::{at, text, uid},
     plan::{Disruption, Plan},
@@ -58,24 +58,17 @@ impl Ages {
     }
 }
 
-/// Looks at a write of Volume Warden that is sent now, if the object is still what it was decided
-/// for.
-pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) -> Found {
-    if !client.starts_with("replica") || request.method().is_safe() {
-        return None;
-    }
-    let change = change_of(ledger, request)?;
-    let ages = Ages::when_sent(&ledger.plan);
-    claims::check(ledger, now, &change, ages)
-        .or_else(|| volumes::check(ledger, now, &change, ages))
-        .or_else(|| owners::check(ledger, now, &change, ages))
+/// Looks at a write of Volume Warden that is sent now with this body, if the object is still what it
+/// was decided for.
+pub fn check(ledger: &Ledger, now: u64, request: &Request<Bytes>, body: Value) -> Found {
+    let change = change_of(ledger, request, body)?;
+    judge(ledger, now, &change, Ages::when_sent(&ledger.plan))
 }
 
 /// What the request would change if it arrived at once; none if it would be refused.
-fn change_of(ledger: &Ledger, request: &Request<Bytes>) -> Option<Change> {
+fn change_of(ledger: &Ledger, request: &Request<Bytes>, body: Value) -> Option<Change> {
     let (plural, namespace, name) = object_of(request.uri().path())?;
     let before = ledger.get(plural, namespace, name)?;
-    let body: Value = serde_json::from_slice(request.body()).ok()?;
     let after = match *request.method() {
         Method::DELETE => deleted(before, &body),
         Method::PATCH => patched(before, body),

@@ -7,11 +7,14 @@ use crate::{
     plan::CLOCK_TOLERANCE,
 };
 use serde_json::Value;
-use volume_warden::objects::trash::{OriginalPolicy, PURGE, TRASH, TrashRecord};
+use volume_warden::{
+    go_duration,
+    objects::trash::{OriginalPolicy, PURGE, TRASH, TrashRecord},
+};
 use volume_warden_apiserver_model::Change;
 
 /// The clock of the API server shows full seconds.
-const SECOND: u64 = 1_000;
+pub(super) const SECOND: u64 = 1_000;
 
 /// Looks at a change of a volume with a record.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
@@ -82,8 +85,7 @@ fn is_given_to_a_later_namespace(
     let Some(claim) = claims.find(|each| uid(each) == bound) else {
         return false;
     };
-    let mut namespaces = ledger.all("namespaces");
-    let live = namespaces.find(|each| name(each) == namespace(claim));
+    let live = ledger.get("namespaces", "", namespace(claim));
     live.is_some_and(|live| record.claim.namespace_uid.as_deref() != Some(uid(live)))
 }
 
@@ -131,11 +133,9 @@ pub fn annotation<'a>(volume: &'a Value, key: &str) -> Option<&'a str> {
     at(volume, "/metadata/annotations")?.get(key)?.as_str()
 }
 
-/// The milliseconds of a window: a number, and `s` or `h`.
 fn milliseconds(window: &str) -> u64 {
-    let (number, unit) = window.split_at(window.len() - 1);
-    let unit = if unit == "h" { 3_600 * SECOND } else { SECOND };
-    number.parse().unwrap_or(0) * unit
+    let window = go_duration::parse(window).unwrap_or_default();
+    u64::try_from(window.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn seconds(now: u64) -> i64 {

@@ -69,8 +69,7 @@ fn crossed(ledger: &Ledger, change: &Change) -> Found {
         return None;
     }
     let namespace = text(after, "/spec/claimRef/namespace");
-    let mut namespaces = ledger.all("namespaces");
-    let live = namespaces.find(|each| name(each) == namespace);
+    let live = ledger.get("namespaces", "", namespace);
     let same = live.is_none_or(|live| uid(live) == recorded_uid);
     (namespace != recorded || !same).then(|| {
         let message = format!(
