@@ -226,7 +226,11 @@ async fn late_users_are_refused() -> Result<()> {
     space.create_running_pod("first", "data").await?;
     space.delete_claim("data").await?;
 
-    space.create_pod("scheduled", "data", json!({})).await?;
+    // A scheduler that knows the later claim has seen the deletion before it, too.
+    space.create_claim("later").await?;
+    let named = |name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+    let volumes = json!({"spec": {"volumes": [named("later"), named("data")]}});
+    space.create_pod("scheduled", "data", volumes).await?;
     space.create_pod("lost", "missing", json!({})).await?;
     for (pod, message) in [
         (

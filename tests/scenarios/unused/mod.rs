@@ -106,8 +106,10 @@ async fn only_living_bound_claims_get_the_condition() -> Result<()> {
         json!({"metadata": {"finalizers": ["example.com/hold", "kubernetes.io/pvc-protection"]}});
     space.patch_claim("data", hold).await?;
     space.delete_claim("data").await?;
-    // A pod without a node does not hold the claim, but uses it.
-    space.create_pod("late", "data", json!({})).await?;
+    // A pod without a node does not hold the claim, but uses it. A scheduler that has not seen the
+    // deletion yet would give it one.
+    let unscheduled = json!({"spec": {"schedulerName": "absent"}});
+    space.create_pod("late", "data", unscheduled).await?;
     eventually("the claim is released", async || {
         anyhow::Ok(space.finalizers("data").await? == ["example.com/hold"])
     })
