@@ -9,8 +9,8 @@ use crate::cluster::api::within;
 impl Apply {
     /// Sends the patch of the action with `dryRun=All`: the API server decides about it as about
     /// the patch itself, also by its policies, and stores nothing. Returns `Done` if it accepts the
-    /// patch, and `Stale` if the object does not exist. A refusal is logged and reported as that of
-    /// [`Self::perform`] is.
+    /// patch, and `Stale` if the object does not exist. A refusal is logged, counted and reported
+    /// as that of [`Self::perform`] is.
     pub async fn check(
         &self,
         component: &'static str,
@@ -28,6 +28,9 @@ impl Apply {
         };
         let applied = self.in_turn(turn, check).await;
         if let Applied::Failed(error) = &applied {
+            self.metrics
+                .work
+                .acted(component, action.name, reason, applied.label());
             self.log(component, target, action.name, reason, &applied);
             self.report(target, action, error);
         }

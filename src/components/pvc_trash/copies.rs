@@ -92,11 +92,20 @@ impl Copies {
         }
     }
 
-    /// Deletes the copy of a volume before it is purged, or before its trash is disabled.
+    /// Deletes the copy of a volume before `change`, which purges the volume or disables its trash.
+    /// The copy stays if a dry run shows that the API server would refuse the change, or that the
+    /// volume does not exist: only the copy can create the volume again.
     ///
     /// # Errors
-    /// When it could not be read or deleted.
-    pub async fn forget(&self, volume: &Volume) -> Result<(), ReconcileError> {
+    /// When the change would be refused, or the copy could not be read or deleted.
+    pub async fn forget(
+        &self,
+        volume: &Target<'_>,
+        change: &Action,
+        reason: &'static str,
+    ) -> Result<(), ReconcileError> {
+        let checked = self.apply.check(NAME, volume, change, reason).await;
+        checked.settled()?;
         self.delete(&name_of(&self.system_namespace, &volume.uid))
             .await
     }

@@ -4,7 +4,7 @@ use super::{
     patch,
     reasons::TRASH_DISABLED,
     reconcile::PvcTrashReconciler,
-    target::{action, recorded},
+    target::{action, recorded, target},
 };
 use crate::{
     cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue},
@@ -35,9 +35,10 @@ impl PvcTrashReconciler {
             let why = "the claim is announced to expire, so the trash stays enabled";
             return Err(ReconcileError::new(why));
         }
-        self.copies.forget(volume).await?;
         let operations = patch::disable(volume, record);
         let action = action("DisableTrash", Lane::Bulk, operations, Basis::Proof(proof));
+        let target = target(name, volume);
+        self.copies.forget(&target, &action, TRASH_DISABLED).await?;
         self.write(name, volume, action, TRASH_DISABLED)
             .await
             .settled()

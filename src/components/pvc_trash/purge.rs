@@ -5,7 +5,7 @@ use super::{
     notices, patch,
     reasons::PURGED,
     reconcile::{LONGEST_WAIT, PvcTrashReconciler},
-    target::{action, recorded},
+    target::{action, recorded, target},
 };
 use crate::{
     cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue},
@@ -63,9 +63,10 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(now, until) {
             return Ok(wait);
         }
-        self.copies.forget(volume).await?;
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
+        let target = target(name, volume);
+        self.copies.forget(&target, &action, PURGED).await?;
         slot.begin();
         let applied = self.write(name, volume, action, PURGED).await;
         if !applied.may_be_written() {

@@ -3,9 +3,12 @@
 
 use super::{
     purging::{after, in_trash, server},
-    scene::Scene,
+    scene::{Scene, Server},
 };
-use crate::objects::saved_volume::{SavedVolumeWire, config_map, name_of};
+use crate::objects::{
+    ObjectName,
+    saved_volume::{SavedVolumeWire, config_map, name_of},
+};
 use serde_json::{Value, json};
 
 /// The CSI source of the volume.
@@ -66,9 +69,36 @@ async fn the_copy_is_deleted_before_the_purge() {
     let scene = Scene::new(server(), after(120), in_trash(source()), &[]);
     deliver(&scene, "v", in_trash(source()));
     scene.reconcile().await.expect("it is purged");
-    let expected = ["DELETE volume-warden-trash-v", "PATCH pv"];
+    let expected = [
+        "PATCH pv dryRun",
+        "DELETE volume-warden-trash-v",
+        "PATCH pv",
+    ];
     assert_eq!(writes(&scene), expected);
     assert_eq!(copy(&scene), None);
+}
+
+/// After the refusal, the volume stays in the trash, and only the copy can create it again. A purge
+/// that was not sent does not count towards the limit.
+#[tokio::test(start_paused = true)]
+async fn the_copy_stays_if_the_purge_would_be_refused() {
+    let server = Server {
+        refuses: true,
+        ..server()
+    };
+    let scene = Scene::new(server, after(120), in_trash(source()), &[]);
+    deliver(&scene, "v", in_trash(source()));
+    scene.reconcile().await.expect_err("it is refused");
+    assert_eq!(writes(&scene), ["PATCH pv dryRun"]);
+    assert!(copy(&scene).is_some());
+    let notes = scene.notes().await;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("refused the write"), "{notes:?}");
+    let metrics = scene.metrics.text();
+    let refused = |line: &&str| line.contains("action=\"Purge\"") && line.contains("\"Failed\"");
+    assert!(metrics.lines().any(|line| refused(&line)), "{metrics}");
+    let other = ObjectName::new("", "other");
+    assert!(scene.reconciler.purges.reserve(&other, false).is_ok());
 }
 
 /// The copy of a volume that was removed by force, which the watch has not delivered yet, is all
@@ -89,7 +119,7 @@ async fn the_copy_of_a_volume_that_does_not_exist_stays() {
 async fn a_volume_whose_purge_is_due_gets_no_copy() {
     let scene = Scene::new(server(), after(120), in_trash(source()), &[]);
     scene.reconcile().await.expect("it is purged");
-    assert_eq!(writes(&scene), ["PATCH pv"]);
+    assert_eq!(writes(&scene), ["PATCH pv dryRun", "PATCH pv"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +130,7 @@ async fn nothing_is_purged_whose_copy_cannot_be_read() {
     deliver(&scene, "v", in_trash(source()));
     let error = scene.reconcile().await.expect_err("it is not purged");
     assert!(error.contains("ConfigMap"), "{error}");
-    assert_eq!(writes(&scene), [] as [&str; 0]);
+    assert_eq!(writes(&scene), ["PATCH pv dryRun"]);
 }
 
 /// The volume was created again under its name, and has another uid.

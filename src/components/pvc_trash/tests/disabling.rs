@@ -1,6 +1,7 @@
 //! Tests of the live read without which the trash is disabled for no volume.
 
 use super::{
+    copies::deliver,
     purging::{after, in_trash, server},
     scene::{Scene, Server},
 };
@@ -36,11 +37,16 @@ fn scene(watched: Value, live: Value) -> Scene {
         ..server()
     };
     let scene = Scene::new(server, after(0), in_trash(bound), &[watched]);
+    disable(&scene);
+    scene
+}
+
+/// The watch delivers a class with the undelete window `off`.
+fn disable(scene: &Scene) {
     let annotations = json!({UNDELETE_WINDOW: "off"});
     let class = json!({"metadata": {"name": "fast", "annotations": annotations}});
     let class = serde_json::from_value(class).expect("a class");
     scene.reconciler.caches.classes.hear(class, true);
-    scene
 }
 
 /// pvc-expiry may delete a claim with an announcement at any time, because it has read the record.
@@ -59,6 +65,31 @@ async fn the_trash_is_not_disabled_under_a_claim_that_may_be_expiring() {
         let policy = scene.patched(POLICY);
         assert_eq!(policy, disabled.then(|| json!("Delete")), "{live}");
         assert!(outcome.is_ok() || !disabled, "{outcome:?}");
+    }
+}
+
+/// A Bound volume whose change is refused keeps its record, and its copy.
+#[tokio::test(start_paused = true)]
+async fn the_copy_is_deleted_only_if_the_trash_can_be_disabled() {
+    let all = [
+        "PATCH pv dryRun",
+        "DELETE volume-warden-trash-v",
+        "PATCH pv",
+    ];
+    for (refuses, expected) in [(true, &all[..1]), (false, &all[..])] {
+        let bound = || json!({"metadata": {"annotations": {}}, "status": {"phase": "Bound"}});
+        let server = Server {
+            claims: vec![claim(json!({}))],
+            refuses,
+            ..server()
+        };
+        let scene = Scene::new(server, after(0), in_trash(bound()), &[claim(json!({}))]);
+        disable(&scene);
+        deliver(&scene, "v", in_trash(bound()));
+        let outcome = scene.reconcile().await;
+        assert_eq!(outcome.is_err(), refuses, "{outcome:?}");
+        let writes = scene.server.writes.lock().expect("lock").clone();
+        assert_eq!(writes, expected);
     }
 }
 

@@ -39,6 +39,7 @@ pub(super) fn server() -> Server {
         attached: Some(Vec::new()),
         other: None,
         unreadable: None,
+        refuses: false,
         time: after(120),
         patches: Mutex::default(),
         stored: Mutex::default(),

@@ -34,18 +34,23 @@ pub(super) struct Server {
     pub(super) other: Option<Value>,
     /// Requests whose path contains this text are answered with an error.
     pub(super) unreadable: Option<&'static str>,
+    /// Whether patches are refused, as by a policy.
+    pub(super) refuses: bool,
     /// The time that the API server reports.
     pub(super) time: Timestamp,
     /// The patches of volumes and claims, and the Events.
     pub(super) patches: Mutex<Vec<(String, Value)>>,
     /// The volume `pv`, null if it does not exist, and its copy if there is one.
     pub(super) stored: Mutex<(Value, Option<Value>)>,
-    /// The methods of the writes, in their order, with the last part of each path.
+    /// The methods of the writes, in their order, with the last part of each path. Dry runs of
+    /// patches are marked.
     pub(super) writes: Mutex<Vec<String>>,
 }
 
 impl Server {
-    fn answer(&self, method: &http::Method, path: &str, sent: Value) -> (u16, Value) {
+    fn answer(&self, method: &http::Method, uri: &http::Uri, sent: Value) -> (u16, Value) {
+        let path = uri.path();
+        let dry_run = uri.query().unwrap_or_default().contains("dryRun=All");
         let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
             "reason": "NotFound"});
         let found = |object: Option<Value>| object.map_or((404, absent), |object| (200, object));
@@ -56,7 +61,8 @@ impl Server {
         if method != http::Method::GET && !path.ends_with("/events") {
             let last = path.rsplit('/').next().unwrap_or_default();
             let mut writes = self.writes.lock().expect("lock");
-            writes.push(format!("{method} {last}"));
+            let dry_run = if dry_run { " dryRun" } else { "" };
+            writes.push(format!("{method} {last}{dry_run}"));
         }
         let mut stored = self.stored.lock().expect("lock");
         match path {
@@ -78,9 +84,16 @@ impl Server {
             {
                 found(present(&stored.0))
             }
+            _ if method == http::Method::PATCH && self.refuses => {
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                    "code": 403, "reason": "Forbidden", "message": "no"});
+                (403, status)
+            }
             _ if method == http::Method::PATCH => {
-                let mut patches = self.patches.lock().expect("lock");
-                patches.push((path.to_owned(), sent));
+                if !dry_run {
+                    let mut patches = self.patches.lock().expect("lock");
+                    patches.push((path.to_owned(), sent));
+                }
                 let written = json!({"kind": "PartialObjectMetadata",
                     "apiVersion": "meta.k8s.io/v1", "metadata": {}});
                 (200, written)
@@ -264,7 +277,7 @@ async fn answer(server: &Server, request: http::Request<Body>) -> http::Response
     let (head, body) = request.into_parts();
     let body = body.collect().await.expect("a body").to_bytes();
     let sent = serde_json::from_slice(&body).unwrap_or_default();
-    let (code, answer) = server.answer(&head.method, head.uri.path(), sent);
+    let (code, answer) = server.answer(&head.method, &head.uri, sent);
     let date = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&server.time);
     let response = http::Response::builder()
         .status(code)
