@@ -107,7 +107,9 @@ impl Drain {
     /// the uid is tested, because the removal of other parts has changed the `resourceVersion`.
     async fn remove_status(&self, piece: &Piece) -> Applied {
         let target = Target::new(piece.kind, &piece.name, &piece.uid);
-        let action = Action::apply_status(json!({}), Basis::Object).on_refusal(AGAIN);
+        let action = Action::apply_status(json!({}), Basis::Object)
+            .on_refusal(AGAIN)
+            .of_existing();
         self.apply.perform(NAME, &target, action, TAKEN_BACK).await
     }
 
@@ -135,8 +137,9 @@ impl Condition {
     }
 }
 
+/// The removal of what Volume Warden wrote. From an object that does not exist, nothing is removed.
 fn remove_parts(operations: Vec<PatchOperation>) -> Action {
-    Action::patch("TakeBack", Lane::Bulk, operations, Basis::Object, AGAIN)
+    Action::patch("TakeBack", Lane::Bulk, operations, Basis::Object, AGAIN).of_existing()
 }
 
 fn line(piece: &Piece, applied: &Applied) -> Option<String> {

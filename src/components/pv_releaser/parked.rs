@@ -18,7 +18,7 @@ use super::{
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
     cluster::{
-        Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, UNHURRIED,
+        Action, Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, UNHURRIED,
         server_time,
     },
     objects::{
@@ -174,8 +174,10 @@ impl Handover {
             Err(error) => return Applied::Failed(error),
         };
         for (name, volume) in parked.into_iter().take(TRIES) {
+            let refusal = OnRefusal::new(CANNOT_RELEASE);
             let operations = reservation(claim, now);
-            let write = self.write(&name, &volume, ("Reserve", operations, RESERVED), caller);
+            let action = action("Reserve", refusal, operations, Basis::Object).of_existing();
+            let write = self.write(&name, &volume, (action, RESERVED), caller);
             applied = write.await;
             if !matches!(applied, Applied::Stale) {
                 break;
@@ -190,20 +192,24 @@ impl Handover {
         volume: &Arc<Volume>,
         caller: Caller,
     ) -> Applied {
+        let refusal = OnRefusal::new(CANNOT_RELEASE);
         let operations = park(volume, &self.caches.options);
-        self.write(name, volume, ("Park", operations, PARKED), caller)
-            .await
+        let action = action("Park", refusal, operations, Basis::Object);
+        let action = match caller {
+            Caller::Reconciler => action.of_existing(),
+            // No claim gets the data of a volume that does not exist, so none is refused for it.
+            Caller::Review(_) => action,
+        };
+        self.write(name, volume, (action, PARKED), caller).await
     }
 
     async fn write(
         &self,
         name: &ObjectName,
         volume: &Arc<Volume>,
-        (verb, operations, reason): (&'static str, Vec<json_patch::PatchOperation>, &'static str),
+        (action, reason): (Action, &'static str),
         caller: Caller,
     ) -> Applied {
-        let refusal = OnRefusal::new(CANNOT_RELEASE);
-        let action = action(verb, refusal, operations, Basis::Object);
         let target = written(name, volume);
         let applied = match caller {
             Caller::Reconciler => self.apply.perform(NAME, &target, action, reason).await,

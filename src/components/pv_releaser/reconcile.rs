@@ -103,7 +103,7 @@ impl PvReleaserReconciler {
             operations.extend(found.iter().flat_map(|found| record(volume, found)));
         }
         let refusal = OnRefusal::new(CANNOT_ASSOCIATE);
-        let action = action("Associate", refusal, operations, Basis::Object);
+        let action = action("Associate", refusal, operations, Basis::Object).of_existing();
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
         if applied.written() {
@@ -125,7 +125,8 @@ impl PvReleaserReconciler {
             return Ok(Requeue::OnEvent);
         };
         let refusal = OnRefusal::new(CANNOT_ASSOCIATE);
-        let action = action("Record", refusal, record(volume, &found), Basis::Object);
+        let operations = record(volume, &found);
+        let action = action("Record", refusal, operations, Basis::Object).of_existing();
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RECORDED).await;
         if applied.written() {
@@ -148,7 +149,8 @@ impl PvReleaserReconciler {
             OnRefusal::new(CANNOT_RELEASE),
             release(volume, scope, options),
             Basis::Proof(detached),
-        );
+        )
+        .of_existing();
         let target = written(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {

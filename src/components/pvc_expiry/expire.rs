@@ -64,7 +64,7 @@ impl PvcExpiryReconciler {
             self.looks().insert(claim.uid.clone(), Instant::now());
             return Ok(second_look(BETWEEN_LOOKS));
         }
-        let action = Action::delete(confirmed.proof);
+        let action = Action::delete(confirmed.proof).of_existing();
         let target = target(name, &confirmed.claim);
         slot.begin();
         let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;

@@ -75,7 +75,8 @@ impl PvcExpiryReconciler {
             vec![operation],
             Basis::Object,
             OnRefusal::new(FAILED_ANNOUNCE),
-        );
+        )
+        .of_existing();
         // The next reconcile, of the annotated claim, publishes the Event.
         let target = target(name, claim);
         let applied = self.apply.perform(NAME, &target, action, EXPIRING).await;
@@ -86,7 +87,8 @@ impl PvcExpiryReconciler {
         let removal = vec![remove(&["annotations", EXPIRES_AT])];
         let action = Action::disown(removal.clone(), removal, Basis::Object)
             .named("CancelExpiry")
-            .on_refusal(OnRefusal::new(FAILED_ANNOUNCE));
+            .on_refusal(OnRefusal::new(FAILED_ANNOUNCE))
+            .of_existing();
         let target = target(name, claim);
         let applied = self.apply.perform(NAME, &target, action, EXPIRY_CANCELLED);
         let applied = applied.await;

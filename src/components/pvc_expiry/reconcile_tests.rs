@@ -17,6 +17,8 @@ use std::{
 
 /// The claim has been unused since 2026-01-01, and expires after 20 days.
 const NOW: &str = "2026-02-01T00:00:00Z";
+/// The same time, as the API server sends it.
+const DATE: &str = "Sun, 01 Feb 2026 00:00:00 GMT";
 
 fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).expect("readable")
@@ -56,6 +58,7 @@ struct Scene {
     sent: Arc<Mutex<Vec<(String, String)>>>,
     is_refusing: Arc<AtomicBool>,
     is_refusing_lists: Arc<AtomicBool>,
+    is_absent: Arc<AtomicBool>,
 }
 
 impl Scene {
@@ -63,8 +66,10 @@ impl Scene {
         let sent: Arc<Mutex<Vec<_>>> = Arc::default();
         let is_refusing: Arc<AtomicBool> = Arc::default();
         let is_refusing_lists: Arc<AtomicBool> = Arc::default();
+        let is_absent: Arc<AtomicBool> = Arc::default();
         let refuses = [is_refusing.clone(), is_refusing_lists.clone()];
-        let client = api_server(sent.clone(), refuses);
+        let live = claim(annotations.clone());
+        let client = api_server(sent.clone(), refuses, (is_absent.clone(), live));
         let metrics = Arc::new(Metrics::new());
         let feeds = Feeds {
             claims: Feed::filled(vec![read(claim(annotations))]),
@@ -99,6 +104,7 @@ impl Scene {
             sent,
             is_refusing,
             is_refusing_lists,
+            is_absent,
         }
     }
 
@@ -119,10 +125,12 @@ impl Scene {
     }
 }
 
-/// An API server without workloads, which refuses every write or every read, or accepts it.
+/// An API server without workloads, which refuses every write or every read, or accepts it. With
+/// `absent`, the claim is deleted between its read and a write.
 fn api_server(
     sent: Arc<Mutex<Vec<(String, String)>>>,
     [writes, reads]: [Arc<AtomicBool>; 2],
+    (absent, claim): (Arc<AtomicBool>, Value),
 ) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let refuses = match request.method() == http::Method::GET {
@@ -130,25 +138,43 @@ fn api_server(
             false => &writes,
         };
         let (sent, is_refusing) = (sent.clone(), refuses.load(Ordering::SeqCst));
+        let is_change = matches!(request.method().as_str(), "PATCH" | "DELETE");
+        let is_absent = is_change && absent.load(Ordering::SeqCst);
+        let object = object(request.uri().path(), &claim);
         async move {
             let line = format!("{} {}", request.method(), request.uri().path());
             let body = request.into_body().collect().await.expect("a body");
             let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
             let answer = match line.starts_with("POST") {
                 true => body.clone(),
-                false => json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []})
-                    .to_string(),
+                false if is_absent => json!({"kind": "Status", "apiVersion": "v1", "code": 404,
+                    "status": "Failure", "reason": "NotFound", "message": "not found"})
+                .to_string(),
+                false => object.to_string(),
             };
             sent.lock().expect("lock").push((line, body));
-            let response = http::Response::builder().status(match is_refusing {
-                true => 403,
-                false => 200,
+            let response = http::Response::builder().status(match (is_refusing, is_absent) {
+                (true, _) => 403,
+                (false, true) => 404,
+                (false, false) => 200,
             });
+            let response = response.header(http::header::DATE, DATE);
             let response = response.body(Body::from(answer.into_bytes()));
             Ok::<_, std::io::Error>(response.expect("a response"))
         }
     });
     Client::new(service, "default")
+}
+
+/// The object at this path, or an empty list.
+fn object(path: &str, claim: &Value) -> Value {
+    match path.rsplit('/').next() {
+        Some("data") => claim.clone(),
+        Some("pv") => volume(),
+        Some("fast") => class("72h"),
+        Some("shop") => json!({"metadata": {"name": "shop", "uid": "n"}}),
+        _ => json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []}),
+    }
 }
 
 fn name() -> ObjectName {
@@ -175,6 +201,39 @@ async fn a_namespace_that_opts_out_loses_the_announcement() {
     let week_later = "2026-02-08T00:00:00Z".parse().expect("a time");
     let decision = scene.reconciler.caches.judge(&name(), &claim);
     assert_eq!(decision, Decision::Announce(week_later));
+}
+
+/// The claim was deleted, which the watch has not delivered yet.
+#[tokio::test(start_paused = true)]
+async fn no_event_says_that_a_claim_which_does_not_exist_is_kept() {
+    for absent in [true, false] {
+        let announced = json!({EXPIRES_AT: "2026-01-28T00:00:00Z", EXPIRE_UNUSED: "off"});
+        let scene = Scene::new(announced);
+        scene.is_absent.store(absent, Ordering::SeqCst);
+        let outcome = scene.reconciler.reconcile(&name()).await;
+        assert_eq!(outcome.is_err(), absent, "{outcome:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let events = scene.sent("POST", "/events").len();
+        assert_eq!(events, usize::from(!absent));
+    }
+}
+
+/// Another client deleted the claim after it was read live.
+#[tokio::test(start_paused = true)]
+async fn no_event_says_that_a_claim_which_does_not_exist_expired() {
+    for absent in [true, false] {
+        let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
+        scene.is_absent.store(absent, Ordering::SeqCst);
+        let first = scene.reconciler.reconcile(&name()).await;
+        assert!(matches!(first, Ok(Requeue::After(..))), "{first:?}");
+        tokio::time::advance(Duration::from_secs(61)).await;
+        let second = scene.reconciler.reconcile(&name()).await;
+        assert_eq!(second.is_err(), absent, "{second:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let events = scene.sent("POST", "/events");
+        assert_eq!(events.len(), usize::from(!absent), "{events:?}");
+        assert!(events.iter().all(|event| event.contains("Expired")));
+    }
 }
 
 /// The response to the patch may be lost, or its Event, or the lead may change between them.

@@ -167,7 +167,7 @@ impl PvcProvisionerReconciler {
     async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Reconciled {
         let mut operations = owner_references::rewrite(&claim.rare.owners, &[self.owner(user)]);
         operations.push(without_mark());
-        let action = Action::own(operations, Basis::Object);
+        let action = Action::own(operations, Basis::Object).of_existing();
         let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
         if applied.written() {
             self.see(name, claim, user);
@@ -219,3 +219,7 @@ fn claim_request(claim: &ObjectName, user: &User) -> Option<ClaimRequest> {
 fn without_mark() -> PatchOperation {
     remove(&["annotations", AWAITING_POD])
 }
+
+#[cfg(test)]
+#[path = "act_tests.rs"]
+mod tests;

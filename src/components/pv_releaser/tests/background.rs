@@ -99,6 +99,40 @@ async fn a_failed_write_is_reported_and_retried() {
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
 }
 
+/// The volume was deleted, which the watch has not delivered yet.
+#[tokio::test(start_paused = true)]
+async fn no_event_says_that_a_volume_which_does_not_exist_was_changed() {
+    let bound = json!({"status": {"phase": "Bound"}});
+    for (changes, uid, reason) in [(labelled(), "2", "Released"), (bound, "1", "Associated")] {
+        for absent in [true, false] {
+            let scene = Scene::new(cluster());
+            scene.hear(&scene.releaser.caches.claims, claim(uid, claimed()));
+            scene.watch_volume("5", changes.clone());
+            let answer = absent.then_some((404, "not found"));
+            scene.server.answers.lock().expect("lock").extend(answer);
+            assert_eq!(scene.look().await, !absent, "{reason}");
+            let done = format!("reason=\"{reason}\",outcome=\"Done\"");
+            assert_eq!(scene.metrics.text().contains(&done), !absent, "{done}");
+            let expected = Vec::from_iter((!absent).then_some(reason));
+            assert_eq!(scene.server.reasons(), expected, "{reason}");
+        }
+    }
+}
+
+/// A reserved volume of a deleted namespace is parked, unless it does not exist any more.
+#[tokio::test(start_paused = true)]
+async fn no_event_says_that_a_volume_which_does_not_exist_was_parked() {
+    for absent in [true, false] {
+        let scene = Scene::new(Options::default());
+        scene.watch_volume("5", reserved("n", None));
+        let answer = absent.then_some((404, "not found"));
+        scene.server.answers.lock().expect("lock").extend(answer);
+        assert_eq!(scene.look().await, !absent);
+        let expected = Vec::from_iter((!absent).then_some("Parked"));
+        assert_eq!(scene.server.reasons(), expected);
+    }
+}
+
 /// A volume is labelled only once it is Bound: until then the binder writes the volume, and its
 /// write would fail with a conflict.
 #[tokio::test(start_paused = true)]

@@ -355,6 +355,8 @@ async fn no_claim_of_a_recreated_namespace_gets_a_reserved_volume() {
     for (live, answer, patched, denied) in [
         (Some("m"), None, true, false),
         (Some("m"), Some((409, "conflict")), true, true),
+        // The volume does not exist any more, so no claim gets its data.
+        (Some("m"), Some((404, "not found")), true, false),
         (None, None, false, true),
         (Some("n"), None, false, false),
     ] {

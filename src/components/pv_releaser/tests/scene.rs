@@ -96,8 +96,9 @@ impl Server {
     fn patched(&self) -> (u16, Value) {
         match self.answers.lock().expect("lock").pop_front() {
             Some((code, message)) => {
+                let reason = if code == 404 { "NotFound" } else { "Reason" };
                 let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
-                    "reason": "Reason", "details": {}});
+                    "reason": reason, "details": {}});
                 (code, status)
             }
             None => {

@@ -1,0 +1,109 @@
+//! Tests of what the reconciler reports about its writes.
+
+use super::*;
+use crate::{
+    cluster::{Apply, Elector, Feed, LiveGet, SharedList},
+    components::pvc_provisioner::{
+        Caches, Notices, Options, TemplatePolicy, Waiting, options::Authorize,
+    },
+    objects::claim::ClaimWire,
+    telemetry::Metrics,
+};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+/// The notes of the Events that were sent.
+type Notes = Arc<Mutex<Vec<String>>>;
+
+/// An API server that answers each patch of a claim with this code, and accepts Events.
+fn api_server(code: u16, notes: Notes) -> Client {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let notes = notes.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.expect("a body");
+            let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let (code, answer) = match head.uri.path().contains("/events") {
+                true => {
+                    let note = sent["note"].as_str().unwrap_or_default().to_owned();
+                    notes.lock().expect("lock").push(note);
+                    (201, sent)
+                }
+                false if code == 404 => {
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "code": code,
+                        "status": "Failure", "reason": "NotFound", "message": "not found"});
+                    (code, status)
+                }
+                false => (code, json!({"metadata": {}})),
+            };
+            let response = http::Response::builder().status(code);
+            let response = response.body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, std::io::Error>(response.expect("a response"))
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// Makes a pod the owner of a claim. Returns whether that succeeded, and the Events.
+async fn given(code: u16) -> (bool, Vec<String>) {
+    let (notes, metrics) = (Notes::default(), Arc::new(Metrics::new()));
+    let client = api_server(code, notes.clone());
+    let (lead, leadership) = Elector::by_hand();
+    lead.replace(Some(Instant::now() + Duration::from_secs(600)));
+    let apply = Apply::new(client.clone(), leadership, 1, false, metrics.clone());
+    let apply = Arc::new(apply);
+    let name = ObjectName::new("ns", "c");
+    let claim = json!({"metadata": {"namespace": "ns", "name": "c", "uid": "u",
+        "resourceVersion": "1", "annotations": {AWAITING_POD: "2026-01-01T00:00:00Z"}}});
+    let read = || serde_json::from_value::<ClaimWire>(claim.clone()).expect("a claim");
+    let reconciler = PvcProvisionerReconciler {
+        caches: Caches {
+            claims: Feed::filled(vec![read()]),
+            pods: Feed::filled(Vec::new()),
+            policy: Arc::default(),
+        },
+        live_claims: LiveGet::new(metrics.clone(), &client),
+        live_pod: LiveGet::new(metrics.clone(), &client),
+        live_pods: SharedList::new(metrics, &client),
+        apply: apply.clone(),
+        options: Arc::new(Options {
+            controller_id: Default::default(),
+            strict_templates: false,
+            templates: TemplatePolicy::default(),
+            authorize_requester: Authorize::Off,
+            orphan_grace: Duration::from_secs(60),
+            block_owner_deletion: false,
+        }),
+        exempt: Vec::new(),
+        notices: Notices::new(apply),
+        waiting: Waiting::default(),
+    };
+    let user = User {
+        deleting: false,
+        ended: false,
+        started: false,
+        scheduled: false,
+        created: 0,
+        name: "p".into(),
+        uid: "1".into(),
+        asks: Some("v".into()),
+        template: None,
+    };
+    let claim = Arc::new(Claim::from(read()));
+    reconciler.waiting.look(&name, &claim);
+    let given = reconciler.give(&name, &claim, &user).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let notes = notes.lock().expect("lock").clone();
+    (given.is_ok(), notes)
+}
+
+/// The claim was deleted, which the watch has not delivered yet. If it is created again, its own
+/// Event says so.
+#[tokio::test(start_paused = true)]
+async fn no_event_says_that_a_claim_exists_which_does_not() {
+    let (settled, notes) = given(404).await;
+    assert_eq!((settled, notes), (false, Vec::new()));
+    let (settled, notes) = given(200).await;
+    assert_eq!((settled, notes.len()), (true, 1), "{notes:?}");
+}
