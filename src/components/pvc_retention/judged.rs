@@ -43,6 +43,16 @@ impl Judged {
         work.filter(|(member, verdict)| verdict.rescue(&member.claim).is_none())
     }
 
+    /// Leaves of the updates of these claims only what removes owner references and the marker.
+    pub fn only_remove(&mut self, which: impl Fn(&Member) -> bool) {
+        let verdicts = self.members.iter().zip(&mut self.verdicts);
+        for (member, verdict) in verdicts.filter(|(member, _)| which(member)) {
+            if let Step::Update(update) = &mut verdict.step {
+                *update = update.removals(&member.claim);
+            }
+        }
+    }
+
     /// The claims in range that the pod of their ordinal owns, although the pods do not show it.
     /// The watch may lack the pod: then the garbage collector would delete the claim after it.
     pub fn doubted(&self, name: &ObjectName) -> Vec<ObjectName> {

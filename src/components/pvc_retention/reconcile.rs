@@ -189,8 +189,8 @@ impl PvcRetentionReconciler {
     }
 
     /// Writes the changes that keep claims of the StatefulSet. Pods are not read live, so that
-    /// nothing delays these changes. A claim whose pod the watch does not show is left to
-    /// [`Self::follow_policy`].
+    /// nothing delays these changes. [`Self::follow_policy`] processes a claim whose pod the watch
+    /// does not show, and adds the owner of a claim that another StatefulSet may have created.
     async fn rescue(&self, name: &ObjectName) -> Reconciled {
         let Some(cached) = self.look(name) else {
             return Ok(Requeue::OnEvent);
@@ -203,11 +203,13 @@ impl PvcRetentionReconciler {
         let Some(live) = self.live(sets, name, &cached).await? else {
             return Ok(Requeue::OnEvent);
         };
-        let judged = {
+        let mut judged = {
             let pods = self.caches.pods.read();
             let members = rivals.settle(name, &live.set, &cached.members, &pods);
             live.judge(name, members, &pods)
         };
+        // Only cached pods show to which of the StatefulSets the claim belongs.
+        judged.only_remove(|member| rivals.contest(member));
         self.act(&judged, judged.rescues()).await
     }
 

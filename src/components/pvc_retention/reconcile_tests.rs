@@ -145,49 +145,135 @@ async fn events_of_sets_that_no_longer_exist_are_forgotten() {
     assert!(news("gone"));
 }
 
+/// What the API server has and the watches have delivered: StatefulSets, one claim and pods.
+struct World {
+    sets: Vec<Value>,
+    claim: Value,
+    /// The pods that the watch has delivered.
+    cached: Vec<Value>,
+    /// The pods that a LIST shows.
+    listed: Vec<Value>,
+    /// The name of a StatefulSet that cannot be read.
+    unreadable: &'static str,
+}
+
+impl World {
+    /// Reconciles the subject, and returns whether that succeeds, and the patches.
+    async fn reconciled(self, subject: Subject) -> (bool, Vec<Value>) {
+        let patches = Arc::new(Mutex::new(Vec::new()));
+        let log = patches.clone();
+        let (sets, listed, unreadable) = (self.sets.clone(), self.listed, self.unreadable);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (log, sets, listed) = (log.clone(), sets.clone(), listed.clone());
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let path = head.uri.path();
+                let last = path.rsplit('/').next().unwrap_or_default();
+                let (code, answer): (u16, Value) = if path.ends_with("/pods") {
+                    let answer = json!({"metadata": {"resourceVersion": "9"}, "items": listed});
+                    (200, answer)
+                } else if path.contains("/statefulsets/") && last == unreadable {
+                    (500, json!({"kind": "Status", "code": 500, "reason": "InternalError"}))
+                } else if path.contains("/statefulsets/") {
+                    let mut sets = sets.into_iter();
+                    let found = sets.find(|set| set["metadata"]["name"] == last);
+                    (200, found.expect("the set exists"))
+                } else {
+                    let patch = serde_json::from_slice(&body).expect("a patch");
+                    log.lock().expect("lock").push(patch);
+                    (200, json!({"metadata": {}}))
+                };
+                let answer = Body::from(answer.to_string().into_bytes());
+                let response = http::Response::builder().status(code).body(answer)?;
+                Ok::<_, tower::BoxError>(response)
+            }
+        });
+        let client = Client::new(service, "default");
+        let metrics = Arc::new(Metrics::new());
+        let (lead, leadership) = Elector::by_hand();
+        lead.replace(Some(Instant::now() + Duration::from_secs(600)));
+        let feeds = Feeds {
+            sets: Feed::filled(self.sets.into_iter().map(read).collect()),
+            claims: Feed::filled(vec![read(self.claim)]),
+            pods: Feed::filled(self.cached.into_iter().map(read).collect()),
+            ..Feeds::new(&metrics)
+        };
+        let reconciler = reconciler(&feeds, client, leadership, metrics);
+        let outcome = reconciler.reconcile(&subject).await;
+        let patches = patches.lock().expect("lock").clone();
+        (outcome.is_ok(), patches)
+    }
+}
+
 /// The claim in range has its pod as owner, and the watch of pods does not have that pod. Returns
 /// the patches of a reconcile, given what the API server lists.
 async fn patched(listed: Vec<Value>) -> Vec<Value> {
-    let patches = Arc::new(Mutex::new(Vec::new()));
-    let log = patches.clone();
     let policy = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Retain"}}});
     let mut web = set();
     json_patch::merge(&mut web, &policy);
-    let live = web.clone();
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (log, live, listed) = (log.clone(), live.clone(), listed.clone());
-        async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
-            let path = head.uri.path();
-            let answer = if path.ends_with("/pods") {
-                json!({"metadata": {"resourceVersion": "9"}, "items": listed})
-            } else if path.ends_with("/statefulsets/web") {
-                live
-            } else {
-                let patch = serde_json::from_slice(&body).expect("a patch");
-                log.lock().expect("lock").push(patch);
-                json!({"metadata": {}})
-            };
-            let answer = Body::from(answer.to_string().into_bytes());
-            Ok::<_, tower::BoxError>(http::Response::new(answer))
-        }
-    });
-    let client = Client::new(service, "default");
-    let metrics = Arc::new(Metrics::new());
-    let (lead, leadership) = Elector::by_hand();
-    lead.replace(Some(Instant::now() + Duration::from_secs(600)));
     let mut owned = claim("1");
     owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "p", "controller": true}]);
-    let feeds = Feeds {
-        sets: Feed::filled(vec![read(web)]),
-        claims: Feed::filled(vec![read(owned)]),
-        ..Feeds::new(&metrics)
+    let world = World {
+        sets: vec![web],
+        claim: owned,
+        cached: Vec::new(),
+        listed,
+        unreadable: "",
     };
-    let reconciler = reconciler(&feeds, client, leadership, metrics);
     let key = Subject::Policy(ObjectName::new("ns", "web"));
-    reconciler.reconcile(&key).await.expect("reconciled");
-    patches.lock().expect("lock").clone()
+    let (settled, patches) = world.reconciled(key).await;
+    assert!(settled);
+    patches
+}
+
+/// A StatefulSet with one replica, whose claims are deleted with it.
+fn owning(name: &str, template: &str) -> Value {
+    let policy = json!({"whenScaled": "Delete", "whenDeleted": "Delete"});
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": {"replicas": 1,
+        "persistentVolumeClaimRetentionPolicy": policy, "volumeClaimTemplates": [{"metadata": {"name": template}}]}})
+}
+
+/// The claim `a-b-c-0` can be one of `c` or of `b-c`, and a pod of `c` mounts it. The watch of pods
+/// may be late, so a LIST has to show that before `c` becomes the owner.
+#[tokio::test]
+async fn a_claim_that_two_sets_may_have_gets_no_owner_without_live_reads() {
+    let controller = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "c", "uid": "c", "controller": true});
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "a-b-c-0"}});
+    let pod = json!({"metadata": {"namespace": "ns", "name": "c-0", "uid": "p", "ownerReferences": [controller]},
+        "spec": {"nodeName": "n", "volumes": [volume]}});
+    let by_pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "c-0", "uid": "p", "controller": true}]);
+    let world = |owners: &Value, unreadable| World {
+        sets: vec![owning("c", "a-b"), owning("b-c", "a")],
+        claim: json!({"metadata": {"namespace": "ns", "name": "a-b-c-0", "uid": "u", "resourceVersion": "1",
+            "ownerReferences": owners}}),
+        cached: vec![pod.clone()],
+        listed: vec![pod.clone()],
+        unreadable,
+    };
+    let c = || ObjectName::new("ns", "c");
+    let adds = |patch: &Value| {
+        let operations = patch.as_array().into_iter().flatten();
+        let mut changes = operations.filter(|each| each["op"] != "test");
+        changes.any(|each| each.to_string().contains("StatefulSet"))
+    };
+    let (settled, patches) = world(&by_pod, "").reconciled(Subject::Rescue(c())).await;
+    assert_eq!((settled, patches.len()), (true, 1), "{patches:?}");
+    assert!(!adds(&patches[0]), "{patches:?}");
+    let (settled, patches) = world(&json!([]), "").reconciled(Subject::Policy(c())).await;
+    assert_eq!((settled, patches.len()), (true, 1), "{patches:?}");
+    assert!(adds(&patches[0]), "{patches:?}");
+    // If one of the StatefulSets cannot be read, nothing is written.
+    for unreadable in ["c", "b-c"] {
+        for (owners, subject) in [
+            (&by_pod, Subject::Rescue(c())),
+            (&json!([]), Subject::Policy(c())),
+        ] {
+            let case = format!("{unreadable} {subject}");
+            let (settled, patches) = world(owners, unreadable).reconciled(subject).await;
+            assert_eq!((settled, patches.len()), (false, 0), "{case}: {patches:?}");
+        }
+    }
 }
 
 #[tokio::test]

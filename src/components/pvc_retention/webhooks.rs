@@ -108,7 +108,8 @@ impl ClaimWebhook {
         Ok(
             match resolve_set(&name, &claim, caches.clone(), |_| false) {
                 // `whenDeleted` is Retain: the claims are kept anyway when the StatefulSet is
-                // deleted, so no claim can be leaked and no live read is needed.
+                // deleted, so no claim can be leaked and no live read is needed. The claim gets no
+                // owner, and only the marker, which deletes no claim without live reads.
                 Some(found) if readings.len() == 1 && !deletes_with_set(&found.set) => {
                     stamp(&found, &claim)
                 }
@@ -128,7 +129,8 @@ impl ClaimWebhook {
         only.is_some_and(|only| *only != request.namespace)
     }
 
-    /// Answers the review of a claim by a live read of its StatefulSet.
+    /// Answers the review of a claim by a live read of its StatefulSet. If that read fails, the
+    /// claim gets no owner: the reconciler adds it later.
     async fn confirm(
         &self,
         request: &Request,
@@ -144,13 +146,15 @@ impl ClaimWebhook {
             }
             Ok(_) if !made_by_it(request) => Answer::Allow,
             Ok(live) => ask::not_created(name, found.reading, live.is_some()),
+            // The StatefulSet of the watch may be deleted or recreated: with its uid, the garbage
+            // collector would delete a claim that a pod of the new StatefulSet uses.
             Err(error) if self.sets.read().get(&set).is_some() => {
                 tracing::warn!(
                     %set, %error,
-                    "cannot read the StatefulSet live; the owner reference and the marker follow \
-                     the watch"
+                    "cannot read the StatefulSet from the API server; the webhook adds no owner \
+                     reference to the claim"
                 );
-                stamp(&found, claim)
+                Answer::Allow
             }
             Err(_) if !made_by_it(request) => Answer::Allow,
             // The StatefulSet is deleted according to the watch. Without an owner reference, the

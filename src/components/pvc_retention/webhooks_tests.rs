@@ -95,7 +95,7 @@ async fn the_watch_the_live_read_and_the_user_decide() {
     for (cached, deleted, (code, body), [by_it, by_any]) in [
         (true, false, (200, set()), ["stamped", "stamped"]),
         (true, false, (404, gone.clone()), ["refused", "allowed"]),
-        (true, false, (500, broken.clone()), ["stamped", "stamped"]),
+        (true, false, (500, broken.clone()), ["allowed", "allowed"]),
         (false, true, (404, gone.clone()), ["refused", "allowed"]),
         (false, true, (500, broken.clone()), ["refused", "allowed"]),
         (false, false, (200, set()), ["stamped", "stamped"]),
@@ -123,6 +123,43 @@ async fn the_watch_the_live_read_and_the_user_decide() {
         );
         assert_eq!(answer(&webhook, "jane", none).await, "allowed", "{case}");
     }
+}
+
+/// The API server does not answer, and the watch still has an earlier StatefulSet of that name.
+#[tokio::test(start_paused = true)]
+async fn no_claim_gets_an_owner_from_the_watch_alone() {
+    let silent = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
+    });
+    let client = Client::new(silent, "default");
+    for (when_deleted, when_scaled, marked) in [
+        ("Delete", "Retain", false),
+        ("Delete", "Delete", false),
+        ("Retain", "Retain", false),
+        // The marker alone deletes no claim: the reconciler reads the StatefulSet and the pods
+        // before that.
+        ("Retain", "Delete", true),
+    ] {
+        let cached = named("web", "data", (when_deleted, when_scaled));
+        let webhook = webhook(vec![read(cached)], 200, &json!(null));
+        let webhook = ClaimWebhook {
+            live: LiveGet::new(Arc::new(Metrics::new()), &client),
+            ..webhook
+        };
+        let answer = review(&webhook, CONTROLLER, json!({"name": "data-web-0"})).await;
+        let patch = match answer.expect("an answer") {
+            Answer::Patch { operations, .. } => json!(operations).to_string(),
+            Answer::Allow => String::new(),
+            other => unreachable!("{other:?}"),
+        };
+        let case = format!("{when_deleted} {when_scaled}: {patch}");
+        assert!(!patch.contains("ownerReferences"), "{case}");
+        assert_eq!(patch.contains("scaled-with"), marked, "{case}");
+    }
+}
+
+fn read(set: Value) -> StatefulSetWire {
+    serde_json::from_value(set).expect("a set")
 }
 
 /// The claim of an ephemeral volume may have a name that a set's claim could have.
