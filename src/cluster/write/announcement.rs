@@ -1,7 +1,7 @@
 //! The content of an Event, and the API object that it becomes.
 
 use crate::clock::Clock;
-use crate::objects::{CompactText, Kind, ObjectName};
+use crate::objects::{CompactText, Identified, Kind, ObjectName};
 use crate::plain::Plain;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1 as api},
@@ -56,6 +56,22 @@ pub struct Regarding {
     pub name: ObjectName,
     /// The uid of the object, by which `kubectl describe` finds the Event.
     pub uid: CompactText,
+}
+
+impl Regarding {
+    /// Names the object by its kind, name and uid.
+    pub fn new(kind: Kind, name: &ObjectName, uid: impl Into<CompactText>) -> Self {
+        Self {
+            kind,
+            name: name.clone(),
+            uid: uid.into(),
+        }
+    }
+
+    /// Names an object that was read.
+    pub fn of<T: Identified>(name: &ObjectName, object: &T) -> Self {
+        Self::new(T::API_KIND, name, object.uid())
+    }
 }
 
 pub(super) fn type_of(announcement: &Announcement) -> &'static str {

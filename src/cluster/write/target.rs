@@ -3,7 +3,7 @@
 use super::action::{Action, Mutation};
 use super::lanes::Lane;
 use crate::cluster::read::Basis;
-use crate::objects::{CompactText, Kind, ObjectName, finalizers, patch::test};
+use crate::objects::{CompactText, Kind, ObjectName, Versioned, finalizers, patch::test};
 use json_patch::PatchOperation;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Preconditions};
@@ -36,6 +36,15 @@ impl<'a> Target<'a> {
             uid: uid.into(),
             resource_version: None,
             finalizers: &[],
+        }
+    }
+
+    /// Creates a target for writes that test the uid and the `resourceVersion` of an object that was
+    /// read.
+    pub fn of<T: Versioned>(name: &'a ObjectName, object: &T) -> Self {
+        Self {
+            resource_version: Some(object.resource_version().clone()),
+            ..Self::new(T::API_KIND, name, object.uid())
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     cluster::{Apply, Feed, Reconcile, Reconciled, Requeue, Target, WorkQueue},
-    objects::{Kind, ObjectName, Volume, finalizers::FinalizerState},
+    objects::{ObjectName, Volume, finalizers::FinalizerState},
     telemetry::Metrics,
 };
 use std::sync::Arc;
@@ -66,11 +66,8 @@ impl Reconcile for PvProtectionReconciler {
             }
         };
         let target = Target {
-            kind: Kind::PersistentVolume,
-            name,
-            uid: volume.uid.clone(),
-            resource_version: Some(volume.resource_version.clone()),
             finalizers: &volume.finalizers,
+            ..Target::of(name, &volume)
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {

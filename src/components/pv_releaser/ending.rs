@@ -3,11 +3,10 @@
 use super::{
     notices,
     parked::{Caller, Handover, unread},
-    patch::regarding,
     reservation::{Reservation, Verdict, decide_reservation},
 };
 use crate::{
-    cluster::{ReconcileError, Reconciled, Requeue, UNHURRIED, server_time},
+    cluster::{ReconcileError, Reconciled, Regarding, Requeue, UNHURRIED, server_time},
     objects::{ObjectName, Volume},
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -52,7 +51,8 @@ impl Handover {
                 let parked = self.park(name, volume, Caller::Reconciler).await;
                 if parked.written() && age.is_none() {
                     let event = notices::parked(volume, record);
-                    self.apply.announce(regarding(name, volume), event, || {});
+                    self.apply
+                        .announce(Regarding::of(name, volume), event, || {});
                 }
                 parked.settled()
             }

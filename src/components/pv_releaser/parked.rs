@@ -12,14 +12,14 @@ use super::{
     caches::Caches,
     fitting::{fitting, is_of, stays_reserved},
     identity::Identity,
-    patch::{action, park, reservation, written},
+    patch::{action, park, reservation},
     reasons::{CANNOT_RELEASE, PARKED, RESERVED},
 };
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
     cluster::{
-        Action, Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, UNHURRIED,
-        server_time,
+        Action, Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, Target,
+        UNHURRIED, server_time,
     },
     objects::{
         ObjectName, Volume,
@@ -210,7 +210,7 @@ impl Handover {
         (action, reason): (Action, &'static str),
         caller: Caller,
     ) -> Applied {
-        let target = written(name, volume);
+        let target = Target::of(name, volume);
         let applied = match caller {
             Caller::Reconciler => self.apply.perform(NAME, &target, action, reason).await,
             Caller::Review(until) => {

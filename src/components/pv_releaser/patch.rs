@@ -1,9 +1,9 @@
 //! Translates the decisions about a volume into JSON patch operations, and into writes.
 
 use super::{Mode, Options, Scope};
-use crate::cluster::{Action, Basis, Lane, OnRefusal, Regarding, Target};
+use crate::cluster::{Action, Basis, Lane, OnRefusal};
 use crate::objects::{
-    ControllerId, Kind, ObjectName, Volume,
+    ControllerId, ObjectName, Volume,
     managed_by::{LEGACY_LABEL, RELEASER_LABEL},
     patch::{add, add_at, remove, remove_at},
     reuse::{CLAIM_NAMESPACE, RESERVED_AT, Record, parked_name},
@@ -110,23 +110,6 @@ fn unlabelled(volume: &Volume, options: &Options) -> Vec<PatchOperation> {
     let label = has_label.then(|| remove(&["labels", RELEASER_LABEL]));
     let legacy = (has_legacy && options.legacy_label).then(|| remove(&["labels", LEGACY_LABEL]));
     label.into_iter().chain(legacy).collect()
-}
-
-/// The volume as the target of a write that tests its version.
-pub(super) fn written<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
-    Target {
-        resource_version: Some(volume.resource_version.clone()),
-        ..Target::new(Kind::PersistentVolume, name, &volume.uid)
-    }
-}
-
-/// The volume as the object of an Event.
-pub(super) fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
-    Regarding {
-        kind: Kind::PersistentVolume,
-        name: name.clone(),
-        uid: volume.uid.clone(),
-    }
 }
 
 /// An action for which a reconciler publishes an Event if the API server refuses the write (4xx) or

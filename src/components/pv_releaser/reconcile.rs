@@ -5,7 +5,7 @@ use super::{
     caches::Caches,
     metrics, notices,
     parked::Handover,
-    patch::{action, association, record, regarding, release, written},
+    patch::{action, association, record, release},
     reasons::{ASSOCIATED, CANNOT_ASSOCIATE, CANNOT_RELEASE, RECORDED, RELEASED},
     rule::{Attachment, Decision, Left, Unconfirmed},
     triggers,
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cluster::{
         Apply, Basis, EventDeduplicator, OnRefusal, Proof, Reconcile, ReconcileError, Reconciled,
-        Requeue, SharedList, UNHURRIED, WorkQueue,
+        Regarding, Requeue, SharedList, Target, UNHURRIED, WorkQueue,
     },
     objects::{ObjectName, Volume, VolumeAttachment, reuse::Record, volume::Phase},
     telemetry::Metrics,
@@ -51,12 +51,12 @@ impl PvReleaserReconciler {
                 return;
             };
             if caches.is_labelled_from_birth(change) {
-                let regarding = regarding(change.name, volume);
+                let regarding = Regarding::of(change.name, volume);
                 apply.announce(regarding, notices::associated(volume), || {});
             }
             let was_parked = change.old.is_some_and(|old| caches.is_parked(old));
             if was_parked && !caches.is_parked(volume) && volume.reserved_for().is_some() {
-                let regarding = regarding(change.name, volume);
+                let regarding = Regarding::of(change.name, volume);
                 apply.announce(regarding, notices::reserved(volume), || {});
             }
         });
@@ -104,11 +104,11 @@ impl PvReleaserReconciler {
         }
         let refusal = OnRefusal::new(CANNOT_ASSOCIATE);
         let action = action("Associate", refusal, operations, Basis::Object).of_existing();
-        let target = written(name, volume);
+        let target = Target::of(name, volume);
         let applied = self.apply.perform(NAME, &target, action, ASSOCIATED).await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
-            let regarding = regarding(name, volume);
+            let regarding = Regarding::of(name, volume);
             self.apply
                 .announce(regarding, notices::associated(volume), || {});
         }
@@ -127,7 +127,7 @@ impl PvReleaserReconciler {
         let refusal = OnRefusal::new(CANNOT_ASSOCIATE);
         let operations = record(volume, &found);
         let action = action("Record", refusal, operations, Basis::Object).of_existing();
-        let target = written(name, volume);
+        let target = Target::of(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RECORDED).await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
@@ -151,13 +151,13 @@ impl PvReleaserReconciler {
             Basis::Proof(detached),
         )
         .of_existing();
-        let target = written(name, volume);
+        let target = Target::of(name, volume);
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
             let announcement = notices::released(volume, scope, options.release_mode);
             self.apply
-                .announce(regarding(name, volume), announcement, || {});
+                .announce(Regarding::of(name, volume), announcement, || {});
         }
         applied.settled()
     }

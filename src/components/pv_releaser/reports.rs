@@ -1,7 +1,10 @@
 //! Events about volumes that are left unchanged.
 
-use super::{notices, patch::regarding, reconcile::PvReleaserReconciler, rule::Left};
-use crate::objects::{ObjectName, Volume};
+use super::{notices, reconcile::PvReleaserReconciler, rule::Left};
+use crate::{
+    cluster::Regarding,
+    objects::{ObjectName, Volume},
+};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Delay before an orphaned volume is reported: the watch of claims may lag behind the watch of
@@ -27,7 +30,7 @@ impl PvReleaserReconciler {
         }
         let (caches, apply, events) =
             (self.caches.clone(), self.apply.clone(), self.events.clone());
-        let regarding = regarding(name, volume);
+        let regarding = Regarding::of(name, volume);
         let name = name.clone();
         #[expect(
             clippy::disallowed_methods,

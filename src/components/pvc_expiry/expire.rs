@@ -5,12 +5,12 @@ use super::{
     confirm::Confirmed,
     notices,
     reasons::EXPIRED,
-    reconcile::{PvcExpiryReconciler, regarding, target},
+    reconcile::PvcExpiryReconciler,
     requeue::{limited, named, second_look},
     rule::Decision,
 };
 use crate::{
-    cluster::{Action, ReconcileError, Reconciled},
+    cluster::{Action, ReconcileError, Reconciled, Regarding, Target},
     hashing::HashMap,
     objects::{Claim, CompactText, ObjectName},
 };
@@ -65,7 +65,7 @@ impl PvcExpiryReconciler {
             return Ok(second_look(BETWEEN_LOOKS));
         }
         let action = Action::delete(confirmed.proof).of_existing();
-        let target = target(name, &confirmed.claim);
+        let target = Target::of(name, &confirmed.claim);
         slot.begin();
         let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
         if !applied.may_be_written() {
@@ -74,7 +74,8 @@ impl PvcExpiryReconciler {
         if applied.written() {
             self.forget(&claim.uid);
             let event = notices::expired(name, record);
-            self.apply.announce(regarding(name, claim), event, || {});
+            self.apply
+                .announce(Regarding::of(name, claim), event, || {});
         }
         applied.settled()
     }

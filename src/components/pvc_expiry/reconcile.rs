@@ -18,7 +18,7 @@ use crate::{
     },
     hashing::HashMap,
     objects::{
-        Claim, CompactText, Kind, ObjectName,
+        Claim, CompactText, ObjectName,
         expiry::EXPIRES_AT,
         patch::{add, remove},
     },
@@ -78,7 +78,7 @@ impl PvcExpiryReconciler {
         )
         .of_existing();
         // The next reconcile, of the annotated claim, publishes the Event.
-        let target = target(name, claim);
+        let target = Target::of(name, claim);
         let applied = self.apply.perform(NAME, &target, action, EXPIRING).await;
         applied.settled()
     }
@@ -89,12 +89,13 @@ impl PvcExpiryReconciler {
             .named("CancelExpiry")
             .on_refusal(OnRefusal::new(FAILED_ANNOUNCE))
             .of_existing();
-        let target = target(name, claim);
+        let target = Target::of(name, claim);
         let applied = self.apply.perform(NAME, &target, action, EXPIRY_CANCELLED);
         let applied = applied.await;
         if applied.written() {
             let event = notices::cancelled(name);
-            self.apply.announce(regarding(name, claim), event, || {});
+            self.apply
+                .announce(Regarding::of(name, claim), event, || {});
         }
         applied.settled()
     }
@@ -161,23 +162,6 @@ impl Reconcile for PvcExpiryReconciler {
             Decision::Announce(at) => self.announce(name, &claim, at).await,
             Decision::Expire => self.expire(name, &claim).await,
         }
-    }
-}
-
-/// The claim as the target of a write that tests its `resourceVersion`.
-pub(super) fn target<'a>(name: &'a ObjectName, claim: &'a Claim) -> Target<'a> {
-    Target {
-        resource_version: Some(claim.resource_version.clone()),
-        ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
-    }
-}
-
-/// The claim as the object of an Event.
-pub(super) fn regarding(name: &ObjectName, claim: &Claim) -> Regarding {
-    Regarding {
-        kind: Kind::PersistentVolumeClaim,
-        name: name.clone(),
-        uid: claim.uid.clone(),
     }
 }
 

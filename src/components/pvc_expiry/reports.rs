@@ -3,13 +3,13 @@
 
 use super::{
     notices,
-    reconcile::{PvcExpiryReconciler, regarding},
+    reconcile::PvcExpiryReconciler,
     restorable::{grants_window, record},
     rule::Left,
 };
 use crate::{
     cluster::{Announcement, ReconcileError, Regarding},
-    objects::{Claim, Kind, ObjectName, StorageClass, expiry},
+    objects::{Claim, ObjectName, StorageClass, expiry},
 };
 use k8s_openapi::jiff::Timestamp;
 use std::collections::HashSet;
@@ -28,7 +28,9 @@ impl PvcExpiryReconciler {
         if let Some(event) = left.and_then(|left| of_claim(name, claim, left)) {
             let (reported, key) = (self.reported.clone(), name.clone());
             self.apply
-                .announce(regarding(name, claim), event, move || reported.forget(&key));
+                .announce(Regarding::of(name, claim), event, move || {
+                    reported.forget(&key)
+                });
         }
     }
 
@@ -49,7 +51,7 @@ impl PvcExpiryReconciler {
         let (announced, key) = (self.announced.clone(), name.clone());
         let forget = move || announced.forget(&key);
         self.apply
-            .announce_once(regarding(name, claim), event, forget);
+            .announce_once(Regarding::of(name, claim), event, forget);
     }
 
     /// Returns what names the claim; see [`Referrers::of`](super::referrers::Referrers::of).
@@ -69,7 +71,7 @@ impl PvcExpiryReconciler {
             let forget = move || unread.forget(&key);
             let event = notices::unread(name);
             self.apply
-                .announce_once(regarding(name, claim), event, forget);
+                .announce_once(Regarding::of(name, claim), event, forget);
         }
         read
     }
@@ -83,11 +85,7 @@ impl PvcExpiryReconciler {
             return;
         }
         if let Some(event) = event {
-            let regarding = Regarding {
-                kind: Kind::StorageClass,
-                name: name.clone(),
-                uid: class.uid.clone(),
-            };
+            let regarding = Regarding::of(name, class);
             let (classes, key) = (self.classes.clone(), name.clone());
             self.apply
                 .announce(regarding, event, move || classes.forget(&key));

@@ -118,11 +118,7 @@ impl HeldClaimReporter {
             note: causes::note(&cause),
             related: None,
         };
-        let regarding = Regarding {
-            kind: Kind::PersistentVolumeClaim,
-            name: name.clone(),
-            uid: claim.uid.clone(),
-        };
+        let regarding = Regarding::of(name, claim);
         let otherwise = move || events.forget(&forgotten);
         self.apply.announce(regarding, announcement, otherwise);
     }

@@ -183,9 +183,8 @@ impl PvcProvisionerReconciler {
         reason: &'static str,
     ) -> Applied {
         let target = Target {
-            resource_version: Some(claim.resource_version.clone()),
             finalizers: &claim.finalizers,
-            ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
+            ..Target::of(name, claim)
         };
         let applied = self.apply.perform(NAME, &target, action, reason).await;
         if applied.written() {

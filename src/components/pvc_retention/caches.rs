@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cluster::{Feed, Feeds, Store, Target},
     objects::{
-        Claim, Kind, ObjectName, Pod, StatefulSet,
+        Claim, ObjectName, Pod, StatefulSet,
         stateful_set::{Retention, ordinal, readings},
     },
 };
@@ -58,11 +58,8 @@ impl Member {
     /// The claim as the target of a write or an Event.
     pub fn target(&self) -> Target<'_> {
         Target {
-            kind: Kind::PersistentVolumeClaim,
-            name: &self.name,
-            uid: self.claim.uid.clone(),
-            resource_version: Some(self.claim.resource_version.clone()),
             finalizers: &self.claim.finalizers,
+            ..Target::of(&self.name, &self.claim)
         }
     }
 

@@ -166,11 +166,7 @@ impl PvcRetentionReconciler {
         let news = self.events.news(name, &judged.set.uid, causes);
         announced.retain(|cause, _| news.contains(cause));
         for (cause, announcement) in announced {
-            let regarding = Regarding {
-                kind: Kind::StatefulSet,
-                name: name.clone(),
-                uid: judged.set.uid.clone(),
-            };
+            let regarding = Regarding::of(name, &judged.set);
             let (events, name) = (self.events.clone(), name.clone());
             let unpublished = move || events.forget_cause(&name, &cause);
             self.apply.announce(regarding, announcement, unpublished);

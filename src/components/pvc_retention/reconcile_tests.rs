@@ -174,7 +174,10 @@ impl World {
                     let answer = json!({"metadata": {"resourceVersion": "9"}, "items": listed});
                     (200, answer)
                 } else if path.contains("/statefulsets/") && last == unreadable {
-                    (500, json!({"kind": "Status", "code": 500, "reason": "InternalError"}))
+                    (
+                        500,
+                        json!({"kind": "Status", "code": 500, "reason": "InternalError"}),
+                    )
                 } else if path.contains("/statefulsets/") {
                     let mut sets = sets.into_iter();
                     let found = sets.find(|set| set["metadata"]["name"] == last);
@@ -242,7 +245,8 @@ async fn a_claim_that_two_sets_may_have_gets_no_owner_without_live_reads() {
     let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "a-b-c-0"}});
     let pod = json!({"metadata": {"namespace": "ns", "name": "c-0", "uid": "p", "ownerReferences": [controller]},
         "spec": {"nodeName": "n", "volumes": [volume]}});
-    let by_pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "c-0", "uid": "p", "controller": true}]);
+    let by_pod =
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "c-0", "uid": "p", "controller": true}]);
     let world = |owners: &Value, unreadable| World {
         sets: vec![owning("c", "a-b"), owning("b-c", "a")],
         claim: json!({"metadata": {"namespace": "ns", "name": "a-b-c-0", "uid": "u", "resourceVersion": "1",

@@ -10,12 +10,11 @@ use super::{
     copy_rule::{Step, decide},
     notices,
     reasons::{CANNOT_READ, VOLUME_FORGOTTEN, VOLUME_SAVED},
-    target::regarding,
 };
 use crate::{
     cluster::{
         Action, Applied, Apply, Basis, Caller, Creation, EventDeduplicator, Feed, Feeds, Lane,
-        LiveGet, OnRefusal, ReconcileError, Target, UNHURRIED,
+        LiveGet, OnRefusal, ReconcileError, Regarding, Target, UNHURRIED,
     },
     objects::{
         Kind, ObjectName, SavedVolume, Volume, WholeVolume,
@@ -190,10 +189,7 @@ impl Copies {
             Basis::Object,
             refusal,
         );
-        let target = Target {
-            resource_version: Some(copy.resource_version.clone()),
-            ..Target::new(Kind::ConfigMap, name, &copy.uid)
-        };
+        let target = Target::of(name, copy);
         let applied = self
             .apply
             .perform(NAME, &target, action, VOLUME_SAVED)
@@ -236,10 +232,13 @@ impl Copies {
             return;
         }
         let (large, key) = (self.large.clone(), name.clone());
-        self.apply
-            .announce(regarding(name, volume), notices::too_large(), move || {
+        self.apply.announce(
+            Regarding::of(name, volume),
+            notices::too_large(),
+            move || {
                 large.forget(&key);
-            });
+            },
+        );
     }
 }
 
@@ -258,10 +257,7 @@ pub async fn forget(
     let Some(copy) = read.value else {
         return Ok(Applied::Done);
     };
-    let target = Target {
-        resource_version: Some(copy.resource_version.clone()),
-        ..Target::new(Kind::ConfigMap, name, &copy.uid)
-    };
+    let target = Target::of(name, &copy);
     let delete = Action::delete(proof);
     Ok(apply
         .perform(component, &target, delete, VOLUME_FORGOTTEN)

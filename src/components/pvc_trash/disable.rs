@@ -4,10 +4,10 @@ use super::{
     patch,
     reasons::TRASH_DISABLED,
     reconcile::PvcTrashReconciler,
-    target::{action, recorded, target},
+    target::{action, recorded},
 };
 use crate::{
-    cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue},
+    cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue, Target},
     objects::{ObjectName, Volume},
 };
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl PvcTrashReconciler {
         }
         let operations = patch::disable(volume, record);
         let action = action("DisableTrash", Lane::Bulk, operations, Basis::Proof(proof));
-        let target = target(name, volume);
+        let target = Target::of(name, volume);
         self.copies.forget(&target, &action, TRASH_DISABLED).await?;
         self.write(name, volume, action, TRASH_DISABLED)
             .await

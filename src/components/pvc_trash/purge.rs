@@ -5,10 +5,10 @@ use super::{
     notices, patch,
     reasons::PURGED,
     reconcile::{LONGEST_WAIT, PvcTrashReconciler},
-    target::{action, recorded, target},
+    target::{action, recorded},
 };
 use crate::{
-    cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue},
+    cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue, Target},
     objects::{ObjectName, Volume},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -65,7 +65,7 @@ impl PvcTrashReconciler {
         }
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
-        let target = target(name, volume);
+        let target = Target::of(name, volume);
         self.copies.forget(&target, &action, PURGED).await?;
         slot.begin();
         let applied = self.write(name, volume, action, PURGED).await;

@@ -10,7 +10,7 @@ use super::{
     purge_limit::PurgeLimit,
     reasons::{MOVED_TO_TRASH, TRASH_ENABLED},
     rule::{Decision, Left},
-    target::{action, recorded, regarding, target},
+    target::{action, recorded},
     triggers,
     undelete::Undelete,
 };
@@ -18,7 +18,7 @@ use crate::{
     clock::Clock,
     cluster::{
         Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
-        Reconciled, Regarding, Requeue, WorkQueue,
+        Reconciled, Regarding, Requeue, Target, WorkQueue,
     },
     objects::{Kind, ObjectName, Volume, trash::TrashRecord},
 };
@@ -137,11 +137,7 @@ impl PvcTrashReconciler {
         let announcement = notices::moved_to_trash(record, by_users);
         self.announce(name, volume, announcement.clone());
         // Users who may not read volumes see the Event in the namespace of their claim.
-        let claim = Regarding {
-            kind: Kind::PersistentVolumeClaim,
-            name: claim.name.clone(),
-            uid: claim.uid.clone(),
-        };
+        let claim = Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
         self.apply.announce(claim, announcement, || {});
     }
 
@@ -171,7 +167,7 @@ impl PvcTrashReconciler {
     ) -> Applied {
         let applied = self
             .apply
-            .perform(NAME, &target(name, volume), action, reason)
+            .perform(NAME, &Target::of(name, volume), action, reason)
             .await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
@@ -181,7 +177,7 @@ impl PvcTrashReconciler {
 
     pub(super) fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
         self.apply
-            .announce(regarding(name, volume), announcement, || {});
+            .announce(Regarding::of(name, volume), announcement, || {});
     }
 }
 

@@ -1,6 +1,6 @@
 //! Events about StorageClasses and records that cannot be read, and about a full trash.
 
-use super::{notices, reconcile::PvcTrashReconciler, rule::Left, target::regarding};
+use super::{notices, reconcile::PvcTrashReconciler, rule::Left};
 use crate::{
     cluster::Regarding,
     objects::{
@@ -41,11 +41,7 @@ impl PvcTrashReconciler {
         let causes: HashSet<_> = errors.into_iter().flatten().collect();
         let news = self.classes.news(&key, &class.uid, causes);
         for (annotation, error) in BTreeSet::from_iter(news) {
-            let regarding = Regarding {
-                kind: Kind::StorageClass,
-                name: key.clone(),
-                uid: class.uid.clone(),
-            };
+            let regarding = Regarding::of(&key, &class);
             let event = notices::unreadable_class(name, annotation, &error);
             let (classes, key) = (self.classes.clone(), key.clone());
             self.apply
@@ -62,7 +58,9 @@ impl PvcTrashReconciler {
         let (events, key) = (self.events.clone(), name.clone());
         let event = notices::shared(&twin.name);
         self.apply
-            .announce(regarding(name, volume), event, move || events.forget(&key));
+            .announce(Regarding::of(name, volume), event, move || {
+                events.forget(&key)
+            });
     }
 
     /// Publishes an Event, once, if the record of the volume cannot be read, or if the trash of
@@ -79,17 +77,14 @@ impl PvcTrashReconciler {
             Some(claim) => {
                 let event = notices::full(&claim.name);
                 // Users who may not read volumes see the Event in the namespace of their claim.
-                let regarding = Regarding {
-                    kind: Kind::PersistentVolumeClaim,
-                    name: claim.name.clone(),
-                    uid: claim.uid.clone(),
-                };
+                let regarding =
+                    Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
                 self.apply.announce(regarding, event.clone(), || {});
                 event
             }
             None => notices::unreadable(),
         };
         self.apply
-            .announce(regarding(name, volume), event, otherwise);
+            .announce(Regarding::of(name, volume), event, otherwise);
     }
 }

@@ -1,9 +1,9 @@
-//! A volume as the object of writes and Events of pvc-trash.
+//! What pvc-trash reads of a volume before it writes, and the action that writes.
 
 use super::reasons::CANNOT_READ;
 use crate::{
-    cluster::{Action, Basis, Lane, OnRefusal, Regarding, Target},
-    objects::{Claim, Kind, ObjectName, Volume, trash::TrashRecord, volume::Phase},
+    cluster::{Action, Basis, Lane, OnRefusal},
+    objects::{Claim, Volume, trash::TrashRecord, volume::Phase},
 };
 use json_patch::PatchOperation;
 
@@ -23,23 +23,6 @@ pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
 pub fn is_for(record: &TrashRecord, claim: &Claim) -> bool {
     let reserved_for = record.reserved_for.as_deref();
     reserved_for.is_some_and(|uid| claim.uid == uid)
-}
-
-/// The volume as the target of a write that tests its `resourceVersion`.
-pub fn target<'a>(name: &'a ObjectName, volume: &'a Volume) -> Target<'a> {
-    Target {
-        resource_version: Some(volume.resource_version.clone()),
-        ..Target::new(Kind::PersistentVolume, name, &volume.uid)
-    }
-}
-
-/// The volume as the object of an Event.
-pub fn regarding(name: &ObjectName, volume: &Volume) -> Regarding {
-    Regarding {
-        kind: Kind::PersistentVolume,
-        name: name.clone(),
-        uid: volume.uid.clone(),
-    }
 }
 
 /// Creates an action of pvc-trash that patches an object. If the API server refuses the patch, an

@@ -12,16 +12,16 @@ use super::{
     patch,
     reasons::{RESTORED, RETURNED_TO_TRASH},
     restorers::requested,
-    target::{action, is_for, recorded, regarding, target},
+    target::{action, is_for, recorded},
 };
 use crate::{
     clock::Clock,
     cluster::{
         Announcement, Apply, Basis, EventDeduplicator, Lane, ReconcileError, Reconciled, Regarding,
-        Requeue,
+        Requeue, Target,
     },
     hashing::HashMap,
-    objects::{Claim, CompactText, Kind, ObjectName, Volume, trash::TrashRecord},
+    objects::{Claim, CompactText, ObjectName, Volume, trash::TrashRecord},
 };
 use binding::{NEXT_TOUCH, Waiting};
 use std::{
@@ -81,13 +81,13 @@ impl Undelete {
         let action = action("Restore", Lane::Release, operations, Basis::Proof(proof));
         let applied = self
             .apply
-            .perform(NAME, &target(name, volume), action, RESTORED)
+            .perform(NAME, &Target::of(name, volume), action, RESTORED)
             .await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
             let restored = notices::restored(claim);
             self.apply
-                .announce(regarding(name, volume), restored.clone(), || {});
+                .announce(Regarding::of(name, volume), restored.clone(), || {});
             self.announce_on(claim, &live, restored);
         }
         applied.settled().map(Some)
@@ -141,7 +141,7 @@ impl Undelete {
             operations,
             Basis::Proof(proof),
         );
-        let target = target(name, volume);
+        let target = Target::of(name, volume);
         let applied = self
             .apply
             .perform(NAME, &target, action, RETURNED_TO_TRASH)
@@ -149,7 +149,8 @@ impl Undelete {
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
             let event = notices::returned(name, &returned);
-            self.apply.announce(regarding(name, volume), event, || {});
+            self.apply
+                .announce(Regarding::of(name, volume), event, || {});
             if let Some(claim) = unbindable {
                 let event = notices::unbindable(&claim_ref.name);
                 self.announce_on(&claim_ref.name, &claim, event);
@@ -180,11 +181,7 @@ impl Undelete {
     }
 
     fn announce_on(&self, name: &ObjectName, claim: &Claim, event: Announcement) {
-        let regarding = Regarding {
-            kind: Kind::PersistentVolumeClaim,
-            name: name.clone(),
-            uid: claim.uid.clone(),
-        };
-        self.apply.announce(regarding, event, || {});
+        self.apply
+            .announce(Regarding::of(name, claim), event, || {});
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         Action, Apply, Basis, Change, Excluded, Feed, LiveGet, Reconcile, ReconcileError,
         Reconciled, Requeue, SharedList, Store, Target, WorkQueue,
     },
-    objects::{Claim, Kind, ObjectName, Pod, unused},
+    objects::{Claim, ObjectName, Pod, unused},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -202,10 +202,7 @@ impl UnusedReconciler {
     ) -> Reconciled {
         // The write tests the resourceVersion: the binder and the resizer write the status, too,
         // and a deletion may have begun.
-        let target = Target {
-            resource_version: Some(claim.resource_version.clone()),
-            ..Target::new(Kind::PersistentVolumeClaim, name, &claim.uid)
-        };
+        let target = Target::of(name, claim);
         // The claim is not marked as stale, because that would hide it from other reconcilers, and
         // the changed condition would not enqueue it for them. A second write before the watch
         // delivers the first is refused because of its resourceVersion.

@@ -9,7 +9,7 @@ use crate::{
         target::{action, recorded},
     },
     hashing::HashMap,
-    objects::{Kind, ObjectName, Volume},
+    objects::{ObjectName, Volume},
 };
 use k8s_openapi::jiff::Timestamp;
 use std::{
@@ -62,10 +62,7 @@ impl Undelete {
         }
         let claim = self.caches.claims.read().get_fresh(&claim_ref.name);
         if let Some(claim) = claim {
-            let target = Target {
-                resource_version: Some(claim.resource_version.clone()),
-                ..Target::new(Kind::PersistentVolumeClaim, &claim_ref.name, &claim.uid)
-            };
+            let target = Target::of(&claim_ref.name, &claim);
             let operations = patch::touch(&claim, self.clock.timestamp());
             let action = action("TouchClaim", Lane::Release, operations, Basis::Object);
             // The outcome does not matter: after a conflict another client has changed the claim,
