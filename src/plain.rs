@@ -2,6 +2,7 @@
 //! Event.
 
 use serde::Serialize;
+use serde_json::Value;
 use std::fmt::{self, Display, Write as _};
 
 /// Displays a value with its control characters and direction marks escaped, as in `\u{1b}`.
@@ -34,16 +35,43 @@ pub fn bounded(text: &str, limit: usize) -> String {
 /// # Errors
 /// When the value cannot be represented as JSON.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
-    let text = serde_json::to_string(value)?;
-    let escaped = text.chars().fold(String::new(), |mut escaped, each| {
-        match is_harmful(each) {
+    Ok(escaped_json(&serde_json::to_string(value)?))
+}
+
+/// Returns the value as indented JSON, escaped as by [`json`].
+pub fn indented_json(value: &Value) -> String {
+    escaped_json(&format!("{value:#}"))
+}
+
+/// Returns the value as a YAML document in which the characters that [`Plain`] escapes are escaped.
+/// The YAML serializer does not escape direction marks: a document with them is one line of JSON,
+/// which is YAML, too.
+///
+/// # Errors
+/// When the value cannot be represented as YAML.
+pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+    let text = serde_saphyr::to_string(value)?;
+    match text.chars().any(is_harmful_in_lines) {
+        true => Ok(json(value)?),
+        false => Ok(text),
+    }
+}
+
+/// Escapes the characters of JSON that [`Plain`] escapes, except line breaks between values.
+fn escaped_json(text: &str) -> String {
+    text.chars().fold(String::new(), |mut escaped, each| {
+        match is_harmful_in_lines(each) {
             // Such a character is in a string, and has at most four hexadecimal digits.
             true => escaped.push_str(&format!("\\u{:04x}", u32::from(each))),
             false => escaped.push(each),
         }
         escaped
-    });
-    Ok(escaped)
+    })
+}
+
+/// Returns what [`is_harmful`] does, for a text whose line breaks belong to its format.
+fn is_harmful_in_lines(character: char) -> bool {
+    character != '\n' && is_harmful(character)
 }
 
 struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
@@ -85,6 +113,38 @@ mod tests {
         assert!(shown.contains("größe 漢"), "{shown}");
         let read: [String; 1] = serde_json::from_str(&shown).expect("JSON");
         assert_eq!(read, [text]);
+    }
+
+    #[test]
+    fn indented_json_keeps_its_lines() {
+        let value = serde_json::json!({"a": ["b\u{202e}\nc"]});
+        let shown = indented_json(&value);
+        assert_eq!(shown, "{\n  \"a\": [\n    \"b\\u202e\\nc\"\n  ]\n}");
+    }
+
+    #[test]
+    fn yaml_is_escaped_and_has_the_same_value() {
+        for text in [
+            "plain",
+            "größe 漢: \"a\"",
+            "two\nlines\n",
+            "a\u{1b}b",
+            "a\u{9b}b",
+        ] {
+            let harmful = [
+                '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{feff}', '\u{2028}',
+            ];
+            let marked = harmful.map(|mark| format!("{text}{mark}"));
+            for text in marked.iter().map(String::as_str).chain([text]) {
+                let shown = yaml(&std::collections::BTreeMap::from([("key", text)]));
+                let shown = shown.expect("YAML");
+                assert!(!shown.chars().any(is_harmful_in_lines), "{shown:?}");
+                let read: std::collections::BTreeMap<String, String> =
+                    serde_saphyr::from_str(&shown).expect("YAML");
+                assert_eq!(read["key"], text, "{shown:?}");
+            }
+        }
+        assert_eq!(yaml(&["a"]).expect("YAML").trim_end(), "- a");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     components::namespace_gc::{Removal, Report, Row, Verdict},
-    plain::Plain,
+    plain::{Plain, indented_json},
 };
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) enum Output {
 pub(super) fn shown(report: &Report, output: Output, dry_run: bool) -> String {
     match output {
         Output::Table => table(report, dry_run),
-        Output::Json => format!("{:#}", value(report, dry_run)),
+        Output::Json => indented_json(&value(report, dry_run)),
     }
 }
 

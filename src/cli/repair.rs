@@ -129,22 +129,31 @@ async fn create_confirmed(
 
 /// Reads which volumes were removed by force, of the named ones or, if none is named, of all.
 async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed>, ExitCode> {
-    let copies = Copies::of(client, &options.system_namespace);
-    let unread = |what: &str, error| unreadable(format!("{what} could not be listed: {error}"));
-    let maps = format!("the ConfigMaps of {}", options.system_namespace);
+    let found = read(client, &options.system_namespace).await;
+    let mut removed = plan(&found.map_err(unreadable)?);
+    let names = &options.volumes;
+    removed.retain(|each| names.is_empty() || names.iter().any(|name| name == each.name()));
+    Ok(removed)
+}
+
+/// Reads the copies, all volumes, and the copies again.
+///
+/// # Errors
+/// Which of them could not be listed, and why.
+pub(super) async fn read(client: &Client, system_namespace: &str) -> Result<Found, String> {
+    let copies = Copies::of(client, system_namespace);
+    let unread = |what: &str, error: kube::Error| format!("{what} could not be listed: {error}");
+    let maps = format!("the ConfigMaps of {system_namespace}");
     let listed = || async { copies.list().await.map_err(|error| unread(&maps, error)) };
     let before = listed().await?;
     let volumes = read_all::<WholeVolume>(&Api::all(client.clone())).await;
     let volumes = volumes.map_err(|error| unread("PersistentVolumes", error))?;
     let after = listed().await?;
-    let mut removed = plan(&Found {
+    Ok(Found {
         before,
         volumes,
         after,
-    });
-    let names = &options.volumes;
-    removed.retain(|each| names.is_empty() || names.iter().any(|name| name == each.name()));
-    Ok(removed)
+    })
 }
 
 /// Creates these volumes. `complete` is whether these are all that were to be created.

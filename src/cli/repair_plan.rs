@@ -46,6 +46,13 @@ impl Removed {
         self.whole.as_ref().and_then(WholeVolume::manifest)
     }
 
+    /// Returns whether the claim that the copy records, deleted or not, is of this namespace. True
+    /// without a namespace, also if the copy cannot be read.
+    pub(super) fn is_in(&self, namespace: Option<&str>) -> bool {
+        let record = self.whole.as_ref().and_then(WholeVolume::record);
+        namespace.is_none_or(|only| record.is_some_and(|it| it.claim.namespace == only))
+    }
+
     /// Returns whether the same volume would be created by this plan as by `shown`.
     pub(super) fn is_same_plan(&self, shown: &Self) -> bool {
         self.refused.is_none() && self.uid == shown.uid && self.manifest() == shown.manifest()

@@ -4,17 +4,20 @@ use super::{
     caller::CallerOptions,
     connection::DEFAULT_NAMESPACE,
     print::{complain, print},
-    repair, target,
+    repair,
+    repair_plan::plan,
+    target,
     trash_common::{
         block_on, cluster, in_trash, is_forbidden, not_listed, read_volumes, unreadable,
     },
-    trash_copies::{Copies, count_removed, notice},
+    trash_copies::{Copies, notice},
     trash_listed,
     trash_report::{Output, shown},
 };
-use crate::clock::Clock;
+use crate::{clock::Clock, cluster::Store, objects::Volume};
 use clap::{Args, Subcommand};
-use std::process::ExitCode;
+use kube::Client;
+use std::{collections::HashSet, process::ExitCode};
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 listed, also when the trash is empty; 2 the \
 command line is wrong; 3 the volumes could not be listed, or there is no usable kubeconfig.";
@@ -74,8 +77,6 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
         true => None,
         false => Some(target::namespace(&options.namespace, &default)),
     };
-    let copies = Copies::of(&client, &options.system_namespace);
-    let before = copies.list().await;
     let volumes = match (read_volumes(&client).await, namespace) {
         (Ok(volumes), _) => volumes,
         (Err(error), Some(only)) if is_forbidden(&error) => {
@@ -97,14 +98,37 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
             Clock::system().timestamp(),
         ))?;
     }
-    // Not every user may read the ConfigMaps with the copies of volumes, so an error is ignored.
-    if let Ok(before) = before
-        && let Ok(after) = copies.list().await
-    {
-        let removed = count_removed((&before, &after), &volumes, namespace);
-        if removed > 0 {
-            complain(notice(removed, &options.system_namespace));
-        }
+    let removed = count_removed(&client, &options.system_namespace, (&volumes, namespace)).await;
+    if removed > 0 {
+        complain(notice(removed, &options.system_namespace));
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Returns how many volumes `trash repair` lists: those that were removed by force and not created
+/// again, and whose recorded claim is of this namespace; of any namespace if none is given. Not
+/// every user may read the ConfigMaps with the copies of volumes, so an error counts as none.
+async fn count_removed(
+    client: &Client,
+    system_namespace: &str,
+    (volumes, namespace): (&Store<Volume>, Option<&str>),
+) -> usize {
+    let Ok(copies) = Copies::of(client, system_namespace).list().await else {
+        return 0;
+    };
+    let uids: HashSet<_> = volumes.objects().map(|(_, volume)| &volume.uid).collect();
+    let mut copies = copies.objects();
+    // A volume that was created after the volumes were listed seems to be removed, too.
+    if copies.all(|(_, copy)| uids.contains(&copy.volume_uid)) {
+        return 0;
+    }
+    let Ok(found) = repair::read(client, system_namespace).await else {
+        return 0;
+    };
+    let removed = plan(&found).into_iter();
+    removed.filter(|each| each.is_in(namespace)).count()
+}
+
+#[cfg(test)]
+#[path = "trash_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@
 use crate::{
     cluster::{Store, read_all},
     objects::{
-        CompactText, Kind, ObjectName, Tracked, Volume, WholeVolume,
+        CompactText, Kind, ObjectName, Tracked, WholeVolume,
         saved_volume::{SELECTOR, SavedVolumeWire},
     },
 };
@@ -78,25 +78,6 @@ pub(super) fn without_volumes(
     removed
 }
 
-/// Returns how many volumes were removed by force and not created again, among those whose recorded
-/// claim, deleted or not, is of this namespace; of any namespace if none is given.
-pub(super) fn count_removed(
-    (before, after): (&Store<VolumeCopy>, &Store<VolumeCopy>),
-    volumes: &Store<Volume>,
-    namespace: Option<&str>,
-) -> usize {
-    let exists = |uid: &CompactText| volumes.objects().any(|(_, volume)| volume.uid == *uid);
-    let removed = without_volumes(before, after, exists);
-    let counts = |copy: &VolumeCopy| {
-        let named = copy.name().is_some_and(|name| volumes.get(&name).is_none());
-        let record = copy.whole.as_ref().and_then(WholeVolume::record);
-        let within =
-            record.is_some_and(|it| namespace.is_none_or(|only| it.claim.namespace == only));
-        named && within
-    };
-    removed.iter().filter(|(_, copy)| counts(copy)).count()
-}
-
 /// The notice that volumes were removed by force.
 pub(super) fn notice(number: usize, system_namespace: &str) -> String {
     let volumes = match number {
@@ -108,7 +89,7 @@ pub(super) fn notice(number: usize, system_namespace: &str) -> String {
         other => format!(" --system-namespace {other}"),
     };
     format!(
-        "{volumes} removed without a purge, and can be created again: volume-warden trash repair \
-         --dry-run{place}"
+        "{volumes} removed without a purge. To see which can be created again: volume-warden trash \
+         repair --dry-run{place}"
     )
 }

@@ -8,7 +8,7 @@ use crate::{
         trash_entry::{Entry, Next},
         trash_list::{ListedVolume, State},
     },
-    plain::Plain,
+    plain::{Plain, indented_json},
 };
 use clap::ValueEnum;
 use k8s_openapi::jiff::Timestamp;
@@ -99,10 +99,10 @@ pub(super) fn shown(mut rows: Vec<Row<'_>>, output: Output, now: Timestamp) -> S
         (row.namespace, row.claim, deleted, row.volume)
     });
     match output {
-        Output::Json => format!(
-            "{:#}",
-            json!({"volumes": rows.iter().map(value).collect::<Vec<_>>()})
-        ),
+        Output::Json => {
+            let volumes: Vec<_> = rows.iter().map(value).collect();
+            indented_json(&json!({"volumes": volumes}))
+        }
         Output::Table | Output::Wide => {
             let wide = output == Output::Wide;
             let extra = if wide { &WIDE_HEADER[..] } else { &[] };

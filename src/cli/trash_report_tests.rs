@@ -180,10 +180,12 @@ fn a_list_of_the_namespace_is_shown_as_its_volumes_are() {
 /// An administrator may have written the record, which is an annotation.
 #[test]
 fn text_of_the_record_cannot_control_the_terminal() {
-    let claim = json!({"claim": {"name": "a\u{1b}[2Jb\nc"}});
-    let text = printed(&[("pv", volume(claim, json!({})))], Output::Wide);
-    assert!(text.contains("a\\u{1b}[2Jb\\nc"), "{text}");
+    let claim = || json!({"claim": {"name": "a\u{1b}[2Jb\nc\u{202e}"}});
+    let text = printed(&[("pv", volume(claim(), json!({})))], Output::Wide);
+    assert!(text.contains("a\\u{1b}[2Jb\\nc\\u{202e}"), "{text}");
     assert_eq!(text.lines().count(), 2, "{text}");
+    let text = printed(&[("pv", volume(claim(), json!({})))], Output::Json);
+    assert!(text.contains("a\\u001b[2Jb\\nc\\u202e"), "{text}");
 }
 
 #[test]

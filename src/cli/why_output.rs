@@ -37,7 +37,7 @@ pub(super) fn answer(
 ) -> anyhow::Result<String> {
     Ok(match format {
         Some(Output::Json) => plain::json(answer)?,
-        Some(Output::Yaml) => format!("---\n{}", serde_saphyr::to_string(answer)?),
+        Some(Output::Yaml) => format!("---\n{}", plain::yaml(answer)?),
         _ => Tree(answer, now).to_string(),
     })
 }
@@ -53,7 +53,7 @@ pub(super) fn list(
 ) -> anyhow::Result<String> {
     Ok(match format {
         Some(Output::Json) => plain::json(stuck)?,
-        Some(Output::Yaml) => format!("---\n{}", serde_saphyr::to_string(stuck)?),
+        Some(Output::Yaml) => format!("---\n{}", plain::yaml(stuck)?),
         Some(Output::Name) => why_stuck::names(stuck),
         Some(Output::Wide) => Table(stuck, Columns::Wide, now).to_string(),
         None | Some(Output::Tree) => Table(stuck, Columns::Usual, now).to_string(),

@@ -1,5 +1,5 @@
 //! Compares what a volume offers with what a claim requires, for a volume that is reserved for the
-//! claim before the claim is bound.
+//! claim before the claim is bound, and for `why`.
 //!
 //! Source: `FindMatchingVolume` in `k8s.io/component-helpers/storage/volume` of Kubernetes. A
 //! reservation overrides class and selector there, so they are compared here.
@@ -8,7 +8,7 @@ use super::keys::{SELECTED_NODE, STORAGE_CLASS, STORAGE_PROVISIONER, STORAGE_PRO
 use super::{Kind, Tracked, metadata, quantity};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec},
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::LabelSelectorRequirement},
 };
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -66,23 +66,14 @@ impl Offer {
     /// `volumeName`.
     pub fn fits(&self, name: &str, class: &str, need: &Need) -> bool {
         let spec = &need.spec;
-        let requests = spec
-            .resources
-            .as_ref()
-            .and_then(|all| all.requests.as_ref());
-        let request = requests.and_then(|requests| requests.get("storage"));
-        let mode = |mode: &Option<String>| mode.clone().unwrap_or(DEFAULT_MODE.to_owned());
-        let mut modes = spec.access_modes.iter().flatten();
+        let (wanted, own) = (&spec.volume_attributes_class_name, &self.attributes_class);
         let named = spec.volume_name.as_deref().unwrap_or_default();
         need.class == class
-            && request.is_some_and(|request| quantity::of(&request.0) <= self.capacity)
-            && modes.all(|mode| self.access_modes.contains(mode))
-            && mode(&spec.volume_mode) == mode(&self.mode)
-            && attributes(&spec.volume_attributes_class_name) == attributes(&self.attributes_class)
-            && spec
-                .selector
-                .as_ref()
-                .is_none_or(|all| selects(all, &self.labels))
+            && requested(spec).is_some_and(|size| quantity::of(&size.0) <= self.capacity)
+            && missing_mode(&self.access_modes, spec).is_none()
+            && volume_mode(spec.volume_mode.as_ref()) == volume_mode(self.mode.as_ref())
+            && attributes_class(wanted.as_ref()) == attributes_class(own.as_ref())
+            && unselected(spec, &self.labels).is_none()
             && spec.data_source.is_none()
             && spec.data_source_ref.is_none()
             && (named.is_empty() || named == name)
@@ -101,15 +92,52 @@ impl Need {
     }
 }
 
-fn attributes(class: &Option<String>) -> &str {
-    class.as_deref().unwrap_or_default()
+/// Returns the storage that the claim requests.
+pub fn requested(claim: &PersistentVolumeClaimSpec) -> Option<&Quantity> {
+    claim.resources.as_ref()?.requests.as_ref()?.get("storage")
 }
 
-fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    let mut equal = selector.match_labels.iter().flatten();
+/// Returns the first access mode of the claim that a volume with these modes does not offer.
+pub fn missing_mode<'a>(
+    offered: &[String],
+    claim: &'a PersistentVolumeClaimSpec,
+) -> Option<&'a String> {
+    let mut modes = claim.access_modes.iter().flatten();
+    modes.find(|mode| !offered.contains(mode))
+}
+
+/// Returns the volume mode of a claim or volume; without one, it is Filesystem.
+pub fn volume_mode(mode: Option<&String>) -> &str {
+    mode.map_or(DEFAULT_MODE, String::as_str)
+}
+
+/// Returns the VolumeAttributesClass of a claim or volume. No class equals the empty class.
+pub fn attributes_class(class: Option<&String>) -> &str {
+    class.map(String::as_str).unwrap_or_default()
+}
+
+/// A requirement of the selector of a claim that the labels of a volume do not meet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unselected<'a> {
+    /// An expression.
+    Expression(&'a LabelSelectorRequirement),
+    /// A label, by its key and value.
+    Label(&'a str, &'a str),
+}
+
+/// Returns the first requirement of the claim's selector that these labels of a volume do not meet.
+pub fn unselected<'a>(
+    claim: &'a PersistentVolumeClaimSpec,
+    labels: &BTreeMap<String, String>,
+) -> Option<Unselected<'a>> {
+    let selector = claim.selector.as_ref()?;
     let mut expressions = selector.match_expressions.iter().flatten();
-    equal.all(|(key, value)| labels.get(key) == Some(value))
-        && expressions.all(|expression| holds(expression, labels))
+    if let Some(expression) = expressions.find(|each| !holds(each, labels)) {
+        return Some(Unselected::Expression(expression));
+    }
+    let mut equal = selector.match_labels.iter().flatten();
+    let (key, value) = equal.find(|(key, value)| labels.get(*key) != Some(*value))?;
+    Some(Unselected::Label(key, value))
 }
 
 fn holds(expression: &LabelSelectorRequirement, labels: &BTreeMap<String, String>) -> bool {

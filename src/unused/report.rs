@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     columns::{age, aligned},
-    plain::Plain,
+    plain::{Plain, indented_json},
 };
 use clap::ValueEnum;
 use k8s_openapi::jiff::Timestamp;
@@ -30,7 +30,7 @@ pub enum Output {
 /// Returns the list of unused storage as text in this format.
 pub fn shown(rows: &[Row], output: Output, prices: &Prices, now: Timestamp) -> String {
     match output {
-        Output::Json => format!("{:#}", value(rows, prices)),
+        Output::Json => indented_json(&value(rows, prices)),
         Output::Csv => csv(rows, prices),
         Output::Table | Output::Wide => table(rows, output == Output::Wide, prices, now),
     }

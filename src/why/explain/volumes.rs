@@ -5,7 +5,10 @@
 
 use crate::{
     objects::{
-        fit::class_of,
+        fit::{
+            Unselected, attributes_class, class_of, missing_mode, requested, unselected,
+            volume_mode,
+        },
         quantity,
         reuse::{self, Record},
     },
@@ -13,7 +16,6 @@ use crate::{
 };
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaimSpec, PersistentVolumeSpec},
-    apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
     jiff::Timestamp,
 };
 use kube::ResourceExt;
@@ -118,40 +120,22 @@ fn unlike(
     if class != class_of(claim.annotations(), wants.storage_class_name.as_ref()) {
         return Some(Difference::Class(class));
     }
-    if let Some(lacking) = lacking(has, wants) {
-        return Some(lacking);
-    }
-    let selected = wants
-        .selector
-        .iter()
-        .flat_map(|selector| selector.match_labels.iter().flatten());
-    let mut unselected = selected.filter(|(key, value)| volume.labels().get(*key) != Some(*value));
-    let expressions = wants
-        .selector
-        .iter()
-        .flat_map(|selector| selector.match_expressions.iter().flatten());
-    let mut expressions = expressions.filter(|expression| self::unselected(volume, expression));
-    if let Some(expression) = expressions.next() {
-        return Some(Difference::Expression {
-            key: expression.key.clone(),
-            operator: expression.operator.clone(),
-        });
-    }
-    unselected.next().map(|(key, value)| Difference::Label {
-        key: key.clone(),
-        value: value.clone(),
-    })
+    lacking(has, wants).or_else(|| unselected(wants, volume.labels()).map(Difference::from))
 }
 
-/// The difference between the VolumeAttributesClasses. No class equals the empty class.
-fn unlike_attributes(
-    has: &PersistentVolumeSpec,
-    wants: &PersistentVolumeClaimSpec,
-) -> Option<Difference> {
-    let has = has.volume_attributes_class_name.clone().unwrap_or_default();
-    let wanted = wants.volume_attributes_class_name.clone();
-    let wanted = wanted.unwrap_or_default();
-    (has != wanted).then_some(Difference::AttributesClass { has, wanted })
+impl From<Unselected<'_>> for Difference {
+    fn from(unselected: Unselected<'_>) -> Self {
+        match unselected {
+            Unselected::Expression(expression) => Self::Expression {
+                key: expression.key.clone(),
+                operator: expression.operator.clone(),
+            },
+            Unselected::Label(key, value) => Self::Label {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            },
+        }
+    }
 }
 
 /// What the claim requests and the volume lacks: capacity, access mode, volume mode or
@@ -161,15 +145,9 @@ pub(super) fn lacking(
     has: &PersistentVolumeSpec,
     wants: &PersistentVolumeClaimSpec,
 ) -> Option<Difference> {
-    let size = has
-        .capacity
-        .as_ref()
-        .and_then(|capacity| capacity.get("storage"));
-    let wanted = wants
-        .resources
-        .as_ref()
-        .and_then(|each| each.requests.as_ref()?.get("storage"));
-    if let (Some(size), Some(wanted)) = (size, wanted)
+    let size = has.capacity.as_ref();
+    let size = size.and_then(|capacity| capacity.get("storage"));
+    if let (Some(size), Some(wanted)) = (size, requested(wants))
         && quantity::of(&size.0) < quantity::of(&wanted.0)
     {
         return Some(Difference::Capacity {
@@ -178,19 +156,19 @@ pub(super) fn lacking(
         });
     }
     let modes = has.access_modes.as_deref().unwrap_or_default();
-    let missing = wants
-        .access_modes
-        .iter()
-        .flatten()
-        .find(|mode| !modes.contains(mode));
-    if let Some(mode) = missing {
+    if let Some(mode) = missing_mode(modes, wants) {
         return Some(Difference::AccessMode(mode.clone()));
     }
-    let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
-    if mode(&has.volume_mode) != mode(&wants.volume_mode) {
-        return Some(Difference::VolumeMode(mode(&has.volume_mode)));
+    let mode = volume_mode(has.volume_mode.as_ref());
+    if mode != volume_mode(wants.volume_mode.as_ref()) {
+        return Some(Difference::VolumeMode(mode.to_owned()));
     }
-    unlike_attributes(has, wants)
+    let own = attributes_class(has.volume_attributes_class_name.as_ref());
+    let wanted = attributes_class(wants.volume_attributes_class_name.as_ref());
+    (own != wanted).then(|| Difference::AttributesClass {
+        has: own.to_owned(),
+        wanted: wanted.to_owned(),
+    })
 }
 
 /// Why the volume's `claimRef` prevents the binding to this claim; none if the volume has no
@@ -214,18 +192,4 @@ pub(super) fn taken(has: &PersistentVolumeSpec, claim: &PersistentVolumeClaim) -
 pub(super) fn parked_for(volume: &PersistentVolume) -> Option<Record> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?.name.as_deref()?;
     reuse::parked_for(volume.metadata.uid.as_deref()?, claim, volume.annotations())
-}
-
-/// Whether one of the claim's expressions does not select the volume.
-fn unselected(volume: &PersistentVolume, expression: &LabelSelectorRequirement) -> bool {
-    let label = volume.labels().get(&expression.key);
-    let values = expression.values.as_deref().unwrap_or_default();
-    let among = label.is_some_and(|label| values.contains(label));
-    match expression.operator.as_str() {
-        "In" => !among,
-        "NotIn" => among,
-        "Exists" => label.is_none(),
-        "DoesNotExist" => label.is_some(),
-        _ => false,
-    }
 }
