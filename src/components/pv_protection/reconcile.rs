@@ -76,3 +76,7 @@ impl Reconcile for PvProtectionReconciler {
         applied.settled()
     }
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

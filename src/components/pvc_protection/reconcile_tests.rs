@@ -1,5 +1,8 @@
 //! Which LISTs of pods decide about claims that are deleted together.
 
+#[path = "retry_tests.rs"]
+mod retries;
+
 use super::*;
 use crate::cluster::{Elector, Feeds};
 use http_body_util::BodyExt as _;
@@ -11,6 +14,8 @@ use std::sync::Mutex;
 #[derive(Default)]
 struct Server {
     pods: Mutex<Vec<Value>>,
+    /// The methods of the requests that fail next.
+    faults: Mutex<Vec<&'static str>>,
     requests: Mutex<Vec<String>>,
 }
 
@@ -21,6 +26,12 @@ impl Server {
             .lock()
             .expect("lock")
             .push(format!("{} {path}", request.method()));
+        if self.fails(request.method().as_str()) {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "not today"});
+            let mut answer = http::Response::new(Body::from(status.to_string().into_bytes()));
+            *answer.status_mut() = http::StatusCode::FORBIDDEN;
+            return answer;
+        }
         let _ = request.into_body().collect().await;
         let answer = if path.ends_with("/pods") {
             let items = self.pods.lock().expect("lock").clone();
@@ -30,6 +41,13 @@ impl Server {
             json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {}})
         };
         http::Response::new(Body::from(answer.to_string().into_bytes()))
+    }
+
+    /// Whether this request fails; the next one of its method may not.
+    fn fails(&self, method: &str) -> bool {
+        let mut faults = self.faults.lock().expect("lock");
+        let place = faults.iter().position(|fault| *fault == method);
+        place.map(|place| faults.remove(place)).is_some()
     }
 
     fn number_of(&self, method: &str) -> usize {

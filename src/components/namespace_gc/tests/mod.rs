@@ -3,6 +3,7 @@
 mod changed;
 mod collecting;
 mod judging;
+mod labels;
 mod reconciling;
 mod remembering;
 mod safety;

@@ -1,0 +1,92 @@
+//! Attempts after a failed one: rows of the table test in Kubernetes.
+
+use super::*;
+use crate::{
+    cluster::{Elector, Reconciler},
+    objects::finalizers::PV_PROTECTION,
+};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::{sync::Mutex, time::Duration};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+type Patches = Arc<Mutex<Vec<Value>>>;
+
+/// A client of an API server that refuses the first two patches, and the patches that it got.
+fn refusing_twice() -> (Client, Patches) {
+    let patches = Patches::default();
+    let log = patches.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let log = log.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let mut refused = false;
+            if head.method == http::Method::PATCH {
+                let mut patches = log.lock().expect("lock");
+                patches.push(serde_json::from_slice(&body).expect("a patch"));
+                refused = patches.len() <= 2;
+            }
+            let answer = match refused {
+                true => {
+                    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "not today"})
+                }
+                false => json!({"metadata": {}}),
+            };
+            let mut answer = http::Response::new(Body::from(answer.to_string().into_bytes()));
+            if refused {
+                *answer.status_mut() = http::StatusCode::FORBIDDEN;
+            }
+            Ok::<_, tower::BoxError>(answer)
+        }
+    });
+    (Client::new(service, "default"), patches)
+}
+
+/// The patches of the only volume, whose watch delivers none of them.
+async fn patched(volume: Value) -> Vec<Value> {
+    let (client, patches) = refusing_twice();
+    let metrics = Arc::new(Metrics::new());
+    let (lead, leadership) = Elector::by_hand();
+    lead.replace(Some(Instant::now() + Duration::from_secs(600)));
+    let volume = serde_json::from_value(volume).expect("a volume");
+    let apply = Apply::new(client, leadership.clone(), 1, false, metrics.clone());
+    let reconcile = PvProtectionReconciler {
+        volumes: Feed::filled(vec![volume]),
+        apply: Arc::new(apply),
+    };
+    let stop = CancellationToken::new();
+    let reconciler = Reconciler {
+        reconcile: Arc::new(reconcile),
+        queue: Arc::default(),
+        leadership,
+        again: Arc::default(),
+        metrics,
+    };
+    let task = tokio::spawn(reconciler.run(stop.clone()));
+    sleep(Duration::from_secs(300)).await;
+    stop.cancel();
+    task.await.expect("ends");
+    let patches = patches.lock().expect("lock");
+    patches.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pv_03_and_05_a_refused_write_is_sent_until_it_is_accepted() {
+    let deletion = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [PV_PROTECTION]}, "status": {"phase": "Released"}});
+    for (row, changes, operation) in [
+        ("PV-03 living, no finalizer", json!({}), "add"),
+        ("PV-05 deleted, Released", deletion, "remove"),
+    ] {
+        let mut volume =
+            json!({"metadata": {"name": "volume", "uid": "u", "resourceVersion": "1"}});
+        json_patch::merge(&mut volume, &changes);
+        let patches = patched(volume).await;
+        assert_eq!(patches.len(), 3, "{row}: {patches:?}");
+        assert!(patches.iter().all(|patch| *patch == patches[0]), "{row}");
+        let operations = patches[0].as_array().expect("operations");
+        let last = operations.last().and_then(|last| last["op"].as_str());
+        assert_eq!(last, Some(operation), "{row}: {operations:?}");
+    }
+}
