@@ -4,14 +4,14 @@ use super::{
     directories::is_free,
     support::{DEFAULT_ID, Estate, LABEL, PROVISIONER, orphans},
 };
-use crate::support::{bare, dry_run, guarded, volume};
+use crate::support::{bare, dry_run, failed_open, guarded, volume};
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 use std::time::Duration;
-use volume_warden_controlplane::eventually;
+use volume_warden_controlplane::{Call, Calls, eventually};
 
 const PROTECTED: [&str; 1] = ["kubernetes.io/pv-protection"];
 
@@ -26,13 +26,20 @@ impl Estate {
         Ok(self.space.volumes.create(&dry_run(), &wanted).await?)
     }
 
-    /// As [`Self::at_admission`], by a review that was in time.
+    /// As [`Self::at_admission`], and again only if the API server, by its counter, continued
+    /// without the answer of a webhook of volumes.
     async fn reviewed(&self, claim: &str, changes: &Value) -> Result<PersistentVolume> {
-        eventually("the volume is reviewed in time", async || {
+        let cluster = &self.space.cluster;
+        let born = eventually("the volume is reviewed in time", async || {
+            let before = failed_open(cluster, "volumes.").await?;
             let born = self.at_admission(claim, changes.clone()).await?;
-            anyhow::Ok((born.finalizers() == PROTECTED).then_some(born))
+            let reviewed = born.finalizers() == PROTECTED;
+            let in_time = reviewed || failed_open(cluster, "volumes.").await? == before;
+            anyhow::Ok(in_time.then_some(born))
         })
-        .await
+        .await?;
+        ensure!(born.finalizers() == PROTECTED, "{:?}", born.finalizers());
+        Ok(born)
     }
 }
 
@@ -118,6 +125,8 @@ async fn volumes_of_short_lived_claims_come_back_without_the_webhook() -> Result
 
 /// Claims are provisioned by kube-controller-manager, and are gone after up to two seconds.
 async fn come_back(estate: &Estate, id: &str) -> Result<()> {
+    let audit = estate.space.cluster.audit();
+    let began = audit.mark()?;
     estate.create_class(estate.id(), "Immediate").await?;
     let lives = [0, 20, 50, 100, 300, 2000].map(Duration::from_millis);
     let lives = lives.iter().enumerate().map(|(index, life)| async move {
@@ -157,10 +166,38 @@ async fn come_back(estate: &Estate, id: &str) -> Result<()> {
         ensure!(free > 0, "none is free");
         anyhow::Ok(Some(volumes))
     });
-    for volume in of_class.await? {
-        estate.throw_away(&volume).await?;
+    let volumes = of_class.await?;
+    let calls = audit.since(began)?;
+    for volume in &volumes {
+        let settled = is_free(volume) || is_spare(volume);
+        let lost = !settled && is_created_in_life(&calls, &estate.space.name, volume);
+        ensure!(!lost, "its claim existed: {volume:?}");
+        estate.throw_away(volume).await?;
     }
     Ok(())
+}
+
+/// Whether the API server created the volume before it deleted the claim to which it belongs.
+fn is_created_in_life(calls: &Calls, namespace: &str, volume: &PersistentVolume) -> bool {
+    let claim_ref = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    let claim = claim_ref.and_then(|claim| claim.name.as_deref());
+    let created = |call: &Call| {
+        (&*call.verb, &*call.resource) == ("create", "persistentvolumes")
+            && call.name == volume.name_any()
+    };
+    let deleted = |call: &Call| {
+        (&*call.verb, &*call.resource) == ("delete", "persistentvolumeclaims")
+            && call.namespace == namespace
+            && Some(&*call.name) == claim
+    };
+    let deletion = calls.iter().position(deleted);
+    calls
+        .iter()
+        .take(deletion.unwrap_or(calls.len()))
+        .any(created)
 }
 
 /// Made for a claim that is bound to a reserved volume: kube-controller-manager's watch of volumes

@@ -18,10 +18,10 @@ use volume_warden_controlplane::{Warden, eventually};
 /// Delete.
 pub const MARK: &str = "volume-warden.dev/scaled-with";
 
-/// The number of claims in the namespace without a record of their sets because Volume Warden, by
-/// its log, could not read the sets in time.
+/// How often the webhook, by the log of Volume Warden, could not read a set of the namespace in
+/// time. Then the claim gets no owner, or the one that the watch shows, or is refused.
 pub fn unread(log: &str, namespace: &str) -> usize {
-    let words = "the webhook adds no owner reference to the claim";
+    let words = "cannot read the StatefulSet";
     let place = format!("{namespace}/");
     let matches = |line: &&str| line.contains(words) && line.contains(&place);
     log.lines().filter(matches).count()

@@ -6,7 +6,7 @@
 
 use crate::{
     pvc_retention::support::{DELETE_RETAIN, MARK, Policy, SetSpace, set, unread},
-    support::{claim, refusal, shared::Shared},
+    support::{claim, failed_open, refusal, shared::Shared},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -19,6 +19,8 @@ use volume_warden_controlplane::{Cluster, eventually};
 
 pub const CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
 pub const PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// In the refusal of a claim whose set is gone by a live read.
+const LEAKS: &str = "is not created: no controller would delete the claim";
 
 /// Creates the claim in a dry run as `user`, who has all permissions.
 async fn dry_run_as(
@@ -116,28 +118,54 @@ impl Births {
         dry_run_as(user, &space.cluster.client(), &space.name, claim).await
     }
 
-    /// The first answer has the stamps. On a busy machine the review or the live read of the set
-    /// may be too late: only then it is asked again.
+    /// The claim is created with these stamps.
     pub async fn is_born_to(
         &self,
         user: &str,
         claim: PersistentVolumeClaim,
         stamps: Stamps<'_>,
     ) -> Result<()> {
-        let name = claim.metadata.name.clone().unwrap_or_default();
-        let created = eventually(&format!("{name} is reviewed in time"), async || {
-            let unread = self.unread()?;
-            let created = self.dry_run(user, &claim).await?;
-            let finalizers = created.metadata.finalizers.clone().unwrap_or_default();
-            ensure!(finalizers == [PROTECTION], "not reviewed: {finalizers:?}");
-            ensure!(
-                stamps.are_on(&created).is_ok() || self.unread()? == unread,
-                "its set was not read in time"
-            );
-            anyhow::Ok(Some(created))
+        let check = |created| are_on_reviewed(created, stamps);
+        self.answer(user, &claim, Reads::MayBeLate, check).await
+    }
+
+    /// As [`Self::is_born`], while the scenario makes the live reads of the set fail.
+    pub async fn is_born_unread(&self, name: &str, stamps: Stamps<'_>) -> Result<()> {
+        let claim = claim(name, json!({}))?;
+        let check = |created| are_on_reviewed(created, stamps);
+        self.answer(CONTROLLER, &claim, Reads::Fail, check).await
+    }
+
+    /// Creates the claim in a dry run, and checks the answer. On a busy machine the webhook may
+    /// answer too late, or may not read the set in time. Only then, by the API server's counter or
+    /// by the log, the claim is created again after a wrong answer.
+    async fn answer(
+        &self,
+        user: &str,
+        claim: &PersistentVolumeClaim,
+        reads: Reads,
+        check: impl Fn(kube::Result<PersistentVolumeClaim>) -> Result<()>,
+    ) -> Result<()> {
+        eventually("the claim is reviewed in time", async || {
+            let before = self.late(reads).await?;
+            let checked = check(self.dry_run(user, claim).await);
+            if checked.is_err() && self.late(reads).await? != before {
+                return checked.map(|()| None);
+            }
+            Ok(Some(checked))
         })
-        .await?;
-        stamps.are_on(&created)
+        .await?
+    }
+
+    /// What was late so far: the calls of the webhooks of claims without which the API server
+    /// continued, and the reads of sets of this namespace.
+    pub async fn late(&self, reads: Reads) -> Result<(String, usize)> {
+        let unasked = failed_open(&self.0.space.cluster, "claims.").await?;
+        let unread = match reads {
+            Reads::MayBeLate => self.unread()?,
+            Reads::Fail => 0,
+        };
+        Ok((unasked, unread))
     }
 
     /// The number of claims in the namespace so far whose sets could not be read in time.
@@ -167,14 +195,32 @@ impl Births {
         .await
     }
 
-    /// Waits until the StatefulSet controller may not create the claim, because its set is gone.
+    /// The StatefulSet controller may not create the claim, because its set is gone.
     pub async fn is_refused(&self, name: &str) -> Result<()> {
         let claim = claim(name, json!({}))?;
-        eventually(&format!("{name} is refused"), async || {
-            let message = refusal(self.dry_run(CONTROLLER, &claim).await)?;
-            ensure!(message.contains("is not created"), "{message}");
+        let check = |created| {
+            let message = refusal(created)?;
+            ensure!(message.contains(LEAKS), "{message}");
             Ok(())
-        })
-        .await
+        };
+        self.answer(CONTROLLER, &claim, Reads::MayBeLate, check)
+            .await
     }
+}
+
+/// Whether a read of the set that fails makes another answer right.
+#[derive(Clone, Copy)]
+pub enum Reads {
+    /// The read may fail on a busy machine.
+    MayBeLate,
+    /// The scenario makes it fail, and the answer is right nevertheless.
+    Fail,
+}
+
+/// The claim was reviewed, and has these stamps.
+fn are_on_reviewed(created: kube::Result<PersistentVolumeClaim>, stamps: Stamps<'_>) -> Result<()> {
+    let created = created?;
+    let finalizers = created.metadata.finalizers.as_deref().unwrap_or_default();
+    ensure!(finalizers == [PROTECTION], "not reviewed: {finalizers:?}");
+    stamps.are_on(&created)
 }

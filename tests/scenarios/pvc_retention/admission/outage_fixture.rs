@@ -1,13 +1,10 @@
 //! Exclusive use of a cluster's webhooks by one scenario.
 
 use super::births::Births;
-use crate::{
-    pvc_retention::support::unread,
-    support::{
-        BINARY, installed,
-        shared::{Shared, Slot},
-        webhooks_answer,
-    },
+use crate::support::{
+    BINARY, installed,
+    shared::{Shared, Slot},
+    webhooks_answer,
 };
 use anyhow::Result;
 use tokio::sync::{Mutex, MutexGuard};
@@ -67,11 +64,6 @@ impl OutageFixture {
         let frozen = self.between.add(watch.freeze_stream());
         frozen.held(1).await?;
         Ok(frozen)
-    }
-
-    /// Number of claims in the namespace so far whose sets could not be read in time.
-    pub fn unread(&self) -> usize {
-        unread(&self.warden.process().log(), &self.births.0.space.name)
     }
 
     /// Number of reviews so far on `path`, with `verdict` if it is not empty.
