@@ -46,6 +46,30 @@ async fn ns_04_a_namespace_with_volumes_is_kept_until_they_are_gone() {
     assert_eq!(scene.delete(&namespace).await, Ok(Deletion::Deleted));
 }
 
+/// A new volume leaves the version as it was listed, so the version does not protect it.
+#[tokio::test]
+async fn ns_04_a_namespace_that_was_filled_since_it_was_listed_is_kept() {
+    let scene = Scene::new();
+    let namespace = scene.listed("one").await;
+    scene.fake.fill("one");
+    assert_eq!(scene.relisted("one").await, namespace);
+    let answer = scene.delete(&namespace).await;
+    assert!(matches!(answer, Ok(Deletion::NotEmpty(_))), "{answer:?}");
+    assert_eq!(scene.fake.names(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_recreated_namespace_is_younger_than_an_updated_one() {
+    let scene = Scene::new();
+    let namespace = scene.listed("one").await;
+    scene.fake.touch("one");
+    let updated = scene.relisted("one").await;
+    assert_eq!(updated.since, namespace.since);
+    assert_ne!(updated.version, namespace.version);
+    let recreated = scene.listed("one").await;
+    assert!(recreated.since > namespace.since, "{recreated:?}");
+}
+
 #[tokio::test]
 async fn ns_06_a_stale_version_needs_another_list() {
     let scene = Scene::new();

@@ -2,8 +2,11 @@
 
 use crate::support::{NEVER, Scene, Secrets};
 use futures::future::join_all;
+use std::time::Duration;
 use volume_warden::backend::{Backend, Deletion, Outcome};
-use volume_warden_storageos::{Endpoint, FOR_EVER, Fault};
+use volume_warden_storageos::{Endpoint, FOR_EVER, Fault, LIFETIME};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn ns_07_ns_36_a_refused_token_leads_to_one_login_with_the_current_files() {
@@ -16,6 +19,22 @@ async fn ns_07_ns_36_a_refused_token_leads_to_one_login_with_the_current_files()
     assert_eq!((scene.logins(), scene.fake.calls(Endpoint::List)), (2, 3));
 
     scene.fake.end_sessions();
+    assert_eq!(scene.delete(&namespace).await, Ok(Deletion::Deleted));
+    assert_eq!((scene.logins(), scene.fake.calls(Endpoint::Delete)), (3, 2));
+}
+
+/// Whatever request it is, as if no task kept the token fresh.
+#[tokio::test]
+async fn an_expired_token_leads_to_one_login() {
+    let scene = Scene::new();
+    let namespace = scene.listed("one").await;
+    scene.fake.advance(LIFETIME / 2);
+    scene.client.list().await.expect("lists");
+    assert_eq!(scene.logins(), 1, "it is still valid");
+    scene.fake.advance(LIFETIME / 2 + SECOND);
+    scene.client.list().await.expect("lists");
+    assert_eq!((scene.logins(), scene.fake.calls(Endpoint::List)), (2, 4));
+    scene.fake.advance(LIFETIME + SECOND);
     assert_eq!(scene.delete(&namespace).await, Ok(Deletion::Deleted));
     assert_eq!((scene.logins(), scene.fake.calls(Endpoint::Delete)), (3, 2));
 }

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use volume_warden::backend::{Backend, StorageOs};
-use volume_warden_storageos::{self as fake, Closed, Endpoint, FOR_EVER, Fault, Serving, TokenIn};
+use volume_warden_storageos::{
+    self as fake, Closed, Endpoint, FOR_EVER, Fault, LIFETIME, Serving, TokenIn,
+};
 
 const SOON: Duration = Duration::from_millis(20);
 
@@ -114,6 +116,21 @@ async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
             Endpoint::Refresh
         ]
     );
+    tended.end().await;
+}
+
+/// A refresh may be late, for example because StorageOS could not be reached.
+#[tokio::test]
+async fn ns_29_an_expired_token_is_replaced_by_a_login() {
+    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
+    eventually("the client has logged in", async || {
+        tended.client.is_ready()
+    })
+    .await;
+    tended.fake.advance(LIFETIME + Duration::from_secs(1));
+    tended.calls(Endpoint::Login, 2).await;
+    assert!(tended.fake.calls(Endpoint::Refresh) > 0);
+    tended.client.list().await.expect("lists");
     tended.end().await;
 }
 

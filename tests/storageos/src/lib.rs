@@ -1,8 +1,8 @@
 //! An in-memory StorageOS API with simulated faults, for the tests of its client.
 //!
-//! The server has a user, tokens that expire when a test requests it, and namespaces with versions
-//! and volumes. It listens on loopback over HTTP or TLS, and counts every request. A [`Fault`] is
-//! queued for an [`Endpoint`] and affects that many of the next requests to it.
+//! The server has a user, tokens that expire, and namespaces with versions and volumes. It listens
+//! on loopback over HTTP or TLS, and counts every request. A [`Fault`] is queued for an
+//! [`Endpoint`] and affects that many of the next requests to it.
 
 mod api;
 mod fault;
@@ -19,6 +19,7 @@ use state::State;
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tokio::net::TcpSocket;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -27,6 +28,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub const USER: &str = "admin";
 /// The initial password.
 pub const PASSWORD: &str = "first-secret";
+/// How long a token is valid, as the real one's.
+pub const LIFETIME: Duration = Duration::from_secs(300);
 
 type Shared = Arc<Mutex<State>>;
 
@@ -131,20 +134,23 @@ impl StorageOs {
         self.state().remove(name)
     }
 
-    /// Adds a volume to a namespace.
+    /// Adds a volume to a namespace. The version of the namespace stays.
     pub fn fill(&self, name: &str) {
         self.state()
-            .change(name, |namespace| namespace.volumes += 1);
+            .named(name)
+            .for_each(|namespace| namespace.volumes += 1);
     }
 
-    /// Deletes all volumes of a namespace.
+    /// Deletes all volumes of a namespace. The version of the namespace stays.
     pub fn empty(&self, name: &str) {
-        self.state().change(name, |namespace| namespace.volumes = 0);
+        self.state()
+            .named(name)
+            .for_each(|namespace| namespace.volumes = 0);
     }
 
     /// Updates a namespace, which changes its version.
     pub fn touch(&self, name: &str) {
-        self.state().change(name, |_| {});
+        self.state().touch(name);
     }
 
     /// The names of all namespaces, sorted.
@@ -180,13 +186,16 @@ impl StorageOs {
 
     /// Invalidates all tokens.
     pub fn end_sessions(&self) {
-        self.state().sessions.clear();
+        self.state().end_sessions();
+    }
+
+    /// Lets the server believe that this time has passed, after which tokens may have expired.
+    pub fn advance(&self, time: Duration) {
+        self.state().advanced += time;
     }
 
     /// Sets the lifetime in seconds that responses announce from now on. Tokens in fact stay valid
-    /// until [`end_sessions`].
-    ///
-    /// [`end_sessions`]: Self::end_sessions
+    /// for [`LIFETIME`].
     pub fn announce_lifetime(&self, seconds: Option<u64>) {
         self.state().announced_lifetime = seconds;
     }

@@ -1,8 +1,9 @@
 //! The state of the cluster.
 
-use crate::{Endpoint, PASSWORD, fault::Faults};
+use crate::{Endpoint, LIFETIME, PASSWORD, fault::Faults};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
 
 /// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,15 +33,22 @@ pub enum TokenIn {
 #[derive(Debug)]
 pub(crate) struct Namespace {
     pub(crate) name: String,
+    /// The number of the change that created it.
+    created: u64,
+    /// The number of its last change.
     pub(crate) version: u64,
+    /// Volumes are objects of their own: a new one does not change the version.
     pub(crate) volumes: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) password: String,
-    /// The valid tokens.
-    pub(crate) sessions: HashSet<String>,
+    /// When the tokens expire, by the time since the start.
+    sessions: HashMap<String, Duration>,
+    started: Instant,
+    /// How far a test has advanced the clock.
+    pub(crate) advanced: Duration,
     pub(crate) announced_lifetime: Option<u64>,
     pub(crate) token_in: TokenIn,
     pub(crate) granted: Vec<String>,
@@ -55,7 +63,9 @@ impl Default for State {
     fn default() -> Self {
         Self {
             password: PASSWORD.to_owned(),
-            sessions: HashSet::new(),
+            sessions: HashMap::new(),
+            started: Instant::now(),
+            advanced: Duration::ZERO,
             announced_lifetime: None,
             token_in: TokenIn::default(),
             granted: Vec::new(),
@@ -75,6 +85,7 @@ impl State {
         let id = format!("id-{version}");
         let namespace = Namespace {
             name: name.to_owned(),
+            created: version,
             version,
             volumes: 0,
         };
@@ -89,13 +100,15 @@ impl State {
         self.namespaces.len() < before
     }
 
-    pub(crate) fn change(&mut self, name: &str, change: impl Fn(&mut Namespace)) {
+    pub(crate) fn touch(&mut self, name: &str) {
         let version = self.next();
+        self.named(name)
+            .for_each(|namespace| namespace.version = version);
+    }
+
+    pub(crate) fn named(&mut self, name: &str) -> impl Iterator<Item = &mut Namespace> {
         let all = self.namespaces.values_mut();
-        for namespace in all.filter(|namespace| namespace.name == name) {
-            namespace.version = version;
-            change(namespace);
-        }
+        all.filter(move |namespace| namespace.name == name)
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -118,7 +131,7 @@ impl State {
         let namespaces = self.namespaces.iter().map(|(id, namespace)| {
             json!({
                 "id": id, "name": namespace.name, "labels": {}, "version": written(namespace.version),
-                "createdAt": "2021-07-01T12:00:00.5Z", "updatedAt": "2021-07-01T12:00:00.5Z",
+                "createdAt": time(namespace.created), "updatedAt": time(namespace.version),
             })
         });
         namespaces.chain(self.others.iter().cloned()).collect()
@@ -127,7 +140,7 @@ impl State {
     /// Creates a token.
     pub(crate) fn grant(&mut self) -> String {
         let token = format!("ey.token+{:04}/=", self.next());
-        self.sessions.insert(token.clone());
+        self.sessions.insert(token.clone(), self.now() + LIFETIME);
         self.granted.push(token.clone());
         token
     }
@@ -135,7 +148,16 @@ impl State {
     /// Whether the token was granted and is still valid.
     pub(crate) fn knows(&self, authorization: Option<&str>) -> bool {
         let token = authorization.and_then(|header| header.strip_prefix("Bearer "));
-        token.is_some_and(|token| self.sessions.contains(token))
+        let expires = token.and_then(|token| self.sessions.get(token));
+        expires.is_some_and(|expires| self.now() < *expires)
+    }
+
+    pub(crate) fn end_sessions(&mut self) {
+        self.sessions.clear();
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed() + self.advanced
     }
 
     fn next(&mut self) -> u64 {
@@ -147,4 +169,10 @@ impl State {
 /// Contains characters that have a meaning in a URL.
 pub(crate) fn written(version: u64) -> String {
     format!("v+{version}&/=")
+}
+
+/// The time of a change: a second after the one before it, long ago.
+fn time(change: u64) -> String {
+    let (hours, minutes, seconds) = (change / 3600, change / 60 % 60, change % 60);
+    format!("2021-07-01T{hours:02}:{minutes:02}:{seconds:02}.5Z")
 }
