@@ -133,7 +133,15 @@ fn audit_policy() -> Value {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived", "ResponseStarted"],
-        "rules": [{"level": "Metadata"}],
+        "rules": [
+            // With the new volume, whose directory is removed with the cluster.
+            {
+                "level": "Request",
+                "verbs": ["create"],
+                "resources": [{"group": "", "resources": ["persistentvolumes"]}],
+            },
+            {"level": "Metadata"},
+        ],
     })
 }
 

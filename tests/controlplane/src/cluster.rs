@@ -16,19 +16,23 @@ use crate::bootstrap::Files;
 use crate::builder::{ClusterBuilder, Options};
 use crate::component::{CommandLine, Component, command_lines};
 use crate::connect_proxy::{ConnectProxy, Webhooks};
-use crate::directory::Directory;
+use crate::directory::{Directory, keeps_logs};
 use crate::eventually::eventually;
 use crate::guardian::Guardian;
 use crate::process::Process;
+use crate::provisioned::Provisioned;
 use crate::util::lock;
 
 /// A running control plane on loopback.
 ///
 /// It belongs to no tokio runtime, so tests may share one through a `static`. Its processes end
 /// when it is dropped, and also when this process ends without dropping it, see [`Guardian`]. Its
-/// directory is deleted with it, unless the thread panics or `VOLUME_WARDEN_KEEP_LOGS` is set.
+/// directory is deleted with it, unless the thread panics or `VOLUME_WARDEN_KEEP_LOGS` is set. One
+/// that is left, because a `static` is never dropped, is deleted by the next run of the same
+/// program.
 ///
-/// The fields are in the order of shutdown: components, their guardian, the directory.
+/// The fields are in the order of shutdown: components, their guardian, the directories of volumes,
+/// that of the cluster.
 #[derive(Debug)]
 pub struct Cluster {
     components: Mutex<BTreeMap<Component, Arc<Process>>>,
@@ -39,6 +43,7 @@ pub struct Cluster {
     pub(crate) files: Files,
     pub(crate) config: kube::Config,
     url: String,
+    _provisioned: Option<Provisioned>,
     directory: Directory,
 }
 
@@ -60,14 +65,17 @@ impl Cluster {
         let directory = Directory::create(&options.name)?;
         let files = Files::prepare(directory.path())?;
         let config = client_config(&files.admin_kubeconfig).await?;
+        let audit_log = Some(&*files.audit_log).filter(|_| !keeps_logs());
+        let guardian = Guardian::of_cluster(&files.etcd_data, audit_log.unwrap_or(Path::new("")))?;
         Ok(Self {
             components: Mutex::default(),
             commands: command_lines(binaries, &files, options),
             proxy: ConnectProxy::start(&files.proxy_socket, config.clone())?,
-            guardian: Guardian::start(&files.etcd_data)?,
+            guardian,
             binaries: binaries.clone(),
             config,
             url: files.url(),
+            _provisioned: audit_log.map(Provisioned::by),
             files,
             directory,
         })
@@ -121,6 +129,11 @@ impl Cluster {
     pub fn spawn(&self, name: &str, command: Command) -> Result<Process> {
         self.guardian
             .spawn(name, command, &self.dir().join(format!("{name}.log")))
+    }
+
+    /// The process group that ends with the cluster, for children that a test starts itself.
+    pub fn group(&self) -> i32 {
+        self.guardian.group()
     }
 
     /// Stops a component with SIGSTOP: it keeps its connections and answers nothing.

@@ -4,6 +4,7 @@ use std::env;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -12,7 +13,10 @@ use anyhow::{Context, Result};
 
 const KEEP_VARIABLE: &str = "VOLUME_WARDEN_KEEP_LOGS";
 const LOCK_FILE: &str = "lock";
-/// How long a directory is kept for reading after a failure, or for a cluster in a `static`.
+/// Contains the program that the directory belongs to, unless its logs are to be kept.
+const PROGRAM_FILE: &str = "program";
+/// How long a directory is kept for reading after a failure, or for a cluster in a `static`, unless
+/// the same program runs again before.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// The address of a unix socket has at most 108 bytes, so the path must not contain a long name.
 const NAME_LIMIT: usize = 24;
@@ -27,8 +31,10 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Creates a directory, and removes those that were abandoned long ago.
+    /// Creates a directory. The first one of this process also removes those that earlier runs of
+    /// the same program left, and those that were abandoned long ago.
     pub(crate) fn create(name: &str) -> Result<Self> {
+        static SWEPT: Once = Once::new();
         let base = env::temp_dir().join(format!(
             "volume-warden-{}",
             rustix::process::getuid().as_raw()
@@ -38,7 +44,15 @@ impl Directory {
             .mode(0o700)
             .create(&base)
             .with_context(|| format!("creating {}", base.display()))?;
-        sweep(&base);
+        let program = program();
+        SWEPT.call_once(|| sweep(&base, program.as_deref()));
+        let keep = keeps_logs();
+        let directory = Self::create_in(&base, name, program.as_deref().filter(|_| !keep))?;
+        directory.keep.store(keep, Ordering::Relaxed);
+        Ok(directory)
+    }
+
+    fn create_in(base: &Path, name: &str, program: Option<&str>) -> Result<Self> {
         let prefix: String = name
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
@@ -46,13 +60,16 @@ impl Directory {
             .collect();
         let directory = tempfile::Builder::new()
             .prefix(&format!("{prefix}-"))
-            .tempdir_in(&base)?;
+            .tempdir_in(base)?;
         let lock = File::create(directory.path().join(LOCK_FILE))?;
         lock.lock()
             .with_context(|| format!("locking {}", directory.path().display()))?;
+        if let Some(program) = program {
+            fs::write(directory.path().join(PROGRAM_FILE), program)?;
+        }
         Ok(Self {
             path: directory.keep(),
-            keep: AtomicBool::new(env::var_os(KEEP_VARIABLE).is_some()),
+            keep: AtomicBool::new(false),
             _lock: lock,
         })
     }
@@ -78,15 +95,34 @@ impl Drop for Directory {
     }
 }
 
-fn sweep(base: &Path) {
+/// Whether the user asked to keep the logs of all clusters.
+pub(crate) fn keeps_logs() -> bool {
+    env::var_os(KEEP_VARIABLE).is_some()
+}
+
+/// The program that runs: its path without the hash in the name of a test binary, which changes
+/// with each build.
+fn program() -> Option<String> {
+    let path = env::current_exe().ok()?;
+    let name = path.file_name()?.to_str()?;
+    let stem = name.rsplit_once('-').map_or(name, |(stem, _)| stem);
+    Some(path.with_file_name(stem).to_str()?.to_owned())
+}
+
+fn sweep(base: &Path, program: Option<&str>) {
     let Ok(entries) = fs::read_dir(base) else {
         return;
     };
     for path in entries.flatten().map(|entry| entry.path()) {
-        if old(&path) && abandoned(&path) {
+        if (old(&path) || belongs_to(&path, program)) && abandoned(&path) {
             let _ = fs::remove_dir_all(&path);
         }
     }
+}
+
+fn belongs_to(path: &Path, program: Option<&str>) -> bool {
+    let of = fs::read_to_string(path.join(PROGRAM_FILE)).ok();
+    of.is_some() && of.as_deref() == program
 }
 
 fn old(path: &Path) -> bool {
@@ -100,4 +136,25 @@ fn old(path: &Path) -> bool {
 
 fn abandoned(path: &Path) -> bool {
     File::open(path.join(LOCK_FILE)).is_ok_and(|lock| lock.try_lock().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_run_of_a_program_removes_what_the_last_one_left() -> Result<()> {
+        let base = tempfile::tempdir()?;
+        let left = |program| -> Result<PathBuf> {
+            let directory = Directory::create_in(base.path(), "cluster", program)?;
+            directory.keep();
+            Ok(directory.path().to_owned())
+        };
+        let [last, other, kept] = [left(Some("one"))?, left(Some("other"))?, left(None)?];
+        let running = Directory::create_in(base.path(), "cluster", Some("one"))?;
+        sweep(base.path(), Some("one"));
+        let exist = [&*last, &other, &kept, running.path()].map(Path::exists);
+        assert_eq!(exist, [false, true, true, true]);
+        Ok(())
+    }
 }

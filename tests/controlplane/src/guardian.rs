@@ -28,6 +28,7 @@ while read -r _; do :; done
 kill -TERM 0
 sleep 2
 rm -rf "$1"
+if [ -e "$2" ]; then grep -oE '/tmp/hostpath_pv/[0-9a-f-]{36}' "$2" | sort -u | xargs rm -rf; fi
 kill -KILL 0
 "#;
 
@@ -41,6 +42,7 @@ const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Guardian {
     shell: Child,
+    group: i32,
     /// The only write end of the pipe: std sets CLOEXEC, so no child inherits it.
     _pipe: Option<ChildStdin>,
     members: Mutex<Vec<Arc<Mutex<Child>>>>,
@@ -50,9 +52,16 @@ impl Guardian {
     /// Starts a guardian, which removes `scratch` if it has to end the group. Returns once the
     /// guardian ignores signals.
     pub fn start(scratch: &Path) -> Result<Self> {
+        Self::of_cluster(scratch, Path::new(""))
+    }
+
+    /// As [`Self::start`]; it also removes the directories that `audit_log` shows, see
+    /// [`Provisioned`](crate::provisioned::Provisioned), unless the path is empty.
+    pub(crate) fn of_cluster(scratch: &Path, audit_log: &Path) -> Result<Self> {
         let mut shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "volume-warden-guardian"])
             .arg(scratch)
+            .arg(audit_log)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -61,8 +70,10 @@ impl Guardian {
             .context("starting /bin/sh as the guardian of a cluster")?;
         let pipe = shell.stdin.take();
         let stdout = shell.stdout.take();
+        let group = i32::try_from(shell.id()).context("a process id beyond i32")?;
         let guardian = Self {
             shell,
+            group,
             _pipe: pipe,
             members: Mutex::default(),
         };
@@ -70,14 +81,14 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// The process group, for a short-lived child that needs no [`Process`].
-    pub(crate) fn group(&self) -> Result<i32> {
-        i32::try_from(self.shell.id()).context("a process id beyond i32")
+    /// The process group, for a child that needs no [`Process`].
+    pub(crate) fn group(&self) -> i32 {
+        self.group
     }
 
     /// Starts a member of the group, with its output appended to `log`.
     pub fn spawn(&self, name: &str, mut command: Command, log: &Path) -> Result<Process> {
-        command.process_group(self.group()?);
+        command.process_group(self.group);
         let process = Process::start(name, command, log)?;
         let mut members = lock(&self.members);
         members.retain(|member| matches!(lock(member).try_wait(), Ok(None)));

@@ -82,7 +82,7 @@ impl Cluster {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(self.guardian.group()?)
+            .process_group(self.guardian.group())
             .kill_on_drop(true)
             .spawn()
             .context("starting kubectl")

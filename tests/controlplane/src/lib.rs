@@ -40,6 +40,7 @@ mod kubectl;
 mod kubernetes;
 mod process;
 mod prometheus;
+mod provisioned;
 mod refusals;
 mod second_apiserver;
 mod services;

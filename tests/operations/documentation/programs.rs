@@ -15,6 +15,7 @@ use volume_warden_controlplane::{Cluster, Helm};
 pub struct Programs {
     directory: TempDir,
     kubeconfig: PathBuf,
+    group: i32,
 }
 
 impl Programs {
@@ -33,6 +34,7 @@ impl Programs {
         Ok(Self {
             directory,
             kubeconfig,
+            group: cluster.group(),
         })
     }
 
@@ -52,6 +54,8 @@ impl Programs {
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", self.directory())
             .stdin(Stdio::null())
+            // What the shell starts may outlive it.
+            .process_group(self.group)
             .kill_on_drop(true);
         command
     }

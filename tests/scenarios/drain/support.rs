@@ -130,6 +130,7 @@ impl Stage {
             .args(arguments)
             // What is logged besides is not what users read.
             .env("RUST_LOG", "off")
+            .process_group(self.space.cluster.group())
             .kill_on_drop(true);
         command
     }
