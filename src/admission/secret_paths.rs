@@ -5,12 +5,13 @@
 //! offer. The path is published in the webhook configurations, which no default role except
 //! `cluster-admin` lets users read.
 
+use crate::cluster::PATH_SECRET_DIGITS;
 use arc_swap::ArcSwap;
 use rustls::crypto::ring;
 use std::{fmt, sync::Arc};
 
 /// Number of hex digits of a secret, which are 256 bits.
-const LENGTH: usize = 64;
+const LENGTH: usize = PATH_SECRET_DIGITS;
 
 /// The secret that is the first segment of a published path. `Debug` does not show it, and no log
 /// line contains it.

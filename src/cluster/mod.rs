@@ -12,8 +12,8 @@ mod watch;
 mod write;
 
 pub use api::{
-    UNHURRIED, connect, doubling, error_message, existing, for_users, is_absent, is_refused,
-    scoped, server_time, within,
+    PATH_SECRET_DIGITS, UNHURRIED, connect, doubling, error_message, existing, for_users,
+    is_absent, is_refused, scoped, server_time, within, without_path_secrets,
 };
 #[cfg(feature = "simulation")]
 pub use leader::OBSERVED_SINCE;

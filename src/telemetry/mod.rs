@@ -16,6 +16,8 @@ pub mod otlp;
 mod process;
 mod registrar;
 mod scrapes;
+#[cfg(test)]
+pub(crate) mod test_log;
 mod work;
 
 pub use certificate::CertificateMetrics;

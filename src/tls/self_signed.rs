@@ -12,7 +12,9 @@ use super::{
     material::{Material, Scene},
     secret::{self, Shared},
 };
-use crate::cluster::{Configuration, Configurations, Pace, ServiceName, StoredConfiguration};
+use crate::cluster::{
+    Configuration, Configurations, Pace, ServiceName, StoredConfiguration, without_path_secrets,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::time::Duration;
@@ -84,7 +86,9 @@ impl SelfSigned {
             let before = self.known.clone();
             let done = self.round().await;
             if let Err(error) = &done {
-                let (error, secret) = (format!("{error:#}"), &self.shared.name);
+                // A message of the API server may quote the webhook configuration.
+                let error = without_path_secrets(&format!("{error:#}"));
+                let secret = &self.shared.name;
                 tracing::warn!(
                     error,
                     secret,

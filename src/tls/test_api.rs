@@ -36,6 +36,8 @@ pub(super) struct Fake {
     pub(super) hides: Arc<AtomicBool>,
     /// Whether Secrets may not be written now.
     pub(super) keeps: Arc<AtomicBool>,
+    /// If set, webhook configurations may not be written, and this is the message.
+    pub(super) refusal: Option<String>,
     pub(super) state: Arc<Mutex<State>>,
 }
 
@@ -71,6 +73,13 @@ impl Fake {
         if path.contains("webhookconfigurations") {
             if self.hides.load(Ordering::SeqCst) {
                 return status(403);
+            }
+            if method == Method::PATCH
+                && let Some(message) = &self.refusal
+            {
+                let (code, mut answer) = status(422);
+                answer["message"] = json!(message);
+                return (code, answer);
             }
             let webhook = json!({"name": "one", "clientConfig": {"service": {"name": "a", "namespace": "b"}}});
             let metadata = json!({"name": "webhooks", "resourceVersion": "1"});

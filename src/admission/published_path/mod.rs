@@ -23,7 +23,9 @@ use self::{
 use super::{PathSecret, SecretPaths};
 use crate::{
     clock::Clock,
-    cluster::{Configuration, Configurations, Pace, ServiceName, StoredConfiguration},
+    cluster::{
+        Configuration, Configurations, Pace, ServiceName, StoredConfiguration, without_path_secrets,
+    },
     telemetry::Metrics,
 };
 use futures::future::join_all;
@@ -108,7 +110,8 @@ impl PathPublisher {
             let before = self.known.clone();
             let done = self.round().await;
             if let Err(error) = &done {
-                let (error, secret) = (self.redacted(error), &self.store.name);
+                let error = without_path_secrets(&format!("{error:#}"));
+                let secret = &self.store.name;
                 tracing::warn!(
                     error,
                     secret,
@@ -207,15 +210,6 @@ impl PathPublisher {
         next_known_for(&mut self.next_seen, state.next.as_ref());
         self.known = Some(state.clone());
         Ok((state, Ok(())))
-    }
-
-    /// Returns the text of the error without secret paths: a message of the API server may quote
-    /// the request.
-    fn redacted(&self, error: &anyhow::Error) -> String {
-        let known = self.known.iter().flat_map(State::accepted);
-        known.fold(format!("{error:#}"), |text, secret| {
-            text.replace(secret.expose(), "…")
-        })
     }
 }
 

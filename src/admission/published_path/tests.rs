@@ -1,4 +1,5 @@
 use super::*;
+use crate::telemetry::test_log::Log;
 use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -24,8 +25,8 @@ struct Stored {
     /// Whether the Secret can be read, but not written.
     writes_fail: bool,
     configurations_code: u16,
-    /// Whether the configuration can be read, but not written.
-    publications_fail: bool,
+    /// If set, the configuration can be read, but not written, and this is the message.
+    publications_fail: Option<String>,
     version: u64,
     /// Number of times that the configuration was written once more.
     repeats: usize,
@@ -42,7 +43,7 @@ impl Fake {
             secrets_fail: false,
             writes_fail: false,
             configurations_code: 200,
-            publications_fail: false,
+            publications_fail: None,
             version: 0,
             repeats: 0,
         };
@@ -145,8 +146,12 @@ impl Stored {
                 404 => return status(404, "NotFound"),
                 _ => {}
             }
-            if method == Method::PATCH && self.publications_fail {
-                return status(403, "Forbidden");
+            if method == Method::PATCH
+                && let Some(message) = &self.publications_fail
+            {
+                let (code, mut answer) = status(422, "Invalid");
+                answer["message"] = json!(message);
+                return (code, answer);
             }
             if method == Method::PATCH && !self.patch(body) {
                 return status(422, "Invalid");
@@ -283,14 +288,14 @@ async fn a_path_that_cannot_be_published_is_counted() {
     crate::tls::install_crypto();
     let api = Fake::new(None);
     let (mut replica, _) = api.replica();
-    api.edit(|state| state.publications_fail = true);
+    api.edit(|state| state.publications_fail = Some("no".to_owned()));
     replica
         .round()
         .await
         .expect_err("the path is not published");
     let metrics = replica.metrics.text();
     assert!(metrics.contains("volume_warden_webhooks_path_mismatch 1\n"));
-    api.edit(|state| state.publications_fail = false);
+    api.edit(|state| state.publications_fail = None);
     round(&mut replica).await;
     let metrics = replica.metrics.text();
     assert!(metrics.contains("volume_warden_webhooks_path_mismatch 0\n"));
@@ -421,14 +426,23 @@ async fn the_stored_path_is_accepted_if_the_secret_cannot_be_written() {
     assert_eq!(api.path(), None);
 }
 
-#[tokio::test]
-async fn errors_do_not_quote_the_path() {
+/// The message of the API server about an invalid object may quote its path.
+#[tokio::test(start_paused = true)]
+async fn the_log_does_not_quote_the_path() {
     crate::tls::install_crypto();
     let api = Fake::new(None);
     let (mut replica, _) = api.replica();
     round(&mut replica).await;
     let path = api.path().expect("is published");
-    let error = anyhow::anyhow!("invalid value: {path:?}");
-    let text = replica.redacted(&error);
-    assert_eq!(text, format!("invalid value: \"/…{HOOK}\""));
+    api.set_path(None);
+    api.edit(|state| state.publications_fail = Some(format!("invalid value: {path:?}")));
+    let log = Log::begin();
+    let stop = CancellationToken::new();
+    let following = tokio::spawn(replica.follow(stop.clone()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stop.cancel();
+    following.await.expect("it ends");
+    let lines = log.lines();
+    assert!(lines.contains("invalid value"), "{lines}");
+    assert!(!lines.contains(path.trim_end_matches(HOOK)), "{lines}");
 }

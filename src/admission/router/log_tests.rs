@@ -1,42 +1,11 @@
 use super::*;
-use crate::admission::Review;
+use crate::{
+    admission::{Answer, Review, Reviewed},
+    telemetry::test_log::Log,
+};
 use serde_json::json;
-use std::{cell::RefCell, iter::repeat_n, sync::Once};
+use std::iter::repeat_n;
 use tower::ServiceExt;
-use tracing_subscriber::fmt::MakeWriter;
-
-thread_local! {
-    /// The log lines that this thread has written.
-    static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Appends each log line to [`LINES`] of the thread that logs.
-struct Lines;
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        LINES.with_borrow_mut(|lines| lines.write(bytes))
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        Self
-    }
-}
-
-/// Logs to [`LINES`] in all threads. With a subscriber for one thread only, another thread that
-/// reaches a log statement first would switch that statement off for the whole process.
-fn log_to_lines() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| tracing_subscriber::fmt().with_writer(Lines).init());
-}
 
 /// Returns the log lines about these reviews, each of which gets this status.
 async fn lines(
@@ -54,8 +23,7 @@ async fn lines_of(
     bodies: impl Iterator<Item = String>,
     is_expected: fn(StatusCode) -> bool,
 ) -> String {
-    log_to_lines();
-    LINES.take();
+    let log = Log::begin();
     let hook = Hook {
         path: "/hook",
         rules: &[crate::admission::Rule("CREATE", "pods")],
@@ -73,7 +41,7 @@ async fn lines_of(
         let response = router.clone().oneshot(request.expect("a request")).await;
         assert!(is_expected(response.expect("answers").status()));
     }
-    String::from_utf8(LINES.take()).expect("text")
+    log.lines()
 }
 
 fn review(namespace: &str) -> String {

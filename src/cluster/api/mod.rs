@@ -5,6 +5,7 @@ mod backoff;
 mod bounded_pages;
 mod client;
 mod for_users;
+mod path_secrets;
 mod scope;
 mod server_time;
 
@@ -12,6 +13,7 @@ pub use absence::{existing, is_absent};
 pub use backoff::doubling;
 pub use client::{UNHURRIED, UNREADABLE_ANSWER, connect, error_message, is_refused, within};
 pub use for_users::for_users;
+pub use path_secrets::{PATH_SECRET_DIGITS, without_path_secrets};
 pub(crate) use scope::ApiOf;
 pub use scope::{Scope, scoped};
 pub use server_time::server_time;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     clock::Clock,
-    telemetry::Metrics,
+    telemetry::{Metrics, test_log::Log},
     tls::test_api::{Fake, WEBHOOKS, service_name},
 };
 use std::sync::{
@@ -124,4 +124,22 @@ async fn a_round_is_no_more_often_than_a_minute_needs() {
     pass(10 * MINUTES).await;
     let rounds = api.calls("GET", "/secrets");
     assert!((11..=13).contains(&rounds), "{rounds} in ten minutes");
+}
+
+/// The message of the API server about an invalid configuration quotes the path of its webhooks.
+#[tokio::test(start_paused = true)]
+async fn the_log_does_not_quote_the_path_of_a_webhook() {
+    let secret = "0123456789abcdef".repeat(4);
+    let api = Fake {
+        refusal: Some(format!(
+            "invalid value: \"/{secret}/pvc-protection/claims\""
+        )),
+        ..Fake::default()
+    };
+    let log = Log::begin();
+    begin(&api);
+    pass(1).await;
+    let lines = log.lines();
+    assert!(lines.contains("invalid value"), "{lines}");
+    assert!(!lines.contains(&secret), "{lines}");
 }
