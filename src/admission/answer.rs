@@ -146,17 +146,6 @@ impl Answer {
     }
 }
 
-/// Combines two reviews of one object. If only one is unavailable, the patch, warning or denial of
-/// the other is returned. If the other allows the request unchanged, the result is unavailable.
-pub(super) fn both(first: Reviewed, second: Reviewed) -> Reviewed {
-    match (first, second) {
-        (Ok(first), Ok(second)) => Ok(first.and(second)),
-        (Ok(Answer::Allow), unknown @ Err(_)) | (unknown @ Err(_), Ok(Answer::Allow)) => unknown,
-        (known @ Ok(_), Err(_)) | (Err(_), known @ Ok(_)) => known,
-        (unknown @ Err(_), Err(_)) => unknown,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,25 +183,6 @@ mod tests {
                 unreachable!("one changes something");
             };
             assert_eq!(warnings, ["w"]);
-        }
-    }
-
-    #[test]
-    fn the_result_of_one_review_is_kept_if_the_other_is_unavailable() {
-        let away = || Err(Unavailable::new("not yet"));
-        for (first, second, expected) in [
-            (away(), Ok(patch("a")), Ok(patch("a"))),
-            (Ok(patch("a")), away(), Ok(patch("a"))),
-            (
-                away(),
-                Ok(Answer::deny("no".into())),
-                Ok(Answer::deny("no".into())),
-            ),
-            (away(), Ok(Answer::Allow), away()),
-            (Ok(Answer::Allow), away(), away()),
-            (away(), away(), away()),
-        ] {
-            assert_eq!(both(first, second), expected);
         }
     }
 }

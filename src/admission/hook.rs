@@ -2,7 +2,8 @@
 //! them.
 
 use super::{
-    answer::{Answer, Reviewed, Unavailable, both},
+    answer::{Answer, Reviewed, Unavailable},
+    outcome::Outcome,
     request::Request,
 };
 use crate::{cluster::Excluded, telemetry::LogLimiter};
@@ -36,6 +37,16 @@ pub enum Review {
     /// Computes the answer with calls to the API server, which waits for the answer meanwhile. The
     /// calls must fit into the call budget of the request and be as few as possible.
     Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
+    /// Combines two reviews; see [`Review::and`].
+    Combined(Arc<Combined>),
+}
+
+/// Two reviews of one object, in their order.
+pub struct Combined {
+    first: Review,
+    also: Review,
+    /// Limits the log lines about a failure of one of the two.
+    failures: LogLimiter,
 }
 
 impl Review {
@@ -64,18 +75,23 @@ impl Review {
         match self {
             Self::FromMemory(review) => review(&request),
             Self::Asking(review) => review(request).await,
+            Self::Combined(reviews) => reviews.outcome(request).await.reviewed,
         }
     }
 
-    /// Computes the answer to the request. If the review panics, it returns [`Unavailable`] with a
+    /// Computes the outcome of the review. If the review panics, it is [`Unavailable`], with a
     /// message that contains `place`.
-    pub async fn caught(&self, request: Arc<Request>, place: &str) -> Reviewed {
+    pub(super) async fn outcome(&self, request: Arc<Request>, place: &str) -> Outcome {
+        if let Self::Combined(reviews) = self {
+            return reviews.outcome(request).await;
+        }
         let answer = AssertUnwindSafe(self.answer(request)).catch_unwind().await;
-        answer.unwrap_or_else(|_| {
+        let reviewed = answer.unwrap_or_else(|_| {
             Err(Unavailable::new(format!(
                 "volume-warden panicked in {place}; this is a bug"
             )))
-        })
+        });
+        reviewed.into()
     }
 
     /// Returns the answer of a review that makes no calls to the API server.
@@ -83,7 +99,7 @@ impl Review {
     pub(crate) fn remembered(&self, request: &Request) -> Reviewed {
         match self {
             Self::FromMemory(review) => review(request),
-            Self::Asking(_) => {
+            Self::Asking(_) | Self::Combined(_) => {
                 unreachable!("this review calls the API server, so it has no answer from memory")
             }
         }
@@ -104,6 +120,10 @@ impl Review {
                     false => review(request),
                 }
             })),
+            Self::Combined(reviews) => {
+                let first = reviews.first.clone().outside(excluded.clone());
+                first.and(reviews.also.clone().outside(excluded))
+            }
         }
     }
 
@@ -112,27 +132,33 @@ impl Review {
     /// other is still returned, and the log states the failure. If the other allows the request
     /// unchanged, the combined review is unavailable.
     pub fn and(self, also: Self) -> Self {
-        let failures = Arc::new(LogLimiter::default());
-        Self::Asking(Arc::new(move |request| {
-            let (first, also) = (self.clone(), also.clone());
-            let failures = failures.clone();
-            Box::pin(async move {
-                let part = "one of two combined reviews";
-                let first = first.caught(request.clone(), part).await;
-                let also = also.caught(request, part).await;
-                if let (Err(why), Ok(_)) | (Ok(_), Err(why)) = (&first, &also)
-                    && let Some(suppressed) = failures.check()
-                {
-                    tracing::warn!(
-                        %why,
-                        suppressed,
-                        "one of the two reviews of a webhook call failed; only a patch, warning \
-                         or denial of the other is kept"
-                    );
-                }
-                both(first, also)
-            })
+        Self::Combined(Arc::new(Combined {
+            first: self,
+            also,
+            failures: LogLimiter::default(),
         }))
+    }
+}
+
+impl Combined {
+    /// The future is boxed, because either of the two may be such a pair itself.
+    fn outcome(&self, request: Arc<Request>) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let part = "one of two combined reviews";
+            let first = self.first.outcome(request.clone(), part).await;
+            let also = self.also.outcome(request, part).await;
+            if let (Err(why), Ok(_)) | (Ok(_), Err(why)) = (&first.reviewed, &also.reviewed)
+                && let Some(suppressed) = self.failures.check()
+            {
+                tracing::warn!(
+                    %why,
+                    suppressed,
+                    "one of the two reviews of a webhook call failed; only a patch, warning or \
+                     denial of the other is kept"
+                );
+            }
+            first.and(also)
+        })
     }
 }
 

@@ -2,10 +2,12 @@
 //! panics, only its review fails.
 
 use super::{
-    answer::{Answer, Reviewed, Unavailable},
+    answer::Unavailable,
     body_budget::{self, Grant, Share},
     call_budget, decision, envelope,
     hook::Hook,
+    measured::Measured,
+    outcome::Outcome,
     request::Request,
 };
 use crate::telemetry::{LogLimiter, Metrics, NamespaceLogLimiter};
@@ -20,10 +22,9 @@ use axum::{
 use futures::TryStreamExt;
 use hyper::body::Body as _;
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
-    time::timeout_at,
+    time::{Instant, timeout_at},
 };
 use tracing::Instrument;
 
@@ -52,6 +53,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
     let shares = body_budget::shares(hooks.len());
     for (hook, bodies) in hooks.into_iter().zip(shares) {
         let path = hook.path;
+        options.metrics.admission.begun(path);
         let route = Arc::new(Route {
             hook,
             options: options.clone(),
@@ -59,6 +61,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
             bodies,
             unreadable: LogLimiter::default(),
             unavailable: LogLimiter::default(),
+            abandoned: LogLimiter::default(),
             refused: NamespaceLogLimiter::default(),
         });
         let handler = move |request: HttpRequest| review(route.clone(), request);
@@ -77,6 +80,8 @@ struct Route {
     unreadable: LogLimiter,
     /// Limits the lines at the level warn about reviews that cannot be answered to one a minute.
     unavailable: LogLimiter,
+    /// Limits the lines about reviews that end before their answer to one a minute.
+    abandoned: LogLimiter,
     /// Limits the lines at the level info about refusals to ten a minute for each namespace.
     refused: NamespaceLogLimiter,
 }
@@ -85,7 +90,8 @@ struct Route {
 /// most [`Options::longest_timeout`], or else that of the webhook: after that, the API server no
 /// longer waits for the answer.
 async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
-    let started = Instant::now();
+    let measured = Measured::begin(&route.options.metrics, route.hook.path, &route.abandoned);
+    let started = measured.started();
     let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
     let time = call_budget::announced(request.uri(), limit);
     let (response, verdict) = match receive(&route, request.into_body(), time).await {
@@ -96,10 +102,7 @@ async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
         }
         Err(refusal) => refusal,
     };
-    let metrics = &route.options.metrics;
-    metrics
-        .admission
-        .reviewed(route.hook.path, verdict, started.elapsed());
+    measured.end(verdict);
     response
 }
 
@@ -115,8 +118,7 @@ type Refusal = (Response, &'static str);
 /// memory for the body, then reads the body; all within `time`.
 async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'_>, Refusal> {
     let deadline = Instant::now() + time;
-    let length = body.size_hint();
-    let length = length.exact().map_or(BODY_LIMIT, |length| {
+    let length = body.size_hint().exact().map_or(BODY_LIMIT, |length| {
         usize::try_from(length).unwrap_or(usize::MAX)
     });
     if length > BODY_LIMIT {
@@ -204,8 +206,8 @@ async fn answer(
     // The body is dropped now, because the parsed request holds copies of its objects.
     drop(body);
     let span = decision::span(hook.path, &request);
-    let reviewed = ask(hook, request.clone()).instrument(span.clone()).await;
-    let verdict = reviewed.as_ref().map_or("Unavailable", Answer::verdict);
+    let outcome = ask(hook, request.clone()).instrument(span.clone()).await;
+    let (verdict, reviewed) = (outcome.verdict(), outcome.reviewed);
     span.record("verdict", verdict);
     let log = decision::Log {
         path: hook.path,
@@ -222,24 +224,23 @@ async fn answer(
         }
     };
     let body = envelope::encode(&request.uid, answer, route.options.dry_run);
-    (
-        ([(CONTENT_TYPE, "application/json")], body).into_response(),
-        verdict,
-    )
+    let response = ([(CONTENT_TYPE, "application/json")], body);
+    (response.into_response(), verdict)
 }
 
 /// Calls the webhook. It also returns [`Unavailable`] if the webhook panics, or does not review
 /// such requests: then its configuration is wrong or of a newer release. The API server counts that
 /// as a failed webhook call. It is no denial, because the user cannot correct it.
-async fn ask(hook: &Hook, request: Arc<Request>) -> Reviewed {
+async fn ask(hook: &Hook, request: Arc<Request>) -> Outcome {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);
-        return Err(Unavailable::new(format!(
+        let why = format!(
             "{} does not review {} of {resource}/{sub}; the webhook configuration is wrong",
             hook.path, request.operation
-        )));
+        );
+        return Outcome::from(Err(Unavailable::new(why)));
     }
-    hook.review.caught(request, hook.path).await
+    hook.review.outcome(request, hook.path).await
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use super::{
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
+/// The verdicts of reviews without an answer, or with that of only a part of the components.
+const FAILURES: [&str; 4] = ["Unavailable", "Unreadable", "Partial", "Abandoned"];
+
 #[derive(Debug)]
 pub struct AdmissionMetrics {
     reviews: Count<Reviewed>,
@@ -21,7 +24,7 @@ impl AdmissionMetrics {
             reviews: own.add("admission_reviews", "Admission reviews by path and verdict"),
             durations: own.add_durations(
                 "admission_duration",
-                "Time from a review's arrival to its answer",
+                "Time from a review's arrival to its answer, or to its end without one",
             ),
             connections: own.add(
                 "admission_connections",
@@ -33,6 +36,14 @@ impl AdmissionMetrics {
                 "Connections of the webhook server that ended without a request to the secret path, \
                  by how they ended",
             ),
+        }
+    }
+
+    /// Creates the series about failed reviews of a path when the server begins, so that `rate`
+    /// includes the first failure.
+    pub fn begun(&self, path: &'static str) {
+        for verdict in FAILURES {
+            drop(self.reviews.get_or_create(&Reviewed { path, verdict }));
         }
     }
 

@@ -40,3 +40,23 @@ async fn one_more_is_refused_at_once_while_all_have_reviews_under_way() {
     // A place is free as soon as a review is answered.
     soon(async { while !site.answers(&trust).await {} }).await;
 }
+
+/// An API server closes the connection when the timeout of the webhook is over.
+#[tokio::test]
+async fn a_review_is_abandoned_when_its_client_closes_the_connection() {
+    let (site, trust) = Site::open(UNLIMITED).await;
+    let mut client = site.tls(&trust, HTTP1).await.expect("shakes hands");
+    let head = head(&site.secret.path("/silent"), review().len());
+    let request = [&head[..], &review()].concat();
+    client.write_all(&request).await.expect("writes");
+    soon(site.unanswered.notified()).await;
+    drop(client);
+    let labels = "{path=\"/silent\",verdict=\"Abandoned\"}";
+    let counted = format!("volume_warden_admission_reviews_total{labels} 1\n");
+    soon(async {
+        while !site.metrics.text().contains(&counted) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}

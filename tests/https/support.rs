@@ -14,6 +14,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream},
+    sync::Notify,
     task::JoinHandle,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -51,7 +52,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
         .expect("in time")
 }
 
-/// A server with one hook that allows and one that panics.
+/// A server with one hook that allows, one that panics, and one that never answers.
 pub struct Site {
     pub address: SocketAddr,
     pub serving: ServingCertificate,
@@ -59,6 +60,8 @@ pub struct Site {
     /// The prefix of the published paths.
     pub secret: PathSecret,
     pub paths: SecretPaths,
+    /// Notified when a review begins that is never answered.
+    pub unanswered: Arc<Notify>,
     pub stop: CancellationToken,
     pub ended: JoinHandle<()>,
 }
@@ -75,7 +78,16 @@ impl Site {
             longest_timeout: Some(NEVER),
             metrics: metrics.clone(),
         };
-        let app = admission::router(vec![hook("/allow"), hook("/panic")], &options);
+        let unanswered = Arc::<Notify>::default();
+        let silent = Hook {
+            review: Review::asking(&unanswered, |begun, _| async move {
+                begun.notify_one();
+                std::future::pending().await
+            }),
+            ..hook("/silent")
+        };
+        let hooks = vec![hook("/allow"), hook("/panic"), silent];
+        let app = admission::router(hooks, &options);
         let secret = PathSecret::generate().expect("random numbers");
         let paths = SecretPaths::default();
         paths.accept(vec![secret.clone()], false);
@@ -94,6 +106,7 @@ impl Site {
             metrics,
             secret,
             paths,
+            unanswered,
             stop,
             ended: tokio::spawn(server),
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::admission::{Review, Rule};
+use crate::admission::{Answer, Review, Reviewed, Rule};
 use axum::body::to_bytes;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -166,6 +166,64 @@ async fn a_panic_of_one_of_two_combined_reviews_leaves_the_answer_of_the_other()
     combined.review = combined.review.and(hook(|_| patch()).review);
     let response = reviewed(combined, false, pod_review()).await;
     assert_eq!(response["patchType"], "JSONPatch");
+}
+
+/// Sends the body to the webhook, and returns the metrics after the answer.
+async fn counted(hook: Hook, body: Body) -> String {
+    let options = options(false);
+    let request = HttpRequest::post("/hook").body(body).expect("a request");
+    let answered = router(vec![hook], &options).oneshot(request).await;
+    assert_eq!(answered.expect("answers").status(), StatusCode::OK);
+    options.metrics.text()
+}
+
+/// The line of the metrics with the number of reviews with this verdict.
+fn number(verdict: &str, count: u64) -> String {
+    let labels = format!("path=\"/hook\",verdict=\"{verdict}\"");
+    format!("volume_warden_admission_reviews_total{{{labels}}} {count}\n")
+}
+
+/// The requests pass without what the component of the failed review would have answered.
+#[tokio::test]
+async fn a_combined_review_of_which_one_failed_is_counted_as_partial() {
+    let warned = || Answer::Warn(vec!["careful".to_owned()]);
+    for answer in [patch(), warned()] {
+        let mut combined = hook(move |_| answer.clone());
+        let away = reviewing(|_| Err(Unavailable::new("no list yet")));
+        combined.review = combined.review.and(away.review);
+        combined.review = combined.review.and(hook(|_| Answer::Allow).review);
+        let text = counted(combined, pod_review().to_string().into()).await;
+        assert!(text.contains(&number("Partial", 1)), "{text}");
+    }
+}
+
+/// So that `rate` includes the first of them.
+#[tokio::test]
+async fn failures_are_counted_from_zero() {
+    let text = counted(hook(|_| Answer::Allow), pod_review().to_string().into()).await;
+    for verdict in ["Unavailable", "Unreadable", "Partial", "Abandoned"] {
+        assert!(text.contains(&number(verdict, 0)), "{verdict}: {text}");
+    }
+}
+
+/// The server drops a review when the API server closes the connection.
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_review_is_counted_and_measured() {
+    let options = options(false);
+    let request = HttpRequest::post("/hook").body(silence());
+    let router = router(vec![hook(|_| Answer::Allow)], &options);
+    let review = router.oneshot(request.expect("a request"));
+    let answered = tokio::time::timeout(TIMEOUT / 2, review).await;
+    answered.expect_err("it is dropped");
+    let text = options.metrics.text();
+    assert!(text.contains(&number("Abandoned", 1)), "{text}");
+    let duration = "volume_warden_admission_duration_seconds";
+    for line in [
+        format!("{duration}_count{{path=\"/hook\"}} 1\n"),
+        format!("{duration}_sum{{path=\"/hook\"}} 0.5"),
+    ] {
+        assert!(text.contains(&line), "{line}: {text}");
+    }
 }
 
 #[tokio::test]
