@@ -206,6 +206,7 @@ impl Parts {
         for kind in &self.watches {
             shared.feeds.after_relist(*kind, again.clone());
         }
+        shared.metrics.work.begun(R::COMPONENT);
         let reconciler = Reconciler {
             reconcile: Arc::new(reconcile),
             queue,

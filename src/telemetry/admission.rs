@@ -33,8 +33,8 @@ impl AdmissionMetrics {
             ),
             strangers: own.add(
                 "admission_unauthenticated_connections",
-                "Connections of the webhook server that ended without a request to the secret path, \
-                 by how they ended",
+                "Connections of the webhook server that ended before a request to the secret path \
+                 was accepted on them, by how they ended",
             ),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{
     Registrar,
-    labels::{Certificate, Level},
+    labels::{Certificate, Level, Task},
 };
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -16,6 +16,7 @@ pub struct CertificateMetrics {
     ca_mismatch: Gauge,
     path_mismatch: Gauge,
     fail_closed: Gauge,
+    last_success: Level<Task>,
 }
 
 impl CertificateMetrics {
@@ -44,6 +45,13 @@ impl CertificateMetrics {
                 "Webhooks of the running components with the failurePolicy Fail, which shows their \
                  secret path to users when a call fails",
             ),
+            last_success: own.add_seconds(
+                "webhooks_last_success_timestamp",
+                "Unix time at which this replica last read the webhook configurations, and wrote \
+                 what was missing, without an error, by task. The other metrics of webhooks are of \
+                 that time: the task CABundle sets webhooks_ca_mismatch, and the task Path sets \
+                 webhooks_path_mismatch and webhooks_fail_closed",
+            ),
         }
     }
 
@@ -63,6 +71,12 @@ impl CertificateMetrics {
         };
         expiration.get_or_create(&certificate).set(expires);
         lifetime.get_or_create(&certificate).set(whole);
+    }
+
+    /// Sets when a task last read and wrote the webhook configurations without an error, in seconds
+    /// since 1970.
+    pub fn succeeded(&self, task: &'static str, seconds: i64) {
+        self.last_success.get_or_create(&Task { task }).set(seconds);
     }
 
     /// Sets the number of webhooks whose path Volume Warden does not accept.

@@ -30,8 +30,15 @@ impl FeedMetrics {
                 "watch_idle",
                 "Time since the API server last sent data on the watch, bookmarks included",
             ),
-            lists: own.add("feed_lists", "Complete LISTs of the resource, each before a new watch"),
-            errors: own.add("feed_errors", "Watches that failed"),
+            lists: own.add(
+                "feed_lists",
+                "LISTs of all objects of the resource, each before a new watch, also those that \
+                 failed",
+            ),
+            errors: own.add(
+                "feed_errors",
+                "Watches, and LISTs before a watch, that failed",
+            ),
             live_lists: own.add(
                 "live_lists",
                 "LIST requests that verify a decision, such as that no pod uses a claim",

@@ -55,4 +55,5 @@ label_sets! {
     Reconciled(component, outcome);
     Resource(resource);
     Reviewed(path, verdict);
+    Task(task);
 }

@@ -25,3 +25,4 @@ pub use held::HeldMetrics;
 pub use log_limiter::{LogLimiter, NamespaceLogLimiter};
 pub use metrics::Metrics;
 pub use registrar::Registrar;
+pub use work::FAILED;

@@ -7,9 +7,13 @@ use super::{
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
+/// The outcome of an action that the API server refused or did not answer.
+pub const FAILED: &str = "Failed";
+
 #[derive(Debug)]
 pub struct WorkMetrics {
     actions: Count<Acted>,
+    failed_actions: Count<Component>,
     reconciles: Durations<Reconciled>,
     queue_depth: Level<Component>,
     leader: Gauge,
@@ -23,6 +27,11 @@ impl WorkMetrics {
                 "actions",
                 "Actions (creations, changes and deletions of objects), carried out or not, by \
                  component, action, reason and outcome",
+            ),
+            failed_actions: own.add(
+                "failed_actions",
+                "Actions that the API server refused or did not answer, by component. The series \
+                 exist from the start of the process",
             ),
             reconciles: own.add_durations(
                 "reconcile_duration",
@@ -45,10 +54,11 @@ impl WorkMetrics {
         }
     }
 
-    /// Creates the series of a component when its reconciler begins, so that `rate` includes the
-    /// first failure.
-    pub fn reconciler_begun(&self, component: &'static str) {
+    /// Creates the series of a component when the process starts, so that `rate` includes the first
+    /// failure. Those of its actions are not among them, because few of their combinations occur.
+    pub fn begun(&self, component: &'static str) {
         self.queue_depth(component, 0);
+        drop(self.failed_actions.get_or_create(&Component { component }));
         for outcome in ["Settled", "Retry"] {
             let reconciled = Reconciled { component, outcome };
             drop(self.reconciles.get_or_create(&reconciled));
@@ -70,6 +80,10 @@ impl WorkMetrics {
             outcome,
         };
         self.actions.get_or_create(&acted).inc();
+        if outcome == FAILED {
+            let component = Component { component };
+            self.failed_actions.get_or_create(&component).inc();
+        }
     }
 
     /// Records the duration of a reconcile, and whether it succeeded (`Settled`) or is retried.
@@ -95,5 +109,25 @@ impl WorkMetrics {
     /// Sets the gauge that is 1 while this replica is ready for traffic.
     pub fn ready(&self, ready: bool) {
         self.ready.set(ready.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Metrics;
+
+    /// So that `rate` includes the first failure, whichever action it is.
+    #[test]
+    fn failed_actions_are_counted_from_zero() {
+        let metrics = Metrics::new();
+        metrics.work.begun("c");
+        metrics.work.acted("c", "Delete", "Orphaned", "Done");
+        let counted = |count: u64| {
+            let line = format!("volume_warden_failed_actions_total{{component=\"c\"}} {count}\n");
+            metrics.text().contains(&line)
+        };
+        assert!(counted(0), "{}", metrics.text());
+        metrics.work.acted("c", "Delete", "Orphaned", "Failed");
+        assert!(counted(1), "{}", metrics.text());
     }
 }

@@ -64,7 +64,10 @@ pub async fn judge(
             now.as_ref().map(Arc::as_ptr) == certificate.as_ref().map(Arc::as_ptr)
         };
         let well = match configurations.read().await {
-            Ok(found) => serving.judge(&found),
+            Ok(found) => {
+                serving.succeed();
+                serving.judge(&found)
+            }
             Err(error) => {
                 tracing::warn!(
                     %error,

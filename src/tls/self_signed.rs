@@ -143,6 +143,9 @@ impl SelfSigned {
         let mut found = self.configurations.read().await?;
         let done = self.renew(&mut found).await;
         self.serving.judge(&found);
+        if done.is_ok() {
+            self.serving.succeed();
+        }
         done
     }
 

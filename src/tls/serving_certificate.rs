@@ -30,6 +30,9 @@ struct State {
     authority: Option<Validity>,
     /// Whether the webhooks trust the certificate; none until that was first checked.
     judgement: Option<Judgement>,
+    /// When the webhook configurations were last read and written without an error, in seconds
+    /// since 1970.
+    succeeded: Option<i64>,
 }
 
 /// Whether the webhooks trust a certificate.
@@ -85,6 +88,10 @@ impl ServingCertificate {
                 metrics.certificate.validity(which.label(), seconds);
             }
             metrics.certificate.ca_mismatch(watched.ca_mismatch());
+            let succeeded = watched.lock().succeeded;
+            if let Some(seconds) = succeeded {
+                metrics.certificate.succeeded("CABundle", seconds);
+            }
         });
         serving
     }
@@ -182,6 +189,12 @@ impl ServingCertificate {
         let well = judgement.doubts.is_empty();
         state.judgement = Some(judgement);
         well
+    }
+
+    /// Records that the webhook configurations were read, and written where that was necessary,
+    /// without an error.
+    pub(super) fn succeed(&self) {
+        self.lock().succeeded = Some(self.clock.now().unix_timestamp());
     }
 
     /// Returns why this replica is not ready, as far as the certificate is concerned; empty if it

@@ -119,12 +119,13 @@ fn with_every_series() -> Arc<Metrics> {
     let metrics = Arc::new(Metrics::new());
     metrics.work.acted("c", "a", "r", "o");
     metrics.work.reconciled("c", Duration::ZERO, true);
-    metrics.work.queue_depth("c", 0);
+    metrics.work.begun("c");
     metrics.feeds.begun(Kind::Pod);
     metrics.feeds.age(Kind::Pod, Duration::ZERO);
     metrics.feeds.live_listed(Kind::Pod);
     metrics.feeds.live_read(Kind::Pod);
     metrics.certificate.validity("c", Some((0, 0)));
+    metrics.certificate.succeeded("t", 0);
     metrics.admission.reviewed("/p", "v", Duration::ZERO);
     metrics.admission.stranger_left("o");
     let feeds = Feeds::new(&metrics);

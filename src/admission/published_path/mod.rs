@@ -40,6 +40,9 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+/// The name of this task in the metrics.
+const TASK: &str = "Path";
+
 /// Settings of the publisher of the secret path.
 pub struct Settings {
     /// Client of the API server on which the Secret and the webhook configurations are stored.
@@ -169,6 +172,7 @@ impl PathPublisher {
         metrics.path_mismatch(mismatched(&found));
         self.ready.store(true, Ordering::Relaxed);
         written?;
+        metrics.succeeded(TASK, self.clock.timestamp().as_second());
         Ok(!found.is_empty())
     }
 

@@ -295,9 +295,12 @@ async fn a_path_that_cannot_be_published_is_counted() {
         .expect_err("the path is not published");
     let metrics = replica.metrics.text();
     assert!(metrics.contains("volume_warden_webhooks_path_mismatch 1\n"));
+    let success = "volume_warden_webhooks_last_success_timestamp_seconds{task=\"Path\"}";
+    assert!(!metrics.contains(success), "{metrics}");
     api.edit(|state| state.publications_fail = None);
     round(&mut replica).await;
     let metrics = replica.metrics.text();
+    assert!(metrics.contains(success), "{metrics}");
     assert!(metrics.contains("volume_warden_webhooks_path_mismatch 0\n"));
 }
 

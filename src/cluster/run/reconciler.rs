@@ -132,7 +132,6 @@ impl<R: Reconcile> Reconciler<R> {
     /// Reconciles until `stop`, while this replica leads. Each time it becomes the leader, it
     /// begins with all candidates.
     pub async fn run(self, stop: CancellationToken) {
-        self.metrics.work.reconciler_begun(R::COMPONENT);
         loop {
             self.queue.close();
             // The gauge would keep the last depth for as long as this replica does not lead.

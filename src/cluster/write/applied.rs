@@ -2,6 +2,7 @@
 
 use crate::cluster::api::{is_absent, is_refused};
 use crate::cluster::run::{ReconcileError, Reconciled, Requeue};
+use crate::telemetry::FAILED;
 use kube::core::Status;
 
 /// The outcome of an action: whether it was written, and if not, why.
@@ -64,7 +65,7 @@ impl Applied {
             Self::Withheld => "Withheld",
             Self::NotLeading => "NotLeading",
             Self::Stale => "Stale",
-            Self::Failed(_) => "Failed",
+            Self::Failed(_) => FAILED,
         }
     }
 }

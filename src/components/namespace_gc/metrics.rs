@@ -8,6 +8,17 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
+/// The outcomes of periodic collections.
+const RUNS: [&str; 7] = [
+    "Done",
+    "Incomplete",
+    "BackendFailed",
+    "KubernetesFailed",
+    "KubernetesEmpty",
+    "SeenFailed",
+    "Panicked",
+];
+
 /// The metrics of requests to the storage backend, of removals, of collections and of the record
 /// of namespaces.
 #[derive(Debug)]
@@ -24,8 +35,17 @@ pub struct GcMetrics {
 }
 
 impl GcMetrics {
-    /// Registers the metrics, which start at zero.
+    /// Registers the metrics. The series of the collections start at zero, so that `rate` includes
+    /// the first failure.
     pub fn new(metrics: &Metrics) -> Self {
+        let registered = Self::register(metrics);
+        for outcome in RUNS {
+            drop(registered.runs.get_or_create(&Outcome { outcome }));
+        }
+        registered
+    }
+
+    fn register(metrics: &Metrics) -> Self {
         metrics.register(|own| Self {
             calls: own.add(
                 "backend_requests",
@@ -47,20 +67,22 @@ impl GcMetrics {
                 backend still has) by outcome"),
             last_success: own.add_seconds(
                 "gc_last_success_timestamp",
-                "Unix time at which a collection last completed",
+                "Unix time at which a collection of this replica last completed; 0 if none has",
             ),
             verdicts: own.add(
                 "gc_namespaces",
-                "Namespaces of the storage backend by the verdict of the last collection",
+                "Namespaces of the storage backend by the verdict of the last completed collection, \
+                 on the leader",
             ),
             skipped: own.add(
                 "gc_skipped_entries",
-                "Entries of the storage backend that were not namespaces in the last collection",
+                "Entries of the storage backend that were not namespaces in the last completed \
+                 collection, on the leader",
             ),
             seen: own.add(
                 "seen_namespaces",
-                "Names of namespaces that this cluster once had, by whether the ConfigMap \
-                 volume-warden-seen-namespaces had room for them. With --gc-scope=seen, \
+                "Names of namespaces that this cluster once had, on the leader, by whether the \
+                 ConfigMap volume-warden-seen-namespaces had room for them. With --gc-scope=seen, \
                  no collection deletes a namespace that is not recorded",
             ),
         })
@@ -101,6 +123,18 @@ impl GcMetrics {
     /// Sets the number of entries that were not namespaces in the last collection.
     pub fn skipped(&self, count: i64) {
         self.skipped.set(count);
+    }
+
+    /// Removes the results of the last collection, because this replica no longer leads: those of
+    /// the next leader are newer.
+    pub fn forget_collection(&self) {
+        self.verdicts.clear();
+        self.skipped.set(0);
+    }
+
+    /// Removes the size of the record, because this replica no longer leads.
+    pub fn forget_record(&self) {
+        self.seen.clear();
     }
 
     /// Sets the number of namespace names in the ConfigMap, and of new names that did not fit at

@@ -9,15 +9,11 @@ use super::{
 use crate::{
     backend::Listed,
     cluster::{Leadership, WorkQueue},
+    hashing::HashSet,
     objects::ObjectName,
 };
 use futures::FutureExt;
-use std::{
-    collections::{BTreeSet, HashSet},
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +58,7 @@ impl Collector {
                 () = self.collect_periodically() => {}
             }
             self.reconcile.waiting.clear();
+            self.metrics().forget_collection();
         }
     }
 

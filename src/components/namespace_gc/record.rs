@@ -89,6 +89,7 @@ impl Recorder {
                 () = self.leadership.lost() => {}
                 () = self.work() => {}
             }
+            self.metrics.forget_record();
         }
     }
 

@@ -22,6 +22,11 @@ fn begin(api: &Fake) -> Arc<AtomicI64> {
 
 /// Starts a replica with this clock.
 fn begin_at(api: &Fake, ahead: &Arc<AtomicI64>) -> ServingCertificate {
+    begin_with(api, ahead, &Metrics::new())
+}
+
+/// Starts a replica with this clock and these metrics.
+fn begin_with(api: &Fake, ahead: &Arc<AtomicI64>, metrics: &Metrics) -> ServingCertificate {
     crate::tls::install_crypto();
     let days = |days: u64| Duration::from_secs(days * 86_400);
     let offset = ahead.clone();
@@ -35,7 +40,7 @@ fn begin_at(api: &Fake, ahead: &Arc<AtomicI64>) -> ServingCertificate {
         configurations: vec![WEBHOOKS],
         lifetimes: Lifetimes::new(days(365), days(90)).expect("lifetimes"),
     };
-    let service = ServingCertificate::new(&Metrics::new(), clock);
+    let service = ServingCertificate::new(metrics, clock);
     let replica = SelfSigned::new(settings, service.clone());
     tokio::spawn(replica.follow(api.warnings(), CancellationToken::new()));
     service
@@ -142,4 +147,21 @@ async fn the_log_does_not_quote_the_path_of_a_webhook() {
     let lines = log.lines();
     assert!(lines.contains("invalid value"), "{lines}");
     assert!(!lines.contains(&secret), "{lines}");
+}
+
+/// After a failed round, the metrics of webhooks are those of an earlier one.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_the_last_round_that_succeeded_is_a_metric() {
+    for fails in [false, true] {
+        let api = Fake {
+            refusal: fails.then(|| "no".to_owned()),
+            ..Fake::default()
+        };
+        let metrics = Metrics::new();
+        begin_with(&api, &Arc::default(), &metrics);
+        pass(1).await;
+        let text = metrics.text();
+        let success = "volume_warden_webhooks_last_success_timestamp_seconds{task=\"CABundle\"}";
+        assert_eq!(text.contains(success), !fails, "{text}");
+    }
 }

@@ -29,6 +29,15 @@ pub async fn runs(warden: &Warden, outcome: &str) -> Result<u64> {
     metric(warden, &line).await
 }
 
+/// Collections that ended, however that was.
+pub async fn all_runs(warden: &Warden) -> Result<u64> {
+    let metrics = warden.metrics().await?;
+    let lines = metrics.lines();
+    let counts = lines.filter(|line| line.starts_with("volume_warden_gc_runs_total{"));
+    let counts = counts.map(|line| line.rsplit(' ').next().unwrap_or_default());
+    counts.map(|count| Ok(count.parse::<u64>()?)).sum()
+}
+
 /// A first collection ran to its end. Whether it left nothing undone: on a busy machine a call may take too long, and what it was for is
 /// tried again on its own.
 pub async fn collected(warden: &Warden) -> Result<bool> {

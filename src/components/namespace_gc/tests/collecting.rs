@@ -29,6 +29,36 @@ async fn ns_15_an_orphan_is_deleted_after_the_delay_and_two_lists() {
     scene.shows(r#"gc_namespaces{verdict="Orphan"} 1"#);
 }
 
+/// The next leader has newer results. The time of the last success stays: it says how old it is.
+#[tokio::test(start_paused = true)]
+async fn a_former_leader_has_no_results() {
+    let scene = Scene::new(with(|options| options.scope = Scope::Seen)).await;
+    scene.have("shop");
+    sleep(MINUTE).await;
+    let results = ["gc_namespaces{", "seen_namespaces{"];
+    let text = scene.metrics.text();
+    for name in results {
+        assert!(text.contains(&format!("volume_warden_{name}")), "{text}");
+    }
+    scene.lose_lead();
+    sleep(SECOND).await;
+    let text = scene.metrics.text();
+    for name in results {
+        assert!(!text.contains(&format!("volume_warden_{name}")), "{text}");
+    }
+    let never = "volume_warden_gc_last_success_timestamp_seconds 0\n";
+    assert!(!text.contains(never), "{text}");
+}
+
+/// So that `increase` includes the first of them.
+#[tokio::test(start_paused = true)]
+async fn failed_collections_are_counted_from_zero() {
+    let scene = Scene::following(Options::default());
+    for outcome in ["BackendFailed", "SeenFailed", "Panicked"] {
+        scene.shows(&format!("gc_runs_total{{outcome=\"{outcome}\"}} 0"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn ns_16_without_an_interval_there_is_no_collection() {
     let scene = Scene::new(with(|options| options.interval = Duration::ZERO)).await;
