@@ -42,3 +42,45 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::seats::Seats;
+    use std::sync::Arc;
+
+    const FAILURES: &str = include_str!("../../docs/operations/failures.md");
+
+    /// While all of them have a request under way.
+    #[test]
+    fn there_are_as_many_connections_as_the_page_says() {
+        let limit = Limits::default().connections;
+        let seats = Arc::new(Seats::new(limit));
+        let taken: Vec<_> = std::iter::from_fn(|| seats.take()).take(1000).collect();
+        assert_eq!(taken.len(), 512, "the next one is refused");
+        let row = format!("with the secret path arrive on more than {limit} connections |");
+        assert!(FAILURES.contains(&row), "{row}");
+    }
+
+    #[test]
+    fn the_pages_have_the_limits_of_unauthenticated_clients_and_of_the_shutdown() {
+        let limits = Limits::default();
+        let (places, seconds) = (limits.strangers, limits.stranger_time.as_secs_f64());
+        let kib = limits.stranger_bytes / 1024;
+        let security = include_str!("../../docs/security.md");
+        let lame_duck = limits.lame_duck.as_secs_f64();
+        for (page, part) in [
+            (
+                FAILURES,
+                format!("{places} connections, {seconds} s and {kib} KiB each,"),
+            ),
+            (
+                security,
+                format!("{places} connections of {seconds} s and {kib} KiB each,"),
+            ),
+            (FAILURES, format!("answers for another {lame_duck} s and")),
+        ] {
+            assert!(page.contains(&part), "{part}");
+        }
+    }
+}

@@ -67,11 +67,15 @@ impl Leases {
 
     /// Writes the Lease as `holder`, another replica, would.
     fn put(&self, name: &str, holder: &str) {
+        self.store(name, holder, &json!(15));
+    }
+
+    fn store(&self, name: &str, holder: &str, seconds: &Value) {
         let mut leases = self.0.lock().expect("lock");
         let version = leases.values().map(version).max().unwrap_or(0) + 1;
         let lease = json!({
             "metadata": {"name": name, "resourceVersion": version.to_string()},
-            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": version},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": version},
         });
         leases.insert(name.to_owned(), lease);
     }
@@ -91,10 +95,9 @@ impl Leases {
                 json!({"kind": "Status", "code": 409, "reason": "Conflict", "status": "Failure"});
             return (409, conflict);
         }
-        self.put(
-            name,
-            sent["spec"]["holderIdentity"].as_str().unwrap_or_default(),
-        );
+        let spec = &sent["spec"];
+        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+        self.store(name, holder, &spec["leaseDurationSeconds"]);
         (200, self.0.lock().expect("lock")[name].clone())
     }
 
@@ -206,4 +209,66 @@ async fn two_versions_never_lead_at_once() {
         (leases.holder("new"), leases.holder("old")),
         (String::new(), String::new())
     );
+}
+
+/// Two replicas run, and the first one, which leads, stops after `time`, or is killed. Returns how
+/// long no replica leads.
+async fn gap(time: Duration, is_killed: bool) -> Duration {
+    let leases = Leases::default();
+    let start = |identity: &str| {
+        let name = LeaseName {
+            identity: identity.to_owned(),
+            ..lease_name("new", None)
+        };
+        let metrics = Arc::new(Metrics::new());
+        let (elector, leadership) = Elector::new(leases.api(), name, metrics, Clock::system());
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(elector.run(stop.clone()));
+        (leadership, stop, running)
+    };
+    let (first, stop, running) = start("first");
+    first.gained().await;
+    let (second, _, following) = start("second");
+    tokio::time::sleep(time).await;
+    assert!(!second.holds(), "one leads at a time");
+    match is_killed {
+        true => running.abort(),
+        false => stop.cancel(),
+    }
+    let ended = Instant::now();
+    second.gained().await;
+    following.abort();
+    ended.elapsed()
+}
+
+/// The shortest and the longest gap, whenever the leader ends between two renewals.
+async fn gaps(is_killed: bool) -> (Duration, Duration) {
+    let (mut shortest, mut longest) = (Duration::MAX, Duration::ZERO);
+    for tenth in 0..60 {
+        let time = seconds(10) + Duration::from_millis(tenth * 100 + 50);
+        let gap = gap(time, is_killed).await;
+        (shortest, longest) = (shortest.min(gap), longest.max(gap));
+    }
+    (shortest, longest)
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_replica_leads_when_the_page_says_so() {
+    let page = include_str!("../../../docs/operations/failures.md");
+    let (_, longest) = gaps(false).await;
+    let within = longest.as_secs() + 1;
+    let shut_down = format!("shut down | nothing; another replica leads within {within} s |");
+    assert!(page.contains(&shut_down), "{shut_down}");
+    // A killed leader has renewed the Lease up to one period before. Its renewal is seen by the
+    // next attempt of the other replica, which leads with the first attempt after the expiry.
+    let (shortest, longest) = gaps(true).await;
+    assert!(shortest + RENEW_PERIOD > DURATION, "{shortest:?}");
+    assert!(longest < DURATION + FOLLOW_PERIOD * 2, "{longest:?}");
+    let expired = DURATION.as_secs();
+    let killed = format!("another replica leads when the Lease has expired ({expired} s)");
+    assert!(page.contains(&killed), "{killed}");
+    let runbooks = include_str!("../../../docs/operations/runbooks.md");
+    let runbooks = runbooks.split_whitespace().collect::<Vec<_>>().join(" ");
+    let replaced = format!("A holder that has exited is replaced after {expired} s.");
+    assert!(runbooks.contains(&replaced), "{replaced}");
 }

@@ -174,3 +174,22 @@ async fn candidates_come_again_after_a_notification_but_not_too_often() {
     stop.cancel();
     task.await.expect("ends");
 }
+
+#[test]
+fn the_pages_name_the_time_between_two_passes() {
+    assert_eq!(FULL_PASS, Duration::from_secs(10 * 60));
+    let sizing = include_str!("../../../docs/operations/sizing.md");
+    assert!(sizing.contains("- Every object is evaluated again once in ten minutes."));
+    for page in [
+        include_str!("../../../docs/components/pvc-protection.md"),
+        include_str!("../../../docs/components/pv-protection.md"),
+        include_str!("../../../docs/components/pvc-retention.md"),
+        include_str!("../../../docs/components/pvc-provisioner.md"),
+        include_str!("../../../docs/components/pv-releaser.md"),
+        include_str!("../../../docs/components/pvc-trash.md"),
+        include_str!("../../../docs/components/pvc-expiry.md"),
+        include_str!("../../../docs/components/trash-list.md"),
+    ] {
+        assert!(page.contains("\n| every ten minutes | "), "{page:.40}");
+    }
+}

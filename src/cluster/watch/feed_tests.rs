@@ -4,6 +4,8 @@ use crate::objects::{
     pod::{ClaimSource, PodSpec, PodVolume, PodWire},
 };
 use futures::FutureExt as _;
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Frame};
 use kube::{Client, api::ObjectMeta, client::Body};
 use serde_json::json;
 use std::sync::Mutex;
@@ -142,6 +144,73 @@ async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
     let (last, longest) = (missed.last(), missed.iter().max());
     assert_eq!(last, longest, "the LIST ends the outage: {missed:?}");
     assert!(longest >= Some(&Duration::from_secs(85)), "{missed:?}");
+}
+
+/// Runs a feed for `time` against an API server whose LISTs have no pods and whose watches begin and
+/// then send nothing. Returns at which second each LIST and each watch began.
+async fn silent(time: Duration) -> (Vec<u64>, Vec<u64>) {
+    let (began, seen) = (Instant::now(), Arc::new(Mutex::new((vec![], vec![]))));
+    let log = seen.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let watch = request.uri().query().unwrap_or_default().contains("watch=");
+        let mut log = log.lock().expect("lock");
+        let (lists, watches) = &mut *log;
+        let begun = if watch { watches } else { lists };
+        begun.push(began.elapsed().as_secs());
+        let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []});
+        let list = Ok::<_, std::io::Error>(Frame::data(Bytes::from(list.to_string())));
+        let frames = match watch {
+            true => futures::stream::pending().boxed(),
+            false => futures::stream::iter([list]).boxed(),
+        };
+        async move { Ok::<_, std::io::Error>(http::Response::new(StreamBody::new(frames))) }
+    });
+    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
+    tokio::time::sleep(time).await;
+    running.abort();
+    seen.lock().expect("lock").clone()
+}
+
+/// A page, with single spaces between its words.
+fn words(page: &str) -> String {
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A load balancer or a dead connection may hold back all that the API server sends.
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_restarted_when_the_pages_say_so() {
+    let (lists, watches) = silent(Duration::from_secs(420)).await;
+    assert_eq!((lists, &*watches), (vec![0], &[0, 205, 410][..]));
+    let failures = words(include_str!("../../../docs/operations/failures.md"));
+    let runbooks = words(include_str!("../../../docs/operations/runbooks.md"));
+    let restarted = watches[1];
+    for (page, part) in [
+        (
+            &failures,
+            format!("the watch is restarted within {restarted} s |"),
+        ),
+        (
+            &runbooks,
+            format!("A watch that is silent for {restarted} s is restarted"),
+        ),
+        (
+            &runbooks,
+            format!("balancer in front of it (longer than {WATCH_SECONDS} s)"),
+        ),
+    ] {
+        assert!(page.contains(&part), "{part}");
+    }
+}
+
+/// The watch of a restored etcd reports no change that the restoration has undone.
+#[tokio::test(start_paused = true)]
+async fn every_kind_is_listed_again_when_the_page_says_so() {
+    const SIX_HOURS: u64 = 6 * 3600;
+    let (lists, _) = silent(Duration::from_secs(SIX_HOURS + 1)).await;
+    assert_eq!(lists, [0, SIX_HOURS]);
+    let page = words(include_str!("../../../docs/operations/failures.md"));
+    assert!(page.contains("every kind is listed again every six hours"));
 }
 
 #[tokio::test(start_paused = true)]
