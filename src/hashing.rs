@@ -11,8 +11,16 @@ use std::{
 };
 
 /// A hash map whose iteration order depends on the key of the process.
+#[expect(
+    clippy::disallowed_types,
+    reason = "its hasher has the key of the process"
+)]
 pub type HashMap<K, V> = collections::HashMap<K, V, Keyed>;
 /// A hash set whose iteration order depends on the key of the process.
+#[expect(
+    clippy::disallowed_types,
+    reason = "its hasher has the key of the process"
+)]
 pub type HashSet<T> = collections::HashSet<T, Keyed>;
 
 static KEY: OnceLock<u64> = OnceLock::new();

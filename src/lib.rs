@@ -16,7 +16,11 @@
 
 #![cfg_attr(
     not(test),
-    warn(clippy::disallowed_methods, clippy::iter_over_hash_type)
+    warn(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::iter_over_hash_type
+    )
 )]
 
 // The modules are private, so that the compiler finds what nothing uses. The simulation, the tests,

@@ -9,9 +9,9 @@ use api::Api;
 use k8s_openapi::api::core::v1::ConfigMap;
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tokio::runtime::Builder;
-use volume_warden::components::namespace_gc::Seen;
+use volume_warden::{components::namespace_gc::Seen, hashing::HashSet};
 
 const CLUSTER: &str = "volume-warden.dev/cluster";
 

@@ -7,12 +7,13 @@ use crate::{
     components::namespace_gc::{
         BackendOptions, CONFIG_MAP, Collection, CollectionOptions, Remover, Scope, Seen,
     },
+    hashing::HashSet,
     telemetry::logs,
     tls::install_crypto,
 };
 use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args, error::ErrorKind};
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the report is printed, and with --once every \
 namespace to delete is deleted or not empty; 1 a namespace could not be deleted, or something \
@@ -108,7 +109,7 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     if unproven {
         collection = collection.of_one_cluster();
     }
-    let collected = collection.run(&HashSet::new(), &|_, _| {}).await?;
+    let collected = collection.run(&HashSet::default(), &|_, _| {}).await?;
     print(&gc_report::shown(&collected.report, output, dry_run))?;
     match collected.report.failed() {
         0 => Ok(()),

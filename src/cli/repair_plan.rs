@@ -4,11 +4,11 @@ use super::trash_copies::{VolumeCopy, without_volumes};
 use crate::{
     cluster::Store,
     columns::aligned,
+    hashing::HashMap,
     objects::{CompactText, ObjectName, WholeVolume},
     plain::Plain,
 };
 use serde_json::Value;
-use std::collections::HashMap;
 
 const HEADER: [&str; 5] = ["VOLUME", "CLAIM", "SIZE", "STORAGE", "ACTION"];
 
@@ -66,7 +66,7 @@ pub(super) fn plan(found: &Found) -> Vec<Removed> {
     let uids: HashMap<_, _> = volumes()
         .map(|(name, whole)| (&whole.volume.uid, name))
         .collect();
-    let mut sources = HashMap::new();
+    let mut sources = HashMap::default();
     for (name, whole) in volumes() {
         sources.extend(whole.source().map(|source| (source, name.clone())));
     }

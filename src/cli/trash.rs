@@ -14,10 +14,10 @@ use super::{
     trash_listed,
     trash_report::{Output, shown},
 };
-use crate::{clock::Clock, cluster::Store, objects::Volume};
+use crate::{clock::Clock, cluster::Store, hashing::HashSet, objects::Volume};
 use clap::{Args, Subcommand};
 use kube::Client;
-use std::{collections::HashSet, process::ExitCode};
+use std::process::ExitCode;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 listed, also when the trash is empty; 2 the \
 command line is wrong; 3 the volumes could not be listed, or there is no usable kubeconfig.";

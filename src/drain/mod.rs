@@ -42,14 +42,11 @@ pub use trash::Kept;
 use crate::{
     cluster::{Applied, Apply},
     components::trash_list::TrashListing,
+    hashing::{HashMap, HashSet},
 };
 use anyhow::bail;
 use kube::Client;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// Name of `drain` in log fields and metric labels.
 pub const NAME: &str = "drain";

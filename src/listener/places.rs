@@ -14,8 +14,9 @@
 //! So one address cannot keep out another one, and many addresses together cannot keep out a
 //! trusted address.
 
+use crate::hashing::HashMap;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -92,7 +93,7 @@ impl Places {
 impl State {
     /// Returns the connection to evict, so that the connection `newest` has a place.
     fn victim(&self, newest: u64) -> Option<u64> {
-        let mut held: HashMap<Network, usize> = HashMap::new();
+        let mut held: HashMap<Network, usize> = HashMap::default();
         for taken in self.taken.values() {
             *held.entry(taken.network).or_default() += 1;
         }

@@ -1,8 +1,8 @@
 //! Limits log lines that clients can cause in thousands: to one a minute for each cause, or to ten
 //! a minute for each namespace.
 
+use crate::hashing::HashMap;
 use std::{
-    collections::HashMap,
     sync::{Mutex, PoisonError},
     time::Duration,
 };

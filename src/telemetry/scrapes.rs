@@ -49,7 +49,12 @@ async fn render(metrics: Arc<Metrics>, mut waiting: mpsc::Receiver<Reply>) {
         }
         let (metrics, started) = (metrics.clone(), Instant::now());
         // Rendering runs on a blocking thread, because it must not delay webhooks.
-        if let Ok(text) = spawn_blocking(move || metrics.text()).await {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it is awaited, and decides nothing"
+        )]
+        let rendering = spawn_blocking(move || metrics.text());
+        if let Ok(text) = rendering.await {
             let text = Bytes::from(text);
             for answer in answers {
                 // A client that has disconnected needs no text.

@@ -14,12 +14,12 @@ use std::{
 /// The layers, from the bottom up. An entry may use the rows above it in this table, and not the
 /// other entries of its row.
 const LAYERS: &[&[&str]] = &[
+    &["hashing"],
     &[
         "awaited",
         "clock",
         "columns",
         "go_duration",
-        "hashing",
         "listener",
         "plain",
         "reason",

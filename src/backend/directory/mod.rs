@@ -81,6 +81,10 @@ impl Directory {
                 let _ = answer.send(done);
             };
             let thread = thread::Builder::new().name("directory".to_owned());
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "its result is awaited below, and a lost one is an error"
+            )]
             let started = thread.spawn(job);
             started.map_err(|error| Failure::server(format!("cannot start a thread: {error}")))?;
             let lost = |_| {

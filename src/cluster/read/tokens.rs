@@ -1,6 +1,7 @@
 //! Authorizes clients by bearer token: the API server checks whether a token may read a path.
 
 use crate::cluster::api::within;
+use crate::hashing::HashMap;
 use crate::telemetry::{LogLimiter, health::Judgement};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
@@ -8,7 +9,6 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };

@@ -1,9 +1,9 @@
 //! Remembers which causes were reported in Events, so that each cause is reported once while it
 //! holds, and not at each evaluation.
 
+use crate::hashing::{HashMap, HashSet};
 use crate::objects::CompactText;
 use std::{
-    collections::{HashMap, HashSet},
     hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
 };

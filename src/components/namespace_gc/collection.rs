@@ -7,15 +7,12 @@ use super::{
 use crate::{
     backend::{Failure, Listed, Listing},
     cluster::SharedList,
+    hashing::{HashMap, HashSet},
     objects::Namespace,
 };
 use futures::{StreamExt, stream::FuturesUnordered};
 use kube::Client;
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::Arc,
-    time::SystemTime,
-};
+use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
 
 /// Why a collection ended before it deleted anything.
 #[derive(Debug, thiserror::Error)]
@@ -143,7 +140,7 @@ impl Collection {
     async fn look(&self) -> Result<Snapshot, Abort> {
         let seen = match self.options.scope {
             Scope::Seen => self.seen.read().await.map_err(Abort::Seen)?,
-            Scope::All => HashSet::new(),
+            Scope::All => HashSet::default(),
         };
         let backend = &self.remover.backend;
         let listing = backend.list().await.map_err(Abort::Backend)?;
@@ -198,7 +195,7 @@ impl Collection {
                 removals.push(self.remove_one(place, listed));
             }
         }
-        let mut removed = HashMap::new();
+        let mut removed = HashMap::default();
         while let Some((place, listed, removal)) = removals.next().await {
             done(listed, &removal);
             removed.insert(place, removal);

@@ -1,7 +1,7 @@
 //! The report of a collection: which namespaces it found, and what it did with each.
 
 use super::{Reason, Removal, Verdict};
-use std::collections::HashMap;
+use crate::hashing::HashMap;
 use strum::VariantArray as _;
 
 /// One namespace of the backend in the report of a collection.

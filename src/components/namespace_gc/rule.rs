@@ -1,8 +1,8 @@
 //! The rule: which namespaces of the backend a collection may delete.
 
 use super::{Options, Scope};
-use crate::backend::Listed;
-use std::{collections::HashSet, time::SystemTime};
+use crate::{backend::Listed, hashing::HashSet};
+use std::time::SystemTime;
 use strum::{IntoStaticStr, VariantArray};
 
 /// The verdict of a collection on one namespace of the backend.

@@ -7,13 +7,14 @@
 
 use super::NAME;
 use crate::cluster::{UNHURRIED, existing, within};
+use crate::hashing::HashSet;
 use crate::objects::keys::SEEN_IN_CLUSTER;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api, Client, ResourceExt,
     api::{ObjectMeta, PostParams},
 };
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tokio::sync::{Mutex, OnceCell};
 
 /// The name of the ConfigMap with the namespace names. It is in the system namespace.
@@ -84,7 +85,7 @@ impl Seen {
                 "ConfigMap not found in the system namespace; this cluster is not known to have \
                  had any namespace, so the collection deletes none"
             );
-            return Ok(HashSet::new());
+            return Ok(HashSet::default());
         };
         Ok(names(&map).into_iter().collect())
     }

@@ -4,10 +4,12 @@
 //! The records are kept in memory only. After a restart, a collection finds these namespaces again.
 
 use super::{reason::Reason, reasons, schedule};
-use crate::objects::ObjectName;
+use crate::{
+    hashing::{HashMap, HashSet},
+    objects::ObjectName,
+};
 use k8s_openapi::jiff::Timestamp;
 use std::{
-    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -81,7 +83,7 @@ impl Waiting {
             failures: 0,
             attempts: 0,
             due: now,
-            published: HashSet::new(),
+            published: HashSet::default(),
         });
         if wait.reason != reason {
             (wait.reason, wait.failures) = (reason, 0);
@@ -233,7 +235,7 @@ mod tests {
         let counts = waiting.count();
         assert_eq!(counts[&Reason::NotEmpty], (1, Some(START)));
         assert_eq!(counts[&Reason::Changing], (0, None));
-        assert_eq!(waiting.names(), ["shop".to_owned()].into());
+        assert_eq!(waiting.names(), HashSet::from_iter(["shop".to_owned()]));
         waiting.forget(&name);
         let counts = waiting.count();
         assert_eq!(counts[&Reason::NotEmpty], (0, None));

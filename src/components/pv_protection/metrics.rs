@@ -3,10 +3,11 @@
 use crate::{
     causes::{Code, volume_code},
     cluster::Feed,
+    hashing::HashMap,
     objects::Volume,
     telemetry::{HeldMetrics, Metrics},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Every cause that [`volume_code`] returns. The metric reports a cause without a volume as zero.
 const CAUSES: [Code; 3] = [Code::Bound, Code::NotBound, Code::ForeignFinalizer];
@@ -19,7 +20,7 @@ pub fn register(metrics: &Metrics, volumes: Arc<Feed<Volume>>) {
 }
 
 fn count(volumes: &Feed<Volume>, metrics: &HeldMetrics) {
-    let mut held: HashMap<Code, Vec<i64>> = HashMap::new();
+    let mut held: HashMap<Code, Vec<i64>> = HashMap::default();
     let store = volumes.read();
     for (_, volume) in store.objects().filter(|(_, volume)| volume.deleting) {
         if let Some(cause) = volume_code(volume) {

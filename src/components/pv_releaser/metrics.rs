@@ -6,6 +6,7 @@ use super::{
     rule::{Decision, Left, Unconfirmed},
 };
 use crate::{
+    hashing::HashMap,
     objects::{Volume, volume::Phase},
     telemetry::{
         Metrics,
@@ -13,7 +14,6 @@ use crate::{
     },
 };
 use prometheus_client::metrics::gauge::Gauge;
-use std::collections::HashMap;
 
 /// The fate of a Released volume that is labelled or released next.
 const DUE: &str = "Due";
@@ -71,7 +71,7 @@ fn count(caches: &Caches, metrics: &ReleaseMetrics) {
     let released: Vec<_> = released
         .map(|(name, volume)| (name.clone(), volume.clone()))
         .collect();
-    let mut fates: HashMap<&str, (i64, f64)> = HashMap::new();
+    let mut fates: HashMap<&str, (i64, f64)> = HashMap::default();
     let mut add = |fate, volume: &Volume| {
         let (number, bytes) = fates.entry(fate).or_default();
         *number += 1;

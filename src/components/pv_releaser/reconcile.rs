@@ -15,10 +15,11 @@ use crate::{
         Apply, Basis, EventDeduplicator, OnRefusal, Proof, Reconcile, ReconcileError, Reconciled,
         Regarding, Requeue, SharedList, Target, UNHURRIED, WorkQueue,
     },
+    hashing::HashSet,
     objects::{ObjectName, Volume, VolumeAttachment, reuse::Record, volume::Phase},
     telemetry::Metrics,
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Maximum age of the LIST of VolumeAttachments on which the release of a volume may rest.
 const MAX_AGE: Duration = Duration::from_secs(10);

@@ -3,9 +3,10 @@
 use super::{notices, reconcile::PvReleaserReconciler, rule::Left};
 use crate::{
     cluster::Regarding,
+    hashing::HashSet,
     objects::{ObjectName, Volume},
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Delay before an orphaned volume is reported: the watch of claims may lag behind the watch of
 /// volumes.

@@ -4,11 +4,13 @@ use super::{
     caches::Caches,
     rule::{Decision, Left},
 };
-use crate::telemetry::{
-    Metrics,
-    labels::{Fate, Level},
+use crate::{
+    hashing::HashMap,
+    telemetry::{
+        Metrics,
+        labels::{Fate, Level},
+    },
 };
-use std::collections::HashMap;
 
 /// The values of the label `fate`. The metric reports 0 for a value that no claim has.
 const FATES: [&str; 5] = [USED, WAITING, ANNOUNCED, DUE, CANNOT_EXPIRE];
@@ -31,7 +33,7 @@ pub fn register(metrics: &Metrics, caches: Caches) {
         )
     });
     metrics.before_scrape(move |_| {
-        let mut fates: HashMap<&str, i64> = HashMap::new();
+        let mut fates: HashMap<&str, i64> = HashMap::default();
         for (name, claim) in caches.candidates() {
             if caches.excludes(&name.namespace) {
                 continue;

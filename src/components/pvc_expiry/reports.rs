@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     cluster::{Announcement, ReconcileError, Regarding},
+    hashing::HashSet,
     objects::{Claim, ObjectName, StorageClass, expiry},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::collections::HashSet;
 use tokio::time::Instant;
 
 impl PvcExpiryReconciler {

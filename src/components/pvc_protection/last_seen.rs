@@ -2,11 +2,11 @@
 //! change of its pods. These times decide which LIST of pods may lead to the removal of the
 //! claim's finalizer.
 
-use crate::objects::{Claim, CompactText, ObjectName, finalizers::FinalizerState};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+use crate::{
+    hashing::HashMap,
+    objects::{Claim, CompactText, ObjectName, finalizers::FinalizerState},
 };
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 /// For each claim that is being deleted, its uid and when the watch last showed it and a change of

@@ -5,10 +5,11 @@ use super::unused;
 use crate::{
     causes::{Code, FinishedPods, claim_code},
     cluster::Feed,
+    hashing::HashMap,
     objects::{Claim, ObjectName, Pod},
     telemetry::{HeldMetrics, Metrics},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Every cause that [`claim_code`] returns. The metric reports a cause without a claim as zero.
 const CAUSES: [Code; 4] = [
@@ -34,7 +35,7 @@ pub fn register(
 fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics: &HeldMetrics) {
     let deleted = deleted(claims);
     let pods = pods.read();
-    let mut held: HashMap<Code, Vec<i64>> = HashMap::new();
+    let mut held: HashMap<Code, Vec<i64>> = HashMap::default();
     for (name, claim) in &deleted {
         let users = pods.referrers(name).map(|pod| &**pod);
         if let Some(cause) = claim_code(&name.name, claim, users, mode) {

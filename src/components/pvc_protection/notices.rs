@@ -7,10 +7,10 @@ use crate::{
     causes::{self, Code, FinishedPods, NamedPod, Object},
     clock::Clock,
     cluster::{Announcement, Apply, EventDeduplicator, Feed, Leadership, Regarding},
+    hashing::HashSet,
     objects::{Claim, Kind, ObjectName, Pod},
 };
 use std::{
-    collections::HashSet,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };

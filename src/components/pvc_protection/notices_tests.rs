@@ -6,6 +6,7 @@ use crate::{
     causes::{Code, FinishedPods},
     clock::Clock,
     cluster::{Apply, Elector, Excluded, Feed, Feeds},
+    hashing::HashSet,
     objects::{ObjectName, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
     telemetry::Metrics,
 };
@@ -185,7 +186,10 @@ async fn deleted_claims_are_forgotten() {
     scene.reporter.claims.list(Vec::new());
     assert!(scene.look(LATER).await.is_empty());
     let name = ObjectName::new("ns", "data");
-    let known = scene.reporter.events.news(&name, "1", [Code::InUse].into());
+    let known = scene
+        .reporter
+        .events
+        .news(&name, "1", HashSet::from_iter([Code::InUse]));
     assert_eq!(known.len(), 1, "it was forgotten");
     scene.hear(claim("data", "2", &[PVC_PROTECTION]));
     assert_eq!(scene.look(LATER).await.len(), 1, "another claim");
@@ -197,7 +201,7 @@ async fn only_the_leader_publishes() {
     scene.leads(false);
     scene.reporter.look(LATER);
     let name = ObjectName::new("ns", "data");
-    let causes = [Code::InUse].into();
+    let causes = HashSet::from_iter([Code::InUse]);
     let unsaid = scene.reporter.events.news(&name, "1", causes);
     assert_eq!(unsaid.len(), 1, "it did not even try");
     scene.reporter.events.forget(&name);

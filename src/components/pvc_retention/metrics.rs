@@ -5,13 +5,13 @@ use super::{
     fate::Fate,
 };
 use crate::{
+    hashing::HashMap,
     objects::stateful_set::{Policy, Retention},
     telemetry::{
         Metrics,
         labels::{Fate as FateLabel, Level, label_sets},
     },
 };
-use std::collections::HashMap;
 use strum::VariantArray as _;
 
 label_sets! {
@@ -40,8 +40,8 @@ pub fn register(metrics: &Metrics, caches: Caches) {
 
 fn count(caches: &Caches, metrics: &RetentionMetrics) {
     let sets = caches.all_sets();
-    let mut policies: HashMap<Retention, i64> = HashMap::new();
-    let mut fates: HashMap<Fate, i64> = HashMap::new();
+    let mut policies: HashMap<Retention, i64> = HashMap::default();
+    let mut fates: HashMap<Fate, i64> = HashMap::default();
     for (name, set) in &sets {
         let Some(retention) = set.retention else {
             continue;

@@ -4,9 +4,10 @@ mod writes;
 use super::*;
 use crate::cluster::{Elector, Feed, Feeds, Leadership};
 use crate::components::pvc_retention::rule::{Mark, Update};
+use crate::hashing::HashSet;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
-use std::{collections::HashSet, sync::Mutex};
+use std::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 /// A reconciler with the StatefulSet `web` and its claim, whose queue is open. The API server does
@@ -137,7 +138,7 @@ async fn a_claim_that_another_set_uses_too_is_not_left_to_the_deletion_of_a_pod(
 async fn events_of_sets_that_no_longer_exist_are_forgotten() {
     let (reconciler, _) = scene();
     let news = |set: &str| {
-        let causes = HashSet::from([(Arc::from("data-web-0"), "Reason")]);
+        let causes = HashSet::from_iter([(Arc::from("data-web-0"), "Reason")]);
         let name = ObjectName::new("ns", set);
         !reconciler.events.news(&name, "s", causes).is_empty()
     };

@@ -16,6 +16,7 @@ use crate::{
         Action, Applied, Apply, Basis, Caller, Creation, EventDeduplicator, Feed, Feeds, Lane,
         LiveGet, OnRefusal, ReconcileError, Regarding, Target, UNHURRIED,
     },
+    hashing::HashSet,
     objects::{
         Kind, ObjectName, SavedVolume, Volume, WholeVolume,
         patch::add_at,
@@ -25,7 +26,7 @@ use crate::{
 };
 use kube::Client;
 use serde_json::json;
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Maximum age of the read on which the deletion of a copy rests.
 const MAX_AGE: Duration = Duration::from_secs(10);
@@ -227,7 +228,7 @@ impl Copies {
 
     /// Publishes an Event, once, that the volume's object is too large for a copy.
     fn report_size(&self, name: &ObjectName, volume: &Volume) {
-        let causes = HashSet::from([()]);
+        let causes = HashSet::from_iter([()]);
         if self.large.news(name, &volume.uid, causes).is_empty() {
             return;
         }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    hashing::HashMap,
     objects::quantity,
     telemetry::{
         Metrics,
@@ -15,7 +16,6 @@ use crate::{
     },
 };
 use prometheus_client::metrics::gauge::Gauge;
-use std::collections::HashMap;
 
 /// Every fate that the metric reports. A fate without a volume is reported as zero.
 const FATES: [&str; 8] = [
@@ -70,7 +70,7 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             .collect()
     };
     let now = clock.timestamp();
-    let mut fates: HashMap<&str, (i64, f64)> = HashMap::new();
+    let mut fates: HashMap<&str, (i64, f64)> = HashMap::default();
     let mut oldest = None;
     for (name, volume) in &recorded {
         let fate = match caches.judge(name, volume) {

@@ -20,9 +20,10 @@ use crate::{
         Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
         Reconciled, Regarding, Requeue, Target, WorkQueue,
     },
+    hashing::HashSet,
     objects::{Kind, ObjectName, Volume, trash::TrashRecord},
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Maximum delay until a volume whose window has not ended is evaluated again.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);

@@ -3,13 +3,14 @@
 use super::{notices, reconcile::PvcTrashReconciler, rule::Left};
 use crate::{
     cluster::Regarding,
+    hashing::HashSet,
     objects::{
         Kind, ObjectName, Volume,
         rebind::REBIND,
         undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
     },
 };
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 impl PvcTrashReconciler {
     /// Publishes the Events about all StorageClasses, also those without volumes.
@@ -51,7 +52,7 @@ impl PvcTrashReconciler {
 
     /// Publishes an Event, once, that the volume is not purged because of another volume.
     pub(super) fn report_twin(&self, name: &ObjectName, volume: &Volume, twin: &ObjectName) {
-        let causes = HashSet::from([Left::Shared]);
+        let causes = HashSet::from_iter([Left::Shared]);
         if self.events.news(name, &volume.uid, causes).is_empty() {
             return;
         }

@@ -20,14 +20,11 @@ use crate::{
         Announcement, Apply, Basis, EventDeduplicator, Lane, ReconcileError, Reconciled, Regarding,
         Requeue, Target,
     },
-    hashing::HashMap,
+    hashing::{HashMap, HashSet},
     objects::{Claim, CompactText, ObjectName, Volume, trash::TrashRecord},
 };
 use binding::{NEXT_TOUCH, Waiting};
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 /// Reserves volumes for the claims that request them, and returns them to the trash if these claims
 /// are not Bound in time.
@@ -70,7 +67,7 @@ impl Undelete {
         if !same {
             let why = "the volume in the trash belongs to a claim of another namespace, or of a \
                        namespace of this name that was deleted";
-            let causes = HashSet::from([live.uid.clone()]);
+            let causes = HashSet::from_iter([live.uid.clone()]);
             if !self.refused.news(name, &volume.uid, causes).is_empty() {
                 self.announce_on(claim, &live, notices::not_restored(claim, why));
             }

@@ -12,7 +12,7 @@ use crate::{
         Action, Applied, Apply, Basis, Caller, Creation, EventDeduplicator, Lane, LiveGet,
         OnRefusal, Reconcile, ReconcileError, Reconciled, Regarding, Requeue, Target, UNHURRIED,
     },
-    hashing::HashMap,
+    hashing::{HashMap, HashSet},
     objects::{
         Kind, Namespace, ObjectName, TrashList,
         patch::add_at,
@@ -22,7 +22,6 @@ use crate::{
 };
 use serde_json::json;
 use std::{
-    collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };

@@ -1,12 +1,9 @@
 //! Tests of the rule of namespace-gc, as a table.
 
 use super::*;
-use crate::backend::Listed;
+use crate::{backend::Listed, hashing::HashSet};
 use Verdict::{InKubernetes, NotSeen, Orphan, OverTheCap, Protected, TooYoung, Waiting};
-use std::{
-    collections::HashSet,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 const SECOND: Duration = Duration::from_secs(1);
 

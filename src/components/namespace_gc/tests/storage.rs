@@ -1,9 +1,12 @@
 //! A fake storage backend.
 
-use crate::backend::{Backend, Deletion, Failure, Listed, Listing, Sentence};
+use crate::{
+    backend::{Backend, Deletion, Failure, Listed, Listing, Sentence},
+    hashing::HashSet,
+};
 use futures::future::BoxFuture;
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
     sync::{Mutex, MutexGuard},
     time::{Duration, SystemTime},
 };

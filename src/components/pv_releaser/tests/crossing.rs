@@ -5,8 +5,7 @@ use super::{
     scene::{Scene, labelled, volume},
     *,
 };
-use crate::objects::reuse::CLAIM_NAMESPACE;
-use std::collections::HashMap;
+use crate::{hashing::HashMap, objects::reuse::CLAIM_NAMESPACE};
 
 const COMBINATIONS: u64 = 1000;
 
@@ -132,7 +131,7 @@ fn options_of(scene: &Scene) -> Scope {
 
 #[tokio::test(start_paused = true)]
 async fn no_volume_crosses_tenants_in_a_thousand_combinations() {
-    let mut ends: HashMap<String, u32> = HashMap::new();
+    let mut ends: HashMap<String, u32> = HashMap::default();
     for seed in 0..COMBINATIONS {
         let (volume, claim) = volume_after(seed, Options::default()).await;
         assert!(!may_bind(&volume, &claim), "seed {seed}: {volume} {claim}");

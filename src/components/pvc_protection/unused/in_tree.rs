@@ -1,9 +1,11 @@
 //! Finds out whether kube-controller-manager writes the condition `Unused`, by what it writes: no
 //! API shows its feature gates and controllers.
 
-use crate::objects::{Claim, ObjectName, Unused};
+use crate::{
+    hashing::HashMap,
+    objects::{Claim, ObjectName, Unused},
+};
 use std::{
-    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -80,7 +82,7 @@ impl InTreeWriter {
     pub fn take_over(&self) {
         *self.lock() = State {
             writes: Some(false),
-            unwritten: HashMap::new(),
+            unwritten: HashMap::default(),
         };
     }
 
