@@ -11,7 +11,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The volume `pv` of the deleted claim `shop/data`, with the uid `v`, with `changes` merged over it.
+/// The volume `pv` of the deleted claim `shop/data`, with `changes` merged over it.
 fn volume(changes: Value) -> Value {
     let record = json!({"policy": "Delete", "windowSeconds": 3600,
         "claim": {"namespace": "shop", "name": "data", "uid": "1"}});

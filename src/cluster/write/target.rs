@@ -39,8 +39,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Creates a target for writes that test the uid and the `resourceVersion` of an object that was
-    /// read.
+    /// Creates a target for writes that test the uid and the `resourceVersion` of an object, as it
+    /// was read.
     pub fn of<T: Versioned>(name: &'a ObjectName, object: &T) -> Self {
         Self {
             resource_version: Some(object.resource_version().clone()),

@@ -93,6 +93,7 @@ async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
         attached: None,
         other: None,
         unreadable: None,
+        refuses: false,
         time,
         patches: Mutex::default(),
         stored: Mutex::default(),

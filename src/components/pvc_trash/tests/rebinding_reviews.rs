@@ -34,6 +34,7 @@ impl Cluster {
             other: None,
             attached: None,
             unreadable,
+            refuses: false,
             time,
             patches: Mutex::default(),
             stored: Mutex::default(),

@@ -29,6 +29,7 @@ fn reviews(namespace: &'static str, volume: Value) -> Arc<Reviews> {
         attached: None,
         other: None,
         unreadable: None,
+        refuses: false,
         time,
         patches: Mutex::default(),
         stored: Mutex::default(),
