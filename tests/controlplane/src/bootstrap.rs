@@ -156,6 +156,9 @@ pub(crate) async fn bring_up(cluster: &Cluster, nodes: usize) -> Result<()> {
         cluster.launch(component)?;
     }
     let client = cluster.client();
+    if cluster.controllers().is_empty() {
+        return create_storage_class(client).await;
+    }
     let objects = async {
         create_storage_class(client.clone()).await?;
         futures::future::try_join_all((1..=nodes).map(|number| add_node(client.clone(), number)))
@@ -182,7 +185,7 @@ async fn create_storage_class(client: kube::Client) -> Result<()> {
     Ok(())
 }
 
-/// A namespace admits no pod before its default ServiceAccount exists.
+/// A namespace admits no pod before kube-controller-manager has created its default ServiceAccount.
 async fn default_service_account(client: kube::Client) -> Result<()> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     eventually("the namespace default has its ServiceAccount", async || {

@@ -1,4 +1,4 @@
-//! The two kinds of clusters, and their options.
+//! The kinds of clusters, and their options.
 
 use std::time::Instant;
 
@@ -18,7 +18,25 @@ const PORT_TAKEN: &str = "address already in use";
 /// none. A test with thousands of namespaces would also wait for the deletion of each.
 const UNUSED_CONTROLLER: &str = "root-ca-certificate-publisher-controller";
 
-/// Starts a [`Cluster`]; created by [`Cluster::in_tree`] or [`Cluster::without_in_tree`].
+/// Controllers that have no work in a test. Each would have an account, watches and caches.
+const WITHOUT_WORK: [&str; 13] = [
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "cronjob-controller",
+    "endpoints-controller",
+    "endpointslice-mirroring-controller",
+    "horizontal-pod-autoscaler-controller",
+    "legacy-serviceaccount-token-cleaner-controller",
+    "replicationcontroller-controller",
+    "resourceclaim-controller",
+    "service-cidr-controller",
+    "ttl-controller",
+    "validatingadmissionpolicy-status-controller",
+];
+
+/// Starts a [`Cluster`]; created by [`Cluster::in_tree`], [`Cluster::without_in_tree`] or
+/// [`Cluster::api_server`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing starts before `start`"]
 pub struct ClusterBuilder {
@@ -30,6 +48,8 @@ pub struct ClusterBuilder {
 pub(crate) struct Options {
     pub(crate) name: String,
     pub(crate) nodes: usize,
+    /// Whether kube-controller-manager, kube-scheduler and KWOK run.
+    pub(crate) controllers: bool,
     pub(crate) apiserver_args: Vec<String>,
     pub(crate) controller_manager_args: Vec<String>,
     pub(crate) disabled_controllers: Vec<String>,
@@ -54,9 +74,10 @@ impl ClusterBuilder {
         let options = Options {
             name: "in-tree".to_owned(),
             nodes: 2,
+            controllers: true,
             apiserver_args: vec![],
             controller_manager_args: vec![],
-            disabled_controllers: vec![UNUSED_CONTROLLER.to_owned()],
+            disabled_controllers: disabled_controllers(),
             controller_manager_qps: Some((200, 400)),
             retention: Retention::On,
             kubernetes: None,
@@ -75,6 +96,14 @@ impl ClusterBuilder {
                 "persistentvolume-protection-controller",
             ]);
         builder.options.retention = Retention::Off;
+        builder
+    }
+
+    /// A cluster without controllers.
+    pub(crate) fn api_server() -> Self {
+        let mut builder = Self::without_in_tree().name("api-server").nodes(0);
+        builder.options.controllers = false;
+        builder.options.retention = Retention::On;
         builder
     }
 
@@ -138,7 +167,8 @@ impl ClusterBuilder {
     }
 
     /// Starts the cluster, and returns when its API server is ready, its nodes are Ready and pods
-    /// can be created in the namespace `default`. Builds the binaries on this user's first use.
+    /// can be created in the namespace `default`, unless it has no controllers. Builds the binaries
+    /// on this user's first use.
     pub async fn start(self) -> Result<Cluster> {
         install_crypto_provider();
         let prepare = move || {
@@ -190,6 +220,14 @@ impl ClusterBuilder {
             port_taken,
         })
     }
+}
+
+/// The controllers that no cluster has. Benchmarks, which have no debug assertions, measure
+/// Kubernetes as it is, except for the first one.
+fn disabled_controllers() -> Vec<String> {
+    let without_work = WITHOUT_WORK.iter().filter(|_| cfg!(debug_assertions));
+    let all = [UNUSED_CONTROLLER].into_iter().chain(without_work.copied());
+    all.map(str::to_owned).collect()
 }
 
 /// The error of a failed start.

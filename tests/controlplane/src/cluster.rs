@@ -60,6 +60,12 @@ impl Cluster {
         ClusterBuilder::without_in_tree()
     }
 
+    /// A cluster of etcd and kube-apiserver, which starts in half of the processor time. Nothing
+    /// creates service accounts, binds claims, runs pods or ends namespaces.
+    pub fn api_server() -> ClusterBuilder {
+        ClusterBuilder::api_server()
+    }
+
     /// A cluster without its components, which [`crate::bootstrap::bring_up`] starts.
     pub(crate) async fn create(binaries: &Binaries, options: &Options) -> Result<Self> {
         let directory = Directory::create(&options.name)?;

@@ -73,16 +73,21 @@ pub(crate) fn command_lines(
     files: &Files,
     options: &Options,
 ) -> BTreeMap<Component, CommandLine> {
-    let lines = [
+    let mut lines = vec![
         (Component::Etcd, etcd(files)),
         (Component::Apiserver, apiserver(files, options)),
-        (
-            Component::ControllerManager,
-            controller_manager(files, options),
-        ),
-        (Component::Scheduler, scheduler(files)),
-        (Component::Kwok, kwok(files, &binaries.path(KWOK_STAGES))),
     ];
+    if options.controllers {
+        let stages = binaries.path(KWOK_STAGES);
+        lines.extend([
+            (
+                Component::ControllerManager,
+                controller_manager(files, options),
+            ),
+            (Component::Scheduler, scheduler(files)),
+            (Component::Kwok, kwok(files, &stages)),
+        ]);
+    }
     let line = |(component, arguments): (Component, _)| {
         let program = binaries.path(component.name());
         (component, CommandLine { program, arguments })

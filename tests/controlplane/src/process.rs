@@ -19,6 +19,8 @@ pub struct Process {
     name: String,
     pid: u32,
     log: PathBuf,
+    /// The length of the log at its start: an earlier process of this name has written to it.
+    begin: usize,
     child: Arc<Mutex<Child>>,
 }
 
@@ -26,6 +28,7 @@ impl Process {
     pub(crate) fn start(name: &str, mut command: Command, log: &Path) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log);
         let output = output.with_context(|| format!("opening {}", log.display()))?;
+        let begin = usize::try_from(output.metadata()?.len())?;
         let child = command
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -37,6 +40,7 @@ impl Process {
             name: name.to_owned(),
             pid,
             log: log.to_owned(),
+            begin,
             child: Arc::new(Mutex::new(child)),
         })
     }
@@ -131,9 +135,9 @@ impl Process {
 
     /// Its output so far.
     pub fn log(&self) -> String {
-        fs::read(&self.log)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default()
+        let all = fs::read(&self.log).unwrap_or_default();
+        let own = all.get(self.begin..).unwrap_or_default();
+        String::from_utf8_lossy(own).into_owned()
     }
 
     /// The file of its output.
