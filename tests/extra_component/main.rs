@@ -17,9 +17,9 @@ use std::{
     env,
     process::{Command, ExitCode},
 };
-use support::{claim, installed};
+use support::{claim, manifests, repository};
 use volume_warden::{cli, component::ComponentRef, components};
-use volume_warden_controlplane::{Warden, eventually};
+use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
 const FINALIZER: &str = "example.com/hi";
@@ -80,7 +80,8 @@ fn is_in_help() -> Result<()> {
 }
 
 async fn works() -> Result<()> {
-    let cluster = installed("extra", "manifests").await?;
+    let cluster = Cluster::api_server().name("extra").start().await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
     let client = cluster.client();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
     let create = async |name: &str| {

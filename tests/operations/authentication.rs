@@ -2,8 +2,9 @@
 
 use crate::{
     certificates::visitor::Visitor,
+    fresh,
     support::{
-        BINARY, claim, dry_run, installed, repository,
+        BINARY, claim, dry_run, repository,
         webhook_configurations::{Configuration, configurations},
         webhooks_answer,
     },
@@ -59,7 +60,7 @@ fn hook(webhook: &str) -> Result<String> {
 }
 
 /// Waits until every webhook has this installation's path.
-async fn all_published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
+pub async fn all_published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
     eventually_within(
         crate::certificates::PATIENCE,
         "every path is published",

@@ -1,14 +1,21 @@
 //! Certificates: one Secret for all replicas, kept up to date; or files.
 
+mod authorities;
 mod cert_manager;
 mod clients;
 mod clock;
 mod expiry;
-mod rotation;
 pub mod visitor;
 
 use self::visitor::{CONFIGURATION, bundle};
-use crate::support::{BINARY, installed, repository, webhooks_answer};
+use crate::{
+    fresh,
+    support::{
+        BINARY, manifests, repository,
+        webhook_configurations::{Configuration, configurations},
+        webhooks_answer,
+    },
+};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{
     ByteString,
@@ -18,7 +25,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 use volume_warden_controlplane::{Cluster, Warden, eventually, eventually_within};
 
@@ -54,27 +61,35 @@ impl Trust {
 }
 
 /// Writes this caBundle to all webhooks of a configuration that was read before.
-async fn publish(cluster: &Cluster, kind: &str, configuration: &Value, bundle: &str) -> Result<()> {
+async fn publish(client: &Client, configuration: &Configuration, bundle: &str) -> Result<()> {
     let bundle = ByteString(bundle.as_bytes().to_vec());
-    let webhooks = configuration["webhooks"].as_array().context("webhooks")?;
     let add = |index| {
         let path = format!("/webhooks/{index}/clientConfig/caBundle");
         json!({"op": "add", "path": path, "value": bundle})
     };
-    let patch: Vec<_> = (0..webhooks.len()).map(add).collect();
-    let patch = serde_json::to_string(&patch)?;
-    let name = configuration["metadata"]["name"].as_str();
-    let name = name.context("a name")?;
-    let arguments = ["patch", kind, name, "--type=json", "-p", &patch];
-    cluster.kubectl(&arguments).await.map(drop)
+    let patch: Vec<_> = (0..configuration.webhooks().len()).map(add).collect();
+    configuration.patch(client, &patch).await
+}
+
+/// Writes this caBundle to the configurations of these names.
+async fn publish_in(client: &Client, names: &[&str], bundle: &str) -> Result<()> {
+    let mut left = names.len();
+    for configuration in configurations(client).await? {
+        if names.contains(&configuration.name()?) {
+            publish(client, &configuration, bundle).await?;
+            left -= 1;
+        }
+    }
+    ensure!(left == 0, "not all of {names:?} were found");
+    Ok(())
 }
 
 /// Two replicas serve one certificate; a Secret that is deleted and applied again empty is restored
 /// with the same content, an empty caBundle is filled again, and each replica alone answers.
 #[tokio::test]
 async fn replicas_share_and_repair_a_certificate() -> Result<()> {
-    let cluster = installed("shared-tls", "manifests").await?;
-    let (first, second) = tokio::try_join!(
+    let cluster = fresh::installed().await?;
+    let (first, _second) = tokio::try_join!(
         Warden::builder(&cluster, BINARY)
             .name("first")
             .serving()
@@ -93,9 +108,7 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
         .secrets
         .delete("volume-warden-tls", &DeleteParams::default())
         .await?;
-    cluster
-        .apply_kustomization(&repository().join("manifests"))
-        .await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
     let empty = json!({"webhooks": [{"name": "claims.pvc-protection.volume-warden.dev", "clientConfig": {"caBundle": null}}]});
     trust
         .configurations
@@ -128,10 +141,7 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
         .patch("volume-warden-tls", &parameters, &damage)
         .await?;
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
-    let kind = "mutatingwebhookconfiguration";
-    let get = ["get", kind, CONFIGURATION, "-o", "json"];
-    let configuration = serde_json::from_str(&cluster.kubectl(&get).await?)?;
-    publish(&cluster, kind, &configuration, &foreign.cert.pem()).await?;
+    publish_in(&trust.client, &[CONFIGURATION], &foreign.cert.pem()).await?;
     eventually_within(
         PATIENCE,
         "they are repaired, with the same CA",
@@ -146,8 +156,6 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
     .await?;
     first.process().kill()?;
     webhooks_answer(&cluster.client()).await?;
-    drop((first, second));
-    cluster.stop().await;
     Ok(())
 }
 
@@ -155,7 +163,7 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
 /// caBundle. Volume Warden uses no right to Secrets.
 #[tokio::test]
 async fn a_mounted_certificate_is_served() -> Result<()> {
-    let cluster = installed("mounted-tls", "manifests").await?;
+    let cluster = fresh::installed().await?;
     let trust = Trust::of(&cluster);
     let maker = Warden::builder(&cluster, BINARY)
         .name("maker")
@@ -193,6 +201,5 @@ async fn a_mounted_certificate_is_served() -> Result<()> {
         "with files there is no Secret to make"
     );
     drop(served);
-    cluster.stop().await;
     Ok(())
 }

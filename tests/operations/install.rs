@@ -3,7 +3,16 @@
 mod alone;
 mod one_namespace;
 
-use crate::support::{BINARY, Space, bare, deployment::arguments, guarded, repository, volume};
+use crate::{
+    authentication::all_published,
+    fresh,
+    support::{
+        BINARY, Space, bare,
+        deployment::arguments,
+        manifests::{self, rendered},
+        repository, volume,
+    },
+};
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -12,9 +21,7 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// Applies a kustomization that installs Volume Warden in that namespace, and runs it as deployed.
 async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -> Result<Warden> {
-    cluster
-        .apply_kustomization(repository().join(kustomization))
-        .await?;
+    manifests::apply(cluster, &repository().join(kustomization)).await?;
     as_deployed(cluster, namespace).await
 }
 
@@ -68,13 +75,7 @@ pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &P
 /// `manifests/install.yaml` equals the output of `kubectl kustomize manifests`.
 #[tokio::test]
 async fn the_rendered_default_is_up_to_date() -> Result<()> {
-    let rendered = bare()
-        .await?
-        .kubectl(&[
-            "kustomize",
-            &repository().join("manifests").to_string_lossy(),
-        ])
-        .await?;
+    let rendered = rendered(&repository().join("manifests")).await?;
     let shipped = std::fs::read_to_string(repository().join("manifests/install.yaml"))?;
     ensure!(
         rendered.trim() == shipped.trim(),
@@ -86,9 +87,10 @@ async fn the_rendered_default_is_up_to_date() -> Result<()> {
 /// Nothing changes, even after Volume Warden has written its caBundle.
 #[tokio::test]
 async fn applying_twice_changes_nothing() -> Result<()> {
-    let (cluster, manifests) = (guarded().await?, repository().join("manifests"));
-    // The test extended the webhook timeouts.
+    let (cluster, manifests) = (fresh::api_server().await?, repository().join("manifests"));
     cluster.apply_kustomization(&manifests).await?;
+    let _warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    all_published(&cluster).await?;
     applying_again_changes_nothing(&cluster, &manifests).await?;
     let bundle = "jsonpath={.webhooks[*].clientConfig.caBundle}";
     for (kind, name) in [
@@ -164,10 +166,7 @@ async fn the_replicas_are_spread_and_kept() -> Result<()> {
 #[tokio::test]
 async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
     let overlay = repository().join("manifests/overlays/cert-manager");
-    let rendered = bare()
-        .await?
-        .kubectl(&["kustomize", &overlay.to_string_lossy()])
-        .await?;
+    let rendered = rendered(&overlay).await?;
     let injected = rendered
         .matches("cert-manager.io/inject-ca-from: volume-warden/volume-warden")
         .count();
@@ -197,8 +196,11 @@ async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
 /// No call of Volume Warden is forbidden: the rights in the manifests are enough.
 #[tokio::test]
 async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
-    let cluster = guarded().await?;
-    let space = Space::new(cluster.clone(), "rights").await?;
+    let cluster = fresh::cluster().await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
+    let began = cluster.audit().mark()?;
+    let _warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    let space = Space::new(cluster.shared(), "rights").await?;
     space.create_claim("data").await?;
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))
@@ -219,7 +221,8 @@ async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
         anyhow::Ok(space.volumes.get_opt(&name).await?.is_none())
     })
     .await?;
-    let calls = cluster.audit().all()?.by_user_agent("volume-warden/");
+    let calls = cluster.audit().since(began)?;
+    let calls = calls.by_user_agent("volume-warden/");
     ensure!(
         !calls.is_empty(),
         "the audit log knows nothing of Volume Warden"

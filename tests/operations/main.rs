@@ -7,6 +7,7 @@ mod authentication;
 mod certificates;
 mod chart;
 mod documentation;
+mod fresh;
 mod install;
 mod metrics;
 mod replicas;

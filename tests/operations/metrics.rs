@@ -1,12 +1,15 @@
 //! The API server decides who may read metrics. The component of this test has no webhooks; a
 //! certificate is created all the same.
 
-use crate::support::{
-    BINARY, deployment,
-    granted::role_is_used,
-    installed_from,
-    kustomization::{Kustomization, NAMESPACE},
-    outsiders::connector,
+use crate::{
+    fresh,
+    support::{
+        BINARY, deployment,
+        granted::role_is_used,
+        kustomization::{Kustomization, NAMESPACE},
+        manifests,
+        outsiders::connector,
+    },
 };
 use anyhow::{Context, Result, ensure};
 use rustls::pki_types::ServerName;
@@ -22,7 +25,9 @@ const ACCOUNT: &str = "default:scraper";
 #[tokio::test]
 async fn metrics_require_a_token_that_may_get_them() -> Result<()> {
     let kustomization = Kustomization::of(&COMPONENTS, NAMESPACE)?;
-    let cluster = installed_from("metrics", kustomization.path()).await?;
+    let cluster = fresh::api_server().await?;
+    let began = cluster.audit().mark()?;
+    manifests::apply(&cluster, kustomization.path()).await?;
     let mut warden = Warden::builder(&cluster, BINARY);
     for argument in deployment::arguments(&cluster, NAMESPACE).await? {
         warden = warden.arg(argument);
@@ -44,10 +49,9 @@ async fn metrics_require_a_token_that_may_get_them() -> Result<()> {
     .await?;
     ensure!(warden.metrics().await.is_err(), "in clear text");
     ensure!(warden.ready().await, "the probes ask elsewhere");
-    let role = ("clusterrole", "volume-warden-metrics-authorization");
-    role_is_used(&cluster, NAMESPACE, "volume-warden", role).await?;
-    cluster.stop().await;
-    Ok(())
+    let role = ("ClusterRole", "volume-warden-metrics-authorization");
+    let calls = cluster.audit().since(began)?;
+    role_is_used(&cluster, &calls, NAMESPACE, "volume-warden", role).await
 }
 
 async fn bind(cluster: &Cluster) -> Result<()> {

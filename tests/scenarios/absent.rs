@@ -2,7 +2,7 @@
 
 use crate::{
     support::{
-        BINARY, Space, installed,
+        BINARY, Space, installed, manifests, repository,
         sets::{DELETE_RETAIN, set},
         shared::Shared,
         webhooks_answer,
@@ -179,9 +179,7 @@ async fn who_is_not_at_work_is_found() -> Result<()> {
 async fn two_at_the_same_work_are_found() -> Result<()> {
     let cluster = Cluster::in_tree().name("why-both").start().await?;
     let cluster = Shared::new(cluster.into());
-    cluster
-        .apply_kustomization(crate::support::repository().join("manifests"))
-        .await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
     let reader = Reader::new(&cluster, "why-reader", READER).await?;
     let space = Space::new(cluster.clone(), "both").await?;
     bound(&space, "data-web-0", json!({})).await?;

@@ -2,11 +2,7 @@
 
 use crate::{
     pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase, uid_of_claim},
-    support::{
-        BINARY, Space, guarded_by,
-        shared::{Shared, Slot},
-        volume,
-    },
+    support::{BINARY, Space, optional, volume},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -20,23 +16,6 @@ use volume_warden_controlplane::eventually;
 
 const NAME: &str = "volume-warden-trash";
 const LABEL: &str = "volume-warden.dev/trash-list";
-
-/// The components of the self-signed overlay that keep data, and trash-list.
-const COMPONENTS: [&str; 6] = [
-    "self-signed",
-    "pvc-protection",
-    "pv-protection",
-    "pvc-trash",
-    "restrict-service-account",
-    "trash-list",
-];
-
-async fn listing() -> Result<Shared> {
-    static LISTING: Slot = Slot::new();
-    let arguments = ["--components=pvc-protection,pv-protection,pvc-trash,trash-list"];
-    let start = async || guarded_by("listing", &COMPONENTS, &arguments).await;
-    LISTING.get(start).await
-}
 
 fn maps(space: &Space) -> Api<ConfigMap> {
     Api::namespaced(space.cluster.client(), &space.name)
@@ -72,7 +51,7 @@ async fn has_no_list(space: &Space) -> Result<()> {
 
 #[tokio::test]
 async fn a_list_appears_changes_and_disappears() -> Result<()> {
-    let shelf = Shelf::new(listing().await?, "list-life", "1h").await?;
+    let shelf = Shelf::new(optional().await?, "list-life", "1h").await?;
     let space = &shelf.space;
     let first = shelf.deleted("first", "kept").await?;
     // The time of the deletion is recorded a moment later.
@@ -108,7 +87,7 @@ async fn a_list_appears_changes_and_disappears() -> Result<()> {
 
 #[tokio::test]
 async fn a_config_map_of_a_user_is_left_unchanged() -> Result<()> {
-    let shelf = Shelf::new(listing().await?, "list-taken", "1h").await?;
+    let shelf = Shelf::new(optional().await?, "list-taken", "1h").await?;
     let map = json!({"metadata": {"name": NAME}, "data": {"trash": "mine"}});
     let maps = maps(&shelf.space);
     let created = maps
@@ -137,7 +116,7 @@ async fn a_config_map_of_a_user_is_left_unchanged() -> Result<()> {
 /// users of that one.
 #[tokio::test]
 async fn a_recreated_namespace_and_one_that_has_opted_out_see_nothing() -> Result<()> {
-    let shelf = Shelf::new(listing().await?, "list-again", "1h").await?;
+    let shelf = Shelf::new(optional().await?, "list-again", "1h").await?;
     let space = &shelf.space;
     let name = format!("{}-earlier", space.name);
     let claim = json!({"namespace": space.name, "name": "secret", "uid": "gone"});
@@ -173,7 +152,7 @@ async fn a_recreated_namespace_and_one_that_has_opted_out_see_nothing() -> Resul
 /// A user with the role `edit` in the namespace, who may not list volumes.
 #[tokio::test]
 async fn a_tenant_reads_the_list_by_the_command() -> Result<()> {
-    let shelf = Shelf::new(listing().await?, "list-tenant", "1h").await?;
+    let shelf = Shelf::new(optional().await?, "list-tenant", "1h").await?;
     let space = &shelf.space;
     let binding = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
     let subject = ["--user=tenant", "-n", &space.name];

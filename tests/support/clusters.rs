@@ -45,15 +45,27 @@ pub async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
     Ok((cluster.await?, ALONE.lock().await))
 }
 
-/// A cluster with these kustomize components of the self-signed overlay, and a Volume Warden with
-/// these arguments that handles all namespaces. Its webhooks have answered.
-pub async fn guarded_by(name: &str, components: &[&str], arguments: &[&str]) -> Result<Running> {
-    let kustomization = Kustomization::of(components, NAMESPACE)?;
-    let cluster = installed_from(name, kustomization.path()).await?;
+/// A cluster with the components that are off by default and with those that they need, and a
+/// Volume Warden that handles all namespaces. Its webhooks have answered.
+pub async fn optional() -> Result<Shared> {
+    static OPTIONAL: Slot = Slot::new();
+    OPTIONAL.get(start_optional).await
+}
+
+async fn start_optional() -> Result<Running> {
+    let protection = [
+        "self-signed",
+        "pvc-protection",
+        "pv-protection",
+        "pvc-trash",
+    ];
+    let optional = ["restrict-service-account", "pvc-expiry", "trash-list"];
+    let kustomization = Kustomization::of(&[&protection[..], &optional].concat(), NAMESPACE)?;
+    let cluster = installed_from("optional", kustomization.path()).await?;
     patience::wait_for_webhooks(&cluster, None).await?;
-    let warden = Warden::builder(&cluster, BINARY);
-    let arguments = arguments.iter();
-    let warden = arguments.fold(warden, |warden, argument| warden.arg(*argument));
+    let warden = Warden::builder(&cluster, BINARY)
+        .arg("--components=pvc-protection,pv-protection,pvc-trash,pvc-expiry,trash-list")
+        .arg("--expiry-max-deletions=unlimited");
     let warden = warden.serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
     Ok(Running::with(cluster, warden))

@@ -2,8 +2,11 @@
 //! name of an object where the right is for one object.
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use kube::{Api, Client, api::ListParams};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Debug};
 use volume_warden_controlplane::{Call, Calls, Cluster};
 
 /// What the audit log saw: each call with its object's name, and without.
@@ -20,46 +23,63 @@ pub async fn granted(
     namespace: &str,
     account: &str,
 ) -> Result<BTreeSet<String>> {
-    let mut granted = BTreeSet::new();
-    for kind in ["clusterrolebindings", "rolebindings"] {
-        let get = ["get", kind, "-n", namespace, "-o", "json"];
-        let list: Value = serde_json::from_str(&cluster.kubectl(&get).await?)?;
-        for binding in list["items"].as_array().context("a list")? {
-            let mut subjects = binding["subjects"].as_array().into_iter().flatten();
-            if !subjects.any(|each| each["namespace"] == namespace && each["name"] == account) {
-                continue;
-            }
-            let kind = binding["roleRef"]["kind"].as_str().context("a kind")?;
-            let role = binding["roleRef"]["name"].as_str().context("a name")?;
-            granted.extend(of_role(cluster, namespace, kind, role).await?);
+    let (client, mut granted) = (cluster.client(), BTreeSet::new());
+    let mut bindings = all(Api::<ClusterRoleBinding>::all(client.clone())).await?;
+    bindings.extend(all(Api::<RoleBinding>::namespaced(client.clone(), namespace)).await?);
+    for binding in bindings {
+        let mut subjects = binding["subjects"].as_array().into_iter().flatten();
+        if !subjects.any(|each| each["namespace"] == namespace && each["name"] == account) {
+            continue;
         }
+        let kind = binding["roleRef"]["kind"].as_str().context("a kind")?;
+        let role = binding["roleRef"]["name"].as_str().context("a name")?;
+        granted.extend(of_role(&client, namespace, kind, role).await?);
     }
     Ok(granted)
 }
 
+/// All objects of that API.
+async fn all<K>(api: Api<K>) -> Result<Vec<Value>>
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    let list = api.list(&ListParams::default()).await?;
+    let values = list.items.iter().map(serde_json::to_value);
+    Ok(values.collect::<Result<_, _>>()?)
+}
+
 async fn of_role(
-    cluster: &Cluster,
+    client: &Client,
     namespace: &str,
     kind: &str,
     name: &str,
 ) -> Result<BTreeSet<String>> {
-    let get = ["get", kind, name, "-n", namespace, "-o", "json"];
-    let role: Value = serde_json::from_str(&cluster.kubectl(&get).await?)?;
-    let rules = role["rules"].as_array().context("rules")?;
+    let rules = match kind {
+        "Role" => {
+            let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
+            roles.get(name).await?.rules
+        }
+        _ => {
+            let roles: Api<ClusterRole> = Api::all(client.clone());
+            roles.get(name).await?.rules
+        }
+    };
+    let rules = rules.context("rules")?;
     Ok(rules.iter().flat_map(rights).collect())
 }
 
-/// Fails if the account has no rights by that role, or one that it did not use.
+/// Fails if the account has no rights by that role, or one that it did not use in these calls.
 pub async fn role_is_used(
     cluster: &Cluster,
+    calls: &Calls,
     namespace: &str,
     account: &str,
     (kind, name): (&str, &str),
 ) -> Result<()> {
-    let granted = of_role(cluster, namespace, kind, name).await?;
+    let granted = of_role(&cluster.client(), namespace, kind, name).await?;
     ensure!(!granted.is_empty(), "{kind} {name} is empty");
     let user = format!("system:serviceaccount:{namespace}:{account}");
-    let used = used(&cluster.audit().all()?.by_user(&user));
+    let used = used(&calls.by_user(&user));
     let unused: Vec<_> = granted.difference(&used).collect();
     ensure!(unused.is_empty(), "{kind} {name}: {unused:?} not used");
     Ok(())
@@ -81,20 +101,19 @@ fn of(call: &Call, name: &str) -> String {
 }
 
 /// The single rights of a rule.
-fn rights(rule: &Value) -> Vec<String> {
-    let list = |key: &str| -> Vec<&str> {
-        let values = rule[key].as_array().into_iter().flatten();
-        values.filter_map(Value::as_str).collect()
-    };
-    let mut names = list("resourceNames");
-    if names.is_empty() {
-        names.push("");
-    }
+fn rights(rule: &PolicyRule) -> Vec<String> {
+    let every_object = [String::new()];
+    let names = rule
+        .resource_names
+        .as_deref()
+        .filter(|names| !names.is_empty());
+    let names = names.unwrap_or(&every_object);
     let mut rights = Vec::new();
-    for verb in list("verbs") {
-        for group in list("apiGroups") {
-            for resource in list("resources") {
-                rights.extend(names.iter().map(|name| right(verb, resource, group, name)));
+    for verb in &rule.verbs {
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                let of_names = names.iter().map(|name| right(verb, resource, group, name));
+                rights.extend(of_names);
             }
         }
     }

@@ -1,15 +1,22 @@
-//! Applies manifests server-side, as `kubectl apply --server-side --force-conflicts -k` does.
-//! kubectl itself would need a second of the processor each time, most of it for the OpenAPI
+//! Renders and applies manifests, the latter as `kubectl apply --server-side --force-conflicts -k`
+//! does. kubectl itself would need a second of the processor each time, most of it for the OpenAPI
 //! document.
 
-use anyhow::{Context, Result};
+use super::repository;
+use anyhow::{Context, Result, ensure};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::{GroupVersionKind, TypeMeta},
 };
-use std::path::Path;
-use volume_warden_controlplane::Cluster;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+};
+use tokio::{process::Command, sync::Mutex};
+use volume_warden_controlplane::{Binaries, Cluster};
 
 /// Kinds without a namespace. Kustomize does not know them and adds a namespace.
 pub const CLUSTER_SCOPED: [&str; 4] = [
@@ -19,15 +26,47 @@ pub const CLUSTER_SCOPED: [&str; 4] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
+/// What `kubectl kustomize` prints for the directory. Directories of this repository are rendered
+/// once, because no test changes them.
+pub async fn rendered(directory: &Path) -> Result<Arc<str>> {
+    static RENDERED: Mutex<BTreeMap<PathBuf, Arc<str>>> = Mutex::const_new(BTreeMap::new());
+    if !directory.starts_with(repository()) {
+        return kustomize(directory).await;
+    }
+    let mut rendered = RENDERED.lock().await;
+    if let Some(text) = rendered.get(directory) {
+        return Ok(text.clone());
+    }
+    let text = kustomize(directory).await?;
+    rendered.insert(directory.to_owned(), text.clone());
+    Ok(text)
+}
+
+async fn kustomize(directory: &Path) -> Result<Arc<str>> {
+    let kubectl = || anyhow::Ok(Binaries::locate()?.path("kubectl"));
+    let output = Command::new(tokio::task::spawn_blocking(kubectl).await??)
+        .arg("kustomize")
+        .arg(directory)
+        // It ends before the garbage collector is worth its time.
+        .env("GOGC", "off")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("starting kubectl")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {errors}", directory.display());
+    Ok(String::from_utf8(output.stdout)?.into())
+}
+
 /// Applies the directory with a `kustomization.yaml`, in the order in which kustomize renders it.
 pub async fn apply(cluster: &Cluster, directory: &Path) -> Result<()> {
-    let directory = directory.to_str().context("a path in UTF-8")?;
-    let rendered = cluster.kubectl(&["kustomize", directory]).await?;
+    let rendered = rendered(directory).await?;
     let client = cluster.client();
     for object in serde_saphyr::from_multiple::<DynamicObject>(&rendered)? {
         let name = object.metadata.name.clone().context("a name")?;
         let applied = apply_object(&client, &name, object).await;
-        applied.with_context(|| format!("applying {name} of {directory}"))?;
+        applied.with_context(|| format!("applying {name} of {}", directory.display()))?;
     }
     Ok(())
 }

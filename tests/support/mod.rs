@@ -22,17 +22,22 @@ pub mod webhook_configurations;
 
 pub use self::{
     clusters::{
-        bare, guarded, guarded_by, in_tree, installed, installed_from, quiet, webhooks_answer,
+        bare, guarded, in_tree, installed, installed_from, optional, quiet, webhooks_answer,
     },
-    objects::{claim, dry_run, on_node, pod, volume},
+    objects::{claim, dry_run, of_no_volume, on_node, pod, volume},
     shared::Running,
     space::{Space, create_namespace},
 };
 use anyhow::{Context, Result};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 use std::path::Path;
 use tokio::process::Command;
-use volume_warden_controlplane::Cluster;
+use volume_warden_controlplane::{Cluster, eventually};
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_volume-warden");
@@ -72,14 +77,23 @@ pub async fn define_kind(cluster: &Cluster, name: &str, kind: &str) -> Result<()
             }],
         },
     });
-    let apply = ["apply", "-f", "-"];
-    cluster
-        .kubectl_with_stdin(&apply, &definition.to_string())
-        .await?;
-    let wait = ["wait", "--for=condition=Established", "--timeout=120s"];
-    let crd = format!("crd/{name}");
-    cluster.kubectl(&[&wait[..], &[&crd]].concat()).await?;
-    Ok(())
+    let client = cluster.client();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let (parameters, definition) = (
+        PatchParams::apply("kubectl").force(),
+        Patch::Apply(&definition),
+    );
+    definitions.patch(name, &parameters, &definition).await?;
+    eventually(&format!("{name} is served"), async || {
+        let list = http::Request::get(format!("/apis/{group}/v1/{plural}")).body(vec![])?;
+        client.request_text(list).await?;
+        // This is what kubectl reads, and it follows a moment later.
+        let discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let discovery = http::Request::get("/apis").header("accept", discovery);
+        let known = client.request_text(discovery.body(vec![])?).await?;
+        anyhow::Ok(known.contains(&format!("\"resource\":\"{plural}\"")))
+    })
+    .await
 }
 
 /// The root of this repository.

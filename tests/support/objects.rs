@@ -25,6 +25,13 @@ pub fn claim(name: &str, changes: Value) -> Result<PersistentVolumeClaim> {
     )
 }
 
+/// Changes to one of very many claims: it waits for a volume that does not exist. About a claim
+/// that may get any volume of its class, kube-controller-manager publishes an Event again and
+/// again.
+pub fn of_no_volume() -> Value {
+    json!({"spec": {"volumeName": "absent"}})
+}
+
 /// A pod with one claim, with `changes` merged over it.
 pub fn pod(name: &str, claim: &str, changes: Value) -> Result<Pod> {
     merged(

@@ -1,18 +1,20 @@
-//! Clusters that tests share. One that no test uses is stopped: it would use about a twentieth of a
-//! core.
+//! Clusters that tests share. One that no test uses takes about a twentieth of a core, so it is
+//! stopped when it will probably not be used again.
 
 use anyhow::Result;
 use std::{
     any::Any,
-    collections::VecDeque,
+    collections::BTreeSet,
     ops::Deref,
     sync::{Arc, Mutex, PoisonError, Weak},
+    thread,
+    time::{Duration, Instant},
 };
 use volume_warden_controlplane::{Cluster, Warden};
 
-/// How many clusters stay for the next test. Tests run in the order of their names, so the next
-/// one probably uses the same.
-const KEPT: usize = 4;
+/// How long a cluster stays that no test uses: in that time it takes about as much of the processor
+/// as its start.
+const KEPT: Duration = Duration::from_secs(120);
 
 /// A cluster in the hands of the tests that use it.
 pub type Shared = Arc<Running>;
@@ -71,15 +73,64 @@ impl<T: Send + Sync + 'static> Slot<T> {
     }
 }
 
-/// Keeps it until [`KEPT`] others were used.
+/// What is kept for further tests.
+struct Kept {
+    shared: Arc<dyn Any + Send + Sync>,
+    /// When a test was last known to use it.
+    used: Instant,
+    /// The modules of the tests that used it.
+    modules: BTreeSet<String>,
+}
+
+impl Kept {
+    fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1
+    }
+
+    /// Whether no test will use it soon. Tests begin in the order of their names: when one of a
+    /// later module begins, all of the only module that uses it have begun.
+    fn is_obsolete(&self, now: Instant, module: &str) -> bool {
+        let is_of_one_module = self.modules.len() == 1;
+        let has_passed = is_of_one_module && self.modules.iter().all(|each| each.as_str() < module);
+        !self.is_in_use() && (has_passed || now.duration_since(self.used) > KEPT)
+    }
+}
+
+/// The module of the test that runs on this thread: libtest names its threads after the tests.
+fn module() -> String {
+    let thread = thread::current();
+    let test = thread.name().unwrap_or_default();
+    let module = test.split("::").next();
+    module.unwrap_or_default().to_owned()
+}
+
+/// Keeps it for further tests, and stops what will not be used again.
 fn keep<T: Send + Sync + 'static>(shared: &Arc<T>) {
-    static RECENT: Mutex<VecDeque<Arc<dyn Any + Send + Sync>>> = Mutex::new(VecDeque::new());
+    static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+    let (now, module) = (Instant::now(), module());
     let shared: Arc<dyn Any + Send + Sync> = shared.clone();
-    let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
-    recent.retain(|each| !Arc::ptr_eq(each, &shared));
-    recent.push_front(shared);
-    let unused = (recent.len() > KEPT).then(|| recent.pop_back());
-    drop(recent);
-    // Waits for processes to end.
-    tokio::task::spawn_blocking(move || drop(unused));
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = all
+        .iter_mut()
+        .find(|each| Arc::ptr_eq(&each.shared, &shared));
+    match known {
+        Some(kept) => {
+            kept.modules.insert(module.clone());
+        }
+        None => all.push(Kept {
+            shared,
+            used: now,
+            modules: BTreeSet::from([module.clone()]),
+        }),
+    }
+    for kept in all.iter_mut().filter(|kept| kept.is_in_use()) {
+        kept.used = now;
+    }
+    let obsolete = all.extract_if(.., |kept| kept.is_obsolete(now, &module));
+    let obsolete: Vec<_> = obsolete.collect();
+    drop(all);
+    if !obsolete.is_empty() {
+        // Waits for processes to end.
+        tokio::task::spawn_blocking(move || drop(obsolete));
+    }
 }

@@ -1,7 +1,10 @@
 //! Both replicas are replaced, one after the other, while the API server sends reviews.
 
 use super::fixture::SERVICE;
-use crate::support::{BINARY, claim, installed, patience::wait_for_webhooks, webhooks_answer};
+use crate::{
+    fresh,
+    support::{BINARY, claim, patience::wait_for_webhooks, webhooks_answer},
+};
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -34,7 +37,7 @@ const PROPAGATION: Duration = Duration::from_secs(1);
 /// every claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_no_review() -> Result<()> {
-    let cluster = installed("rolling", "manifests").await?;
+    let cluster = fresh::installed().await?;
     wait_for_webhooks(&cluster, None).await?;
     let replicas = Replicas::start(&cluster).await?;
     webhooks_answer(&cluster.client()).await?;
@@ -73,8 +76,6 @@ async fn a_rolling_restart_loses_no_review() -> Result<()> {
         skipped == 0,
         "{skipped} connections found a closed port behind the Service"
     );
-    drop(replicas);
-    cluster.stop().await;
     Ok(())
 }
 

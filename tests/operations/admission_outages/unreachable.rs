@@ -1,7 +1,7 @@
 //! No process serves Volume Warden's address.
 
 use super::fixture::{OutageFixture, SERVICE};
-use crate::support::{repository, webhooks_answer};
+use crate::support::{manifests, repository, webhooks_answer};
 use anyhow::Result;
 
 #[tokio::test]
@@ -38,8 +38,7 @@ async fn its_service_is_deleted() -> Result<()> {
     fixture.cluster.kubectl(&service).await?;
     fixture.users_are_unaffected().await?;
     fixture.users.are_whole().await?;
-    let manifests = repository().join("manifests");
-    fixture.cluster.apply_kustomization(manifests).await?;
+    manifests::apply(&fixture.cluster, &repository().join("manifests")).await?;
     let webhooks = fixture.cluster.webhooks();
     webhooks.serve(SERVICE, vec![healthy.webhook_port()]);
     webhooks_answer(&fixture.cluster.client()).await

@@ -51,8 +51,8 @@ async fn written_once_more(cluster: &Cluster) -> Result<()> {
 /// them, and Volume Warden publishes them again.
 #[tokio::test]
 async fn the_path_survives_apply_and_is_published_again_after_replace() -> Result<()> {
-    let cluster = installed("applied", "manifests").await?;
-    let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
+    let cluster = fresh::installed().await?;
+    let _warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     let before = all_published(&cluster).await?;
     let manifests = repository().join("manifests");
     let manifests = manifests.to_string_lossy();
@@ -87,8 +87,6 @@ async fn the_path_survives_apply_and_is_published_again_after_replace() -> Resul
     assert_eq!(all_published(&cluster).await?, after);
     written_once_more(&cluster).await?;
     webhooks_answer(&cluster.client()).await?;
-    drop(warden);
-    cluster.stop().await;
     Ok(())
 }
 
@@ -96,7 +94,7 @@ async fn the_path_survives_apply_and_is_published_again_after_replace() -> Resul
 /// path, and never again: neither after a restart, nor where the old path is restored.
 #[tokio::test]
 async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
-    let cluster = installed("fixed-paths", "manifests").await?;
+    let cluster = fresh::installed().await?;
     set_paths(&cluster, unprefixed).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     all_published(&cluster).await?;
@@ -125,15 +123,13 @@ async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
     );
     all_published(&cluster).await?;
     webhooks_answer(&cluster.client()).await?;
-    drop(restarted);
-    cluster.stop().await;
     Ok(())
 }
 
 /// With the failurePolicy Fail, the message of a failed call shows the path to a user.
 #[tokio::test]
 async fn a_webhook_that_fails_closed_is_reported() -> Result<()> {
-    let cluster = installed("fail-closed", "manifests").await?;
+    let cluster = fresh::installed().await?;
     let name = "volume-warden-pvc-protection";
     let kind = "mutatingwebhookconfiguration";
     let fail = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]);
@@ -153,7 +149,5 @@ async fn a_webhook_that_fails_closed_is_reported() -> Result<()> {
         reported.is_some_and(|line| line.contains(name)),
         "{reported:?}"
     );
-    drop(warden);
-    cluster.stop().await;
     Ok(())
 }

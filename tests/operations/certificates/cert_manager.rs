@@ -6,10 +6,14 @@ mod itself;
 mod played;
 
 use super::{PATIENCE, visitor::Visitor};
-use crate::support::{BINARY, repository};
+use crate::support::{BINARY, deployment, manifests, repository};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::Api;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+    core::GroupVersionKind,
+};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 use volume_warden_controlplane::{Cluster, Warden, eventually_within};
@@ -30,7 +34,7 @@ impl<'a> Overlay<'a> {
     async fn install(cluster: &'a Cluster) -> Result<Self> {
         cluster.install_cert_manager_kinds().await?;
         let overlay = repository().join("manifests/overlays/cert-manager");
-        cluster.apply_kustomization(&overlay).await?;
+        manifests::apply(cluster, &overlay).await?;
         Ok(Self {
             cluster,
             secrets: Api::namespaced(cluster.client(), NAMESPACE),
@@ -38,9 +42,13 @@ impl<'a> Overlay<'a> {
         })
     }
 
+    /// An object of cert-manager.
     async fn object(&self, kind: &str, name: &str) -> Result<Value> {
-        let get = ["get", kind, name, "-n", NAMESPACE, "-o", "json"];
-        Ok(serde_json::from_str(&self.cluster.kubectl(&get).await?)?)
+        let kind = GroupVersionKind::gvk("cert-manager.io", "v1", kind);
+        let resource = ApiResource::from_gvk(&kind);
+        let client = self.cluster.client();
+        let api: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &resource);
+        Ok(serde_json::to_value(api.get(name).await?)?)
     }
 
     async fn data(&self, secret: &str) -> Result<BTreeMap<String, ByteString>> {
@@ -73,11 +81,8 @@ impl<'a> Overlay<'a> {
 
     /// The program as the Deployment starts it, with that mount.
     async fn start(&self) -> Result<Warden> {
-        let deployment = self.object("deployment", "volume-warden").await?;
-        let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-        let arguments: Vec<String> = serde_json::from_value(arguments.clone())?;
         let mut warden = Warden::builder(self.cluster, BINARY).serving();
-        for argument in arguments.iter().filter(|argument| *argument != "run") {
+        for argument in deployment::arguments(self.cluster, NAMESPACE).await? {
             let mount = self.mount.path().to_string_lossy();
             warden = warden.arg(argument.replace(MOUNTED, &mount));
         }

@@ -1,7 +1,7 @@
 //! The API server sends a client certificate, configured as in certs/README.md.
 
 use super::visitor::Visitor;
-use crate::support::{BINARY, dry_run, repository, webhooks_answer};
+use crate::support::{BINARY, dry_run, manifests, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -55,7 +55,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
     fs::write(directory.join("admission.yaml"), admission)?;
     fs::write(directory.join("kubeconfig.yaml"), kubeconfig)?;
     let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let cluster = Cluster::without_in_tree()
+    let cluster = Cluster::api_server()
         .name("clients")
         .apiserver_arg(format!(
             "--admission-control-config-file={}",
@@ -63,9 +63,7 @@ async fn only_the_api_server_may_call() -> Result<()> {
         ))
         .start()
         .await?;
-    cluster
-        .apply_kustomization(repository().join("manifests"))
-        .await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
     let start = |name: &str| {
         Warden::builder(&cluster, BINARY)
             .name("warden")

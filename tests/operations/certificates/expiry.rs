@@ -1,7 +1,7 @@
 //! Events about a certificate that is not renewed.
 
-use super::{PATIENCE, publish, visitor::Visitor};
-use crate::support::{BINARY, installed};
+use super::{PATIENCE, publish_in, visitor::Visitor};
+use crate::{fresh, support::BINARY};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
 use kube::{Api, api::ListParams};
@@ -40,27 +40,17 @@ fn old_certificate(
 
 /// Publishes the caBundle in the two configurations of pv-protection.
 async fn publish_to_both(cluster: &Cluster, bundle: &str) -> Result<()> {
-    for (kind, name) in [
-        (
-            "mutatingwebhookconfiguration",
-            "volume-warden-pv-protection",
-        ),
-        (
-            "validatingwebhookconfiguration",
-            "volume-warden-pv-protection-guard",
-        ),
-    ] {
-        let found = cluster.kubectl(&["get", kind, name, "-o", "json"]).await?;
-        let found = serde_json::from_str(&found)?;
-        publish(cluster, kind, &found, bundle).await?;
-    }
-    Ok(())
+    let both = [
+        "volume-warden-pv-protection",
+        "volume-warden-pv-protection-guard",
+    ];
+    publish_in(&cluster.client(), &both, bundle).await
 }
 
 /// Mounted files: one Event on the Lease for each threshold of each certificate.
 #[tokio::test]
 async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
-    let cluster = installed("expiry", "manifests").await?;
+    let cluster = fresh::installed().await?;
     let mut parameters = CertificateParams::new(vec![])?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
@@ -122,8 +112,6 @@ async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
             ensure!(note.contains(words), "{note}");
         }
     }
-    drop(warden);
-    cluster.stop().await;
     Ok(())
 }
 
@@ -131,7 +119,7 @@ async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
 /// is lost at expiry. Both recover once writes succeed.
 #[tokio::test]
 async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
-    let cluster = installed("failing-renewal", "manifests").await?;
+    let cluster = fresh::installed().await?;
     let account = cluster
         .service_account_kubeconfig("volume-warden", "volume-warden", None)
         .await?;
@@ -174,7 +162,5 @@ async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
         },
     )
     .await?;
-    drop(warden);
-    cluster.stop().await;
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use super::{Values, chart, template_with};
 use crate::{
+    fresh,
     install::{applying_again_changes_nothing, as_deployed, replicas_are_available},
     support::{BINARY, define_kind, kustomization::NAMESPACE, repository, webhooks_answer},
 };
@@ -138,7 +139,7 @@ async fn the_test_succeeds(cluster: &Cluster, warden: &Warden) -> Result<()> {
 /// version changes nothing, and objects that Volume Warden created are not part of the release.
 #[tokio::test]
 async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
-    let cluster = Cluster::without_in_tree().name("chart").start().await?;
+    let cluster = fresh::cluster().await?;
     let enforced = "pod-security.kubernetes.io/enforce=restricted";
     cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;
     cluster
@@ -181,7 +182,6 @@ async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
     let left = found(&cluster, &["-f", "-"], &manifest).await?;
     // The pods are deleted in the background.
     ensure!(left.is_empty(), "{:?}", left.keys());
-    cluster.stop().await;
     Ok(())
 }
 
@@ -224,22 +224,14 @@ async fn handed_over(cluster: &Cluster, overlay: &Path, values: &Value) -> Resul
 
 #[tokio::test]
 async fn helm_takes_over_from_the_self_signed_overlay() -> Result<()> {
-    let cluster = Cluster::without_in_tree()
-        .name("handed-over")
-        .start()
-        .await?;
+    let cluster = fresh::cluster().await?;
     let overlay = repository().join("manifests/overlays/self-signed");
-    handed_over(&cluster, &overlay, &json!({})).await?;
-    cluster.stop().await;
-    Ok(())
+    handed_over(&cluster, &overlay, &json!({})).await
 }
 
 #[tokio::test]
 async fn helm_takes_over_from_the_cert_manager_overlay() -> Result<()> {
-    let cluster = Cluster::without_in_tree()
-        .name("cert-manager")
-        .start()
-        .await?;
+    let cluster = fresh::cluster().await?;
     for (name, kind) in [
         ("issuers.cert-manager.io", "Issuer"),
         ("certificates.cert-manager.io", "Certificate"),
@@ -247,7 +239,5 @@ async fn helm_takes_over_from_the_cert_manager_overlay() -> Result<()> {
         define_kind(&cluster, name, kind).await?;
     }
     let overlay = repository().join("manifests/overlays/cert-manager");
-    handed_over(&cluster, &overlay, &json!({"tls": {"mode": "certManager"}})).await?;
-    cluster.stop().await;
-    Ok(())
+    handed_over(&cluster, &overlay, &json!({"tls": {"mode": "certManager"}})).await
 }

@@ -5,6 +5,7 @@ use super::{only, template};
 use crate::support::{
     BINARY, bare,
     kustomization::{Kustomization, NAMESPACE},
+    manifests::rendered,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -186,8 +187,7 @@ async fn the_kustomize_components_pass_variables_too() -> Result<()> {
     for option in ["seen", "storageos", "directory"] {
         let option = format!("namespace-gc-{option}");
         let kustomization = Kustomization::of(&["namespace-gc", &option], NAMESPACE)?;
-        let path = kustomization.path().display().to_string();
-        let manifests = bare().await?.kubectl(&["kustomize", &path]).await?;
+        let manifests = rendered(kustomization.path()).await?;
         let objects: Vec<Value> = serde_saphyr::from_multiple(&manifests)?;
         let mut objects = objects.iter();
         let deployment = objects.find(|object| object["kind"] == "Deployment");

@@ -4,11 +4,13 @@ use super::{
     template,
     values::{file, leaves},
 };
-use crate::support::{define_kind, kustomization::NAMESPACE};
+use crate::{
+    fresh,
+    support::{define_kind, kustomization::NAMESPACE},
+};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use volume_warden_controlplane::Cluster;
 
 /// Kinds that the API server knows only by a CustomResourceDefinition.
 const FOREIGN: [(&str, &str); 4] = [
@@ -150,7 +152,7 @@ async fn every_value_changes_the_objects() -> Result<()> {
 
 /// A server-side dry run.
 async fn are_accepted(objects: &BTreeSet<String>) -> Result<()> {
-    let cluster = Cluster::without_in_tree().name("values").start().await?;
+    let cluster = fresh::api_server().await?;
     for (name, kind) in FOREIGN {
         define_kind(&cluster, name, kind).await?;
     }
@@ -161,6 +163,5 @@ async fn are_accepted(objects: &BTreeSet<String>) -> Result<()> {
     let text = text.collect::<String>();
     let accepted = cluster.kubectl_with_stdin(&apply, &text).await?;
     assert_eq!(accepted.lines().count(), objects.len(), "{accepted}");
-    cluster.stop().await;
     Ok(())
 }

@@ -2,9 +2,8 @@
 
 use super::{COMPONENTS, installed, only, section, template, values::file};
 use crate::support::{
-    bare,
     kustomization::{Kustomization, NAMESPACE},
-    manifests::CLUSTER_SCOPED,
+    manifests::{CLUSTER_SCOPED, rendered},
     repository,
 };
 use anyhow::{Context, Result, anyhow, ensure};
@@ -50,9 +49,7 @@ fn objects(text: &str) -> Result<Objects> {
 }
 
 async fn kustomized(directory: &Path) -> Result<Objects> {
-    let directory = directory.to_string_lossy();
-    let text = bare().await?.kubectl(&["kustomize", &directory]).await?;
-    let mut objects = objects(&text)?;
+    let mut objects = objects(&rendered(directory).await?)?;
     let (all, is_namespace) = (objects.len(), |object: &Value| {
         object["kind"] == "Namespace"
     });
@@ -311,9 +308,7 @@ async fn each_option_is_the_same() -> Result<()> {
 #[tokio::test]
 async fn the_monitoring_objects_are_the_same() -> Result<()> {
     let directory = repository().join("manifests/monitoring");
-    let directory = directory.to_string_lossy();
-    let text = bare().await?.kubectl(&["kustomize", &directory]).await?;
-    let kustomize = objects(&text)?;
+    let kustomize = objects(&rendered(&directory).await?)?;
     let enabled = json!({"enabled": true});
     let values =
         json!({"serviceMonitor": enabled, "prometheusRule": enabled, "dashboards": enabled});

@@ -2,6 +2,7 @@
 
 use super::{cluster::Release, template_with};
 use crate::{
+    fresh,
     install::as_deployed,
     support::{kustomization::NAMESPACE, repository, webhooks_answer},
     upgrade::newer::deletions,
@@ -9,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use volume_warden_controlplane::{Cluster, Helm};
+use volume_warden_controlplane::Helm;
 
 /// The package of the old chart.
 fn old_chart() -> String {
@@ -19,7 +20,7 @@ fn old_chart() -> String {
 
 #[tokio::test]
 async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
-    let cluster = Cluster::without_in_tree().name("upgrade").start().await?;
+    let cluster = fresh::api_server().await?;
     cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;
     let old = old_chart();
     let release = Release::new(&cluster, &json!({})).await?;
@@ -41,7 +42,6 @@ async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
     // The published paths belong to Volume Warden, so the rollback has to take them over.
     let rollback = ["rollback", "volume-warden", "1", "--force-conflicts"];
     release.run(&rollback).await?;
-    cluster.stop().await;
     Ok(())
 }
 

@@ -6,7 +6,10 @@ use super::{
     pages::{Shown, shown},
     programs::Programs,
 };
-use crate::support::{define_kind, repository};
+use crate::{
+    fresh,
+    support::{define_kind, repository},
+};
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::Cluster;
 
@@ -34,7 +37,7 @@ const PROMETHEUS_RULE: (&str, &str) = ("prometheusrules.monitoring.coreos.com", 
 
 #[tokio::test]
 async fn the_readme_installs_the_chart() -> Result<()> {
-    let cluster = Cluster::without_in_tree().name("readme").start().await?;
+    let cluster = fresh::cluster().await?;
     let commands = run(&cluster, README).await?;
     ensure!(commands.contains("helm install"), "{commands}");
     let programs = Programs::new(&cluster).await?;
@@ -45,24 +48,21 @@ async fn the_readme_installs_the_chart() -> Result<()> {
         commands.contains("helm install volume-warden . "),
         "{commands}"
     );
-    cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test]
 async fn the_page_of_helm_installs_and_upgrades() -> Result<()> {
-    let cluster = Cluster::without_in_tree().name("page-helm").start().await?;
+    let cluster = fresh::api_server().await?;
     let commands = run(&cluster, "docs/install/helm.md").await?;
     ensure!(commands.contains("helm upgrade"), "{commands}");
     executed::of_helm(&cluster).await?;
-    cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test]
 async fn the_pages_of_kustomize_install_and_uninstall() -> Result<()> {
-    let cluster = Cluster::without_in_tree().name("page-kustomize");
-    let cluster = cluster.start().await?;
+    let cluster = fresh::cluster().await?;
     for (name, kind) in CERT_MANAGER {
         define_kind(&cluster, name, kind).await?;
     }
@@ -71,21 +71,18 @@ async fn the_pages_of_kustomize_install_and_uninstall() -> Result<()> {
     the_overlays_are_accepted(&cluster).await?;
     let commands = run(&cluster, "docs/install/uninstall.md").await?;
     ensure!(commands.contains("kubectl delete"), "{commands}");
-    cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test]
 async fn the_page_of_metrics_installs_the_monitoring() -> Result<()> {
-    let cluster = Cluster::without_in_tree().name("page-metrics");
-    let cluster = cluster.start().await?;
+    let cluster = fresh::api_server().await?;
     for (name, kind) in [SERVICE_MONITOR, PROMETHEUS_RULE] {
         define_kind(&cluster, name, kind).await?;
     }
     run(&cluster, "docs/install/helm.md").await?;
     let commands = run(&cluster, "docs/operations/metrics.md").await?;
     ensure!(commands.contains("manifests/monitoring"), "{commands}");
-    cluster.stop().await;
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! The examples do what README says of them.
 
 use super::executed;
-use crate::support::{BINARY, create_namespace, installed, repository, run, webhooks_answer};
+use crate::support::{
+    BINARY, create_namespace, installed, manifests, repository, run, webhooks_answer,
+};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::{fs, path::PathBuf};
@@ -67,9 +69,7 @@ async fn the_examples_work_where_the_api_server_emulates_1_31() -> Result<()> {
     let version = cluster.kubectl(&["get", "--raw", "/version"]).await?;
     let version: Value = serde_json::from_str(&version)?;
     ensure!(version["emulationMinor"] == "31", "{version}");
-    cluster
-        .apply_kustomization(repository().join("manifests"))
-        .await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
     the_examples_without_a_scheduler_work(&cluster).await?;

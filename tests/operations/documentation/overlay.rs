@@ -1,6 +1,6 @@
 //! The kustomizations that pages show, as the overlay `own` in a copy of the manifests.
 
-use crate::support::{bare, repository};
+use crate::support::{manifests::rendered, repository};
 use anyhow::{Context, Result, ensure};
 use std::{
     fs,
@@ -79,8 +79,7 @@ async fn the_overlay_of_the_migration_from_nsdelete_is_complete() -> Result<()> 
         "{complete:#?}{fragments}"
     );
     let copied = Copied::with(complete.first().context("no kustomization")?)?;
-    let directory = copied.overlay().display().to_string();
-    let rendered = bare().await?.kubectl(&["kustomize", &directory]).await?;
+    let rendered = rendered(&copied.overlay()).await?;
     for part in [
         "- --dry-run\n",
         "port: 5705\n",

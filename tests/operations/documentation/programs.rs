@@ -53,6 +53,8 @@ impl Programs {
             .env("PATH", format!("{}:{path}", self.directory().display()))
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", self.directory())
+            // kubectl and helm end before the garbage collector is worth its time.
+            .env("GOGC", "off")
             .stdin(Stdio::null())
             // What the shell starts may outlive it.
             .process_group(self.group)

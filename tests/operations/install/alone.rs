@@ -2,7 +2,7 @@
 //! protection of claims and volumes.
 
 use super::installed_in;
-use crate::support::{bare, repository};
+use crate::support::{manifests, repository};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -62,10 +62,7 @@ spec:
 /// The objects of an overlay.
 async fn rendered(component: &str) -> Result<Vec<Value>> {
     let overlay = repository().join("manifests/overlays").join(component);
-    let text = bare()
-        .await?
-        .kubectl(&["kustomize", &overlay.to_string_lossy()])
-        .await?;
+    let text = manifests::rendered(&overlay).await?;
     Ok(serde_saphyr::from_multiple(&text)?)
 }
 

@@ -5,6 +5,7 @@ use crate::support::{
     deployment::arguments,
     granted::{granted, used},
     kustomization::Kustomization,
+    manifests,
     shared::{Shared, Slot},
 };
 use anyhow::{Context, Result, ensure};
@@ -72,7 +73,7 @@ impl Tenant {
         // First: pvc-expiry changes one of them.
         let components = [&policies, components].concat();
         let kustomization = Kustomization::of(&components, &namespace)?;
-        cluster.apply_kustomization(kustomization.path()).await?;
+        manifests::apply(&cluster, kustomization.path()).await?;
         let account = cluster.service_account_kubeconfig(&namespace, ACCOUNT, None);
         let tenant = Self {
             arguments: arguments(&cluster, &namespace).await?,

@@ -1,6 +1,7 @@
-//! A drain that does not come to its end, by one of two thousand claims.
+//! A drain that does not come to its end, by one of a thousand claims.
 
 use super::support::{CLAIM_FINALIZER, Drained, RUNS, Stage};
+use crate::support::of_no_volume;
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -14,7 +15,7 @@ use tokio::{
 };
 use volume_warden_controlplane::{DEFAULT_TIMEOUT, Rule, RuleHandle};
 
-const MANY: usize = 2000;
+const MANY: usize = 1000;
 
 async fn protected(stage: &Stage) -> Result<Vec<String>> {
     let all = ListParams::default();
@@ -39,10 +40,10 @@ fn held(stage: &Stage, claim: &str) -> RuleHandle {
 async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
     let stage = Stage::new("many").await?;
     let names: Vec<_> = (0..MANY).map(|index| format!("many-{index:04}")).collect();
-    let created = stream::iter(&names).map(|name| stage.create_claim(name, json!({})));
+    let created = stream::iter(&names).map(|name| stage.create_claim(name, of_no_volume()));
     let created = created.buffer_unordered(32);
     created.try_for_each(async |_| Ok(())).await?;
-    let middle = held(&stage, "many-1000");
+    let middle = held(&stage, "many-0500");
     let mut killed = stage.command(&["--in-tree=off"]);
     let mut killed = killed.stdout(Stdio::null()).spawn()?;
     middle.held(1).await?;
@@ -67,7 +68,7 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
 /// A drain that waits for one of these claims says how many of them are done.
 async fn reports_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
     // The last one's answer may still have come.
-    let other = left.iter().find(|name| *name != "many-1000");
+    let other = left.iter().find(|name| *name != "many-0500");
     let waited_for = held(stage, other.context("nothing was left")?);
     for _ in 0..RUNS {
         let (progressed, drained) = first_progress(stage, &waited_for).await?;

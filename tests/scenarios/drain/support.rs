@@ -1,7 +1,7 @@
 //! The stages of the drains: clusters on which nothing in-tree protects or retains, and a drain that is taken in hand.
 
 use crate::support::{
-    BINARY, Space, claim, repository,
+    BINARY, Space, claim, manifests, repository,
     turns::{Place, Turn, first_free},
     volume,
 };
@@ -105,7 +105,7 @@ impl Stage {
             let directory = repository().join(kustomization);
             // The namespace may still be on its way out.
             eventually(&format!("{kustomization} is applied"), async || {
-                cluster.apply_kustomization(&directory).await.map(drop)
+                manifests::apply(&cluster, &directory).await
             })
             .await?;
         }

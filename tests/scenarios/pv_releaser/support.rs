@@ -1,7 +1,7 @@
 //! Volumes and their claims for the scenarios, and what is asked about them.
 
 use crate::support::{
-    BINARY, Space, claim, repository,
+    BINARY, Space, claim, manifests, repository,
     shared::{Shared, Slot},
     volume,
 };
@@ -35,8 +35,7 @@ pub async fn still() -> Result<Shared> {
             .name("still")
             .without_controllers(&binder);
         let cluster = cluster.start().await?;
-        let manifests = repository().join("manifests");
-        cluster.apply_kustomization(&manifests).await?;
+        manifests::apply(&cluster, &repository().join("manifests")).await?;
         anyhow::Ok(cluster)
     };
     STILL.get(start).await

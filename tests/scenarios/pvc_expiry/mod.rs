@@ -5,10 +5,7 @@ mod undelete;
 
 use crate::{
     pvc_trash::support::{Shelf, WINDOW, file, uid_of_claim},
-    support::{
-        guarded_by,
-        shared::{Shared, Slot},
-    },
+    support::optional,
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{
@@ -26,31 +23,11 @@ pub const EXPIRES_AT: &str = "volume-warden.dev/expires-at";
 /// A claim that is due is deleted after two looks, a minute apart.
 pub const EXPIRES_WITHIN: Duration = Duration::from_secs(240);
 
-/// The components of the self-signed overlay, and pvc-expiry.
-const COMPONENTS: [&str; 6] = [
-    "self-signed",
-    "pvc-protection",
-    "pv-protection",
-    "pvc-trash",
-    "restrict-service-account",
-    "pvc-expiry",
-];
-
-async fn expiring() -> Result<Shared> {
-    static EXPIRING: Slot = Slot::new();
-    let arguments = [
-        "--components=pvc-protection,pv-protection,pvc-trash,pvc-expiry",
-        "--expiry-max-deletions=unlimited",
-    ];
-    let start = async || guarded_by("expiring", &COMPONENTS, &arguments).await;
-    EXPIRING.get(start).await
-}
-
 /// A class whose unused claims expire after a second, into a trash of an hour.
 async fn shelf(label: &str) -> Result<Shelf> {
     let annotations = json!({WINDOW: "1h", EXPIRE_UNUSED: "1s"});
     let changes = json!({"metadata": {"annotations": annotations}});
-    Shelf::with_class(expiring().await?, label, changes).await
+    Shelf::with_class(optional().await?, label, changes).await
 }
 
 /// When the claim was announced to expire.
@@ -165,7 +142,7 @@ async fn a_pod_that_names_the_claim_cancels_its_expiry() -> Result<()> {
 #[tokio::test]
 async fn without_a_window_nothing_expires_and_an_event_says_so() -> Result<()> {
     let annotations = json!({"metadata": {"annotations": {EXPIRE_UNUSED: "1s"}}});
-    let shelf = Shelf::with_class(expiring().await?, "expiry-never", annotations).await?;
+    let shelf = Shelf::with_class(optional().await?, "expiry-never", annotations).await?;
     shelf.bound("data", json!({})).await?;
     let events = eventually("an Event says why", async || {
         let events = shelf.space.events_with("ErrExpiry").await?;

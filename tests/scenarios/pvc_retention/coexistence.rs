@@ -8,7 +8,7 @@ use super::{
     support::{DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, set},
 };
 use crate::support::{
-    BINARY, repository,
+    BINARY, manifests, repository,
     shared::{Running, Shared, Slot},
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -34,8 +34,7 @@ async fn together() -> Result<Shared> {
     static TOGETHER: Slot = Slot::new();
     let start = async || {
         let cluster = Cluster::in_tree().name("together").start().await?;
-        let all = repository().join("manifests");
-        cluster.apply_kustomization(all).await?;
+        manifests::apply(&cluster, &repository().join("manifests")).await?;
         let warden = Warden::builder(&cluster, BINARY).arg("--components=pvc-retention");
         let warden = warden.serving().start().await?;
         stamps_are_given(&cluster).await?;

@@ -8,7 +8,7 @@ use super::stories::{
     Story, policy, replicas, run_story,
 };
 use super::support::{DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, set};
-use crate::support::{BINARY, bare, guarded, refusal, repository};
+use crate::support::{BINARY, bare, guarded, manifests, refusal, repository};
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::PersistentVolumeClaim};
@@ -320,9 +320,7 @@ async fn without_the_field_nothing_is_done() -> Result<()> {
         .apiserver_arg("--feature-gates=StatefulSetAutoDeletePVC=false")
         .start()
         .await?;
-    cluster
-        .apply_kustomization(repository().join("manifests"))
-        .await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
     let sets: Api<StatefulSet> = Api::namespaced(cluster.client(), "default");
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
     for name in ["one", "two"] {

@@ -1,7 +1,7 @@
 //! The MutatingAdmissionPolicy that enables the trash in the API server while no Volume Warden runs.
 
 use super::support::{Shelf, TRASH, file, phase_of, policy_of, record, uid_of_claim};
-use crate::support::{BINARY, patience, repository, shared::Shared, volume};
+use crate::support::{BINARY, manifests, patience, repository, shared::Shared, volume};
 use anyhow::{Result, ensure};
 use kube::{
     ResourceExt,
@@ -30,9 +30,7 @@ async fn start() -> Result<Shared> {
         policy = policy.replace(version, &format!("{version}beta1"));
     }
     let cluster = cluster.start().await?;
-    cluster
-        .apply_kustomization(repository().join("manifests"))
-        .await?;
+    manifests::apply(&cluster, &repository().join("manifests")).await?;
     cluster
         .kubectl_with_stdin(&["apply", "-f", "-"], &policy)
         .await?;

@@ -6,30 +6,27 @@
 use super::{NAMESPACE, Overlay, follows, text};
 use crate::{
     certificates::{PATIENCE, publish},
-    support::{granted::role_is_used, webhooks_answer},
+    fresh,
+    support::{granted::role_is_used, webhook_configurations::configurations, webhooks_answer},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::api::{Patch, PatchParams, PostParams};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
-use volume_warden_controlplane::{Cluster, eventually_within};
+use volume_warden_controlplane::eventually_within;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 impl Overlay<'_> {
     /// The CA of the served certificate: the one in the Secret that its issuer names.
     async fn authority(&self, key: &KeyPair) -> Result<Authority> {
-        let served = self
-            .object("certificate.cert-manager.io", "volume-warden")
-            .await?;
+        let served = self.object("Certificate", "volume-warden").await?;
         let issuer = text(&served, "/spec/issuerRef/name")?;
-        let issuer = self.object("issuer.cert-manager.io", issuer).await?;
+        let issuer = self.object("Issuer", issuer).await?;
         let secret = text(&issuer, "/spec/ca/secretName")?;
-        let authority = self
-            .object("certificate.cert-manager.io", "volume-warden-ca")
-            .await?;
+        let authority = self.object("Certificate", "volume-warden-ca").await?;
         ensure!(text(&authority, "/spec/secretName")? == secret);
         ensure!(authority["spec"]["isCA"] == true);
         let kept = text(&authority, "/spec/privateKey/rotationPolicy")?;
@@ -44,9 +41,7 @@ impl Overlay<'_> {
 
     /// Writes the Secret of the served Certificate.
     async fn issue(&self, authority: &Authority) -> Result<()> {
-        let served = self
-            .object("certificate.cert-manager.io", "volume-warden")
-            .await?;
+        let served = self.object("Certificate", "volume-warden").await?;
         let names: Vec<String> = serde_json::from_value(served["spec"]["dnsNames"].clone())?;
         let (mut parameters, key) = (CertificateParams::new(names)?, KeyPair::generate()?);
         parameters.use_authority_key_identifier_extension = true;
@@ -79,30 +74,22 @@ impl Overlay<'_> {
     /// Writes caBundles as cainjector does: into every annotated object, by default the CA in the
     /// Secret.
     async fn inject(&self, other: Option<&str>) -> Result<()> {
-        for kind in [
-            "mutatingwebhookconfigurations",
-            "validatingwebhookconfigurations",
-        ] {
-            let list = ["get", kind, "-o", "json"];
-            let list: Value = serde_json::from_str(&self.cluster.kubectl(&list).await?)?;
-            for configuration in list["items"].as_array().context("a list")? {
-                let from = text(
-                    configuration,
-                    "/metadata/annotations/cert-manager.io~1inject-ca-from",
-                )?;
-                let certificate = from
-                    .strip_prefix("volume-warden/")
-                    .context("its namespace")?;
-                let certificate = self
-                    .object("certificate.cert-manager.io", certificate)
-                    .await?;
-                let data = self.data(text(&certificate, "/spec/secretName")?).await?;
-                let injected = match other {
-                    Some(other) => other.to_owned(),
-                    None => String::from_utf8(data.get("ca.crt").context("a CA")?.0.clone())?,
-                };
-                publish(self.cluster, kind, configuration, &injected).await?;
-            }
+        let client = self.cluster.client();
+        for configuration in configurations(&client).await? {
+            let from = text(
+                &configuration.object,
+                "/metadata/annotations/cert-manager.io~1inject-ca-from",
+            )?;
+            let certificate = from
+                .strip_prefix("volume-warden/")
+                .context("its namespace")?;
+            let certificate = self.object("Certificate", certificate).await?;
+            let data = self.data(text(&certificate, "/spec/secretName")?).await?;
+            let injected = match other {
+                Some(other) => other.to_owned(),
+                None => String::from_utf8(data.get("ca.crt").context("a CA")?.0.clone())?,
+            };
+            publish(&client, &configuration, &injected).await?;
         }
         Ok(())
     }
@@ -111,10 +98,8 @@ impl Overlay<'_> {
 /// A new leaf, a CA renewed in either order, and a foreign CA that is published and removed.
 #[tokio::test]
 async fn simulated_renewals_are_adopted() -> Result<()> {
-    let cluster = Cluster::without_in_tree()
-        .name("cert-manager")
-        .start()
-        .await?;
+    let cluster = fresh::api_server().await?;
+    let began = cluster.audit().mark()?;
     let overlay = Overlay::install(&cluster).await?;
     let key = KeyPair::generate()?;
     let authority = overlay.authority(&key).await?;
@@ -163,7 +148,8 @@ async fn simulated_renewals_are_adopted() -> Result<()> {
     })
     .await?;
 
-    let calls = cluster.audit().all()?.by_user_agent("volume-warden/");
+    let all = cluster.audit().since(began)?;
+    let calls = all.by_user_agent("volume-warden/");
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
     ensure!(forbidden.is_empty() && !calls.is_empty(), "{forbidden:?}");
     let mut secrets = calls.iter().filter(|call| call.resource == "secrets");
@@ -172,12 +158,10 @@ async fn simulated_renewals_are_adopted() -> Result<()> {
         "no Secret but that of the path is read"
     );
     for role in [
-        ("clusterrole", "volume-warden-trust"),
-        ("role", "volume-warden-serving"),
+        ("ClusterRole", "volume-warden-trust"),
+        ("Role", "volume-warden-serving"),
     ] {
-        role_is_used(&cluster, NAMESPACE, "volume-warden", role).await?;
+        role_is_used(&cluster, &all, NAMESPACE, "volume-warden", role).await?;
     }
-    drop(warden);
-    cluster.stop().await;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::{
     pvc_provisioner::support::Askers,
     support::{
-        BINARY, repository,
+        BINARY, manifests, repository,
         shared::{Shared, Slot},
         webhooks_answer,
     },
@@ -23,9 +23,7 @@ async fn cluster() -> Result<Shared> {
             .apiserver_arg(plugin)
             .start()
             .await?;
-        cluster
-            .apply_kustomization(repository().join("manifests"))
-            .await?;
+        manifests::apply(&cluster, &repository().join("manifests")).await?;
         anyhow::Ok(cluster)
     };
     PROVISIONER.get(start).await

@@ -2,7 +2,10 @@
 //! queued.
 
 use super::{Patient, claim_write, held_pods};
-use crate::{pvc_retention::support::RETAIN_DELETE, support::claim};
+use crate::{
+    pvc_retention::support::RETAIN_DELETE,
+    support::{claim, of_no_volume},
+};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -22,8 +25,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 impl Patient {
     async fn create_bulk(&self) -> Result<()> {
         each_of_bulk(async |name| {
-            let finalizers = json!({"finalizers": ["kubernetes.io/pvc-protection"]});
-            let claim = claim(&name, json!({"metadata": finalizers}))?;
+            let mut changes = of_no_volume();
+            changes["metadata"] = json!({"finalizers": ["kubernetes.io/pvc-protection"]});
+            let claim = claim(&name, changes)?;
             let claims = &self.sets.space.claims;
             claims.create(&PostParams::default(), &claim).await?;
             Ok(())

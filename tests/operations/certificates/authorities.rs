@@ -2,7 +2,10 @@
 //! as their client.
 
 use super::{Trust, visitor::Visitor};
-use crate::support::{BINARY, claim, dry_run, installed, webhooks_answer};
+use crate::{
+    fresh,
+    support::{BINARY, claim, dry_run, webhooks_answer},
+};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
@@ -39,7 +42,7 @@ fn refused(cluster: &Cluster, since: usize) -> Vec<String> {
 /// Two new CAs and their certificates are issued during the test.
 #[tokio::test]
 async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
-    let cluster = installed("rotation", "manifests").await?;
+    let cluster = fresh::installed().await?;
     let start = |name: &'static str| {
         Warden::builder(&cluster, BINARY)
             .name(name)
@@ -70,7 +73,5 @@ async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
     let refused = refused(&cluster, since);
     ensure!(refused.is_empty(), "{refused:?}");
     ensure!(leaves.len() >= 4, "{} leaves", leaves.len());
-    drop((first, second));
-    cluster.stop().await;
     Ok(())
 }
