@@ -8,7 +8,9 @@ mod owners;
 mod quiet;
 mod rebinding;
 mod requests;
+mod reservations;
 mod reviews;
+mod rivals;
 mod sending;
 mod trash;
 mod volumes;
@@ -121,6 +123,7 @@ fn judge(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     claims::check(ledger, now, change, ages)
         .or_else(|| volumes::check(ledger, now, change, ages))
         .or_else(|| owners::check(ledger, now, change, ages))
+        .or_else(|| reservations::check(ledger, now, change))
 }
 
 /// The number of an invariant that does not hold, and what was seen.
