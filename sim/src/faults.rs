@@ -22,10 +22,47 @@ pub struct Faults {
     pub silent_for_ever: bool,
     /// Maximum delay of a watch in milliseconds.
     pub watch_lag: u64,
+    /// A kind whose watches are much later than the others.
+    pub late_watch: Option<LateWatch>,
+    /// A controller of the cluster that does nothing for some time.
+    pub absence: Option<Absence>,
     /// Maximum time that a request, or its answer, is under way, in milliseconds.
     pub latency: u64,
     /// The virtual millisecond at which the faults end.
     pub end: u64,
+}
+
+/// A kind whose watches are late, or fall silent, from a virtual millisecond until the end of the
+/// faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateWatch {
+    /// The plural of the kind.
+    pub kind: &'static str,
+    /// The virtual millisecond.
+    pub from: u64,
+    /// How late they are.
+    pub lateness: Lateness,
+}
+
+/// How late the watches of a kind are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lateness {
+    /// Each event is late by at most so many milliseconds, and by half of that at least.
+    Most(u64),
+    /// No event is delivered any more.
+    Silent,
+}
+
+/// A controller of the cluster that does nothing between two virtual milliseconds, as while
+/// kube-controller-manager elects another leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// The name of the controller.
+    pub controller: &'static str,
+    /// The first of these milliseconds.
+    pub from: u64,
+    /// The millisecond after the last one.
+    pub until: u64,
 }
 
 /// What happens to one request.
@@ -97,12 +134,50 @@ impl Faults {
         passage
     }
 
-    /// Decides about an event of a watch: what happens, its delay, and its order.
-    pub fn watch_event(&self, seed: u64, now: u64, event: impl Hash) -> (WatchFate, u64, u64) {
+    /// Returns how late the watch at this path is, if it is later than others.
+    pub fn late_watch_at(&self, path: &str) -> Option<LateWatch> {
+        let kind = path.rsplit('/').next();
+        self.late_watch.filter(|late| Some(late.kind) == kind)
+    }
+
+    /// Returns for how many milliseconds the controller still does nothing.
+    pub fn absent_for(&self, controller: &str, now: u64) -> Option<u64> {
+        let absence = self.absence?;
+        let absent = absence.controller == controller && now >= absence.from && now < absence.until;
+        absent.then(|| absence.until - now)
+    }
+
+    /// Returns the maximum delay of a watch event in milliseconds, of the latest kind.
+    pub fn longest_lag(&self) -> u64 {
+        match self.late_watch.map(|late| late.lateness) {
+            Some(Lateness::Most(lag)) => lag.max(self.watch_lag),
+            Some(Lateness::Silent) | None => self.watch_lag,
+        }
+    }
+
+    /// Decides about an event of a watch: what happens, its delay, and its order. `late` is how
+    /// late this watch is, if it is later than others.
+    pub fn watch_event(
+        &self,
+        seed: u64,
+        now: u64,
+        event: impl Hash,
+        late: Option<LateWatch>,
+    ) -> (WatchFate, u64, u64) {
         let mut random = generator(seed, event);
         let (lag, order) = (random.u64(1..=self.watch_lag.max(1)), random.u64(..));
         if now >= self.end {
             return (WatchFate::Delivered, lag.min(20), order);
+        }
+        match late
+            .filter(|late| now >= late.from)
+            .map(|late| late.lateness)
+        {
+            Some(Lateness::Silent) => return (WatchFate::Silent, lag, order),
+            Some(Lateness::Most(most)) => {
+                return (WatchFate::Delivered, random.u64(most / 2..=most), order);
+            }
+            None => {}
         }
         let fate = if happens(&mut random, self.watch_ends) {
             WatchFate::Ends
@@ -112,5 +187,58 @@ impl Faults {
             WatchFate::Delivered
         };
         (fate, lag, order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_watch_is_late_from_its_time_to_the_end_of_the_faults() {
+        let faults = |lateness| Faults {
+            late_watch: Some(LateWatch {
+                kind: "pods",
+                from: 1_000,
+                lateness,
+            }),
+            watch_lag: 20,
+            end: 2_000,
+            ..Faults::default()
+        };
+        let (late, silent) = (faults(Lateness::Most(600)), faults(Lateness::Silent));
+        let event = |faults: &Faults, path: &str, now| {
+            let (fate, lag, _) = faults.watch_event(1, now, "event", faults.late_watch_at(path));
+            (fate, lag)
+        };
+        for (path, now) in [
+            ("/api/v1/pods", 999),
+            ("/api/v1/namespaces/ns/pods", 2_000),
+            ("/api/v1/persistentvolumes", 1_000),
+        ] {
+            for faults in [&late, &silent] {
+                let (fate, lag) = event(faults, path, now);
+                assert!(fate == WatchFate::Delivered && lag <= 20, "{path} {now}");
+            }
+        }
+        let (fate, lag) = event(&late, "/api/v1/namespaces/ns/pods", 1_000);
+        assert!(fate == WatchFate::Delivered && (300..=600).contains(&lag));
+        assert_eq!(event(&silent, "/api/v1/pods", 1_999).0, WatchFate::Silent);
+        assert_eq!((late.longest_lag(), silent.longest_lag()), (600, 20));
+    }
+
+    #[test]
+    fn an_absent_controller_does_nothing_until_its_absence_ends() {
+        let faults = Faults {
+            absence: Some(Absence {
+                controller: "scheduler",
+                from: 10,
+                until: 30,
+            }),
+            ..Faults::default()
+        };
+        let left = |now| faults.absent_for("scheduler", now);
+        assert_eq!([9, 10, 29, 30].map(left), [None, Some(20), Some(1), None]);
+        assert_eq!(faults.absent_for("kubelet", 10), None);
     }
 }

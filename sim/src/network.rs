@@ -122,9 +122,10 @@ impl Wire {
             Fate::Refused(code) => refusal(code),
             Fate::Delivered | Fate::Unanswered => {
                 let (identity, timeout) = (identity(&request), timeout(&request));
+                let late = cluster.faults.late_watch_at(request.uri().path());
                 let response = cluster.server.handle(&self.user, request).await;
                 response.map(|body| match watch {
-                    true => watches::delayed(self.clone(), identity, timeout, body),
+                    true => watches::delayed(self.clone(), identity, timeout, late, body),
                     false => body.map_err(|never| match never {}).boxed_unsync(),
                 })
             }

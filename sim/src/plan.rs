@@ -2,6 +2,7 @@
 //! from the seed, and a failing one is shrunk by leaving parts out.
 
 mod choose;
+mod narrow;
 
 use crate::{faults::Faults, replica::Start, steps::Step};
 use choose::ONE_EXPIRY;
@@ -91,6 +92,15 @@ impl Plan {
         self.start.flags.contains(&ONE_EXPIRY).then_some(1)
     }
 
+    /// For how many milliseconds a history with such a limit goes on, so that claims beyond the limit
+    /// would expire. Each waits for the two looks at the claim before it, a minute apart.
+    pub(crate) fn beyond_the_limit(&self) -> u64 {
+        match self.max_expiries() {
+            Some(_) => 130_000,
+            None => 0,
+        }
+    }
+
     /// How many processes this history starts at most.
     pub(crate) fn processes(&self) -> usize {
         let starts = |each: &&(u64, Disruption)| {
@@ -106,7 +116,7 @@ impl Plan {
 fn undelete_window(seed: u64) -> Option<&'static str> {
     match seed % 16 {
         0 | 8 => Some("4s"),
-        4 | 12 => Some("30s"),
+        4 | EXPIRING => Some("30s"),
         REBINDING => Some(HOUR),
         _ => None,
     }
@@ -122,9 +132,12 @@ fn rebinds(seed: u64) -> bool {
     seed % 16 == REBINDING
 }
 
+/// The remainder of the seeds of histories in which claims expire.
+const EXPIRING: u64 = 12;
+
 /// Whether unused claims expire, in one history of sixteen.
 fn expires(seed: u64) -> bool {
-    seed % 16 == 12
+    seed % 16 == EXPIRING
 }
 
 /// By how many seconds the clock of a leader may be wrong, so that it still purges.
@@ -165,7 +178,7 @@ impl Plan {
     /// For how many milliseconds a state may have ended when something is written that rests on what
     /// a watch delivered, and does not wait for other writes.
     pub(crate) fn late(&self) -> u64 {
-        self.prompt() + self.faults.watch_lag + 2 * self.faults.latency
+        self.prompt() + self.faults.longest_lag() + 2 * self.faults.latency
     }
 
     /// For how many milliseconds a state may have ended when something is written that rests on a

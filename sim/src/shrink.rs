@@ -62,6 +62,16 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
             all.push(less);
         }
     }
+    let others: [fn(&mut Faults) -> bool; 2] = [
+        |faults| faults.late_watch.take().is_some(),
+        |faults| faults.absence.take().is_some(),
+    ];
+    for other in others {
+        let mut less = plan.clone();
+        if other(&mut less.faults) {
+            all.push(less);
+        }
+    }
     if plan.replicas > 1 {
         all.push(Plan {
             replicas: 1,

@@ -1,7 +1,7 @@
 //! Watches of a client: events are late, and a watch may end or fall silent.
 
 use crate::{
-    faults::WatchFate,
+    faults::{LateWatch, WatchFate},
     network::{Reply, Wire},
 };
 use futures::{FutureExt, stream};
@@ -12,8 +12,15 @@ use tokio::time::{Instant, timeout_at};
 use volume_warden_apiserver_model::Body;
 
 /// Returns the body of a watch as its client receives it. `identity` identifies the request. The
-/// API server ends the watch after `timeout`.
-pub fn delayed(wire: Wire, identity: u64, timeout: Duration, body: Body) -> Reply {
+/// API server ends the watch after `timeout`. `late` is how late the watch is, if it is later than
+/// others.
+pub fn delayed(
+    wire: Wire,
+    identity: u64,
+    timeout: Duration,
+    late: Option<LateWatch>,
+    body: Body,
+) -> Reply {
     let began = wire.cluster.schedule.now();
     let end = Instant::now() + timeout;
     let state = (wire, body, 0_u64);
@@ -29,7 +36,7 @@ pub fn delayed(wire: Wire, identity: u64, timeout: Duration, body: Body) -> Repl
         let cluster = &wire.cluster;
         let event = (&*wire.client, "watch", identity, began, number);
         let now = cluster.schedule.now();
-        let (fate, lag, order) = cluster.faults.watch_event(cluster.seed, now, event);
+        let (fate, lag, order) = cluster.faults.watch_event(cluster.seed, now, event, late);
         cluster
             .schedule
             .turn(if behind { 1 } else { lag }, order)

@@ -140,7 +140,7 @@ async fn act(cluster: Arc<Cluster>, steps: Vec<(u64, Step)>) {
 async fn rest(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) -> anyhow::Result<()> {
     let slow = plan.purge_delay().max(plan.expiry_delay());
     let bound = plan.faults.end + BOUND + slow;
-    let mut now = plan.faults.end + STILL;
+    let mut now = plan.faults.end + STILL + plan.beyond_the_limit();
     loop {
         replicas.wait_until(now).await?;
         let still = cluster.activity.is_at_rest_since(now.saturating_sub(STILL));

@@ -159,6 +159,10 @@ fn run<C: Controller>(mut controller: C, cluster: &Arc<Cluster>, log: &Arc<Log>)
                 .schedule
                 .turn(random.u64(1..60), random.u64(..))
                 .await;
+            let now = cluster.schedule.now();
+            if let Some(left) = cluster.faults.absent_for(C::NAME, now) {
+                cluster.schedule.turn(left, random.u64(..)).await;
+            }
             changes.mark_unchanged();
             let now = cluster.schedule.now();
             let behind = view.advance(&log, now.saturating_sub(lag));

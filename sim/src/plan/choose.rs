@@ -1,6 +1,6 @@
 //! Chooses the plan of a seed.
 
-use super::{Disruption, Plan, expires, rebinds, undelete_window};
+use super::{Disruption, Plan, expires, narrow, rebinds, undelete_window};
 use crate::{
     faults::Faults,
     random::{generator, happens},
@@ -15,7 +15,7 @@ const EXPIRY_ENDS: u64 = 90_000;
 /// The end of the faults in a history in which claims are rebound.
 const REBINDING_ENDS: u64 = 36_000;
 /// The first seconds are for the first LISTs and the leader election.
-const SETTLING: u64 = 3_000;
+pub(super) const SETTLING: u64 = 3_000;
 
 /// One of four histories in which claims expire has this flag.
 pub(super) const ONE_EXPIRY: &str = "--expiry-max-deletions=1";
@@ -41,9 +41,16 @@ impl Plan {
         let disruptions = (0..count)
             .map(|_| disruption(&mut random, replicas))
             .collect();
-        Self {
+        let start = start(seed, &mut random);
+        // More claims than the limit permits, so that it is reached although pods use some.
+        let expiring = if start.flags.contains(&ONE_EXPIRY) {
+            3
+        } else {
+            2
+        };
+        let plan = Self {
             seed,
-            start: start(seed, &mut random),
+            start,
             replicas,
             clock_skew: if random.u32(0..4) == 0 {
                 random.i64(-4_000..4_000)
@@ -51,7 +58,7 @@ impl Plan {
                 0
             },
             steps: match expires(seed) {
-                true => steps::expiring(&mut random, SETTLING),
+                true => steps::expiring(&mut random, SETTLING, expiring),
                 false if rebinds(seed) => steps::rebinding(&mut random, SETTLING),
                 false => times.into_iter().zip(steps).collect(),
             },
@@ -67,7 +74,8 @@ impl Plan {
             disruptions,
             longest_page: if random.u32(0..8) == 0 { 2 } else { 0 },
             long,
-        }
+        };
+        narrow::focused(plan)
     }
 }
 

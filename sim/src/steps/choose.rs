@@ -54,15 +54,17 @@ pub fn choose(random: &mut fastrand::Rng, count: usize, trash: bool) -> Vec<Step
 /// When the last look at a claim is near, in milliseconds after its announcement.
 const LAST_LOOK: u64 = 57_000;
 
-/// Chooses the steps of a history in which claims expire, each with its virtual millisecond. Pods
-/// come around the two looks at a claim and its deletion, which are a minute apart.
-pub fn expiring(random: &mut fastrand::Rng, begin: u64) -> Vec<(u64, Step)> {
-    let mut steps = vec![
-        (begin, recoverable(random, 1)),
-        (begin, recoverable(random, 2)),
-    ];
+/// Chooses the steps of a history in which so many claims expire, each with its virtual millisecond.
+/// Pods come around the two looks at one of the first two claims and its deletion, which are a
+/// minute apart.
+pub fn expiring(random: &mut fastrand::Rng, begin: u64, claims: u8) -> Vec<(u64, Step)> {
+    let claims = 1..=claims;
+    let new = claims
+        .clone()
+        .map(|claim| (begin, recoverable(random, claim)));
+    let mut steps: Vec<(u64, Step)> = new.collect();
     let announced = begin + 4_000;
-    for claim in 1..=2 {
+    for claim in claims {
         steps.push((announced + random.u64(0..200), Step::HastenExpiry { claim }));
     }
     for pod in 1..=random.u8(1..=4) {
