@@ -137,15 +137,15 @@ async fn pods_of_each_phase(pair: &Pair) -> Result<()> {
     pair.both(async |scene| scene.0.delete_pod("waits").await)
         .await?;
     pair.is("data", "True").await?;
-    for phase in ["Succeeded", "Failed"] {
-        pair.both(async |scene| scene.0.create_running_pod("job", "data").await)
+    for (job, phase) in [("done", "Succeeded"), ("broken", "Failed")] {
+        pair.both(async |scene| scene.0.create_running_pod(job, "data").await)
             .await?;
         pair.is("data", "False").await?;
-        pair.status_of_pod("job", json!({"phase": phase})).await?;
+        pair.status_of_pod(job, json!({"phase": phase})).await?;
         pair.is("data", "True").await?;
         let gone = async |scene: &Scene| {
-            scene.0.delete_pod("job").await?;
-            scene.0.pod_is_gone("job").await
+            scene.0.delete_pod(job).await?;
+            scene.0.pod_is_gone(job).await
         };
         pair.both(gone).await?;
     }

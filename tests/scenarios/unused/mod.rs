@@ -50,15 +50,13 @@ async fn finished_pods_do_not_use_a_claim_and_waiting_pods_do() -> Result<()> {
     let scene = Scene::new("unused-phases").await?;
     let space = &scene.0;
     scene.is("data", "True").await?;
-    for phase in ["Succeeded", "Failed"] {
-        space.create_running_pod("job", "data").await?;
+    for (job, phase) in [("done", "Succeeded"), ("broken", "Failed")] {
+        space.create_running_pod(job, "data").await?;
         scene.is("data", "False").await?;
-        space
-            .patch_pod_status("job", json!({"phase": phase}))
-            .await?;
+        space.patch_pod_status(job, json!({"phase": phase})).await?;
         scene.is("data", "True").await?;
-        space.delete_pod("job").await?;
-        space.pod_is_gone("job").await?;
+        space.delete_pod(job).await?;
+        space.pod_is_gone(job).await?;
     }
     let nowhere = json!({"spec": {"nodeSelector": {"no-such-node": "true"}}});
     space.create_pod("waiting", "data", nowhere).await?;
