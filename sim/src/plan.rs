@@ -142,6 +142,9 @@ fn expires(seed: u64) -> bool {
 
 /// By how many seconds the clock of a leader may be wrong, so that it still purges.
 pub(crate) const CLOCK_TOLERANCE: i64 = 290;
+/// By how many seconds the clock of a leader may be slow, so that it may still purge: `MAX_SKEW` in
+/// `src/components/pvc_trash/confirm.rs`, and the time of the messages.
+const SLOWEST: i64 = 310;
 
 /// How late a write may be in a cluster without faults, besides what the network takes: the pauses in
 /// which several reads are gathered.
@@ -160,7 +163,9 @@ impl Plan {
         let skew = match self.undelete_window() {
             // It does not end within a history.
             None | Some(HOUR) => 0,
-            Some(_) if self.clock_skew.abs() <= CLOCK_TOLERANCE => self.clock_skew.min(0),
+            Some(_) if (-SLOWEST..=CLOCK_TOLERANCE).contains(&self.clock_skew) => {
+                self.clock_skew.min(0)
+            }
             Some(_) => self.clock_skew.max(0),
         };
         skew.unsigned_abs() * 1_000
