@@ -2,8 +2,8 @@
 
 use crate::{checks::Violation, faults::Faults, plan::Plan, world};
 
-/// Returns a plan with as few steps, disruptions and kinds of faults as possible in which the same
-/// invariant does not hold.
+/// Returns a plan with as few steps, disruptions and kinds of faults as possible that fails in the
+/// same way: the same invariant does not hold, and the message differs at most in names and numbers.
 ///
 /// # Errors
 /// When the simulation itself is wrong.
@@ -29,9 +29,21 @@ pub fn shrink(plan: &Plan) -> anyhow::Result<Plan> {
 
 fn fails(plan: &Plan, as_before: &Violation) -> anyhow::Result<bool> {
     let violations = world::run(plan, false)?.violations;
-    Ok(violations
-        .iter()
-        .any(|each| each.invariant == as_before.invariant))
+    Ok(violations.iter().any(|each| is_same(each, as_before)))
+}
+
+fn is_same(one: &Violation, other: &Violation) -> bool {
+    one.invariant == other.invariant && kind(&one.message) == kind(&other.message)
+}
+
+/// The words of a message, each name or number with a digit replaced: an object has another name or
+/// uid in another history, and a replica another incarnation.
+fn kind(message: &str) -> Vec<&str> {
+    let words = message.split(|each: char| each.is_whitespace() || "/:\"".contains(each));
+    let has_digit = |word: &str| word.contains(|each: char| each.is_ascii_digit());
+    words
+        .map(|word| if has_digit(word) { "#" } else { word })
+        .collect()
 }
 
 /// Plans with one part less.
@@ -79,4 +91,55 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
         });
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_violation_of_the_same_invariant_is_not_the_same() {
+        let violation = |invariant, message: &str| Violation {
+            invariant,
+            at: 0,
+            message: message.to_owned(),
+        };
+        let first = violation(
+            "S8",
+            "replica-0.0 sent PATCH /api/v1/persistentvolumes/pv-1 without the Lease",
+        );
+        for (invariant, message, same) in [
+            (
+                "S8",
+                "replica-1.2 sent PATCH /api/v1/persistentvolumes/pv-20 without the Lease",
+                true,
+            ),
+            (
+                "S8",
+                "replica-0.0 sent DELETE /api/v1/persistentvolumes/pv-1 without the Lease",
+                false,
+            ),
+            (
+                "S8",
+                "replica-0.0 sent PATCH /api/v1/persistentvolumes/pv-1 without a precondition",
+                false,
+            ),
+            (
+                "S2",
+                "replica-0.0 sent PATCH /api/v1/persistentvolumes/pv-1 without the Lease",
+                false,
+            ),
+        ] {
+            assert_eq!(
+                is_same(&violation(invariant, message), &first),
+                same,
+                "{message}"
+            );
+        }
+        let (claim, volume) = (
+            violation("liveness", "the claim claim-1 has no protection finalizer"),
+            violation("liveness", "the volume pvc-1 has no protection finalizer"),
+        );
+        assert!(!is_same(&claim, &volume));
+    }
 }

@@ -96,6 +96,8 @@ pub(crate) struct Store {
     /// The webhooks of the present configurations, once a write needed them.
     hooks: Option<Arc<Vec<Hook>>>,
     pub(crate) random: fastrand::Rng,
+    /// Decides about bookmarks, so that uids are the same with and without them.
+    bookmarks: fastrand::Rng,
 }
 
 impl Store {
@@ -112,6 +114,7 @@ impl Store {
             observers: Vec::new(),
             hooks: None,
             random: fastrand::Rng::with_seed(seed),
+            bookmarks: fastrand::Rng::with_seed(!seed),
         }
     }
 
@@ -182,6 +185,9 @@ impl Store {
         self.history.push(entry.clone());
         // A watch whose client has ended is dropped.
         self.watchers.retain(|watcher| watcher.notify(&entry));
+        for watcher in &self.watchers {
+            watcher.remind(&mut self.bookmarks, self.revision);
+        }
         if resource.plural.ends_with("webhookconfigurations") {
             self.hooks = None;
         }

@@ -21,10 +21,28 @@ pub(crate) struct Watcher {
     namespace: Option<String>,
     selectors: Selectors,
     metadata_only: bool,
+    /// Whether the client wants to know up to which revision it has seen everything.
+    bookmarks: bool,
     sender: UnboundedSender<Bytes>,
 }
 
+/// One in so many writes is followed by a bookmark on each watch that wants them. A real API server
+/// sends one about every minute; this one has no clock.
+const BOOKMARK_INTERVAL: u32 = 200;
+
 impl Watcher {
+    /// Sends a bookmark now and then, after all events up to this revision.
+    pub(crate) fn remind(&self, random: &mut fastrand::Rng, revision: u64) {
+        if self.bookmarks && random.u32(0..BOOKMARK_INTERVAL) == 0 {
+            let mut bookmark = bookmark(self.resource, revision);
+            if self.metadata_only {
+                bookmark["kind"] = "PartialObjectMetadata".into();
+                bookmark["apiVersion"] = "meta.k8s.io/v1".into();
+            }
+            self.event("BOOKMARK", &bookmark);
+        }
+    }
+
     /// Sends the event of a write, if it concerns this watch. Returns whether the client still
     /// listens.
     pub(crate) fn notify(&self, entry: &Entry) -> bool {
@@ -97,6 +115,7 @@ impl ApiServer {
             namespace: route.scope().map(str::to_owned),
             selectors,
             metadata_only,
+            bookmarks: route.is_set("allowWatchBookmarks"),
             sender,
         };
         let mut store = self.store();
@@ -124,7 +143,9 @@ impl ApiServer {
                 }
             }
             if route.is_set("sendInitialEvents") {
-                watcher.event("BOOKMARK", &bookmark(route.resource, store.revision));
+                let mut end = bookmark(route.resource, store.revision);
+                end["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+                watcher.event("BOOKMARK", &end);
             }
             store.watchers.push(watcher);
         }
@@ -135,13 +156,10 @@ impl ApiServer {
     }
 }
 
-/// The end of the initial events.
+/// The object of a bookmark.
 fn bookmark(resource: &Resource, revision: u64) -> Value {
     json!({
         "kind": resource.kind, "apiVersion": resource.api_version(),
-        "metadata": {
-            "resourceVersion": revision.to_string(), "creationTimestamp": null,
-            "annotations": {"k8s.io/initial-events-end": "true"},
-        },
+        "metadata": {"resourceVersion": revision.to_string(), "creationTimestamp": null},
     })
 }

@@ -124,6 +124,38 @@ fn a_list_in_pages_ends_if_its_own_revision_is_forgotten() {
 }
 
 #[test]
+fn a_bookmark_follows_all_events_up_to_its_revision() {
+    let server = server();
+    let watch = |parameters: &str| {
+        let uri = format!("{VOLUMES}?watch=true{parameters}");
+        send(&server, "GET", &uri, &Value::Null).1
+    };
+    let (mut with, mut without) = (watch("&allowWatchBookmarks=true"), watch(""));
+    for number in 0..2_000 {
+        let volume = json!({"metadata": {"name": format!("v-{number}")}, "spec": {}});
+        assert_eq!(send(&server, "POST", VOLUMES, &volume).0, 201);
+    }
+    let revision = |event: &Value| {
+        let revision = event["object"]["metadata"]["resourceVersion"].as_str();
+        revision
+            .expect("a revision")
+            .parse::<u64>()
+            .expect("a number")
+    };
+    let all = events(&mut with);
+    let ordered = all
+        .windows(2)
+        .all(|two| revision(&two[0]) <= revision(&two[1]));
+    assert!(ordered, "a bookmark is ahead of an event");
+    let (bookmarks, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|event| event["type"] == "BOOKMARK");
+    assert!((2..50).contains(&bookmarks.len()), "{}", bookmarks.len());
+    assert_eq!(bookmarks[0]["object"]["kind"], "PersistentVolume");
+    assert_eq!(events(&mut without), others);
+}
+
+#[test]
 fn a_restart_ends_all_watches() {
     let server = server();
     let (_, mut body) = send(
