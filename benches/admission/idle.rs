@@ -8,17 +8,14 @@ use crate::{
     scene,
     size::Size,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
-use volume_warden_controlplane::{Call, Cluster, Process, eventually_within};
-
-/// Of `/proc/<pid>/stat`, on every Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
+use volume_warden_controlplane::{Call, Cluster, eventually_within};
 
 /// Time limit of 20,000 writes.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -69,9 +66,9 @@ async fn idle(cluster: &Cluster, size: Size) -> Result<Idle> {
         .filter(|call| kind(call) == "patch persistentvolumeclaims")
         .count();
     let (mark, started) = (cluster.audit().mark()?, Instant::now());
-    let before = cpu_seconds(warden.process())?;
+    let before = warden.process().cpu_seconds()?;
     tokio::time::sleep(size.window).await;
-    let (seconds, after) = (started.elapsed(), cpu_seconds(warden.process())?);
+    let (seconds, after) = (started.elapsed(), warden.process().cpu_seconds()?);
     let mut calls = BTreeMap::new();
     for call in cluster
         .audit()
@@ -118,17 +115,6 @@ async fn has_conditions(space: &Space, claims: usize) -> Result<()> {
 
 fn kind(call: &Call) -> String {
     format!("{} {}", call.verb, call.resource)
-}
-
-/// CPU time of all threads of the process, in user and kernel mode.
-fn cpu_seconds(process: &Process) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid()))?;
-    // The second field is the name in brackets, which may contain any character; utime and stime
-    // are the 14th and the 15th field.
-    let (_, fields) = stat.rsplit_once(')').context("no name")?;
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    let ticks = ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-    Ok(ticks as f64 / TICKS_PER_SECOND)
 }
 
 fn print(idle: &Idle, pods: usize) {

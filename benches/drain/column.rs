@@ -3,23 +3,25 @@
 use crate::{
     Size,
     each::each,
-    gone::all_gone,
     protected::{Space, claim_name},
+    run::{Measured, Run},
     stage::{QUIET, install},
     turns::Turn,
 };
 use anyhow::Result;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{
-    Api,
+    Api, Client, Config,
     api::{Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::json;
-use std::time::Instant;
-use volume_warden_controlplane::{Calls, Cluster, Component, Warden};
+use volume_warden_controlplane::{Calls, Cluster, Component, Process, Warden};
 
 /// As many as Volume Warden's `--max-in-flight`.
 const IN_FLIGHT: usize = 32;
+/// The namespace of the installation, and the name of its service account.
+const INSTALLED: &str = "volume-warden";
 const CONTROLLER: &str = "system:serviceaccount:kube-system:pvc-protection-controller";
 
 /// One column of the table.
@@ -27,6 +29,9 @@ const CONTROLLER: &str = "system:serviceaccount:kube-system:pvc-protection-contr
 pub enum Column {
     /// A loader that only removes the finalizers.
     Limit,
+    /// The same with the webhooks, policies and rights of `manifests/`, as the service account of
+    /// Volume Warden.
+    LimitInstalled,
     /// Volume Warden.
     VolumeWarden,
     /// kube-controller-manager without a client limit.
@@ -43,6 +48,8 @@ pub struct Outcome {
     pub lists: usize,
     /// Writes of the drainer, including its Lease and Events.
     pub writes: usize,
+    /// Processor time of kube-apiserver in this time, in seconds.
+    pub api_server: f64,
     /// Peak memory of the drainer's process.
     pub peak_memory: Option<u64>,
 }
@@ -51,6 +58,7 @@ impl Turn for Column {
     fn name(self) -> &'static str {
         match self {
             Self::Limit => "limit",
+            Self::LimitInstalled => "limit-installed",
             Self::VolumeWarden => "volume-warden",
             Self::InTreeUnlimited => "in-tree-unlimited",
             Self::InTreeDefault => "in-tree-default",
@@ -62,7 +70,7 @@ impl Column {
     /// Runs the column on its own control plane.
     pub async fn measure(self, size: Size) -> Result<Outcome> {
         let builder = match self {
-            Self::Limit | Self::VolumeWarden => Cluster::without_in_tree(),
+            Self::Limit | Self::LimitInstalled | Self::VolumeWarden => Cluster::without_in_tree(),
             Self::InTreeUnlimited => {
                 Cluster::in_tree().controller_manager_qps(Some((10_000, 10_000)))
             }
@@ -78,6 +86,7 @@ impl Column {
         cluster.pause(Component::Kwok)?;
         let outcome = match self {
             Self::Limit => limit(&cluster, size).await,
+            Self::LimitInstalled => limit_installed(&cluster, size).await,
             Self::VolumeWarden => volume_warden(&cluster, size).await,
             Self::InTreeUnlimited | Self::InTreeDefault => in_tree(&cluster, size).await,
         };
@@ -100,21 +109,40 @@ async fn delete(space: &Space, size: Size) -> Result<()> {
 
 async fn limit(cluster: &Cluster, size: Size) -> Result<Outcome> {
     let space = filled(cluster, size).await?;
-    delete(&space, size).await?;
-    let mark = cluster.audit().mark()?;
-    let gone = all_gone(&space.claims, size.claims).await?;
-    let started = Instant::now();
-    remove_finalizers(&space.claims, size).await?;
-    let seconds = gone.after(started).await?;
-    let calls = cluster.audit().since(mark)?;
+    remove_all(cluster, &space, &space.claims, size).await
+}
+
+async fn limit_installed(cluster: &Cluster, size: Size) -> Result<Outcome> {
+    install(cluster).await?;
+    let space = filled(cluster, size).await?;
+    let kubeconfig = cluster
+        .service_account_kubeconfig(INSTALLED, INSTALLED, None)
+        .await?;
+    let options = KubeConfigOptions::default();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    let client = Client::try_from(config)?;
+    let claims = Api::namespaced(client, "default");
+    remove_all(cluster, &space, &claims, size).await
+}
+
+/// Removes the finalizers by `claims`, with the rights of its client.
+async fn remove_all(
+    cluster: &Cluster,
+    space: &Space,
+    claims: &Api<PersistentVolumeClaim>,
+    size: Size,
+) -> Result<Outcome> {
+    delete(space, size).await?;
+    let run = Run::begin(cluster, space, size).await?;
+    remove_finalizers(claims, size).await?;
+    let measured = run.end().await?;
+    let writes = measured.calls.writes();
     Ok(Outcome {
-        seconds,
+        seconds: measured.seconds,
         lists: 0,
-        writes: calls
-            .writes()
-            .iter()
-            .filter(|call| call.verb == "patch")
-            .count(),
+        writes: writes.iter().filter(|call| call.verb == "patch").count(),
+        api_server: measured.api_server,
         peak_memory: None,
     })
 }
@@ -145,39 +173,30 @@ async fn volume_warden(cluster: &Cluster, size: Size) -> Result<Outcome> {
     let space = filled(cluster, size).await?;
     warden.process().pause()?;
     delete(&space, size).await?;
-    let mark = cluster.audit().mark()?;
-    let gone = all_gone(&space.claims, size.claims).await?;
-    let started = Instant::now();
+    let run = Run::begin(cluster, &space, size).await?;
     warden.process().resume()?;
-    let seconds = gone.after(started).await?;
-    let calls = cluster.audit().since(mark)?.by_user_agent("volume-warden/");
-    outcome(seconds, &calls, warden.process().peak_memory_bytes()?)
+    let measured = run.end().await?;
+    let calls = measured.calls.by_user_agent("volume-warden/");
+    outcome(&measured, &calls, warden.process())
 }
 
 async fn in_tree(cluster: &Cluster, size: Size) -> Result<Outcome> {
     let space = filled(cluster, size).await?;
     cluster.pause(Component::ControllerManager)?;
     delete(&space, size).await?;
-    let mark = cluster.audit().mark()?;
-    let gone = all_gone(&space.claims, size.claims).await?;
-    let started = Instant::now();
+    let run = Run::begin(cluster, &space, size).await?;
     cluster.resume(Component::ControllerManager)?;
-    let seconds = gone.after(started).await?;
-    let calls = cluster.audit().since(mark)?.by_user(CONTROLLER);
-    outcome(
-        seconds,
-        &calls,
-        cluster
-            .process(Component::ControllerManager)?
-            .peak_memory_bytes()?,
-    )
+    let measured = run.end().await?;
+    let manager = cluster.process(Component::ControllerManager)?;
+    outcome(&measured, &measured.calls.by_user(CONTROLLER), &manager)
 }
 
-fn outcome(seconds: f64, calls: &Calls, peak_memory: u64) -> Result<Outcome> {
+fn outcome(measured: &Measured, calls: &Calls, drainer: &Process) -> Result<Outcome> {
     Ok(Outcome {
-        seconds,
+        seconds: measured.seconds,
         lists: calls.lists("pods"),
         writes: calls.writes().len(),
-        peak_memory: Some(peak_memory),
+        api_server: measured.api_server,
+        peak_memory: Some(drainer.peak_memory_bytes()?),
     })
 }

@@ -20,6 +20,7 @@ mod gone;
 mod leaving;
 #[path = "../shared/protected.rs"]
 mod protected;
+mod run;
 #[path = "../shared/stage.rs"]
 mod stage;
 #[path = "../shared/turns.rs"]
@@ -52,12 +53,14 @@ const DEFAULT: [Size; 3] = [
 ];
 
 /// The limit is measured before and after, because the machine's speed drifts.
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 8] = [
     Column::Limit,
+    Column::LimitInstalled,
     Column::VolumeWarden,
     Column::InTreeUnlimited,
     Column::InTreeDefault,
     Column::VolumeWarden,
+    Column::LimitInstalled,
     Column::Limit,
 ];
 
@@ -114,15 +117,18 @@ fn print(size: Size, outcomes: &[(Column, Outcome)]) {
         size.claims,
         size.claims + size.others
     );
-    println!("| drainer | seconds | claims/s | of the limit | pod LISTs | writes | peak memory |");
-    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| drainer | seconds | claims/s | of the limit | kube-apiserver | pod LISTs | writes | peak memory |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     for (column, outcome) in outcomes {
         println!(
-            "| {} | {:.2} | {:.0} | {:.0} % | {} | {} | {} |",
+            "| {} | {:.2} | {:.0} | {:.0} % | {:.2} s | {} | {} | {} |",
             column.name(),
             outcome.seconds,
             size.claims as f64 / outcome.seconds,
             100.0 * limit / outcome.seconds,
+            outcome.api_server,
             outcome.lists,
             outcome.writes,
             outcome.peak_memory.map_or("–".to_owned(), |bytes| format!(

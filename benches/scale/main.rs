@@ -83,11 +83,17 @@ async fn large() -> Result<()> {
     let began = Instant::now();
     let program = Program::start(&api).await?;
     program.reconciled().await?;
-    row("at rest", began.elapsed(), program.cpu()?, &program, &api)?;
-    let (before, began) = (program.cpu()?, Instant::now());
+    row(
+        "at rest",
+        began.elapsed(),
+        program.process.cpu_seconds()?,
+        &program,
+        &api,
+    )?;
+    let (before, began) = (program.process.cpu_seconds()?, Instant::now());
     load.delete_half(&api.server).await?;
     load.half_is_gone(&api.server).await?;
-    let cpu = program.cpu()? - before;
+    let cpu = program.process.cpu_seconds()? - before;
     row("half deleted", began.elapsed(), cpu, &program, &api)
 }
 
@@ -104,7 +110,7 @@ async fn at_rest(what: &str, objects: usize, namespaces: usize) -> Result<u64> {
     let program = Program::start(&api).await?;
     program.reconciled().await?;
     let took = began.elapsed();
-    let cpu = program.cpu()?;
+    let cpu = program.process.cpu_seconds()?;
     let resident = memory_at_rest(&program.process).await?;
     row(what, took, cpu, &program, &api)?;
     Ok(resident)
@@ -123,7 +129,7 @@ async fn unprotected(objects: usize) -> Result<()> {
     let program = Program::start(&api).await?;
     load.protected(&api.server).await?;
     let took = began.elapsed();
-    let cpu = program.cpu()?;
+    let cpu = program.process.cpu_seconds()?;
     row("half without the finalizer", took, cpu, &program, &api)
 }
 
@@ -147,7 +153,7 @@ async fn deleted(objects: usize) -> Result<()> {
             Ok(())
         })
         .await?;
-    let before = program.cpu()?;
+    let before = program.process.cpu_seconds()?;
     let began = Instant::now();
     let (server, model) = (api.server.clone(), load);
     let deletion = tokio::task::spawn_blocking(move || {
@@ -160,7 +166,7 @@ async fn deleted(objects: usize) -> Result<()> {
     });
     let busy = reviews.during(async { deletion.await? }).await?;
     let took = began.elapsed();
-    let cpu = program.cpu()? - before;
+    let cpu = program.process.cpu_seconds()? - before;
     row(
         "half deleted, all watches expired",
         took,

@@ -14,8 +14,6 @@ use volume_warden_controlplane::{Guardian, Process, eventually_within};
 
 /// Until it has read everything.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Clock ticks in a second, of `/proc/<pid>/stat` on Linux.
-const TICKS: f64 = 100.0;
 /// The kinds that it watches.
 const WATCHED: usize = 2;
 
@@ -90,25 +88,6 @@ impl Program {
             api.watches() >= before + WATCHED
         })
         .await
-    }
-
-    /// Seconds of processor time so far.
-    pub fn cpu(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.pid()))?;
-        let fields: Vec<&str> = stat
-            .rsplit_once(") ")
-            .context("the name")?
-            .1
-            .split(' ')
-            .collect();
-        let ticks = |place: usize| {
-            fields
-                .get(place)
-                .context("a field")?
-                .parse::<f64>()
-                .context("ticks")
-        };
-        Ok((ticks(11)? + ticks(12)?) / TICKS)
     }
 
     async fn metrics(&self) -> Result<String> {

@@ -13,6 +13,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::util::{lock, tail};
 
+/// Clock ticks in a second, in `/proc` on Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// The places of the processor time in user mode and in the kernel, after the name; see `proc(5)`.
+const UTIME: usize = 11;
+const STIME: usize = 12;
+
 /// A running process; dropping it kills it. Belongs to no tokio runtime.
 #[derive(Debug)]
 pub struct Process {
@@ -131,6 +137,21 @@ impl Process {
     /// Peak resident memory, `VmHWM`.
     pub fn peak_memory_bytes(&self) -> Result<u64> {
         self.status_field("VmHWM:")
+    }
+
+    /// Processor time so far, of all its threads, in seconds.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let path = format!("/proc/{}/stat", self.pid);
+        let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        // The name, in parentheses, may contain spaces.
+        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.split(' '));
+        let fields: Vec<&str> = fields
+            .with_context(|| format!("{path} has no name"))?
+            .collect();
+        let ticks = fields.get(UTIME..=STIME).context("times")?;
+        let ticks = ticks.iter().map(|ticks| ticks.parse::<u64>());
+        let ticks: u64 = ticks.sum::<Result<_, _>>()?;
+        Ok(ticks as f64 / TICKS_PER_SECOND)
     }
 
     /// Its output so far.
