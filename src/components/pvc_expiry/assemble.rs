@@ -97,3 +97,54 @@ async fn observe(feeds: Feeds, client: Client, caches: Caches, queue: Arc<WorkQu
     let candidates = caches.candidates().into_iter();
     candidates.for_each(|(name, _)| queue.add(name));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Clock,
+        cluster::{Excluded, Feed, Observation},
+        telemetry::Metrics,
+    };
+    use http::header::DATE;
+    use k8s_openapi::jiff::Timestamp;
+    use kube::client::Body;
+    use time::OffsetDateTime;
+
+    /// A clock that is behind would lengthen the time during which no pod used a claim.
+    #[tokio::test]
+    async fn the_observation_begins_at_the_later_of_two_times() {
+        let later = Timestamp::from_second(100).expect("a time");
+        for (local, server) in [
+            (50, Some("Thu, 01 Jan 1970 00:01:40 GMT")),
+            (100, Some("Thu, 01 Jan 1970 00:00:50 GMT")),
+            (100, None),
+        ] {
+            let service = tower::service_fn(move |_: http::Request<Body>| {
+                let response = http::Response::builder().status(200);
+                let response = match server {
+                    Some(server) => response.header(DATE, server),
+                    None => response,
+                };
+                let response = response.body(Body::from(b"{}".to_vec()));
+                std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+            });
+            let feeds = Feeds {
+                pods: Feed::filled(Vec::new()),
+                claims: Feed::filled(Vec::new()),
+                volumes: Feed::filled(Vec::new()),
+                classes: Feed::filled(Vec::new()),
+                ..Feeds::new(&Arc::new(Metrics::new()))
+            };
+            let local = OffsetDateTime::from_unix_timestamp(local).expect("a time");
+            let (observation, excluded) = (
+                Arc::<Observation>::default(),
+                Excluded::by_label(&feeds, None),
+            );
+            let caches = Caches::new(&feeds, observation, Clock::new(move || local), excluded);
+            let client = Client::new(service, "default");
+            observe(feeds, client, caches.clone(), Arc::default()).await;
+            assert_eq!(caches.observation.since(), Some(later), "{server:?}");
+        }
+    }
+}

@@ -44,30 +44,56 @@ fn stored(path: &str) -> Value {
     }
 }
 
-/// Evaluates the claim where a GET of `path` is answered with this status and body.
-async fn confirmed(
-    (path, status, body): (&'static str, u16, Value),
-    only: Option<&str>,
-) -> Result<Decision, String> {
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (status, body) = match request.uri().path() {
-            asked if asked == path => (status, body.clone()),
-            asked => (200, stored(asked)),
-        };
-        let response = http::Response::builder()
-            .status(status)
-            .header(http::header::DATE, "Sun, 01 Feb 2026 00:00:00 GMT")
-            .body(Body::from(body.to_string().into_bytes()));
-        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-    });
-    let client = Client::new(service, "default");
-    let live = Live::new(&Arc::new(Metrics::new()), &client, Vec::new(), only);
-    let name = ObjectName::new("shop", "data");
-    let now = "2026-02-01T00:00:00Z".parse().expect("a time");
-    let observed = Some(Timestamp::UNIX_EPOCH);
-    let confirmed = live.confirm(&name, &"c".into(), observed, now).await;
-    let decision = confirmed.map(|confirmed| confirmed.decision);
-    decision.map_err(|error| error.to_string())
+/// A claim that is due, unless something is changed.
+struct Scene {
+    /// The path of a GET, and the status and body of its answer.
+    answer: (&'static str, u16, Value),
+    only: Option<&'static str>,
+    /// The uid that the watch shows.
+    uid: &'static str,
+    /// The time of this process.
+    local: &'static str,
+    /// The time of the API server.
+    server: &'static str,
+}
+
+impl Scene {
+    fn new(path: &'static str, status: u16, body: Value) -> Self {
+        Self {
+            answer: (path, status, body),
+            only: None,
+            uid: "c",
+            local: "2026-02-01T00:00:00Z",
+            server: "Sun, 01 Feb 2026 00:00:00 GMT",
+        }
+    }
+
+    fn due() -> Self {
+        Self::new("/version", 200, json!({}))
+    }
+
+    async fn confirm(self) -> Result<Decision, String> {
+        let (path, status, body) = self.answer;
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (status, body) = match request.uri().path() {
+                asked if asked == path => (status, body.clone()),
+                asked => (200, stored(asked)),
+            };
+            let response = http::Response::builder()
+                .status(status)
+                .header(http::header::DATE, self.server)
+                .body(Body::from(body.to_string().into_bytes()));
+            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+        });
+        let client = Client::new(service, "default");
+        let live = Live::new(&Arc::new(Metrics::new()), &client, Vec::new(), self.only);
+        let name = ObjectName::new("shop", "data");
+        let local = self.local.parse().expect("a time");
+        let observed = Some(Timestamp::UNIX_EPOCH);
+        let confirmed = live.confirm(&name, &self.uid.into(), observed, local).await;
+        let decision = confirmed.map(|confirmed| confirmed.decision);
+        decision.map_err(|error| error.to_string())
+    }
 }
 
 fn failure(code: u16, reason: &str) -> Value {
@@ -89,7 +115,7 @@ async fn no_claim_expires_unless_a_live_read_shows_that_its_namespace_is_include
         (200, label("false"), Ok(Decision::Expire)),
         (200, stored(NAMESPACE), Ok(Decision::Expire)),
     ] {
-        let found = confirmed((NAMESPACE, status, body.clone()), None).await;
+        let found = Scene::new(NAMESPACE, status, body.clone()).confirm().await;
         match expected {
             Ok(decision) => assert_eq!(found, Ok(decision), "{body}"),
             Err(part) => {
@@ -103,9 +129,12 @@ async fn no_claim_expires_unless_a_live_read_shows_that_its_namespace_is_include
 /// The rights may not include namespaces then.
 #[tokio::test]
 async fn with_the_flag_namespace_no_namespace_is_read() {
-    let forbidden = (NAMESPACE, 403, failure(403, "Forbidden"));
-    let found = confirmed(forbidden, Some("shop")).await;
-    assert_eq!(found, Ok(Decision::Expire));
+    let forbidden = Scene::new(NAMESPACE, 403, failure(403, "Forbidden"));
+    let scene = Scene {
+        only: Some("shop"),
+        ..forbidden
+    };
+    assert_eq!(scene.confirm().await, Ok(Decision::Expire));
 }
 
 /// The watch may show late that an administrator has disabled the trash.
@@ -113,7 +142,36 @@ async fn with_the_flag_namespace_no_namespace_is_read() {
 async fn the_undelete_window_of_the_class_is_read_live() {
     let annotations = json!({EXPIRE_UNUSED: "20d", UNDELETE_WINDOW: "off"});
     let off = json!({"metadata": {"name": "fast", "annotations": annotations}});
-    let found = confirmed((CLASS, 200, off), None).await;
+    let found = Scene::new(CLASS, 200, off).confirm().await;
     let no_window = Left::NoWindow(Obstacle::ClassWindow);
     assert_eq!(found, Ok(Decision::Cancel(Some(no_window))));
+}
+
+/// The claim expires at the end of January 27, by both clocks.
+#[tokio::test]
+async fn no_clock_that_is_ahead_shortens_the_wait() {
+    let ahead = Scene {
+        server: "Tue, 27 Jan 2026 00:00:00 GMT",
+        ..Scene::due()
+    };
+    let behind = Scene {
+        local: "2026-01-27T00:00:00Z",
+        ..Scene::due()
+    };
+    let at = "2026-01-28T00:00:00Z".parse().expect("a time");
+    for scene in [ahead, behind] {
+        assert_eq!(scene.confirm().await, Ok(Decision::Wait(at)));
+    }
+    assert_eq!(Scene::due().confirm().await, Ok(Decision::Expire));
+}
+
+/// The watch shows an earlier claim of the name.
+#[tokio::test]
+async fn a_later_claim_of_the_name_does_not_expire() {
+    let earlier = Scene {
+        uid: "earlier",
+        ..Scene::due()
+    };
+    let error = earlier.confirm().await.expect_err("another claim");
+    assert!(error.contains("the claim was deleted"), "{error}");
 }
