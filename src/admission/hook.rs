@@ -70,28 +70,27 @@ impl Review {
         }))
     }
 
-    /// Computes the answer to the request. It panics if the review panics.
-    pub async fn answer(&self, request: Arc<Request>) -> Reviewed {
-        match self {
-            Self::FromMemory(review) => review(&request),
-            Self::Asking(review) => review(request).await,
-            Self::Combined(reviews) => reviews.outcome(request).await.reviewed,
-        }
-    }
-
     /// Computes the outcome of the review. If the review panics, it is [`Unavailable`], with a
     /// message that contains `place`.
     pub(super) async fn outcome(&self, request: Arc<Request>, place: &str) -> Outcome {
-        if let Self::Combined(reviews) = self {
-            return reviews.outcome(request).await;
-        }
-        let answer = AssertUnwindSafe(self.answer(request)).catch_unwind().await;
-        let reviewed = answer.unwrap_or_else(|_| {
+        let answer: BoxFuture<'_, Reviewed> = match self {
+            Self::FromMemory(review) => Box::pin(async move { review(&request) }),
+            Self::Asking(review) => Box::pin(async move { review(request).await }),
+            Self::Combined(reviews) => return reviews.outcome(request).await,
+        };
+        let answered = AssertUnwindSafe(answer).catch_unwind().await;
+        let reviewed = answered.unwrap_or_else(|_| {
             Err(Unavailable::new(format!(
                 "volume-warden panicked in {place}; this is a bug"
             )))
         });
         reviewed.into()
+    }
+
+    /// Computes the answer to the request.
+    #[cfg(test)]
+    pub(crate) async fn answer(&self, request: Arc<Request>) -> Reviewed {
+        self.outcome(request, "a test").await.reviewed
     }
 
     /// Returns the answer of a review that makes no calls to the API server.

@@ -1,9 +1,7 @@
 //! Counts and measures each review, also one whose client does not wait for the answer.
 
-use crate::telemetry::{LogLimiter, Metrics};
+use crate::telemetry::{LogLimiter, Metrics, admission::ABANDONED};
 use tokio::time::Instant;
-
-const ABANDONED: &str = "Abandoned";
 
 /// A review under way. When it is dropped, its duration is recorded and the review is counted: with
 /// the verdict of [`Self::end`], or as abandoned if the server dropped the review before its answer.

@@ -1,6 +1,7 @@
 //! The result of a review, which two components may have computed together.
 
 use super::answer::{Answer, Reviewed};
+use crate::telemetry::admission::{PARTIAL, UNAVAILABLE};
 
 /// The result of a review.
 pub(super) struct Outcome {
@@ -32,8 +33,8 @@ impl Outcome {
     /// failed, which could not have changed it.
     pub(super) fn verdict(&self) -> &'static str {
         match &self.reviewed {
-            Err(_) => "Unavailable",
-            Ok(Answer::Warn(_) | Answer::Patch { .. }) if self.partial => "Partial",
+            Err(_) => UNAVAILABLE,
+            Ok(Answer::Warn(_) | Answer::Patch { .. }) if self.partial => PARTIAL,
             Ok(answer) => answer.verdict(),
         }
     }

@@ -10,7 +10,10 @@ use super::{
     outcome::Outcome,
     request::Request,
 };
-use crate::telemetry::{LogLimiter, Metrics, NamespaceLogLimiter};
+use crate::telemetry::{
+    LogLimiter, Metrics, NamespaceLogLimiter,
+    admission::{UNAVAILABLE, UNREADABLE},
+};
 use axum::{
     Router,
     body::Body,
@@ -167,7 +170,7 @@ fn too_large(route: &Route) -> Refusal {
 /// Answers a body that did not arrive, is too large or is no review with a plain HTTP status:
 /// without a uid there is no review to answer.
 fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
-    let (verdict, path) = ("Unreadable", route.hook.path);
+    let (verdict, path) = (UNREADABLE, route.hook.path);
     if let Some(suppressed) = route.unreadable.check() {
         tracing::info!(verdict, path, why = sentence, suppressed, "review");
     }
@@ -176,7 +179,7 @@ fn unreadable(route: &Route, status: StatusCode, sentence: String) -> Refusal {
 
 /// Answers 503, because a review got no place or no memory within its time limit.
 fn overloaded(route: &Route, time: Duration) -> Refusal {
-    let (verdict, path) = ("Unavailable", route.hook.path);
+    let (verdict, path) = (UNAVAILABLE, route.hook.path);
     let why = format!("too many or too large reviews at once: no room within {time:?}");
     if let Some(suppressed) = route.unavailable.check() {
         tracing::warn!(verdict, path, why, suppressed, "review");

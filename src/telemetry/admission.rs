@@ -7,9 +7,17 @@ use super::{
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
 
-/// The verdicts of reviews without an answer, or with that of only a part of the components.
-const FAILURES: [&str; 4] = ["Unavailable", "Unreadable", "Partial", "Abandoned"];
+/// The verdict of a review that could not be answered.
+pub const UNAVAILABLE: &str = "Unavailable";
+/// The verdict of a request whose body is no review.
+pub const UNREADABLE: &str = "Unreadable";
+/// The verdict of a review that only a part of the components answered.
+pub const PARTIAL: &str = "Partial";
+/// The verdict of a review whose client did not wait for the answer.
+pub const ABANDONED: &str = "Abandoned";
+const FAILURES: [&str; 4] = [UNAVAILABLE, UNREADABLE, PARTIAL, ABANDONED];
 
+/// The metrics of the webhook server.
 #[derive(Debug)]
 pub struct AdmissionMetrics {
     reviews: Count<Reviewed>,

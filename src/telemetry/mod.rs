@@ -1,6 +1,6 @@
 //! Telemetry of Volume Warden: metrics, health, logs, traces.
 
-mod admission;
+pub mod admission;
 mod build;
 mod certificate;
 mod feeds;

@@ -1,11 +1,15 @@
 //! Tests of periodic collections.
 
 use super::{
+    super::collection::Abort,
     scene::{HOUR, MINUTE, SECOND, Scene},
     *,
 };
 use crate::backend::Failure;
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio::time::sleep;
 
 fn with(change: impl FnOnce(&mut Options)) -> Options {
@@ -54,7 +58,16 @@ async fn a_former_leader_has_no_results() {
 #[tokio::test(start_paused = true)]
 async fn failed_collections_are_counted_from_zero() {
     let scene = Scene::following(Options::default());
-    for outcome in ["BackendFailed", "SeenFailed", "Panicked"] {
+    let down = Failure::server("500");
+    let too_long = Arc::new(kube::Error::LinesCodecMaxLineLengthExceeded);
+    let aborts = [
+        Abort::Backend(down),
+        Abort::Kubernetes(too_long),
+        Abort::Empty,
+        Abort::Seen(Unreadable::Foreign),
+    ];
+    let aborts = aborts.iter().map(Abort::name);
+    for outcome in aborts.chain(["Done", "Incomplete", "Panicked"]) {
         scene.shows(&format!("gc_runs_total{{outcome=\"{outcome}\"}} 0"));
     }
 }
