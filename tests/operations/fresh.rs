@@ -64,12 +64,7 @@ impl Deref for Fresh {
 /// A cluster without controllers. See [`Cluster::api_server`].
 pub async fn api_server() -> Result<Fresh> {
     let start = async |name: &str| Cluster::api_server().name(name).start().await;
-    let (cluster, turn) = first_free(&API_SERVERS, "api-server", start).await?;
-    is_uninstalled(&cluster).await?;
-    Ok(Fresh {
-        cluster,
-        _turn: turn,
-    })
+    fresh(first_free(&API_SERVERS, "api-server", start).await?).await
 }
 
 /// A cluster without controllers, and with the manifests applied.
@@ -82,21 +77,20 @@ pub async fn installed() -> Result<Fresh> {
 /// A cluster with controllers, without those that Volume Warden replaces.
 pub async fn cluster() -> Result<Fresh> {
     let start = async |name: &str| Cluster::without_in_tree().name(name).start().await;
-    let (cluster, turn) = first_free(&CLUSTERS, "installable", start).await?;
-    is_uninstalled(&cluster).await?;
+    fresh(first_free(&CLUSTERS, "installable", start).await?).await
+}
+
+/// Removes what the last test left. A webhook may still be called a moment after its deletion, and
+/// may fail closed.
+async fn fresh((cluster, turn): (Shared, Turn)) -> Result<Fresh> {
+    eventually("the earlier installation is removed", async || {
+        uninstall(&cluster).await
+    })
+    .await?;
     Ok(Fresh {
         cluster,
         _turn: turn,
     })
-}
-
-/// Removes what a test left. A webhook may still be called a moment after its deletion, and may
-/// fail closed.
-async fn is_uninstalled(cluster: &Cluster) -> Result<()> {
-    eventually("the earlier installation is removed", async || {
-        uninstall(cluster).await
-    })
-    .await
 }
 
 /// Removes the webhooks and policies first, which would review the other deletions.

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     cluster::{Apply, Elector, Feed, LiveGet, SharedList},
     components::pvc_provisioner::{
-        Caches, Notices, Options, TemplatePolicy, Waiting, options::Authorize,
+        Caches, Notices, Options, TemplatePolicy, Waiting, options::Authorize, tests::user,
     },
     objects::claim::ClaimWire,
     telemetry::Metrics,
@@ -79,17 +79,7 @@ async fn given(code: u16) -> (bool, Vec<String>) {
         notices: Notices::new(apply),
         waiting: Waiting::default(),
     };
-    let user = User {
-        deleting: false,
-        ended: false,
-        started: false,
-        scheduled: false,
-        created: 0,
-        name: "p".into(),
-        uid: "1".into(),
-        asks: Some("v".into()),
-        template: None,
-    };
+    let user = user("p", true, true);
     let claim = Arc::new(Claim::from(read()));
     reconciler.waiting.look(&name, &claim);
     let given = reconciler.give(&name, &claim, &user).await;

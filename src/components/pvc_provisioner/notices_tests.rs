@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     cluster::{Elector, Feed},
+    components::pvc_provisioner::tests::user,
     objects::{claim::ClaimWire, managed_by::PROVISIONER_LABEL, pod::PodWire},
     telemetry::Metrics,
 };
@@ -44,20 +45,6 @@ async fn count(sent: &Sent) -> usize {
     sent.lock().expect("lock").len()
 }
 
-fn user() -> User {
-    User {
-        deleting: false,
-        ended: false,
-        started: false,
-        scheduled: false,
-        created: 0,
-        name: "p".into(),
-        uid: "1".into(),
-        asks: Some("v".into()),
-        template: None,
-    }
-}
-
 /// The API server quotes how much of a quota is used, which changes with each other claim.
 #[tokio::test(start_paused = true)]
 async fn an_obstacle_is_published_once_also_if_its_numbers_change() {
@@ -65,7 +52,7 @@ async fn an_obstacle_is_published_once_also_if_its_numbers_change() {
     let claim = ObjectName::new("ns", "c");
     for (text, expected) in [("used: 95Gi", 1), ("used: 120Gi", 1), ("no such class", 2)] {
         let notice = Notice::invalid_template("v", &text);
-        notices.obstacle(&claim, [(&user(), notice)]);
+        notices.obstacle(&claim, [(&user("p", true, true), notice)]);
         assert_eq!(count(&sent).await, expected, "{text}");
     }
 }
@@ -77,7 +64,7 @@ async fn an_obstacle_is_published_on_each_pod() {
     let claim = ObjectName::new("ns", "c");
     let pods = ["1", "2", "3"].map(|uid| User {
         uid: uid.into(),
-        ..user()
+        ..user("p", true, true)
     });
     let obstacle = |pods: &[User]| {
         let notice = Notice::requester_unknown("c");

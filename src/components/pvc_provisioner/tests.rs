@@ -24,7 +24,7 @@ fn claim(changes: Value) -> Claim {
 }
 
 /// A pod that uses the claim, and requests it if `asks`. It has started unless it `waits`.
-fn user(name: &str, asks: bool, waits: bool) -> User {
+pub(super) fn user(name: &str, asks: bool, waits: bool) -> User {
     User {
         deleting: false,
         ended: false,

@@ -1,9 +1,9 @@
 //! The watches of volumes, claims, StorageClasses and namespaces, and the decisions by them.
 
 use super::{
+    recorded::{record_in_trash, recorded},
     restorers::Restorers,
     rule::{Decision, Left, View, decide},
-    target::{record_in_trash, recorded},
     usage::Usage,
 };
 use crate::{

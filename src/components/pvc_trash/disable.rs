@@ -4,7 +4,7 @@ use super::{
     patch,
     reasons::TRASH_DISABLED,
     reconcile::PvcTrashReconciler,
-    target::{action, recorded},
+    recorded::{action, recorded},
 };
 use crate::{
     cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue, Target},

@@ -3,8 +3,8 @@
 
 use super::{
     caches::Caches,
+    recorded::record_in_trash,
     rule::{Decision, Left},
-    target::record_in_trash,
 };
 use crate::{
     clock::Clock,

@@ -34,11 +34,11 @@ mod purge_limit;
 mod rebind;
 mod rebinding;
 mod reconcile;
+mod recorded;
 mod refusals;
 mod reports;
 mod restorers;
 mod rule;
-mod target;
 #[cfg(test)]
 mod tests;
 mod triggers;

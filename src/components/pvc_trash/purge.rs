@@ -5,7 +5,7 @@ use super::{
     notices, patch,
     reasons::PURGED,
     reconcile::{LONGEST_WAIT, PvcTrashReconciler},
-    target::{action, recorded},
+    recorded::{action, recorded},
 };
 use crate::{
     cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue, Target},

@@ -4,7 +4,7 @@
 //! changed later. Otherwise it gets a new volume, as without Volume Warden, and a warning says
 //! why.
 
-use super::target::recorded;
+use super::recorded::recorded;
 use crate::objects::{
     ObjectName, Volume,
     claim::AWAITING_POD,

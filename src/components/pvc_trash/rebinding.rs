@@ -3,7 +3,7 @@
 use super::{
     NAME,
     rebind::{Kept, Named, Rebinding, View, decide, is_open},
-    target::record_in_trash,
+    recorded::record_in_trash,
     webhooks::{Reviews, restore},
 };
 use crate::{

@@ -9,8 +9,8 @@ use super::{
     patch,
     purge_limit::PurgeLimit,
     reasons::{MOVED_TO_TRASH, TRASH_ENABLED},
+    recorded::{action, recorded},
     rule::{Decision, Left},
-    target::{action, recorded},
     triggers,
     undelete::Undelete,
 };

@@ -2,7 +2,7 @@
 
 mod record;
 
-use super::target::is_for;
+use super::recorded::is_for;
 use crate::objects::{
     Claim, ObjectName, Volume,
     trash::{OriginalPolicy, TrashRecord},

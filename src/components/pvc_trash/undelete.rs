@@ -11,8 +11,8 @@ use super::{
     notices::{self, End},
     patch,
     reasons::{RESTORED, RETURNED_TO_TRASH},
+    recorded::{action, is_for, recorded},
     restorers::requested,
-    target::{action, is_for, recorded},
 };
 use crate::{
     clock::Clock,

@@ -1,6 +1,6 @@
 //! How much the trash of each namespace holds, so that it can be limited.
 
-use super::target::record_in_trash;
+use super::recorded::record_in_trash;
 use crate::{
     cluster::Change,
     hashing::HashMap,

@@ -6,9 +6,9 @@ use super::{
     caches::Caches,
     confirm::Live,
     patch,
+    recorded::{record_in_trash, recorded},
     refusals::{ambiguous, refuse, unknown, unordered},
     rule::record_at_creation,
-    target::{record_in_trash, recorded},
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},

@@ -6,7 +6,7 @@ use crate::{
     components::pvc_trash::{
         NAME, patch,
         reasons::BINDING_RETRIED,
-        target::{action, recorded},
+        recorded::{action, recorded},
     },
     hashing::HashMap,
     objects::{ObjectName, Volume},

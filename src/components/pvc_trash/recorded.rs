@@ -1,4 +1,4 @@
-//! What pvc-trash reads of a volume before it writes, and the action that writes.
+//! What pvc-trash has recorded on a volume, and the action that patches it.
 
 use super::reasons::CANNOT_READ;
 use crate::{
