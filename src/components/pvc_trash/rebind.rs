@@ -108,13 +108,16 @@ pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
 impl View<'_> {
     /// The record of a volume that is kept for a deleted claim of this name and namespace. A claim
     /// of the name is being created, so if the volume is still Bound, its claim is deleted
-    /// already.
+    /// already. A volume that was returned to the trash is not Released until
+    /// kube-controller-manager has seen that.
     fn record<'a>(&self, volume: &'a Volume) -> Option<&'a TrashRecord> {
         let record = recorded(volume)?;
         let (claim, phase) = (&record.claim, volume.phase);
         let holds = match volume.claimed_by() {
             Some(bound) => {
-                bound.uid == claim.uid && matches!(phase, Phase::Bound | Phase::Released)
+                let returned = record.returned_at.is_some() && phase == Phase::Other;
+                let known = matches!(phase, Phase::Bound | Phase::Released);
+                bound.uid == claim.uid && (known || returned)
             }
             None => record.reserved_at.is_some() && matches!(phase, Phase::Other | Phase::Released),
         };

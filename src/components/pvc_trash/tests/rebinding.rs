@@ -90,6 +90,12 @@ fn a_claim_gets_the_volume_of_the_deleted_claim_of_its_name() {
         simple(reserved, json!({"reservedAt": DELETED})),
         found("pv")
     );
+    // It was returned to the trash, and kube-controller-manager has not seen that yet.
+    let returned = json!({"status": {"phase": "Available"}});
+    assert_eq!(
+        simple(returned, json!({"returnedAt": DELETED})),
+        found("pv")
+    );
     let retained = json!({"policy": "Retain", "windowSeconds": 1});
     assert_eq!(simple(json!({}), retained), found("pv"));
 }
@@ -119,6 +125,7 @@ fn other_volumes_are_not_given_to_the_claim() {
             json!({}),
         ),
         (json!({"status": {"phase": "Failed"}}), json!({})),
+        (json!({"status": {"phase": "Available"}}), json!({})),
         (
             json!({"spec": {"claimRef": {"uid": ""}}, "status": {"phase": "Available"}}),
             json!({}),
