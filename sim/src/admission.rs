@@ -8,6 +8,7 @@ use crate::{
     json::{at, text},
     manifests,
     random::digest,
+    repeat::repeat,
 };
 use axum::Router;
 use bytes::Bytes;
@@ -15,7 +16,11 @@ use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::BodyExt;
 use serde_json::Value;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    time::Duration,
+};
 use tower::ServiceExt;
 use volume_warden_apiserver_model::{Admission, WebhookCall};
 
@@ -76,7 +81,11 @@ impl Reviews {
         *count
     }
 
-    async fn deliver(&self, cluster: &Cluster, call: &WebhookCall<'_>) -> Result<Value, String> {
+    async fn deliver(
+        &self,
+        cluster: &Arc<Cluster>,
+        call: &WebhookCall<'_>,
+    ) -> Result<Value, String> {
         let key = ("review", call.webhook, self.number());
         let now = cluster.schedule.now();
         let passage = cluster.faults.passage(cluster.seed, now, key);
@@ -97,7 +106,9 @@ impl Reviews {
             .connection
             .resumed(&cluster.schedule, passage.order)
             .await;
-        let answer = ask(&endpoint.router, &uri, body).await?;
+        let answer = in_time(cluster, call, ask(&endpoint.router, &uri, body)).await?;
+        let chance = digest((cluster.seed, "again", key));
+        repeat(cluster, &endpoint, &uri, call, now, (chance, &answer));
         cluster.schedule.turn(passage.answer, passage.order).await;
         if endpoint.connection.is_cut() {
             return Err("the connection broke".into());
@@ -106,6 +117,30 @@ impl Reviews {
             .checks
             .reviewed(now, cluster.schedule.now(), call, &answer);
         Ok(answer)
+    }
+}
+
+/// What the milliseconds of several time limits, one after another, add to a review.
+const ROUNDING: Duration = Duration::from_millis(10);
+
+/// Waits for the answer to a review. S10: a replica answers within half of the time that the API
+/// server waits, also if its own requests are not answered. That leaves the other half to the way
+/// of the answer.
+async fn in_time(
+    cluster: &Cluster,
+    call: &WebhookCall<'_>,
+    answer: impl Future<Output = Result<Value, String>>,
+) -> Result<Value, String> {
+    let mut answer = pin!(answer);
+    let limit = call.timeout / 2 + ROUNDING;
+    match tokio::time::timeout(limit, &mut answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let message = format!("{} did not answer within half of its time", call.webhook);
+            let now = cluster.schedule.now();
+            cluster.checks.add("S10", now, message);
+            answer.await
+        }
     }
 }
 

@@ -3,28 +3,42 @@
 //! The numbers are those of the documentation page about the simulation.
 
 mod claims;
+mod leases;
 mod ledger;
+mod lists;
 mod owners;
 mod quiet;
 mod rebinding;
+mod refusals;
+mod repeated;
 mod requests;
 mod reservations;
 mod reviews;
 mod rivals;
 mod sending;
+mod silence;
 mod trash;
 mod volumes;
+mod writes;
 
 use crate::plan::Plan;
 use bytes::Bytes;
 use http::Request;
+use leases::Leases;
 use ledger::Ledger;
+use lists::Lists;
 use sending::Ages;
 use serde_json::Value;
+use silence::Watches;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use volume_warden_apiserver_model::{Change, WebhookCall};
+use writes::{Write, Writes};
 
+pub use lists::Listing;
 pub use quiet::{at_rest, was_returned};
+pub use repeated::Repeated;
+pub use reviews::{is_allowed, patched};
+pub use silence::Listening;
 
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +58,10 @@ pub struct Checks {
 
 struct State {
     ledger: Ledger,
+    lists: Lists,
+    writes: Writes,
+    leases: Leases,
+    watches: Watches,
     violations: Vec<Violation>,
 }
 
@@ -53,23 +71,39 @@ impl Checks {
         Self {
             state: Mutex::new(State {
                 ledger: Ledger::new(plan),
+                lists: Lists::default(),
+                writes: Writes::default(),
+                leases: Leases::default(),
+                watches: Watches::default(),
                 violations: Vec::new(),
             }),
         }
     }
 
-    /// Looks at a request that a client sends now.
-    pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) {
+    /// Looks at a request that a client sends now. Returns a write for [`Self::took_effect`].
+    pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) -> Option<Write> {
         let mut state = self.lock();
         let found = requests::check(&state.ledger, client, now, request);
         state.report(now, found);
         state.ledger.sent(client, now, request);
+        let write = writes::write_of(&state.ledger.plan, client, now, request)?;
+        let found = state.writes.send(&state.ledger, &write);
+        state.report(now, found);
+        Some(write)
+    }
+
+    /// Learns that a write succeeded.
+    pub fn took_effect(&self, write: &Write) {
+        self.lock().writes.took_effect(write);
     }
 
     /// Looks at a change of the store, made now.
     pub fn changed(&self, now: u64, change: &Change) {
         let mut state = self.lock();
         state.ledger.apply(now, change);
+        let State { ledger, leases, .. } = &mut *state;
+        let found = leases.changed(&ledger.plan, now, change);
+        state.report(now, found);
         let ledger = &state.ledger;
         let ages = Ages::on_arrival(&ledger.plan);
         let found =
@@ -82,6 +116,39 @@ impl Checks {
         let mut state = self.lock();
         let found = reviews::check(&state.ledger, began, call, answer)
             .or_else(|| rebinding::check(&state.ledger, began, call, answer));
+        state.report(now, found);
+    }
+
+    /// Looks at the answer to a review of what an earlier one has left of the object.
+    pub fn repeated(&self, now: u64, review: &Repeated, call: &WebhookCall<'_>, answer: &Value) {
+        let mut state = self.lock();
+        let found = repeated::check(&state.ledger, review, call, answer);
+        state.report(now, found);
+    }
+
+    /// Looks at what has to end in time, at the end of a history.
+    pub fn finish(&self, now: u64) {
+        let mut state = self.lock();
+        let plan = &state.ledger.plan;
+        let late = state.leases.late(plan, now);
+        let silent = state.watches.silent(plan, now);
+        state.report(now, late);
+        state.report(now, silent);
+    }
+
+    fn with_lists(&self, now: u64, learn: impl FnOnce(&mut Lists, &Plan) -> Found) {
+        let mut state = self.lock();
+        let State { ledger, lists, .. } = &mut *state;
+        let found = learn(lists, &ledger.plan);
+        state.report(now, found);
+    }
+
+    fn with_watches(&self, now: u64, learn: impl FnOnce(&mut Watches, &Plan) -> Found) {
+        let mut state = self.lock();
+        let State {
+            ledger, watches, ..
+        } = &mut *state;
+        let found = learn(watches, &ledger.plan);
         state.report(now, found);
     }
 

@@ -16,6 +16,7 @@ pub mod panics;
 pub mod plan;
 mod policies;
 mod random;
+mod repeat;
 mod replica;
 mod schedule;
 pub mod shrink;

@@ -2,6 +2,7 @@
 //! delayed, refused or lost.
 
 use crate::{
+    checks::Listing,
     cluster::Cluster,
     connection::Connection,
     faults::{Fate, Passage},
@@ -41,6 +42,7 @@ pub struct Wire {
 impl Wire {
     /// Sends a request and waits for the answer, which may never come.
     pub async fn send(&self, request: Request<Bytes>) -> io::Result<Response<Reply>> {
+        let _listing = Listing::begin(&self.cluster, &self.client, &request);
         let (sender, answer) = oneshot::channel();
         let (wire, request) = (self.clone(), request);
         // A request that was sent takes effect even if its client no longer waits for it.
@@ -73,13 +75,17 @@ impl Wire {
         let now = schedule.now();
         let key = (&*self.client, identity, number);
         let passage = cluster.faults.passage(cluster.seed, now, key);
-        cluster.checks.sent(&self.client, now, &request);
+        let write = cluster.checks.sent(&self.client, now, &request);
         if crash == Some(false) {
             self.crash(&summary);
             return None;
         }
         self.turn(passage.request, passage).await;
         let answered = self.effect(request, passage, &summary).await;
+        let written = write.filter(|_| answered.status().is_success());
+        written
+            .iter()
+            .for_each(|write| cluster.checks.took_effect(write));
         if crash == Some(true) {
             self.crash(&summary);
             return None;
@@ -122,10 +128,10 @@ impl Wire {
             Fate::Refused(code) => refusal(code),
             Fate::Delivered | Fate::Unanswered => {
                 let (identity, timeout) = (identity(&request), timeout(&request));
-                let late = cluster.faults.late_watch_at(request.uri().path());
+                let path = request.uri().path().to_owned();
                 let response = cluster.server.handle(&self.user, request).await;
                 response.map(|body| match watch {
-                    true => watches::delayed(self.clone(), identity, timeout, late, body),
+                    true => watches::delayed(self.clone(), path, identity, timeout, body),
                     false => body.map_err(|never| match never {}).boxed_unsync(),
                 })
             }
@@ -174,19 +180,16 @@ fn whole(bytes: Bytes) -> Reply {
 
 /// Returns whether the request opens a watch.
 pub fn is_watch(request: &Request<Bytes>) -> bool {
-    request
-        .uri()
-        .query()
-        .is_some_and(|query| query.contains("watch=true"))
+    let query = request.uri().query().unwrap_or_default();
+    query.contains("watch=true")
 }
 
 /// Returns after which time the API server ends the watch.
 ///
 /// Source: `ListResource` of `k8s.io/apiserver/pkg/endpoints/handlers/get.go`: half an hour or more.
 fn timeout(request: &Request<Bytes>) -> Duration {
-    const KEY: &str = "timeoutSeconds=";
     let mut parameters = request.uri().query().unwrap_or_default().split('&');
-    let seconds = parameters.find_map(|each| each.strip_prefix(KEY)?.parse().ok());
+    let seconds = parameters.find_map(|each| each.strip_prefix("timeoutSeconds=")?.parse().ok());
     Duration::from_secs(seconds.unwrap_or(1_800))
 }
 

@@ -101,6 +101,29 @@ impl Plan {
         }
     }
 
+    /// Whether nothing goes wrong in this history: what is sent arrives, and the watches are not
+    /// later than all are at most.
+    pub(crate) fn is_calm(&self) -> bool {
+        let late = self.faults.late_watch.is_some() || self.faults.absence.is_some();
+        self.is_undisturbed() && !late
+    }
+
+    /// Whether no request is lost, delayed or refused, no watch ends or is silent, and no replica is
+    /// disturbed.
+    fn is_undisturbed(&self) -> bool {
+        let Faults {
+            refused,
+            lost,
+            unanswered,
+            held,
+            watch_ends,
+            watch_silent,
+            ..
+        } = self.faults;
+        let faults = refused + lost + unanswered + held + watch_ends + watch_silent;
+        faults == 0 && self.disruptions.is_empty()
+    }
+
     /// How many processes this history starts at most.
     pub(crate) fn processes(&self) -> usize {
         let starts = |each: &&(u64, Disruption)| {
@@ -194,18 +217,16 @@ impl Plan {
         self.prompt() + waiting * 2 * self.faults.latency
     }
 
+    /// For how many milliseconds a write that does not test the version of its object may wait after
+    /// its decision, generously: for its turn among all others, and for a LIST with several pages.
+    pub(crate) fn longest_wait(&self) -> u64 {
+        let crowd = self.steps.iter().any(|(_, step)| *step == Step::CreateMany);
+        let messages = if crowd { 400 } else { 80 };
+        messages * self.faults.latency
+    }
+
     fn prompt(&self) -> u64 {
-        let Faults {
-            refused,
-            lost,
-            unanswered,
-            held,
-            watch_ends,
-            watch_silent,
-            ..
-        } = self.faults;
-        let faults = refused + lost + unanswered + held + watch_ends + watch_silent;
-        match faults == 0 && self.disruptions.is_empty() {
+        match self.is_undisturbed() {
             true => PROMPT + 6 * self.faults.latency,
             false => LATE,
         }

@@ -1,7 +1,8 @@
 //! Watches of a client: events are late, and a watch may end or fall silent.
 
 use crate::{
-    faults::{LateWatch, WatchFate},
+    checks::Listening,
+    faults::WatchFate,
     network::{Reply, Wire},
 };
 use futures::{FutureExt, stream};
@@ -11,44 +12,47 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use volume_warden_apiserver_model::Body;
 
-/// Returns the body of a watch as its client receives it. `identity` identifies the request. The
-/// API server ends the watch after `timeout`. `late` is how late the watch is, if it is later than
-/// others.
-pub fn delayed(
-    wire: Wire,
-    identity: u64,
-    timeout: Duration,
-    late: Option<LateWatch>,
-    body: Body,
-) -> Reply {
+/// Returns the body of the watch at this path as its client receives it. `identity` identifies the
+/// request. The API server ends the watch after `timeout`.
+pub fn delayed(wire: Wire, path: String, identity: u64, timeout: Duration, body: Body) -> Reply {
     let began = wire.cluster.schedule.now();
+    let late = wire.cluster.faults.late_watch_at(&path);
     let end = Instant::now() + timeout;
-    let state = (wire, body, 0_u64);
-    let frames = stream::unfold(state, move |(wire, mut body, number)| async move {
-        // What was sent while the watch was late arrives together.
-        let (frame, behind) = match body.frame().now_or_never() {
-            Some(frame) => (frame?, true),
-            None => (timeout_at(end, body.frame()).await.ok()??, false),
-        };
-        let Ok(bytes) = frame.ok()?.into_data() else {
-            return None;
-        };
-        let cluster = &wire.cluster;
-        let event = (&*wire.client, "watch", identity, began, number);
-        let now = cluster.schedule.now();
-        let (fate, lag, order) = cluster.faults.watch_event(cluster.seed, now, event, late);
-        cluster
-            .schedule
-            .turn(if behind { 1 } else { lag }, order)
-            .await;
-        if wire.connection.is_cut() || fate == WatchFate::Silent && cluster.faults.silent_for_ever {
-            std::future::pending::<()>().await;
+    let state = (wire, body, 0_u64, None::<Listening>);
+    let frames = stream::unfold(state, move |(wire, mut body, number, listening)| {
+        // It begins when the client first reads, and ends when it drops the body.
+        let listening = listening.or_else(|| Listening::begin(&wire.cluster, &wire.client, &path));
+        async move {
+            // What was sent while the watch was late arrives together.
+            let (frame, behind) = match body.frame().now_or_never() {
+                Some(frame) => (frame?, true),
+                None => (timeout_at(end, body.frame()).await.ok()??, false),
+            };
+            let Ok(bytes) = frame.ok()?.into_data() else {
+                return None;
+            };
+            let cluster = &wire.cluster;
+            let event = (&*wire.client, "watch", identity, began, number);
+            let now = cluster.schedule.now();
+            let (fate, lag, order) = cluster.faults.watch_event(cluster.seed, now, event, late);
+            cluster
+                .schedule
+                .turn(if behind { 1 } else { lag }, order)
+                .await;
+            if wire.connection.is_cut()
+                || fate == WatchFate::Silent && cluster.faults.silent_for_ever
+            {
+                std::future::pending::<()>().await;
+            }
+            if fate == WatchFate::Silent {
+                let end = cluster.faults.end.saturating_sub(cluster.schedule.now());
+                cluster.schedule.turn(end, order).await;
+            }
+            (fate == WatchFate::Delivered).then(|| {
+                listening.iter().for_each(Listening::heard);
+                (Ok(Frame::data(bytes)), (wire, body, number + 1, listening))
+            })
         }
-        if fate == WatchFate::Silent {
-            let end = cluster.faults.end.saturating_sub(cluster.schedule.now());
-            cluster.schedule.turn(end, order).await;
-        }
-        (fate == WatchFate::Delivered).then(|| (Ok(Frame::data(bytes)), (wire, body, number + 1)))
     });
     StreamBody::new(frames).boxed_unsync()
 }

@@ -108,6 +108,7 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<(Outcome, Weak<Clus
     user.await.context("the user panicked")?;
     rest(&cluster, plan, &mut replicas).await?;
     conclude(&cluster, plan, &mut replicas).await;
+    cluster.checks.finish(cluster.schedule.now());
     let outcome = Outcome {
         violations: cluster.checks.violations(),
         trace: cluster.trace.hash(),

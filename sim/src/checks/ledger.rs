@@ -8,7 +8,10 @@ use crate::{
 use bytes::Bytes;
 use http::Request;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use volume_warden::objects::trash_list::NAME as LIST;
 use volume_warden_apiserver_model::Change;
 
@@ -28,6 +31,10 @@ pub struct Ledger {
     deleted: BTreeMap<String, u64>,
     /// When each claim (by uid) was last changed before its deletion.
     changed: BTreeMap<String, u64>,
+    /// When each uid was changed: created, updated and removed.
+    changes: BTreeMap<String, Vec<u64>>,
+    /// The namespaces and names of the claims for which a volume was ever reserved.
+    pub reserved: BTreeSet<[String; 2]>,
     /// When each pod (by uid) was scheduled.
     scheduled: BTreeMap<String, u64>,
     /// The specs of each StatefulSet (by uid), with when each began.
@@ -53,6 +60,8 @@ impl Ledger {
             gone: BTreeMap::new(),
             deleted: BTreeMap::new(),
             changed: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            reserved: BTreeSet::new(),
             scheduled: BTreeMap::new(),
             specs: BTreeMap::new(),
             renewed: BTreeMap::new(),
@@ -72,12 +81,11 @@ impl Ledger {
         }
         // The list of deleted claims is written once a second for as long as it changes.
         let is_list = change.plural == "configmaps" && change.name == LIST;
+        let object = change.after.as_ref().or(change.before.as_ref());
+        let id = object.map(|object| uid(object)).unwrap_or_default();
+        self.changes.entry(id.to_owned()).or_default().push(now);
         if change.user == SERVICE_ACCOUNT && change.plural != "events" && !is_list {
-            let object = change.after.as_ref().or(change.before.as_ref());
-            let uid = object
-                .map(|object| uid(object).to_owned())
-                .unwrap_or_default();
-            *self.writes.entry(uid).or_default() += 1;
+            *self.writes.entry(id.to_owned()).or_default() += 1;
         }
         match (&change.before, &change.after) {
             (_, Some(after)) => self.put(now, key, after),
@@ -110,6 +118,11 @@ impl Ledger {
             {
                 specs.push((now, after.clone()));
             }
+        }
+        if key.0 == "persistentvolumes" && text(after, "/spec/claimRef/uid").is_empty() {
+            let claim = |field| text(after, field).to_owned();
+            let claim = ["/spec/claimRef/namespace", "/spec/claimRef/name"].map(claim);
+            self.reserved.insert(claim);
         }
         self.objects.insert(key, after.clone());
     }
@@ -175,6 +188,12 @@ impl Ledger {
     /// When the claim with this uid was last changed before its deletion.
     pub fn changed(&self, uid: &str) -> Option<u64> {
         self.changed.get(uid).copied()
+    }
+
+    /// How often the object with this uid was changed since this time.
+    pub fn changes_since(&self, uid: &str, since: u64) -> usize {
+        let changes = self.changes.get(uid).into_iter().flatten();
+        changes.filter(|at| **at >= since).count()
     }
 
     /// When the object with this uid was created.

@@ -1,0 +1,171 @@
+//! S10: a refusal rests on something that is true in the store, or was after the review began.
+
+use super::{
+    ledger::Ledger,
+    trash::{SECOND, record},
+};
+use crate::{
+    cluster::EPOCH,
+    json::{at, is_deleting, list, name, namespace, text, uid},
+};
+use serde_json::Value;
+use std::sync::Arc;
+use volume_warden::objects::trash::UNDELETE;
+use volume_warden_apiserver_model::WebhookCall;
+
+/// A review that was refused.
+struct Refusal<'a> {
+    ledger: &'a Ledger,
+    /// The virtual millisecond in which the review began.
+    began: u64,
+    review: &'a Value,
+    message: &'a str,
+}
+
+/// Returns why the refusal is wrong: nothing supports it. The review began at that virtual
+/// millisecond.
+pub fn wrong(
+    ledger: &Ledger,
+    began: u64,
+    call: &WebhookCall<'_>,
+    answer: &Value,
+) -> Option<&'static str> {
+    let refusal = Refusal {
+        ledger,
+        began,
+        review: call.review,
+        message: text(answer, "/response/status/message"),
+    };
+    let (supported, otherwise) = match call.webhook.trim_end_matches(".volume-warden.dev") {
+        "pods.pvc-protection" | "bindings.pvc-protection" => {
+            (refusal.is_claim_deleted(), "no claim is being deleted")
+        }
+        "bind.pv-protection" | "phase.pv-protection" => {
+            (!refusal.was_bound(), "the claim was bound to the volume")
+        }
+        "claims.pvc-retention" => (!refusal.has_set(), "the StatefulSet exists"),
+        "claims.pvc-trash" => (!refusal.is_in_trash(), "the data is in the trash"),
+        "reservations.pv-releaser" => (refusal.was_reserved(), "no volume was ever reserved"),
+        _ => (false, "it never refuses"),
+    };
+    (!supported).then_some(otherwise)
+}
+
+impl Refusal<'_> {
+    fn namespace(&self) -> &str {
+        text(self.review, "/request/namespace")
+    }
+
+    fn name(&self) -> &str {
+        text(self.review, "/request/name")
+    }
+
+    /// Whether a claim that the message names is being deleted, or was since the review began.
+    fn is_claim_deleted(&self) -> bool {
+        let meant = |claim: &Value| {
+            namespace(claim) == self.namespace() && self.message.contains(name(claim))
+        };
+        let mut claims = self.ledger.all("persistentvolumeclaims");
+        claims.any(|claim| meant(claim) && is_deleting(claim))
+            || self.ledger.gone_since(self.began).any(|claim| meant(claim))
+    }
+
+    /// Whether the claim of the volume has been bound to it since before the review: then the
+    /// refusal could lose its data.
+    fn was_bound(&self) -> bool {
+        const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+        let wanted = |field: &str| {
+            text(
+                self.review,
+                &format!("/request/object/spec/claimRef/{field}"),
+            )
+        };
+        let claim = self.ledger.get(
+            "persistentvolumeclaims",
+            wanted("namespace"),
+            wanted("name"),
+        );
+        claim.is_some_and(|claim| {
+            let annotations = at(claim, "/metadata/annotations");
+            uid(claim) == wanted("uid")
+                && text(claim, "/spec/volumeName") == self.name()
+                && annotations.is_some_and(|all| all.get(BIND_COMPLETED).is_some())
+                && self.is_unchanged_since(claim, self.began)
+        })
+    }
+
+    /// Whether a StatefulSet has existed since before the review that creates claims of this name.
+    /// If it could not be read, one of its name was deleted at some time.
+    fn has_set(&self) -> bool {
+        let makes = |set: &Value| {
+            let mut templates = list(set, "/spec/volumeClaimTemplates").iter();
+            templates.any(|template| {
+                let ordinal =
+                    self.name()
+                        .strip_prefix(&format!("{}-{}-", name(template), name(set)));
+                namespace(set) == self.namespace()
+                    && ordinal.is_some_and(|ordinal| ordinal.parse::<u64>().is_ok())
+            })
+        };
+        if self.message.contains("could not be read") {
+            return !self.ledger.gone_since(0).any(|set| makes(set));
+        }
+        let mut sets = self.ledger.all("statefulsets");
+        sets.any(|set| {
+            makes(set)
+                && self
+                    .ledger
+                    .born(uid(set))
+                    .is_some_and(|born| born < self.began)
+        })
+    }
+
+    /// Whether a volume that the claim requests has been in the trash for so long that the watch of
+    /// every replica shows it. The volume is found in the cache, and only what the cache shows is
+    /// confirmed by a live read: a user who restores a claim just after its deletion tries again.
+    fn is_in_trash(&self) -> bool {
+        let unknown = self.message.starts_with("no deleted claim ");
+        let requested = at(self.review, "/request/object/metadata/annotations")
+            .and_then(|all| all.get(UNDELETE)?.as_str())
+            .unwrap_or_default();
+        let since = self.began.saturating_sub(self.ledger.plan.late() + SECOND);
+        let mut volumes = self.ledger.all("persistentvolumes");
+        unknown
+            && self.ledger.plan.is_calm()
+            && volumes.any(|volume| self.is_restorable(volume, requested, since))
+    }
+
+    /// Whether the volume is in the trash of this namespace under this name, unchanged since then.
+    fn is_restorable(&self, volume: &Arc<Value>, requested: &str, since: u64) -> bool {
+        let Some(record) = record(volume) else {
+            return false;
+        };
+        let recorded = record.claim.namespace_uid.as_deref();
+        let live = self.ledger.get("namespaces", "", self.namespace());
+        let settled = record.deleted_at.is_some_and(|at| {
+            let seconds =
+                u64::try_from(at.as_second() - EPOCH.unix_timestamp()).unwrap_or_default();
+            seconds * SECOND < since
+        });
+        text(volume, "/status/phase") == "Released"
+            && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain"
+            && !is_deleting(volume)
+            && record.claim.uid == text(volume, "/spec/claimRef/uid")
+            && record.claim.namespace == self.namespace()
+            && requested.rsplit('/').next() == Some(&record.claim.name)
+            && live.is_some_and(|live| recorded == Some(uid(live)))
+            && settled
+            && self.is_unchanged_since(volume, since)
+    }
+
+    /// Whether a volume was reserved for a claim of this name at any time. The refusal says that it
+    /// could not be read or ended, and the watch may not show yet that it has ended otherwise.
+    fn was_reserved(&self) -> bool {
+        let claim = [self.namespace(), self.name()].map(str::to_owned);
+        self.ledger.reserved.contains(&claim)
+    }
+
+    fn is_unchanged_since(&self, object: &Value, since: u64) -> bool {
+        self.ledger.changes_since(uid(object), since) == 0
+    }
+}
