@@ -11,9 +11,8 @@ use crate::{
 use anyhow::Result;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{
-    Api, Client, Config,
+    Api,
     api::{Patch, PatchParams},
-    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::json;
 use volume_warden_controlplane::{Calls, Cluster, Component, Process, Warden};
@@ -115,13 +114,7 @@ async fn limit(cluster: &Cluster, size: Size) -> Result<Outcome> {
 async fn limit_installed(cluster: &Cluster, size: Size) -> Result<Outcome> {
     install(cluster).await?;
     let space = filled(cluster, size).await?;
-    let kubeconfig = cluster
-        .service_account_kubeconfig(INSTALLED, INSTALLED, None)
-        .await?;
-    let options = KubeConfigOptions::default();
-    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    let client = Client::try_from(config)?;
+    let client = cluster.service_account_client(INSTALLED, INSTALLED).await?;
     let claims = Api::namespaced(client, "default");
     remove_all(cluster, &space, &claims, size).await
 }

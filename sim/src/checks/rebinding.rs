@@ -3,13 +3,10 @@
 use super::{
     Found,
     ledger::Ledger,
-    trash::{SECOND, annotation, record},
+    reviews::{is_allowed, patch},
+    trash::{SECOND, annotation, is_kept, record, virtual_seconds},
 };
-use crate::{
-    cluster::EPOCH,
-    json::{at, is_deleting, name, namespace, text, uid},
-};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use crate::json::{at, is_deleting, name, namespace, text, uid};
 use serde_json::Value;
 use std::sync::Arc;
 use volume_warden::objects::{
@@ -47,7 +44,7 @@ pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value
             let why = review.wrong(&volume)?;
             format!("the claim {} got the volume {volume} {why}", review.name)
         }
-        None if at(answer, "/response/allowed") == Some(&Value::Bool(true)) => {
+        None if is_allowed(answer) => {
             let volume = review.left()?;
             format!("the claim {} did not get its volume {volume}", review.name)
         }
@@ -58,8 +55,7 @@ pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value
 
 /// The volume that the answer names in the claim.
 fn given(answer: &Value) -> Option<String> {
-    let patch = STANDARD.decode(text(answer, "/response/patch")).ok()?;
-    let patch: Vec<Value> = serde_json::from_slice(&patch).ok()?;
+    let patch: Vec<Value> = serde_json::from_slice(&patch(answer)?).ok()?;
     let named = patch
         .iter()
         .find(|each| each["path"] == "/spec/volumeName")?;
@@ -133,10 +129,7 @@ impl Review<'_> {
     /// Whether the volume is in the trash, for a deleted claim of the name and the namespace.
     fn is_kept(&self, volume: &Value, record: &TrashRecord) -> bool {
         let recorded = record.claim.namespace_uid.as_deref();
-        text(volume, "/status/phase") == "Released"
-            && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain"
-            && !is_deleting(volume)
-            && record.claim.uid == text(volume, "/spec/claimRef/uid")
+        is_kept(volume, record)
             && record.claim.namespace == self.namespace
             && record.claim.name == self.name
             && recorded.is_some_and(|recorded| self.is_namespace(recorded))
@@ -210,9 +203,4 @@ impl Review<'_> {
     fn late(&self) -> u64 {
         self.ledger.plan.late()
     }
-}
-
-/// The virtual time in seconds of a time in seconds since 1970.
-fn virtual_seconds(seconds: i64) -> u64 {
-    u64::try_from(seconds - EPOCH.unix_timestamp()).unwrap_or_default()
 }

@@ -2,12 +2,9 @@
 
 use super::{
     ledger::Ledger,
-    trash::{SECOND, record},
+    trash::{SECOND, annotation, is_kept, record, virtual_seconds},
 };
-use crate::{
-    cluster::EPOCH,
-    json::{at, is_deleting, list, name, namespace, text, uid},
-};
+use crate::json::{at, is_deleting, list, name, namespace, text, uid};
 use serde_json::Value;
 use std::sync::Arc;
 use volume_warden::objects::trash::UNDELETE;
@@ -125,9 +122,9 @@ impl Refusal<'_> {
     /// confirmed by a live read: a user who restores a claim just after its deletion tries again.
     fn is_in_trash(&self) -> bool {
         let unknown = self.message.starts_with("no deleted claim ");
-        let requested = at(self.review, "/request/object/metadata/annotations")
-            .and_then(|all| all.get(UNDELETE)?.as_str())
-            .unwrap_or_default();
+        let claim = at(self.review, "/request/object");
+        let requested = claim.and_then(|claim| annotation(claim, UNDELETE));
+        let requested = requested.unwrap_or_default();
         let since = self.began.saturating_sub(self.ledger.plan.late() + SECOND);
         let mut volumes = self.ledger.all("persistentvolumes");
         unknown
@@ -142,15 +139,10 @@ impl Refusal<'_> {
         };
         let recorded = record.claim.namespace_uid.as_deref();
         let live = self.ledger.get("namespaces", "", self.namespace());
-        let settled = record.deleted_at.is_some_and(|at| {
-            let seconds =
-                u64::try_from(at.as_second() - EPOCH.unix_timestamp()).unwrap_or_default();
-            seconds * SECOND < since
-        });
-        text(volume, "/status/phase") == "Released"
-            && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain"
-            && !is_deleting(volume)
-            && record.claim.uid == text(volume, "/spec/claimRef/uid")
+        let settled = record
+            .deleted_at
+            .is_some_and(|at| virtual_seconds(at.as_second()) * SECOND < since);
+        is_kept(volume, &record)
             && record.claim.namespace == self.namespace()
             && requested.rsplit('/').next() == Some(&record.claim.name)
             && live.is_some_and(|live| recorded == Some(uid(live)))

@@ -37,7 +37,8 @@ pub fn patched(object: &Value, answer: &Value) -> Option<Value> {
     Some(patched)
 }
 
-fn patch(answer: &Value) -> Option<Vec<u8>> {
+/// The patch of the answer as JSON; none if it has none.
+pub fn patch(answer: &Value) -> Option<Vec<u8>> {
     STANDARD
         .decode(at(answer, "/response/patch")?.as_str()?)
         .ok()

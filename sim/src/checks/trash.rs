@@ -3,7 +3,7 @@
 use super::{Found, ledger::Ledger};
 use crate::{
     cluster::EPOCH,
-    json::{at, name, namespace, text, uid},
+    json::{at, is_deleting, name, namespace, text, uid},
     plan::CLOCK_TOLERANCE,
 };
 use serde_json::Value;
@@ -122,6 +122,14 @@ pub fn record(volume: &Value) -> Option<TrashRecord> {
     serde_json::from_str(annotation(volume, TRASH)?).ok()
 }
 
+/// Whether the volume with this record is in the trash, for the claim of the record.
+pub fn is_kept(volume: &Value, record: &TrashRecord) -> bool {
+    text(volume, "/status/phase") == "Released"
+        && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain"
+        && !is_deleting(volume)
+        && record.claim.uid == text(volume, "/spec/claimRef/uid")
+}
+
 /// The provisioner of such a volume may delete the data at any time.
 fn is_at_risk(volume: &Value) -> bool {
     text(volume, "/status/phase") == "Released"
@@ -136,6 +144,11 @@ pub fn annotation<'a>(volume: &'a Value, key: &str) -> Option<&'a str> {
 fn milliseconds(window: &str) -> u64 {
     let window = go_duration::parse(window).unwrap_or_default();
     u64::try_from(window.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The virtual time in seconds of a time in seconds since 1970.
+pub fn virtual_seconds(seconds: i64) -> u64 {
+    u64::try_from(seconds - EPOCH.unix_timestamp()).unwrap_or_default()
 }
 
 fn seconds(now: u64) -> i64 {

@@ -80,6 +80,17 @@ impl Cluster {
         Ok(path)
     }
 
+    /// A client of a service account, which must exist, with a token for a day.
+    pub async fn service_account_client(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<kube::Client> {
+        let kubeconfig = self.service_account_kubeconfig(namespace, name, None);
+        let config = client_config(&kubeconfig.await?).await?;
+        Ok(kube::Client::try_from(config)?)
+    }
+
     fn new_file(&self, prefix: &str, suffix: &str) -> Result<PathBuf> {
         let file = tempfile::Builder::new()
             .prefix(prefix)
