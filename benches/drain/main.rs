@@ -106,28 +106,25 @@ async fn run(size: Size, columns: &[String]) -> Result<Vec<(Column, Outcome)>> {
 }
 
 fn print(size: Size, outcomes: &[(Column, Outcome)]) {
-    let limits: Vec<f64> = outcomes
-        .iter()
-        .filter(|(column, _)| *column == Column::Limit)
-        .map(|(_, one)| one.seconds)
-        .collect();
-    let limit = limits.iter().sum::<f64>() / limits.len().max(1) as f64;
+    let limit = mean(outcomes, Column::Limit);
+    let limit_installed = mean(outcomes, Column::LimitInstalled);
     println!(
         "\n{} claims among {} pods",
         size.claims,
         size.claims + size.others
     );
     println!(
-        "| drainer | seconds | claims/s | of the limit | kube-apiserver | pod LISTs | writes | peak memory |"
+        "| drainer | seconds | claims/s | of the limit | of limit-installed | kube-apiserver | pod LISTs | writes | peak memory |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     for (column, outcome) in outcomes {
         println!(
-            "| {} | {:.2} | {:.0} | {:.0} % | {:.2} s | {} | {} | {} |",
+            "| {} | {:.2} | {:.0} | {:.0} % | {:.0} % | {:.2} s | {} | {} | {} |",
             column.name(),
             outcome.seconds,
             size.claims as f64 / outcome.seconds,
             100.0 * limit / outcome.seconds,
+            100.0 * limit_installed / outcome.seconds,
             outcome.api_server,
             outcome.lists,
             outcome.writes,
@@ -137,4 +134,11 @@ fn print(size: Size, outcomes: &[(Column, Outcome)]) {
             )),
         );
     }
+}
+
+/// The mean seconds of the runs of a column; NaN if there are none.
+fn mean(outcomes: &[(Column, Outcome)], column: Column) -> f64 {
+    let runs = outcomes.iter().filter(|(each, _)| *each == column);
+    let seconds: Vec<_> = runs.map(|(_, outcome)| outcome.seconds).collect();
+    seconds.iter().sum::<f64>() / seconds.len() as f64
 }

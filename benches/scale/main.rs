@@ -2,9 +2,9 @@
 //! for few pods of more than a megabyte.
 //!
 //! The released binary runs with all components against a model of the API server, over HTTP on
-//! loopback, because a real one with 200,000 objects leaves no room on two cores. The threads of the
-//! model have the lowest priority: they stand for another machine, and so use the processor time
-//! that the program and the client of its reviews leave.
+//! loopback, because a real one with 200,000 objects leaves no room on two cores. The model and the
+//! client of the reviews stand for other machines: the threads of the model use the processor time
+//! that is left, and the client waits for no core.
 
 mod api;
 mod load;
@@ -12,6 +12,7 @@ mod program;
 #[path = "../shared/rest.rs"]
 mod rest;
 mod reviews;
+mod scheduling;
 #[path = "../shared/times.rs"]
 #[allow(dead_code, reason = "each benchmark uses a part of it")]
 mod times;
@@ -36,17 +37,10 @@ fn main() -> Result<()> {
     volume_warden_controlplane::install_crypto_provider();
     let runtime = Builder::new_multi_thread()
         .enable_all()
-        .on_thread_start(lower_priority)
+        .on_thread_start(scheduling::only_idle_time)
         .build()?;
     // On this thread, which starts the program and the client, with the normal priority.
     runtime.block_on(measure())
-}
-
-/// Gives this thread the lowest priority. On Linux, threads of a process have different ones.
-fn lower_priority() {
-    if let Err(error) = rustix::process::nice(19) {
-        eprintln!("the model keeps its priority: {error}");
-    }
 }
 
 async fn measure() -> Result<()> {

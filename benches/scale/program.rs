@@ -22,6 +22,7 @@ pub struct Program {
     pub process: Process,
     webhook_port: u16,
     metrics_port: u16,
+    probe_port: u16,
     _guardian: Guardian,
     _directory: TempDir,
 }
@@ -52,6 +53,7 @@ impl Program {
             process,
             webhook_port: webhook,
             metrics_port: metrics,
+            probe_port: probe,
             _guardian: guardian,
             _directory: directory,
         })
@@ -66,13 +68,14 @@ impl Program {
         Reviews::new(self.webhook_port, &secret)
     }
 
-    /// Waits until it leads and has looked at everything.
+    /// Waits until it has listed everything, leads, and has looked at everything.
     pub async fn reconciled(&self) -> Result<()> {
         let empty = "volume_warden_queue_depth{component=\"pvc-protection\"} 0";
         let leads = "volume_warden_leader 1";
         eventually_within(LIMIT, "it leads, and its queue is empty", async || {
             let running = self.process.is_running();
             ensure!(running, "it has ended: {}", self.process.log());
+            ensure!(self.is_ready().await?, "not everything is listed");
             let metrics = self.metrics().await?;
             let has = |line: &str| metrics.lines().any(|each| each == line);
             ensure!(has(empty) && has(leads), "not yet");
@@ -88,6 +91,11 @@ impl Program {
             api.watches() >= before + WATCHED
         })
         .await
+    }
+
+    async fn is_ready(&self) -> Result<bool> {
+        let url = format!("http://127.0.0.1:{}/readyz", self.probe_port);
+        Ok(reqwest::get(url).await?.status().is_success())
     }
 
     async fn metrics(&self) -> Result<String> {

@@ -1,6 +1,6 @@
 //! Reviews of claims, one after the other.
 
-use crate::times::Times;
+use crate::{scheduling, times::Times};
 use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use reqwest::Client;
@@ -46,6 +46,7 @@ impl Reviews {
         let ended = Arc::new(AtomicBool::new(false));
         let (url, until) = (self.url.clone(), ended.clone());
         let reviews = thread::spawn(move || {
+            scheduling::before_others();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
