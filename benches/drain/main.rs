@@ -119,12 +119,12 @@ fn print(size: Size, outcomes: &[(Column, Outcome)]) {
     println!("|---|---|---|---|---|---|---|---|---|");
     for (column, outcome) in outcomes {
         println!(
-            "| {} | {:.2} | {:.0} | {:.0} % | {:.0} % | {:.2} s | {} | {} | {} |",
+            "| {} | {:.2} | {:.0} | {} | {} | {:.2} s | {} | {} | {} |",
             column.name(),
             outcome.seconds,
             size.claims as f64 / outcome.seconds,
-            100.0 * limit / outcome.seconds,
-            100.0 * limit_installed / outcome.seconds,
+            share(limit, outcome),
+            share(limit_installed, outcome),
             outcome.api_server,
             outcome.lists,
             outcome.writes,
@@ -136,9 +136,16 @@ fn print(size: Size, outcomes: &[(Column, Outcome)]) {
     }
 }
 
-/// The mean seconds of the runs of a column; NaN if there are none.
-fn mean(outcomes: &[(Column, Outcome)], column: Column) -> f64 {
+/// The mean seconds of the runs of a column, if there are any.
+fn mean(outcomes: &[(Column, Outcome)], column: Column) -> Option<f64> {
     let runs = outcomes.iter().filter(|(each, _)| *each == column);
     let seconds: Vec<_> = runs.map(|(_, outcome)| outcome.seconds).collect();
-    seconds.iter().sum::<f64>() / seconds.len() as f64
+    (!seconds.is_empty()).then(|| seconds.iter().sum::<f64>() / seconds.len() as f64)
+}
+
+/// The rate of the run, in percent of that of the limit.
+fn share(limit: Option<f64>, outcome: &Outcome) -> String {
+    limit.map_or("–".to_owned(), |limit| {
+        format!("{:.0} %", 100.0 * limit / outcome.seconds)
+    })
 }
