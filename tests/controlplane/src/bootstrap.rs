@@ -148,7 +148,8 @@ fn audit_policy() -> Value {
 /// Starts the components in order, and waits until pods can run.
 pub(crate) async fn bring_up(cluster: &Cluster, nodes: usize) -> Result<()> {
     cluster.launch(Component::Etcd)?;
-    // The API server waits for etcd.
+    // The API server exits if it does not reach etcd within 20 s, which a slow disk can take.
+    cluster.unless_one_ends(cluster.etcd_ready()).await?;
     cluster.launch(Component::Apiserver)?;
     cluster.unless_one_ends(cluster.apiserver_ready()).await?;
     // These components exit if they find no API server.

@@ -194,6 +194,16 @@ impl Cluster {
         Ok(())
     }
 
+    pub(crate) async fn etcd_ready(&self) -> Result<()> {
+        let url = format!("http://127.0.0.1:{}", self.files.ports.etcd);
+        let client = kube::Client::try_from(kube::Config::new(url.parse()?))?;
+        eventually("etcd is ready", async || {
+            let health = client.request_text(http_get("/health")?).await?;
+            anyhow::Ok(health.contains(r#""health":"true""#))
+        })
+        .await
+    }
+
     pub(crate) async fn apiserver_ready(&self) -> Result<()> {
         let client = self.try_client()?;
         eventually("the API server is ready", async || {
