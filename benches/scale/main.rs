@@ -39,7 +39,7 @@ fn main() -> Result<()> {
         .enable_all()
         .on_thread_start(scheduling::only_idle_time)
         .build()?;
-    // On this thread, which starts the program and the client, with the normal priority.
+    // On this thread, whose usual scheduling policy the program inherits.
     runtime.block_on(measure())
 }
 
