@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::component::Component;
 use crate::credentials::{CertificateFiles, Credentials};
+use crate::directory::Directory;
 use crate::eventually::eventually;
 use crate::kubeconfig;
 use crate::util::free_ports;
@@ -47,7 +48,9 @@ pub(crate) struct Files {
 
 impl Files {
     /// Chooses ports, creates certificates and writes every file that a component reads.
-    pub(crate) fn prepare(directory: &Path) -> Result<Self> {
+    pub(crate) fn prepare(directory: &Directory) -> Result<Self> {
+        let etcd_data = directory.data().context("a directory for etcd")?;
+        let directory = directory.path();
         let [
             etcd,
             etcd_peer,
@@ -79,7 +82,7 @@ impl Files {
             proxy_socket: directory.join("proxy.sock"),
             audit_policy: directory.join("audit-policy.json"),
             audit_log: directory.join("audit.log"),
-            etcd_data: directory.join("etcd"),
+            etcd_data,
         };
         files.write(&credentials)?;
         Ok(files)

@@ -1,8 +1,12 @@
 //! The kinds of clusters, and their options.
 
+use std::num::NonZero;
+use std::sync::LazyLock;
+use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
+use tokio::sync::Semaphore;
 
 use crate::access::install_crypto_provider;
 use crate::binaries::Binaries;
@@ -185,6 +189,7 @@ impl ClusterBuilder {
             anyhow::Ok((binaries, builder))
         };
         let (binaries, builder) = tokio::task::spawn_blocking(prepare).await??;
+        let _turn = STARTING.acquire().await;
         let started = Instant::now();
         let cluster = match builder.attempt(&binaries).await {
             // Another process may take a free port before the component listens on it.
@@ -221,6 +226,14 @@ impl ClusterBuilder {
         })
     }
 }
+
+/// At most two control planes for each core start at a time. If all tests began with their starts at
+/// once, each would take as long as all together, which comes near the time that some tests and
+/// kube-apiserver itself wait.
+static STARTING: LazyLock<Semaphore> = LazyLock::new(|| {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    Semaphore::new(2 * cores)
+});
 
 /// The controllers that no cluster has. Benchmarks, which have no debug assertions, measure
 /// Kubernetes as it is, except for the first one.

@@ -69,7 +69,7 @@ impl Cluster {
     /// A cluster without its components, which [`crate::bootstrap::bring_up`] starts.
     pub(crate) async fn create(binaries: &Binaries, options: &Options) -> Result<Self> {
         let directory = Directory::create(&options.name)?;
-        let files = Files::prepare(directory.path())?;
+        let files = Files::prepare(&directory)?;
         let config = client_config(&files.admin_kubeconfig).await?;
         let audit_log = Some(&*files.audit_log).filter(|_| !keeps_logs());
         let guardian = Guardian::of_cluster(&files.etcd_data, audit_log.unwrap_or(Path::new("")))?;

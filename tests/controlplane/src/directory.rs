@@ -2,7 +2,8 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,13 @@ const PROGRAM_FILE: &str = "program";
 const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// The address of a unix socket has at most 108 bytes, so the path must not contain a long name.
 const NAME_LIMIT: usize = 24;
+/// The data of etcd, or a link to where it is.
+const DATA: &str = "etcd";
+/// A file system in memory.
+const MEMORY: &str = "/dev/shm";
+/// Bytes that must be free in it. The log of an etcd has 128 MB from its start, and two dozen run at
+/// a time.
+const MEMORY_NEEDED: u64 = 8 << 30;
 
 /// Deleted when dropped, unless a failure occurred.
 #[derive(Debug)]
@@ -78,6 +86,22 @@ impl Directory {
         &self.path
     }
 
+    /// Returns where etcd creates its data: in memory if there is room, because etcd refuses requests
+    /// while a slow disk delays its log. The data is removed with this, also after a failure.
+    pub(crate) fn data(&self) -> io::Result<PathBuf> {
+        let own = self.path.join(DATA);
+        if !has_room(Path::new(MEMORY)) {
+            return Ok(own);
+        }
+        let data = tempfile::Builder::new()
+            .prefix("volume-warden-etcd-")
+            .tempdir_in(MEMORY)?
+            .keep();
+        // It shows the next run what to remove, should this process be killed.
+        symlink(&data, own)?;
+        Ok(data)
+    }
+
     /// Keeps the directory for reading.
     pub(crate) fn keep(&self) {
         self.keep.store(true, Ordering::Relaxed);
@@ -86,12 +110,26 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
+        remove_data(&self.path);
         if thread::panicking() {
             eprintln!("the cluster's logs are kept in {}", self.path.display());
         } else if !self.keep.load(Ordering::Relaxed) {
             // A later run removes what cannot be removed now.
             let _ = fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+/// Whether a directory exists in which the data of all clusters finds room.
+fn has_room(directory: &Path) -> bool {
+    let room = rustix::fs::statvfs(directory);
+    room.is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) >= MEMORY_NEEDED)
+}
+
+/// Removes the data of the cluster with this directory if it is in memory.
+fn remove_data(directory: &Path) {
+    if let Ok(data) = fs::read_link(directory.join(DATA)) {
+        let _ = fs::remove_dir_all(data);
     }
 }
 
@@ -115,6 +153,7 @@ fn sweep(base: &Path, program: Option<&str>) {
     };
     for path in entries.flatten().map(|entry| entry.path()) {
         if (old(&path) || belongs_to(&path, program)) && abandoned(&path) {
+            remove_data(&path);
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -151,10 +190,13 @@ mod tests {
             Ok(directory.path().to_owned())
         };
         let [last, other, kept] = [left(Some("one"))?, left(Some("other"))?, left(None)?];
+        let in_memory = base.path().join("in-memory");
+        fs::create_dir(&in_memory)?;
+        symlink(&in_memory, last.join(DATA))?;
         let running = Directory::create_in(base.path(), "cluster", Some("one"))?;
         sweep(base.path(), Some("one"));
-        let exist = [&*last, &other, &kept, running.path()].map(Path::exists);
-        assert_eq!(exist, [false, true, true, true]);
+        let exist = [&*last, &in_memory, &other, &kept, running.path()].map(Path::exists);
+        assert_eq!(exist, [false, false, true, true, true]);
         Ok(())
     }
 }
