@@ -37,6 +37,16 @@ pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-wa
 /// The Lease for which the replicas compete.
 pub const LEASE: &str = "volume-warden";
 
+/// Returns the name of a replica in the story. `incarnation` counts its restarts.
+pub fn name(index: usize, incarnation: u32) -> String {
+    format!("replica-{index}.{incarnation}")
+}
+
+/// Returns whether the client of this name is a replica.
+pub fn is_replica(client: &str) -> bool {
+    client.starts_with("replica-")
+}
+
 /// How the replicas of a history are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Start {

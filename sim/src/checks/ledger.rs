@@ -3,7 +3,7 @@
 use crate::{
     json::{claims_of, is_deleting, owners, text, uid},
     plan::Plan,
-    replica::SERVICE_ACCOUNT,
+    replica::{SERVICE_ACCOUNT, is_replica},
 };
 use bytes::Bytes;
 use http::Request;
@@ -130,7 +130,7 @@ impl Ledger {
     /// Learns that a client sends a request.
     pub fn sent(&mut self, client: &str, now: u64, request: &Request<Bytes>) {
         let path = request.uri().path();
-        if request.method().is_safe() || !client.starts_with("replica") {
+        if request.method().is_safe() || !is_replica(client) {
             return;
         }
         match path {

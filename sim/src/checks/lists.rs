@@ -1,7 +1,7 @@
 //! S11: how many LISTs of pods are under way at once.
 
 use super::Found;
-use crate::{cluster::Cluster, network::is_watch, plan::Plan};
+use crate::{cluster::Cluster, network::is_watch, plan::Plan, replica::is_replica};
 use bytes::Bytes;
 use http::{Method, Request};
 use std::{collections::BTreeMap, sync::Arc};
@@ -57,7 +57,7 @@ impl Listing {
         request: &Request<Bytes>,
     ) -> Option<Self> {
         let path = request.uri().path();
-        let judged = client.starts_with("replica")
+        let judged = is_replica(client)
             && request.method() == Method::GET
             && path.starts_with("/api/v1/namespaces/")
             && path.ends_with("/pods")

@@ -3,7 +3,7 @@
 use super::{Found, ledger::Ledger, sending};
 use crate::{
     json::{at, is_deleting, text},
-    replica::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE},
+    replica::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE, is_replica},
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -19,7 +19,7 @@ const RENEW_DEADLINE: u64 = 10_000;
 pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) -> Found {
     let path = request.uri().path();
     let protected = path.contains("/persistentvolume");
-    if !client.starts_with("replica") || !protected || request.method().is_safe() {
+    if !is_replica(client) || !protected || request.method().is_safe() {
         return None;
     }
     let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();

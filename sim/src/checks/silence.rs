@@ -4,6 +4,7 @@ use super::Found;
 use crate::{
     cluster::Cluster,
     plan::{Disruption, Plan},
+    replica::is_replica,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -64,7 +65,7 @@ pub struct Listening {
 impl Listening {
     /// A replica begins to read a watch.
     pub fn begin(cluster: &Arc<Cluster>, client: &str, path: &str) -> Option<Self> {
-        if !client.starts_with("replica") {
+        if !is_replica(client) {
             return None;
         }
         let (now, mut number) = (cluster.schedule.now(), 0);

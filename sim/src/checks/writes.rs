@@ -5,6 +5,7 @@ use crate::{
     json::{list, text},
     plan::Plan,
     random::digest,
+    replica::is_replica,
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -60,7 +61,7 @@ impl Writes {
 pub fn write_of(plan: &Plan, client: &str, now: u64, request: &Request<Bytes>) -> Option<Write> {
     let (path, query) = (request.uri().path(), request.uri().query());
     let judged = plan.is_calm()
-        && client.starts_with("replica")
+        && is_replica(client)
         && path.contains("/persistentvolume")
         && [Method::PATCH, Method::DELETE].contains(request.method())
         // A purge is tried before it is written.

@@ -4,7 +4,7 @@ use crate::{
     admission::Reviews,
     cluster::Cluster,
     plan::{Disruption, Plan},
-    replica::Replica,
+    replica::{self, Replica},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -154,7 +154,7 @@ impl<'a> Replicas<'a> {
     }
 
     async fn launch(&self, index: usize, incarnation: u32) -> anyhow::Result<Replica> {
-        let name = format!("replica-{index}.{incarnation}");
+        let name = replica::name(index, incarnation);
         // One of two clocks is right, the only one is wrong.
         let wrong = match self.plan.replicas {
             1 => 1,
