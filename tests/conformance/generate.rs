@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 pub const JSON: &str = "application/json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Grace periods of deletions. That of a pod is five seconds.
+const SECONDS: [i64; 4] = [0, 3, 9, -1];
 const METADATA: (&str, &str) = (
     "accept",
     "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
@@ -313,7 +315,7 @@ fn delete(random: &mut Rng, kind: &Kind, path: String, name: &str) -> Operation 
         }
         4 => json!({"propagationPolicy": "Foreground"}),
         5 => json!({"propagationPolicy": "Orphan"}),
-        6 => json!({"gracePeriodSeconds": 0}),
+        6 => json!({"gracePeriodSeconds": SECONDS[random.usize(..SECONDS.len())]}),
         7 => json!({"dryRun": ["All"]}),
         _ => json!({}),
     };

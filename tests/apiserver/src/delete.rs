@@ -84,16 +84,19 @@ fn delete(
     dry: bool,
 ) -> Arc<Value> {
     let mut new = (*old).clone();
-    let grace = grace(resource, &old, options);
     let metadata = &mut new["metadata"];
     let deleting = !metadata["deletionTimestamp"].is_null();
-    let shorter = metadata["deletionGracePeriodSeconds"]
-        .as_u64()
-        .is_none_or(|before| grace < before);
-    let pending = metadata["deletionGracePeriodSeconds"].as_u64() > Some(0);
-    if deleting && pending && !shorter {
+    let before = metadata["deletionGracePeriodSeconds"].as_u64();
+    let pending = before.filter(|before| deleting && *before > 0);
+    let grace = match pending {
+        Some(left) => requested(options).filter(|grace| *grace < left),
+        None => Some(grace(resource, &old, options)),
+    };
+    // A grace period that has begun ends earlier only if the request says so.
+    let Some(grace) = grace else {
         return old;
-    }
+    };
+    let shorter = before.is_none_or(|before| grace < before);
     if !deleting {
         metadata["deletionTimestamp"] = now.into();
     }
@@ -204,5 +207,41 @@ fn grace(resource: &Resource, object: &Value, options: &Value) -> u64 {
     let own = object["spec"]["terminationGracePeriodSeconds"]
         .as_u64()
         .unwrap_or(30);
-    options["gracePeriodSeconds"].as_u64().unwrap_or(own)
+    requested(options).unwrap_or(own)
+}
+
+/// The grace period that the request names. A negative one is a second.
+fn requested(options: &Value) -> Option<u64> {
+    let seconds = options["gracePeriodSeconds"].as_i64()?;
+    Some(u64::try_from(seconds).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::resource;
+
+    /// Before the first deletion alone, the phase of a pod decides.
+    #[test]
+    fn a_grace_period_that_has_begun_ends_earlier_only_on_request() {
+        let pod = Arc::new(json!({
+            "metadata": {
+                "name": "a", "namespace": "ns",
+                "deletionTimestamp": "2026-01-01T00:00:05Z", "deletionGracePeriodSeconds": 5,
+            },
+            "spec": {"nodeName": "node"},
+            "status": {"phase": "Succeeded"},
+        }));
+        let left = |options: Value| {
+            let (mut store, now) = (Store::new(1), "2026-01-01T00:00:01Z");
+            let pods = resource("pods").expect("pods are known");
+            let of_pod = (pod.clone(), &options, now);
+            let deleted = delete(&mut store, pods, "alice", of_pod, true);
+            deleted["metadata"]["deletionGracePeriodSeconds"].clone()
+        };
+        assert_eq!(left(json!({})), 5);
+        for (requested, expected) in [(9, 5), (5, 5), (3, 3), (-1, 1), (0, 0)] {
+            assert_eq!(left(json!({"gracePeriodSeconds": requested})), expected);
+        }
+    }
 }
