@@ -4,7 +4,8 @@ pub use super::keys::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX};
 use crate::go_duration;
 use std::time::Duration;
 
-/// The value of [`UNDELETE_WINDOW`] that disables the trash for a StorageClass.
+/// The value of [`UNDELETE_WINDOW`] that disables the trash for a StorageClass. That of a namespace
+/// requests nothing with it.
 const OFF: &str = "off";
 
 /// The undelete window that a StorageClass requests.
@@ -48,9 +49,10 @@ impl Window {
 impl NamespaceWindow {
     /// Parses the value of [`UNDELETE_WINDOW`] of a namespace that has been read.
     pub fn of(text: Option<&str>) -> Self {
-        text.map_or(Self::Unset, |text| {
-            go_duration::parse(text).map_or(Self::Unknown, Self::For)
-        })
+        match text.map(str::trim) {
+            None | Some(OFF) => Self::Unset,
+            Some(text) => go_duration::parse(text).map_or(Self::Unknown, Self::For),
+        }
     }
 
     /// Returns the window of those claims of this namespace that have no annotation of their own. A
@@ -113,6 +115,7 @@ mod tests {
         ] {
             assert_eq!(lengthened(text, longest), expected, "{text:?} {longest:?}");
         }
+        assert_eq!(NamespaceWindow::of(Some(" off ")), NamespaceWindow::Unset);
         let none = NamespaceWindow::For(HOUR).lengthen(Duration::ZERO, Some(HOUR));
         assert_eq!(none, Duration::ZERO);
     }

@@ -7,8 +7,8 @@ use super::{
     recorded::{action, recorded},
 };
 use crate::{
-    cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue, Target},
-    objects::{ObjectName, Volume},
+    cluster::{Basis, Lane, Proof, ReconcileError, Reconciled, Requeue, Target},
+    objects::{ObjectName, Volume, volume::ClaimRef},
 };
 use std::sync::Arc;
 
@@ -24,23 +24,37 @@ impl PvcTrashReconciler {
         let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
             return Ok(Requeue::OnEvent);
         };
-        let (live, proof) = self.live.claim(&claim.name).await?;
-        let live = live.filter(|live| live.uid == claim.uid && !live.deleting);
-        let Some(live) = live else {
-            return Err(ReconcileError::new(
-                "the claim is being deleted, or does not exist",
-            ));
+        let disable = async || {
+            let proof = self.keeps_its_claim(claim).await?;
+            let operations = patch::disable(volume, record);
+            let basis = Basis::Proof(proof);
+            Ok::<_, ReconcileError>(action("DisableTrash", Lane::Bulk, operations, basis))
         };
-        if live.rare.is_announced() {
-            let why = "the claim is announced to expire, so the trash stays enabled";
-            return Err(ReconcileError::new(why));
-        }
-        let operations = patch::disable(volume, record);
-        let action = action("DisableTrash", Lane::Bulk, operations, Basis::Proof(proof));
         let target = Target::of(name, volume);
-        self.copies.forget(&target, &action, TRASH_DISABLED).await?;
+        let checked = disable().await?;
+        self.copies
+            .forget(&target, &checked, TRASH_DISABLED)
+            .await?;
+        // The deletion of the copy may have waited for other writes. A claim that a user deleted
+        // meanwhile keeps its record, as the warning to the user says.
+        let action = disable().await?;
         self.write(name, volume, action, TRASH_DISABLED)
             .await
             .settled()
+    }
+
+    /// Proves that the claim exists, is not being deleted and is not announced to expire.
+    async fn keeps_its_claim(&self, claim: &ClaimRef) -> Result<Proof, ReconcileError> {
+        let (live, proof) = self.live.claim(&claim.name).await?;
+        let live = live.filter(|live| live.uid == claim.uid && !live.deleting);
+        match live {
+            None => Err(ReconcileError::new(
+                "the claim is being deleted, or does not exist",
+            )),
+            Some(live) if live.rare.is_announced() => Err(ReconcileError::new(
+                "the claim is announced to expire, so the trash stays enabled",
+            )),
+            Some(_) => Ok(proof),
+        }
     }
 }

@@ -42,15 +42,18 @@ impl PvcTrashReconciler {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
         };
-        let proof = self.live.claim_is_deleted(claim).await?;
-        self.live.is_detached(name).await?;
-        self.live.is_unrequested(name, record).await?;
-        if let Some(twin) = self.live.twin(name).await? {
+        self.live.claim_is_deleted(claim).await?;
+        let (twin, now, ..) = futures::try_join!(
+            self.live.twin(name),
+            self.live.now(),
+            self.live.is_detached(name),
+            self.live.is_unrequested(name, record),
+        )?;
+        if let Some(twin) = twin {
             self.report_twin(name, volume, &twin);
             let why = format!("the volume {twin} has the same data");
             return Ok(Requeue::After(LONGEST_WAIT, why));
         }
-        let now = self.live.now().await?;
         if is_skewed(now, local) {
             return Err(ReconcileError::on_schedule(
                 SKEW_RETRY,
@@ -63,6 +66,8 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(now, until) {
             return Ok(wait);
         }
+        // In a large cluster, the LISTs take longer than the age at which a read no longer counts.
+        let proof = self.live.claim_is_deleted(claim).await?;
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
         let target = Target::of(name, volume);

@@ -93,6 +93,25 @@ async fn the_copy_is_deleted_only_if_the_trash_can_be_disabled() {
     }
 }
 
+/// A warning says to the user that the data is kept. The deletion of the copy may wait for other writes.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_deleted_meanwhile_keeps_its_record() {
+    for (interrupts, policy) in [(true, None), (false, Some(json!("Delete")))] {
+        let bound = || json!({"metadata": {"annotations": {}}, "status": {"phase": "Bound"}});
+        let server = Server {
+            claims: vec![claim(json!({}))],
+            interrupts,
+            ..server()
+        };
+        let scene = Scene::new(server, after(0), in_trash(bound()), &[claim(json!({}))]);
+        disable(&scene);
+        deliver(&scene, "v", in_trash(bound()));
+        let outcome = scene.reconcile().await;
+        assert_eq!(outcome.is_err(), interrupts, "{outcome:?}");
+        assert_eq!(scene.patched(POLICY), policy);
+    }
+}
+
 /// Without it, the volume would keep its record until the next full pass.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_an_announcement_disables_the_trash_at_once() {

@@ -94,6 +94,8 @@ async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
         other: None,
         unreadable: None,
         refuses: false,
+        slow: None,
+        interrupts: false,
         time,
         patches: Mutex::default(),
         stored: Mutex::default(),

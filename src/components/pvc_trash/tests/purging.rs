@@ -15,7 +15,7 @@ use crate::{
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::sync::Mutex;
+use std::{sync::Mutex, time::Duration};
 
 const POLICY: &str = "/spec/persistentVolumeReclaimPolicy";
 const CLAIM_REF: &str = "/spec/claimRef";
@@ -40,6 +40,8 @@ pub(super) fn server() -> Server {
         other: None,
         unreadable: None,
         refuses: false,
+        slow: None,
+        interrupts: false,
         time: after(120),
         patches: Mutex::default(),
         stored: Mutex::default(),
@@ -76,8 +78,13 @@ async fn policy(server: Server, changes: Value) -> (Option<Value>, Result<Requeu
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_purged_after_its_window() {
-    let (policy, outcome) = policy(server(), json!({})).await;
-    assert_eq!((policy, outcome.is_ok()), (Some(json!("Delete")), true));
+    // The LIST of a large cluster takes longer than a read counts.
+    let slow = Some(("/persistentvolumes", Duration::from_secs(12)));
+    for slow in [None, slow] {
+        let server = Server { slow, ..server() };
+        let (policy, outcome) = policy(server, json!({})).await;
+        assert_eq!((policy, outcome.is_ok()), (Some(json!("Delete")), true));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,6 +35,8 @@ impl Cluster {
             attached: None,
             unreadable,
             refuses: false,
+            slow: None,
+            interrupts: false,
             time,
             patches: Mutex::default(),
             stored: Mutex::default(),

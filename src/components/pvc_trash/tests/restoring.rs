@@ -30,6 +30,8 @@ fn reviews(namespace: &'static str, volume: Value) -> Arc<Reviews> {
         other: None,
         unreadable: None,
         refuses: false,
+        slow: None,
+        interrupts: false,
         time,
         patches: Mutex::default(),
         stored: Mutex::default(),

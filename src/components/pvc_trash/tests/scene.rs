@@ -36,6 +36,10 @@ pub(super) struct Server {
     pub(super) unreadable: Option<&'static str>,
     /// Whether patches are refused, as by a policy.
     pub(super) refuses: bool,
+    /// Requests whose path ends with this text take this long.
+    pub(super) slow: Option<(&'static str, Duration)>,
+    /// Whether a user deletes the claims once the copy of the volume is deleted.
+    pub(super) interrupts: bool,
     /// The time that the API server reports.
     pub(super) time: Timestamp,
     /// The patches of volumes and claims, and the Events.
@@ -118,11 +122,21 @@ impl Server {
                 (200, list)
             }
             _ if path.contains("/persistentvolumeclaims/") => {
-                found(self.claims.iter().find(named).cloned())
+                let claim = self.claims.iter().find(named).cloned();
+                found(claim.map(|claim| self.as_now(claim)))
             }
             "/api/v1/namespaces/ns" => found(self.namespace.map(namespace)),
             _ => (200, sent),
         }
+    }
+
+    fn as_now(&self, mut claim: Value) -> Value {
+        let writes = self.writes.lock().expect("lock");
+        let is_of_copy = |write: &String| write.starts_with("DELETE volume-warden-trash-");
+        if self.interrupts && writes.iter().any(is_of_copy) {
+            claim["metadata"]["deletionTimestamp"] = self.time.to_string().into();
+        }
+        claim
     }
 
     fn attachments(&self) -> (u16, Value) {
@@ -275,6 +289,11 @@ impl Scene {
 
 async fn answer(server: &Server, request: http::Request<Body>) -> http::Response<Body> {
     let (head, body) = request.into_parts();
+    if let Some((end, duration)) = server.slow
+        && head.uri.path().ends_with(end)
+    {
+        tokio::time::sleep(duration).await;
+    }
     let body = body.collect().await.expect("a body").to_bytes();
     let sent = serde_json::from_slice(&body).unwrap_or_default();
     let (code, answer) = server.answer(&head.method, &head.uri, sent);
