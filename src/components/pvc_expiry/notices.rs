@@ -8,7 +8,10 @@ use crate::{
     cluster::Announcement,
     go_duration,
     objects::{
-        ObjectName, expiry::EXPIRE_UNUSED, trash::TrashRecord, undelete_window::UNDELETE_WINDOW,
+        ObjectName,
+        expiry::EXPIRE_UNUSED,
+        trash::{OriginalPolicy, TrashRecord},
+        undelete_window::UNDELETE_WINDOW,
     },
 };
 use k8s_openapi::jiff::Timestamp;
@@ -16,8 +19,7 @@ use std::time::Duration;
 
 /// The Event that a claim is deleted at the time `at`, unless a pod names it before.
 pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>) -> Announcement {
-    let window =
-        record.map(|record| format!(" Its data can then be restored for {}.", window(record)));
+    let window = record.map(|record| format!(" Its data can then be restored {}.", period(record)));
     let note = format!(
         "no pod has used claim {claim} for a long time, so it will be deleted at {at}, unless \
          a pod names it before.{} To keep it: kubectl annotate pvc {} -n {} {EXPIRE_UNUSED}=off --overwrite",
@@ -42,8 +44,8 @@ pub fn cancelled(claim: &ObjectName) -> Announcement {
 pub fn expired(claim: &ObjectName, record: &TrashRecord) -> Announcement {
     let note = format!(
         "no pod has used claim {claim} for the time that {EXPIRE_UNUSED} says, so it is deleted. Its \
-         data is kept for {}. To restore it: {}",
-        window(record),
+         data is kept {}. To restore it: {}",
+        period(record),
         record.command(),
     );
     Announcement::new(EXPIRED, "Expire", false, note)
@@ -122,8 +124,15 @@ pub fn unread(claim: &ObjectName) -> Announcement {
     Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
-fn window(record: &TrashRecord) -> String {
-    go_duration::format(Duration::from_secs(record.window_seconds))
+/// How long the data can be restored. A volume that had the policy Retain at first is not purged.
+fn period(record: &TrashRecord) -> String {
+    match record.policy {
+        OriginalPolicy::Retain => "until an administrator deletes its volume".to_owned(),
+        OriginalPolicy::Delete => {
+            let window = Duration::from_secs(record.window_seconds);
+            format!("for {}", go_duration::format(window))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +156,30 @@ mod tests {
             assert!(note.contains(clause), "{note}");
             let blamed = note.contains("the component is not enabled");
             assert_eq!(blamed, obstacle == Obstacle::Unrecorded, "{note}");
+        }
+    }
+
+    /// pvc-trash purges no volume that had the policy Retain.
+    #[test]
+    fn an_expired_claim_says_how_long_its_data_is_kept() {
+        let note = |policy: &str| {
+            let claim = json!({"namespace": "shop", "name": "data", "uid": "c"});
+            let record = json!({"policy": policy, "windowSeconds": 3600, "claim": claim});
+            let record: TrashRecord = serde_json::from_value(record).expect("a record");
+            let name = ObjectName::new("shop", "data");
+            let announced = expiring(&name, Timestamp::UNIX_EPOCH, Some(&record)).note;
+            (announced, expired(&name, &record).note)
+        };
+        for (policy, period) in [
+            ("Delete", "for 1h."),
+            ("Retain", "until an administrator deletes its volume."),
+        ] {
+            let (announced, expired) = note(policy);
+            assert!(
+                announced.contains(&format!("restored {period}")),
+                "{announced}"
+            );
+            assert!(expired.contains(&format!("kept {period}")), "{expired}");
         }
     }
 
