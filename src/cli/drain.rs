@@ -121,9 +121,9 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
                 true => "exists in another namespace",
                 false => "is held",
             };
-            print(&format!(
-                "{message}: without --dry-run, drain removes nothing while it {until}"
-            ))?;
+            let line =
+                format!("{message}: without --dry-run, drain removes nothing while it {until}");
+            print(&Plain(line).to_string())?;
         }
         // A dry run writes nothing, so it acquires no Lease.
         let (_elector, leadership) = elect(&client, lease, &metrics);
