@@ -17,7 +17,8 @@ skipped, as `kubectl` does, but at least one has to exist. After an error in a k
 command uses the service account of its pod, which may be one of another cluster. Durations are
 those of Go: `20s`, `1h30m`, `250ms`, `0`. A flag with a `BOOL` value is `true` without a value; a
 value follows after `=`. `volume-warden COMMAND --help` prints the same, and `volume-warden man
-COMMAND` a manual page. Flags that were renamed are listed in [Compatibility](../compatibility.md).
+COMMAND` a manual page. The CHANGELOG lists renamed flags, and
+[Compatibility](../compatibility.md) says how long the old names work.
 ";
 
 #[test]
