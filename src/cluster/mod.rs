@@ -13,7 +13,7 @@ mod write;
 
 pub use api::{
     PATH_SECRET_DIGITS, UNHURRIED, connect, doubling, error_message, existing, for_users,
-    is_absent, is_refused, scoped, server_time, within, without_path_secrets,
+    is_absent, is_refused, scoped, server_time, with_late_times, within, without_path_secrets,
 };
 #[cfg(feature = "simulation")]
 pub use leader::OBSERVED_SINCE;

@@ -2,12 +2,15 @@
 //! does not run beside a running installation.
 
 use crate::{
-    cluster::{LeaseName, UNHURRIED, within},
+    cluster::{LeaseName, UNHURRIED, with_late_times, within},
     component::{ComponentRef, PART_OF, is_led_by},
 };
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use kube::{
+    Client, Resource as _, ResourceExt as _,
+    api::{ListParams, ObjectList, Request},
+};
 
 /// A Lease that elects the leader of at least one of the components that are drained. Despite
 /// the name, it need not have a holder.
@@ -54,8 +57,9 @@ impl HeldLease {
 pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<Vec<HeldLease>> {
     let (label, value) = PART_OF;
     let labelled = ListParams::default().labels(&format!("{label}={value}"));
-    let leases = Api::<Lease>::all(client.clone());
-    let listed = within(UNHURRIED, leases.list(&labelled)).await;
+    let request = Request::new(Lease::url_path(&(), None)).list(&labelled)?;
+    let listed = with_late_times::<ObjectList<Lease>>(client, request);
+    let listed = within(UNHURRIED, listed).await;
     let listed = listed.context("the Leases could not be listed, so nothing is removed")?;
     let concern = |lease: &Lease| {
         components

@@ -1,6 +1,7 @@
 //! Finds out whether the controller that removes a protection finalizer runs: Volume Warden, or
 //! Kubernetes' built-in controllers.
 
+use super::quote;
 use crate::{
     component::{ComponentRef, PART_OF, is_led_by},
     why::{Cause, Code, Evidence, Look, Object, Selection, World},
@@ -61,7 +62,7 @@ fn late(lease: &Lease, component: ComponentRef) -> Cause {
         .and_then(|spec| spec.holder_identity.as_deref());
     let sentence = format!(
         "Volume Warden's {component} runs (replica {}), but has not removed the protection finalizer within a minute of the deletion.",
-        holder.unwrap_or_default()
+        quote::name(holder.unwrap_or_default())
     );
     let evidence = Evidence::new(object.to_string(), "spec.holderIdentity");
     Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
