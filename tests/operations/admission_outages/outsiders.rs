@@ -40,7 +40,7 @@ async fn attacks_have_no_effect() -> Result<()> {
             }
             let created = review(&fixture).await?;
             ensure!(created, "{attack:?}: a review failed open");
-            fixture.warden.metrics().await?;
+            scrape(&fixture).await?;
             if attackers.is_finished() {
                 break (&mut attackers).await?;
             }
@@ -69,6 +69,19 @@ async fn probe(fixture: &OutageFixture, question: &str) -> Result<()> {
         failures.push(output);
     }
     bail!("{question}: {failures:?}")
+}
+
+/// Scrapes the metrics as Prometheus does, which scrapes again. At the limit of connections, a new
+/// one takes the place of an older one, also of a scrape whose request has not arrived yet.
+async fn scrape(fixture: &OutageFixture) -> Result<()> {
+    let mut failures = Vec::new();
+    while failures.len() < 3 {
+        match fixture.warden.metrics().await {
+            Ok(_) => return Ok(()),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    bail!("metrics: {failures:?}")
 }
 
 /// Whether a review was answered.
