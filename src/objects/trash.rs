@@ -6,6 +6,7 @@ use super::{
     CompactText,
     claim_texts::{is_kept_annotation, is_kept_label},
 };
+use crate::go_duration;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -153,6 +154,14 @@ impl TrashRecord {
     pub fn is_of(&self, namespace_uid: Option<&str>) -> bool {
         let recorded = self.claim.namespace_uid.as_deref();
         recorded.is_some() && recorded == namespace_uid
+    }
+
+    /// Returns the undelete window as Go writes durations; none if the data is kept without limit,
+    /// because the policy of the volume was Retain.
+    pub fn window(&self) -> Option<String> {
+        let window = Duration::from_secs(self.window_seconds);
+        let limited = self.policy == OriginalPolicy::Delete;
+        limited.then(|| go_duration::format(window))
     }
 
     /// Returns the command that restores the claim. If the uid of the claim's namespace is not

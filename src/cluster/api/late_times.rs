@@ -22,23 +22,18 @@ pub async fn with_late_times<T: DeserializeOwned>(
 fn parsed<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_str(text).or_else(|error| {
         let mut answer: Value = serde_json::from_str(text)?;
-        match limit(&mut answer) {
-            true => serde_json::from_str(&answer.to_string()),
-            false => Err(error),
-        }
+        limit(&mut answer);
+        serde_json::from_str(&answer.to_string()).map_err(|_| error)
     })
 }
 
-/// Replaces times that are too late. Returns whether there is one.
-fn limit(value: &mut Value) -> bool {
+/// Replaces times that are too late.
+fn limit(value: &mut Value) {
     match value {
-        Value::String(text) if is_too_late(text) => {
-            *text = Timestamp::MAX.to_string();
-            true
-        }
-        Value::Array(all) => all.iter_mut().map(limit).filter(|found| *found).count() > 0,
-        Value::Object(all) => all.values_mut().map(limit).filter(|found| *found).count() > 0,
-        _ => false,
+        Value::String(text) if is_too_late(text) => *text = Timestamp::MAX.to_string(),
+        Value::Array(all) => all.iter_mut().for_each(limit),
+        Value::Object(all) => all.values_mut().for_each(limit),
+        _ => {}
     }
 }
 

@@ -6,16 +6,11 @@ use super::{
 };
 use crate::{
     cluster::Announcement,
-    go_duration,
     objects::{
-        ObjectName,
-        expiry::EXPIRE_UNUSED,
-        trash::{OriginalPolicy, TrashRecord},
-        undelete_window::UNDELETE_WINDOW,
+        ObjectName, expiry::EXPIRE_UNUSED, trash::TrashRecord, undelete_window::UNDELETE_WINDOW,
     },
 };
 use k8s_openapi::jiff::Timestamp;
-use std::time::Duration;
 
 /// The Event that a claim is deleted at the time `at`, unless a pod names it before.
 pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>) -> Announcement {
@@ -126,13 +121,10 @@ pub fn unread(claim: &ObjectName) -> Announcement {
 
 /// How long the data can be restored. A volume that had the policy Retain at first is not purged.
 fn period(record: &TrashRecord) -> String {
-    match record.policy {
-        OriginalPolicy::Retain => "until an administrator deletes its volume".to_owned(),
-        OriginalPolicy::Delete => {
-            let window = Duration::from_secs(record.window_seconds);
-            format!("for {}", go_duration::format(window))
-        }
-    }
+    record.window().map_or_else(
+        || "until an administrator deletes its volume".to_owned(),
+        |window| format!("for {window}"),
+    )
 }
 
 #[cfg(test)]

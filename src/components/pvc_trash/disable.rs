@@ -24,20 +24,20 @@ impl PvcTrashReconciler {
         let Some((record, claim)) = recorded(volume).zip(volume.claimed_by()) else {
             return Ok(Requeue::OnEvent);
         };
-        let disable = async || {
+        let decide = async || {
             let proof = self.keeps_its_claim(claim).await?;
             let operations = patch::disable(volume, record);
             let basis = Basis::Proof(proof);
             Ok::<_, ReconcileError>(action("DisableTrash", Lane::Bulk, operations, basis))
         };
         let target = Target::of(name, volume);
-        let checked = disable().await?;
+        let checked = decide().await?;
         self.copies
             .forget(&target, &checked, TRASH_DISABLED)
             .await?;
         // The deletion of the copy may have waited for other writes. A claim that a user deleted
         // meanwhile keeps its record, as the warning to the user says.
-        let action = disable().await?;
+        let action = decide().await?;
         self.write(name, volume, action, TRASH_DISABLED)
             .await
             .settled()

@@ -12,13 +12,12 @@ use super::{
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule, Unavailable},
-    go_duration,
     objects::{
         MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
         deletion_order::{Deletion, latest},
         patch::add_at,
-        trash::{MAX_UNBINDABLE, OriginalPolicy, RecordedClaim, TrashRecord},
+        trash::{MAX_UNBINDABLE, RecordedClaim, TrashRecord},
         undelete_request::{UNDELETE, UndeleteRequest},
         volume::{RETAIN, VolumeWire},
     },
@@ -183,13 +182,10 @@ impl Reviews {
 }
 
 fn warning(record: &TrashRecord) -> String {
-    let kept = match record.policy {
-        OriginalPolicy::Retain => "until an administrator deletes it".to_owned(),
-        OriginalPolicy::Delete => {
-            let window = go_duration::format(Duration::from_secs(record.window_seconds));
-            format!("for {window}")
-        }
-    };
+    let kept = record.window().map_or_else(
+        || "until an administrator deletes it".to_owned(),
+        |window| format!("for {window}"),
+    );
     format!(
         "the data of claim {:?} is kept {kept} after its deletion; to restore it: {}",
         record.claim.name,

@@ -41,6 +41,19 @@ fn scene(watched: Value, live: Value) -> Scene {
     scene
 }
 
+/// As [`scene`], for a volume that has a copy, whose claim no one has changed.
+fn copied(server: Server) -> Scene {
+    let bound = || json!({"metadata": {"annotations": {}}, "status": {"phase": "Bound"}});
+    let server = Server {
+        claims: vec![claim(json!({}))],
+        ..server
+    };
+    let scene = Scene::new(server, after(0), in_trash(bound()), &[claim(json!({}))]);
+    disable(&scene);
+    deliver(&scene, "v", in_trash(bound()));
+    scene
+}
+
 /// The watch delivers a class with the undelete window `off`.
 fn disable(scene: &Scene) {
     let annotations = json!({UNDELETE_WINDOW: "off"});
@@ -77,15 +90,10 @@ async fn the_copy_is_deleted_only_if_the_trash_can_be_disabled() {
         "PATCH pv",
     ];
     for (refuses, expected) in [(true, &all[..1]), (false, &all[..])] {
-        let bound = || json!({"metadata": {"annotations": {}}, "status": {"phase": "Bound"}});
-        let server = Server {
-            claims: vec![claim(json!({}))],
+        let scene = copied(Server {
             refuses,
             ..server()
-        };
-        let scene = Scene::new(server, after(0), in_trash(bound()), &[claim(json!({}))]);
-        disable(&scene);
-        deliver(&scene, "v", in_trash(bound()));
+        });
         let outcome = scene.reconcile().await;
         assert_eq!(outcome.is_err(), refuses, "{outcome:?}");
         let writes = scene.server.writes.lock().expect("lock").clone();
@@ -97,15 +105,10 @@ async fn the_copy_is_deleted_only_if_the_trash_can_be_disabled() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_deleted_meanwhile_keeps_its_record() {
     for (interrupts, policy) in [(true, None), (false, Some(json!("Delete")))] {
-        let bound = || json!({"metadata": {"annotations": {}}, "status": {"phase": "Bound"}});
-        let server = Server {
-            claims: vec![claim(json!({}))],
+        let scene = copied(Server {
             interrupts,
             ..server()
-        };
-        let scene = Scene::new(server, after(0), in_trash(bound()), &[claim(json!({}))]);
-        disable(&scene);
-        deliver(&scene, "v", in_trash(bound()));
+        });
         let outcome = scene.reconcile().await;
         assert_eq!(outcome.is_err(), interrupts, "{outcome:?}");
         assert_eq!(scene.patched(POLICY), policy);
