@@ -10,16 +10,13 @@ use crate::{
         Apply, Configuration, Excluded, Feeds, Leadership, LeaseName, Observation, Reconcile,
         Reconciler, SharedList, WorkQueue,
     },
-    objects::{
-        ControllerId, Kind, Pod,
-        keys::{self, OWN},
-    },
+    objects::{ControllerId, Kind, Pod},
     telemetry::Metrics,
 };
 use clap::{ArgMatches, Args, Command};
 use futures::future::BoxFuture;
 use kube::Client;
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 /// A component as an entry of [`crate::components::ALL`].
@@ -79,25 +76,6 @@ impl fmt::Debug for dyn Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// The label of every Lease of Volume Warden, and its value.
-pub const PART_OF: (&str, &str) = (keys::PART_OF, "volume-warden");
-
-/// The labels of the Lease of a process that runs these components. That of a dry run names no
-/// component: its holder writes nothing.
-pub fn lease_labels(components: &[ComponentRef], dry_run: bool) -> BTreeMap<String, String> {
-    let (part_of, volume_warden) = PART_OF;
-    let leads = components.iter().filter(|_| !dry_run);
-    let leads = leads.map(|each| format!("{OWN}{each}"));
-    let mut labels: BTreeMap<_, _> = leads.map(|key| (key, String::new())).collect();
-    labels.insert(part_of.to_owned(), volume_warden.to_owned());
-    labels
-}
-
-/// Whether a Lease with these labels elects the leader of the component.
-pub fn is_led_by(component: ComponentRef, labels: &BTreeMap<String, String>) -> bool {
-    labels.contains_key(&format!("{OWN}{component}"))
 }
 
 /// The clients, caches and options that all components of a process share.

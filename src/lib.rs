@@ -75,6 +75,7 @@ pub mod go_duration;
 mod hashing;
 #[cfg(feature = "simulation")]
 pub mod hashing;
+mod installation;
 mod inventory;
 mod listener;
 #[cfg(not(feature = "simulation"))]

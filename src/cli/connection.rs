@@ -6,10 +6,11 @@ use super::{
 };
 use crate::{
     cluster::{LeaseName, connect},
-    component::{ComponentRef, lease_labels},
+    component::ComponentRef,
     components::{
         namespace_gc, pv_protection, pv_releaser, pvc_protection, pvc_provisioner, pvc_retention,
     },
+    installation::lease_labels,
     objects::{ControllerId, is_subdomain},
 };
 use anyhow::{Context as _, bail};
@@ -165,12 +166,14 @@ fn identity() -> String {
 mod tests {
     use super::*;
     use crate::{
-        component::{PART_OF, is_led_by},
         components::{
             ALL, pv_protection::PvProtection, pv_releaser::PvReleaser,
             pvc_provisioner::PvcProvisioner,
         },
+        installation::{PART_OF, leads_any},
     };
+    use k8s_openapi::api::coordination::v1::Lease;
+    use kube::ResourceExt as _;
 
     /// The names of the Lease, and of that of version 0.1.0, of an installation with this name.
     fn names(
@@ -202,10 +205,11 @@ mod tests {
         for dry_run in [false, true] {
             let id = ControllerId::default();
             let lease = options.name(("ns", "volume-warden"), ALL, &id, dry_run);
-            let labels = lease.expect("a Lease").labels;
-            let led = ALL.iter().filter(|each| is_led_by(**each, &labels));
+            let mut written = Lease::default();
+            written.metadata.labels = Some(lease.expect("a Lease").labels);
+            let led = ALL.iter().filter(|each| leads_any(&written, &[**each]));
             assert_eq!(led.count(), if dry_run { 0 } else { ALL.len() });
-            assert_eq!(labels[PART_OF.0], PART_OF.1);
+            assert_eq!(written.labels()[PART_OF.0], PART_OF.1);
         }
     }
 

@@ -112,7 +112,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     )?;
     let (client, server) = options.cluster.client_and_server().await?;
     tracing::info!(kubernetes = server, "removing what Volume Warden wrote");
-    let found = leases::of(&client, &components).await?;
+    let found = leases::of(&client, &components, &lease.namespace).await?;
     let metrics = Arc::new(Metrics::new());
     if options.dry_run {
         for found in found.iter().filter(|found| found.prevents(&lease)) {
@@ -219,7 +219,7 @@ async fn held_by_others(
     components: &[ComponentRef],
     lease: &LeaseName,
 ) -> anyhow::Result<Vec<HeldLease>> {
-    let mut found = leases::of(client, components).await?;
+    let mut found = leases::of(client, components, &lease.namespace).await?;
     found.retain(|found| !found.holder.is_empty() && found.holder != lease.identity);
     Ok(found)
 }

@@ -106,7 +106,8 @@ pub(super) struct LeaseOptions {
     #[arg(long, value_name = "NAME")]
     pub(super) leader_elect_resource_name: Option<String>,
 
-    /// Namespace of the Lease [default: that of --system-namespace]
+    /// Namespace of the Lease. In a namespace without a service account of Volume Warden, `why`
+    /// does not find it [default: that of --system-namespace]
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) leader_elect_resource_namespace: Option<String>,
 

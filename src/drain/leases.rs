@@ -1,16 +1,18 @@
-//! Finds the Leases of Volume Warden by their labels, whatever their names are, so that `drain`
+//! Finds the Leases of Volume Warden's installations, whatever their names are, so that `drain`
 //! does not run beside a running installation.
 
 use crate::{
     cluster::{LeaseName, UNHURRIED, with_late_times, within},
-    component::{ComponentRef, PART_OF, is_led_by},
+    component::ComponentRef,
+    installation,
 };
 use anyhow::{Context as _, bail};
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::ClusterRoleBinding};
 use kube::{
-    Client, Resource as _, ResourceExt as _,
+    Client, Resource, ResourceExt as _,
     api::{ListParams, ObjectList, Request},
 };
+use serde::de::DeserializeOwned;
 
 /// A Lease that elects the leader of at least one of the components that are drained. Despite
 /// the name, it need not have a holder.
@@ -50,24 +52,47 @@ impl HeldLease {
     }
 }
 
-/// Lists the Leases of these components in all namespaces.
+/// Lists the Leases of these components in the namespace `own` and in those in which Volume Warden
+/// is installed: see [`installation`]. Leases with its labels in other namespaces are only logged.
 ///
 /// # Errors
-/// When the Leases cannot be listed.
-pub async fn of(client: &Client, components: &[ComponentRef]) -> anyhow::Result<Vec<HeldLease>> {
-    let (label, value) = PART_OF;
-    let labelled = ListParams::default().labels(&format!("{label}={value}"));
-    let request = Request::new(Lease::url_path(&(), None)).list(&labelled)?;
-    let listed = with_late_times::<ObjectList<Lease>>(client, request);
+/// When the Leases or the ClusterRoleBindings cannot be listed.
+pub async fn of(
+    client: &Client,
+    components: &[ComponentRef],
+    own: &str,
+) -> anyhow::Result<Vec<HeldLease>> {
+    let bindings = list::<ClusterRoleBinding>(client).await?;
+    let installed = installation::namespaces(&bindings);
+    let mut leases = list::<Lease>(client).await?;
+    leases.retain(|lease| installation::leads_any(lease, components));
+    let found = leases.into_iter().map(found);
+    let (counting, foreign): (Vec<_>, Vec<_>) =
+        found.partition(|lease| lease.namespace == own || installed.contains(&*lease.namespace));
+    if let Some(first) = foreign.first() {
+        tracing::warn!(
+            leases = foreign.len(),
+            lease = format!("{}/{}", first.namespace, first.name),
+            "Leases with the labels of Volume Warden do not count: no ClusterRoleBinding with the label {} names a service account of their namespace",
+            installation::selector(),
+        );
+    }
+    Ok(counting)
+}
+
+/// Lists the objects of this kind in the whole cluster that have the label of Volume Warden.
+async fn list<K>(client: &Client) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
+{
+    let labelled = ListParams::default().labels(&installation::selector());
+    let request = Request::new(K::url_path(&(), None)).list(&labelled)?;
+    let listed = with_late_times::<ObjectList<K>>(client, request);
     let listed = within(UNHURRIED, listed).await;
-    let listed = listed.context("the Leases could not be listed, so nothing is removed")?;
-    let concern = |lease: &Lease| {
-        components
-            .iter()
-            .any(|each| is_led_by(*each, lease.labels()))
-    };
-    let concerning = listed.items.into_iter().filter(concern);
-    Ok(concerning.map(found).collect())
+    let kind = K::plural(&());
+    let listed =
+        listed.with_context(|| format!("the {kind} could not be listed, so nothing is removed"))?;
+    Ok(listed.items)
 }
 
 /// Checks that no Lease is in another namespace, held or not. Such a Lease belongs to another

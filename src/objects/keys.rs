@@ -106,8 +106,9 @@ keys! {
         /// with `--dry-run`. A claim does not get the annotations with this prefix in a pod's claim
         /// template, except `expire-unused` and `undelete-window`.
         OWN: "prefix of labels" on "Lease" = "volume-warden.dev/";
-        /// `volume-warden`.
-        PART_OF: "label" on "Lease" = "app.kubernetes.io/part-of";
+        /// `volume-warden`. A Lease counts as one of Volume Warden only in a namespace with a service
+        /// account that a ClusterRoleBinding with the label names.
+        PART_OF: "label" on "Lease, ClusterRoleBinding" = "app.kubernetes.io/part-of";
         /// On the ConfigMaps of Volume Warden: `volume-warden`. A claim that has it is restored by
         /// `pvc-trash` without it: the tool that it names may delete the objects that are not in
         /// its source.

@@ -33,6 +33,7 @@ const LAYERS: &[&[&str]] = &[
     &["tls"],
     &["admission", "backend"],
     &["component"],
+    &["installation"],
     &["components::*"],
     &["components"],
     &["assembly", "drain", "unused", "why"],

@@ -3,11 +3,14 @@
 
 use super::quote;
 use crate::{
-    component::{ComponentRef, PART_OF, is_led_by},
+    component::ComponentRef,
+    installation,
     why::{Cause, Code, Evidence, Look, Object, Selection, World},
 };
 use k8s_openapi::{
-    api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp,
+    api::{coordination::v1::Lease, rbac::v1::ClusterRoleBinding},
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::Timestamp,
 };
 use kube::ResourceExt;
 
@@ -126,20 +129,27 @@ pub(super) fn in_tree_lease() -> Object {
     Object::new("Lease", "lease", "kube-system", "kube-controller-manager")
 }
 
-/// The Leases of Volume Warden that elect the leader of the component; none if Leases could not be
-/// read.
+/// The Leases that elect the leader of the component, in the namespaces in which Volume Warden is
+/// installed: see [`installation`]. None if it could not be read whether there are any.
 pub(super) fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
-    let (label, value) = PART_OF;
-    let labels = format!("{label}={value}");
+    let labels = installation::selector();
     let selection = Selection {
         labels: &labels,
         fields: "",
     };
     let leases = world.list::<Lease>("", selection).found()?;
-    let for_it = leases
-        .iter()
-        .filter(|lease| is_led_by(component, lease.labels()));
-    Some(for_it.cloned().collect())
+    let mut leases = Vec::clone(&leases);
+    leases.retain(|lease| installation::leads_any(lease, &[component]));
+    if leases.is_empty() {
+        return Some(leases);
+    }
+    let bindings = world.list::<ClusterRoleBinding>("", selection).found()?;
+    let installed = installation::namespaces(&bindings);
+    leases.retain(|lease| {
+        let namespace = lease.namespace().unwrap_or_default();
+        installed.contains(&*namespace)
+    });
+    Some(leases)
 }
 
 /// The Lease with which a replica of Volume Warden runs the component now; none if no replica does,

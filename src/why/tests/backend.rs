@@ -27,7 +27,7 @@ fn lease(component: &str) -> Value {
 #[tokio::test]
 async fn a_namespace_that_the_backend_has_is_explained_by_an_event_on_the_lease() {
     let cluster = Cluster::default().with(EVENTS, event(&json!({})));
-    let cluster = cluster.lease(lease("namespace-gc"));
+    let cluster = cluster.lease(lease("namespace-gc")).installed("system");
     let answer = cluster.explained(&Object::namespace("shop")).await;
     assert_eq!(codes(&answer), [Code::BackendNotEmpty]);
     assert_eq!(command(&answer), "kubectl describe lease warden -n system");
@@ -45,10 +45,19 @@ async fn an_event_about_no_lease_of_volume_warden_does_not_count() {
         (json!({}), "pvc-trash"),
     ] {
         let cluster = Cluster::default().with(EVENTS, event(&changes));
-        let cluster = cluster.lease(lease(component));
+        let cluster = cluster.lease(lease(component)).installed("system");
         let explanation = cluster.explain(&Object::namespace("shop")).await;
         assert_eq!(explanation, Explanation::NotFound, "{changes} {component}");
     }
+}
+
+/// A user who may write Leases and Events in one namespace can write both.
+#[tokio::test]
+async fn an_event_on_a_lease_outside_of_an_installation_does_not_count() {
+    let cluster = Cluster::default().with(EVENTS, event(&json!({})));
+    let cluster = cluster.lease(lease("namespace-gc")).installed("elsewhere");
+    let explanation = cluster.explain(&Object::namespace("shop")).await;
+    assert_eq!(explanation, Explanation::NotFound);
 }
 
 /// Without the Leases, it is not known whether the Event is one of Volume Warden.

@@ -71,6 +71,23 @@ impl Cluster {
         self.with("/apis/coordination.k8s.io/v1/leases", lease)
     }
 
+    /// Adds a ClusterRoleBinding with the label of Volume Warden, which binds a subject of this
+    /// kind in the namespace.
+    fn binding(self, namespace: &str, kind: &str) -> Self {
+        let binding = json!({
+            "metadata": {"name": "volume-warden-events", "labels": {"app.kubernetes.io/part-of": "volume-warden"}},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "volume-warden-events"},
+            "subjects": [{"kind": kind, "name": "warden", "namespace": namespace}],
+        });
+        let collection = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        self.with(collection, binding)
+    }
+
+    /// Adds the ClusterRoleBinding of an installation in the namespace.
+    fn installed(self, namespace: &str) -> Self {
+        self.binding(namespace, "ServiceAccount")
+    }
+
     /// Explains the object by the objects of this cluster.
     async fn explain(self, object: &Object) -> Explanation {
         let now: Timestamp = NOW.parse().expect("a time");

@@ -26,7 +26,8 @@ fn lease(component: &str, renewed: &str) -> Value {
 async fn a_volume_warden_that_holds_its_lease_and_is_late() {
     let data = Object::claim("shop", "data");
     let codes_at = async |at: &str, renewed: &str| {
-        let cluster = deleted(at).lease(lease("pvc-protection", renewed));
+        let cluster = deleted(at).installed("volume-warden");
+        let cluster = cluster.lease(lease("pvc-protection", renewed));
         cluster.explained(&data).await
     };
     let (now, long_ago) = ("2026-01-01T00:59:58.000000Z", "2026-01-01T00:50:00.000000Z");
@@ -37,6 +38,40 @@ async fn a_volume_warden_that_holds_its_lease_and_is_late() {
     assert!(command(&late).starts_with("kubectl logs -n volume-warden"));
     let silent = codes_at("2026-01-01T00:58:00Z", long_ago).await;
     assert!(command(&silent).starts_with("kubectl get pods -n volume-warden"));
+}
+
+/// A user who may write Leases in one namespace could otherwise decide what `why` says about every
+/// object.
+#[tokio::test]
+async fn a_lease_outside_of_an_installation_does_not_count() {
+    let data = Object::claim("shop", "data");
+    let forged = || {
+        let forged = lease("pvc-protection", "2026-01-01T00:59:58.000000Z");
+        deleted("2026-01-01T00:58:00Z").lease(forged)
+    };
+    let sentence = async |cluster: Cluster| {
+        let answer = cluster.explained(&data).await;
+        answer.root().map(|root| root.sentence.clone())
+    };
+    let not_installed = "Volume Warden's pvc-protection is not installed";
+    for cluster in [
+        forged(),
+        forged().installed("elsewhere"),
+        forged().binding("volume-warden", "Group"),
+    ] {
+        let sentence = sentence(cluster).await.unwrap_or_default();
+        assert!(sentence.starts_with(not_installed), "{sentence}");
+    }
+    let genuine = forged().installed("elsewhere").installed("volume-warden");
+    let sentence = sentence(genuine).await.unwrap_or_default();
+    assert!(sentence.contains("runs (replica one)"), "{sentence}");
+    let unread = forged().without("clusterrolebindings").explained(&data);
+    let unread = unread.await;
+    assert_eq!(codes(&unread), [Code::NotInUse]);
+    assert_eq!(
+        unread.unread,
+        ["clusterrolebindings could not be read: not for you"]
+    );
 }
 
 /// `why --watch` prints an answer again whenever it changes, so it contains no age.
@@ -58,7 +93,8 @@ async fn an_answer_does_not_change_with_the_time_alone() {
     ] {
         let at = async |now: &str| {
             let lease = lease("pvc-protection", "2026-01-01T00:59:58.000000Z");
-            let cluster = deleted(deleted_at).lease(lease).pod(pod.clone());
+            let cluster = deleted(deleted_at).installed("volume-warden");
+            let cluster = cluster.lease(lease).pod(pod.clone());
             let cluster = match object == Object::namespace("shop") {
                 true => Cluster::default().with("/api/v1/namespaces", namespace.clone()),
                 false => cluster,
@@ -81,7 +117,8 @@ async fn a_claim_that_two_controllers_manage_needs_no_action() {
     let wrote = json!({"metadata": {"managedFields": [wrote]}});
     let cluster = |component: &str| {
         let lease = lease(component, "2026-01-01T00:59:58.000000Z");
-        let cluster = Cluster::default().claim(claim(&wrote)).lease(lease);
+        let cluster = Cluster::default().installed("volume-warden").lease(lease);
+        let cluster = cluster.claim(claim(&wrote));
         cluster.volume(volume(&json!({})))
     };
     // kube-controller-manager also owns the claims of ephemeral volumes.

@@ -1,6 +1,6 @@
 //! A running Volume Warden would write again what a drain removes.
 
-use super::support::{CLAIM_FINALIZER, Stage};
+use super::support::{CLAIM_FINALIZER, Stage, drained};
 use crate::support::BINARY;
 use anyhow::{Result, bail, ensure};
 use futures::future::join;
@@ -117,7 +117,8 @@ async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
     Ok(true)
 }
 
-/// An installation in another namespace is reported by name, and its Lease is not acquired.
+/// An installation in another namespace is reported by name, and its Lease is not acquired. A Lease
+/// that a user wrote who may do so in one namespace does not count.
 #[tokio::test]
 async fn an_installation_elsewhere_counts() -> Result<()> {
     let stage = Stage::new("elsewhere").await?;
@@ -134,6 +135,20 @@ async fn an_installation_elsewhere_counts() -> Result<()> {
     stage.create_claim("data", json!({})).await?;
     let apply = ["apply", "-f", "-"];
     let cluster = &space.cluster;
+    let binding = format!("volume-warden-{}", space.name);
+    let account = format!("--serviceaccount={}:default", space.name);
+    let bind = [
+        "create",
+        "clusterrolebinding",
+        &binding,
+        "--clusterrole=view",
+        &account,
+    ];
+    cluster.kubectl(&bind).await?;
+    let part_of = "app.kubernetes.io/part-of=volume-warden";
+    cluster
+        .kubectl(&["label", "clusterrolebinding", &binding, part_of])
+        .await?;
     cluster
         .kubectl_with_stdin(&apply, &lease("another").to_string())
         .await?;
@@ -150,9 +165,21 @@ async fn an_installation_elsewhere_counts() -> Result<()> {
     let refused = stage.drain(&["--in-tree=off"]).await?;
     refused.failed(&format!("--system-namespace={}", space.name))?;
     assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
-    let delete = ["delete", "lease", "there", "-n", &*space.name];
-    cluster.kubectl(&delete).await?;
-    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
+    cluster
+        .kubectl_with_stdin(&apply, &lease("forger").to_string())
+        .await?;
+    cluster
+        .kubectl(&["delete", "clusterrolebinding", &binding])
+        .await?;
+    let mut logging = stage.command(&["--in-tree=off"]);
+    logging.env("RUST_LOG", "volume_warden=warn");
+    let drained = drained(logging).await?;
+    let ignored = format!("lease=\"{}/there\"", space.name);
+    ensure!(drained.stderr.contains(&ignored), "{drained:?}");
+    assert_eq!(drained.code, Some(0));
+    cluster
+        .kubectl(&["delete", "lease", "there", "-n", &space.name])
+        .await?;
     assert_eq!(space.finalizers("data").await?, [""; 0]);
     Ok(())
 }

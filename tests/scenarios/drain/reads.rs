@@ -52,6 +52,7 @@ async fn from_a_failed_or_empty_read_nothing_follows() -> Result<()> {
         ("pods", "/pods"),
         ("sets", "/statefulsets"),
         ("Leases", "/leases"),
+        ("bindings", "/clusterrolebindings"),
     ] {
         let down = Rule::on("GET")
             .path_contains(path)
