@@ -4,7 +4,7 @@ use super::restorers::requested;
 use crate::{
     cluster::{LiveGet, Proof, ReconcileError, SharedList, Store, UNHURRIED, server_time},
     objects::{
-        Claim, Namespace, ObjectName, VolumeAttachment, VolumeSource,
+        Claim, Namespace, ObjectName, Volume, VolumeAttachment, VolumeSource,
         claim_texts::ClaimTexts,
         trash::{RecordedClaim, TrashRecord},
         volume::ClaimRef,
@@ -27,6 +27,7 @@ const MAX_SKEW: SignedDuration = SignedDuration::from_mins(5);
 pub struct Live {
     client: Client,
     claims: Arc<LiveGet<Claim>>,
+    volumes: Arc<LiveGet<Volume>>,
     texts: Arc<LiveGet<ClaimTexts>>,
     namespaces: Arc<LiveGet<Namespace>>,
     attachments: Arc<SharedList<VolumeAttachment>>,
@@ -40,6 +41,7 @@ impl Live {
         Arc::new(Self {
             client: client.clone(),
             claims: LiveGet::new(metrics.clone(), client),
+            volumes: LiveGet::new(metrics.clone(), client),
             texts: LiveGet::new(metrics.clone(), client),
             namespaces: LiveGet::new(metrics.clone(), client),
             attachments: SharedList::new(metrics.clone(), client),
@@ -100,6 +102,15 @@ impl Live {
             live.map_err(|error| ReconcileError::unread(&format!("the claim {name}"), &error))?;
         let proof = live.proof(MAX_AGE);
         Ok((live.value, proof))
+    }
+
+    /// Reads a volume; none if it does not exist.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub async fn volume(&self, name: &ObjectName) -> Result<Option<Volume>, ReconcileError> {
+        let live = self.volumes.get(name, UNHURRIED).await;
+        live.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))
     }
 
     /// Returns the uid of the namespace; none if it does not exist.

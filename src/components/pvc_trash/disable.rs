@@ -2,13 +2,17 @@
 
 use super::{
     patch,
-    reasons::TRASH_DISABLED,
+    reasons::{TRASH_DISABLED, TRASH_ENABLED},
     reconcile::PvcTrashReconciler,
     recorded::{action, recorded},
 };
 use crate::{
     cluster::{Basis, Lane, Proof, ReconcileError, Reconciled, Requeue, Target},
-    objects::{ObjectName, Volume, volume::ClaimRef},
+    objects::{
+        ObjectName, Volume,
+        trash::TrashRecord,
+        volume::{ClaimRef, Phase},
+    },
 };
 use std::sync::Arc;
 
@@ -38,9 +42,39 @@ impl PvcTrashReconciler {
         // The deletion of the copy may have waited for other writes. A claim that a user deleted
         // meanwhile keeps its record, as the warning to the user says.
         let action = decide().await?;
-        self.write(name, volume, action, TRASH_DISABLED)
-            .await
-            .settled()
+        let applied = self.write(name, volume, action, TRASH_DISABLED).await;
+        if applied.may_be_written() {
+            self.record_again(name, volume, record, claim).await?;
+        }
+        applied.settled()
+    }
+
+    /// Writes the record again if the claim was deleted between the last read and the write: the
+    /// volume is Bound until kube-controller-manager has seen the deletion, so its data still
+    /// exists. A deletion that the API server stores only after this read is not seen.
+    async fn record_again(
+        &self,
+        name: &ObjectName,
+        before: &Volume,
+        record: &TrashRecord,
+        claim: &ClaimRef,
+    ) -> Result<(), ReconcileError> {
+        if self.keeps_its_claim(claim).await.is_ok() {
+            return Ok(());
+        }
+        let volume = self.live.volume(name).await?;
+        let volume = volume.filter(|volume| {
+            let is_bound = volume.phase == Phase::Bound && volume.claimed_by() == Some(claim);
+            is_bound && volume.uid == before.uid && volume.trash.is_none() && !volume.deleting
+        });
+        let Some(volume) = volume else {
+            return Ok(());
+        };
+        let operations = patch::record(&volume, record);
+        let action = action("EnableTrash", Lane::Safety, operations, Basis::Object);
+        let volume = Arc::new(volume);
+        let applied = self.write(name, &volume, action, TRASH_ENABLED).await;
+        applied.settled().map(drop)
     }
 
     /// Proves that the claim exists, is not being deleted and is not announced to expire.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     cluster::WorkQueue,
-    objects::{ObjectName, expiry::EXPIRES_AT, undelete_window::UNDELETE_WINDOW},
+    objects::{ObjectName, expiry::EXPIRES_AT, trash::TRASH, undelete_window::UNDELETE_WINDOW},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -104,14 +104,26 @@ async fn the_copy_is_deleted_only_if_the_trash_can_be_disabled() {
 /// A warning says to the user that the data is kept. The deletion of the copy may wait for other writes.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_deleted_meanwhile_keeps_its_record() {
-    for (interrupts, policy) in [(true, None), (false, Some(json!("Delete")))] {
+    for (interrupts, phase, policy) in [
+        (Some("DELETE volume-warden-trash-v"), "Bound", "Retain"),
+        (Some("PATCH pv"), "Bound", "Retain"),
+        // Its provisioner may have begun to delete the data.
+        (Some("PATCH pv"), "Released", "Delete"),
+        (None, "Bound", "Delete"),
+    ] {
         let scene = copied(Server {
             interrupts,
             ..server()
         });
+        scene.server.stored.lock().expect("lock").0["status"]["phase"] = phase.into();
         let outcome = scene.reconcile().await;
-        assert_eq!(outcome.is_err(), interrupts, "{outcome:?}");
-        assert_eq!(scene.patched(POLICY), policy);
+        let refused = interrupts.is_some_and(|write| write.starts_with("DELETE"));
+        assert_eq!(outcome.is_err(), refused, "{outcome:?}");
+        let volume = scene.server.stored.lock().expect("lock").0.clone();
+        let found = &volume["spec"]["persistentVolumeReclaimPolicy"];
+        assert_eq!(found, policy, "{interrupts:?} {phase}");
+        let recorded = volume["metadata"]["annotations"][TRASH].is_string();
+        assert_eq!(recorded, policy == "Retain", "{interrupts:?} {phase}");
     }
 }
 

@@ -95,7 +95,7 @@ async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
         unreadable: None,
         refuses: false,
         slow: None,
-        interrupts: false,
+        interrupts: None,
         time,
         patches: Mutex::default(),
         stored: Mutex::default(),

@@ -41,7 +41,7 @@ pub(super) fn server() -> Server {
         unreadable: None,
         refuses: false,
         slow: None,
-        interrupts: false,
+        interrupts: None,
         time: after(120),
         patches: Mutex::default(),
         stored: Mutex::default(),

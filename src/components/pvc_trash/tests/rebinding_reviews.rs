@@ -36,7 +36,7 @@ impl Cluster {
             unreadable,
             refuses: false,
             slow: None,
-            interrupts: false,
+            interrupts: None,
             time,
             patches: Mutex::default(),
             stored: Mutex::default(),

@@ -31,7 +31,7 @@ fn reviews(namespace: &'static str, volume: Value) -> Arc<Reviews> {
         unreadable: None,
         refuses: false,
         slow: None,
-        interrupts: false,
+        interrupts: None,
         time,
         patches: Mutex::default(),
         stored: Mutex::default(),

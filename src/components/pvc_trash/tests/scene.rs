@@ -38,8 +38,8 @@ pub(super) struct Server {
     pub(super) refuses: bool,
     /// Requests whose path ends with this text take this long.
     pub(super) slow: Option<(&'static str, Duration)>,
-    /// Whether a user deletes the claims once the copy of the volume is deleted.
-    pub(super) interrupts: bool,
+    /// After this write, a user deletes the claims.
+    pub(super) interrupts: Option<&'static str>,
     /// The time that the API server reports.
     pub(super) time: Timestamp,
     /// The patches of volumes and claims, and the Events.
@@ -96,6 +96,9 @@ impl Server {
             _ if method == http::Method::PATCH => {
                 if !dry_run {
                     let mut patches = self.patches.lock().expect("lock");
+                    if path.ends_with("/persistentvolumes/pv") {
+                        patch(&mut stored.0, &sent);
+                    }
                     patches.push((path.to_owned(), sent));
                 }
                 let written = json!({"kind": "PartialObjectMetadata",
@@ -132,8 +135,8 @@ impl Server {
 
     fn as_now(&self, mut claim: Value) -> Value {
         let writes = self.writes.lock().expect("lock");
-        let is_of_copy = |write: &String| write.starts_with("DELETE volume-warden-trash-");
-        if self.interrupts && writes.iter().any(is_of_copy) {
+        let interrupts = |write: &String| self.interrupts.is_some_and(|after| write == after);
+        if writes.iter().any(interrupts) {
             claim["metadata"]["deletionTimestamp"] = self.time.to_string().into();
         }
         claim
@@ -156,6 +159,12 @@ impl Server {
                 "metadata": {}, "items": items}),
         )
     }
+}
+
+fn patch(object: &mut Value, operations: &Value) {
+    let operations: json_patch::Patch =
+        serde_json::from_value(operations.clone()).expect("a JSON patch");
+    json_patch::patch(object, &operations).expect("it applies");
 }
 
 fn present(object: &Value) -> Option<Value> {
