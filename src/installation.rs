@@ -6,11 +6,16 @@
 //! service account that a ClusterRoleBinding of Volume Warden names.
 
 use crate::{
+    cluster::{UNHURRIED, with_clamped_times, within},
     component::ComponentRef,
     objects::keys::{self, OWN},
 };
 use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::ClusterRoleBinding};
-use kube::ResourceExt as _;
+use kube::{
+    Client, Resource, ResourceExt as _,
+    api::{ListParams, ObjectList, Request},
+};
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The label of every Lease and every ClusterRoleBinding of Volume Warden, and its value.
@@ -20,6 +25,21 @@ pub const PART_OF: (&str, &str) = (keys::PART_OF, "volume-warden");
 pub fn selector() -> String {
     let (label, value) = PART_OF;
     format!("{label}={value}")
+}
+
+/// Lists the objects of this kind in the whole cluster that have the label of Volume Warden.
+///
+/// # Errors
+/// When they cannot be listed.
+pub async fn labelled<K>(client: &Client) -> kube::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
+{
+    let labelled = ListParams::default().labels(&selector());
+    let request = Request::new(K::url_path(&(), None)).list(&labelled);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let listed = with_clamped_times::<ObjectList<K>>(client, request);
+    Ok(within(UNHURRIED, listed).await?.items)
 }
 
 /// The labels of the Lease of a process that runs these components. That of a dry run names no

@@ -12,8 +12,8 @@ mod watch;
 mod write;
 
 pub use api::{
-    PATH_SECRET_DIGITS, UNHURRIED, connect, doubling, error_message, existing, for_users,
-    is_absent, is_refused, scoped, server_time, with_late_times, within, without_path_secrets,
+    PATH_SECRET_DIGITS, UNHURRIED, connect, doubling, error_message, existing, for_log, for_users,
+    is_absent, is_refused, scoped, server_time, with_clamped_times, within,
 };
 #[cfg(feature = "simulation")]
 pub use leader::OBSERVED_SINCE;

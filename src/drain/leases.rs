@@ -1,17 +1,10 @@
 //! Finds the Leases of Volume Warden's installations, whatever their names are, so that `drain`
 //! does not run beside a running installation.
 
-use crate::{
-    cluster::{LeaseName, UNHURRIED, with_late_times, within},
-    component::ComponentRef,
-    installation,
-};
+use crate::{cluster::LeaseName, component::ComponentRef, installation};
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::ClusterRoleBinding};
-use kube::{
-    Client, Resource, ResourceExt as _,
-    api::{ListParams, ObjectList, Request},
-};
+use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 /// A Lease that elects the leader of at least one of the components that are drained. Despite
@@ -80,19 +73,13 @@ pub async fn of(
     Ok(counting)
 }
 
-/// Lists the objects of this kind in the whole cluster that have the label of Volume Warden.
 async fn list<K>(client: &Client) -> anyhow::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
 {
-    let labelled = ListParams::default().labels(&installation::selector());
-    let request = Request::new(K::url_path(&(), None)).list(&labelled)?;
-    let listed = with_late_times::<ObjectList<K>>(client, request);
-    let listed = within(UNHURRIED, listed).await;
     let kind = K::plural(&());
-    let listed =
-        listed.with_context(|| format!("the {kind} could not be listed, so nothing is removed"))?;
-    Ok(listed.items)
+    let listed = installation::labelled(client).await;
+    listed.with_context(|| format!("the {kind} could not be listed, so nothing is removed"))
 }
 
 /// Checks that no Lease is in another namespace, held or not. Such a Lease belongs to another

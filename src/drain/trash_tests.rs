@@ -7,10 +7,10 @@ use super::{
 use crate::{
     components::{pv_releaser::PvReleaser, pvc_trash::PvcTrash},
     objects::{
-        ObjectName, Tracked, VolumeAttachment, VolumeSource, claim::ClaimWire, volume::ClaimRef,
+        Claim, ObjectName, Tracked, VolumeAttachment, VolumeSource, claim::ClaimWire,
+        volume::ClaimRef,
     },
 };
-use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 const TRASH: &str = "volume-warden.dev/trash";
@@ -260,8 +260,13 @@ fn only_the_claim_itself_lives() {
         resource_version: None,
     };
     let (living, gone) = (Condition::Living(claim.clone()), Condition::Gone(claim));
+    let read = |metadata: Value| -> Claim {
+        let wire: ClaimWire =
+            serde_json::from_value(json!({"metadata": metadata})).expect("a claim");
+        wire.into()
+    };
     let lives = |found: Value| {
-        let found: ObjectMeta = serde_json::from_value(found).expect("metadata");
+        let found = read(found);
         assert!(!living.is_met_by(Some(&found)) || !gone.is_met_by(Some(&found)));
         living.is_met_by(Some(&found))
     };
@@ -272,6 +277,5 @@ fn only_the_claim_itself_lives() {
     ));
     assert!(!living.is_met_by(None) && gone.is_met_by(None));
     let going = json!({"uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"});
-    let going: ObjectMeta = serde_json::from_value(going).expect("metadata");
-    assert!(!gone.is_met_by(Some(&going)));
+    assert!(!gone.is_met_by(Some(&read(going))));
 }

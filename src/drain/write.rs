@@ -6,15 +6,12 @@ use super::{
     reasons::{FAILED_CLEANUP, TAKEN_BACK},
 };
 use crate::{
-    cluster::{
-        Action, Applied, Basis, Lane, LiveGet, OnRefusal, Target, UNHURRIED, existing, within,
-    },
+    cluster::{Action, Applied, Basis, Lane, LiveGet, OnRefusal, Target, UNHURRIED},
     components::{pvc_trash, trash_list},
-    objects::{Kind, ObjectName, claim::ClaimWire, saved_volume::name_of, volume::ClaimRef},
+    objects::{Claim, Kind, saved_volume::name_of, volume::ClaimRef},
 };
 use futures::{StreamExt as _, stream};
 use json_patch::PatchOperation;
-use kube::{Api, api::ObjectMeta};
 use serde_json::json;
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, interval_at};
@@ -116,22 +113,19 @@ impl Drain {
     /// Reads live the claim that the condition names, and returns whether the condition holds.
     async fn holds(&self, condition: &Condition) -> kube::Result<bool> {
         let (Condition::Living(claim) | Condition::Gone(claim)) = condition;
-        let ObjectName { namespace, name } = &claim.name;
-        let api: Api<ClaimWire> = Api::namespaced(self.client.clone(), namespace);
-        let found = existing(within(UNHURRIED, api.get_metadata(name)).await)?;
-        Ok(condition.is_met_by(found.as_ref().map(|found| &found.metadata)))
+        let live = LiveGet::<Claim>::new(self.apply.metrics.clone(), &self.client);
+        let found = live.get(&claim.name, UNHURRIED).await?;
+        Ok(condition.is_met_by(found.as_ref()))
     }
 }
 
 impl Condition {
     /// Returns whether the condition holds. `found` is the claim that a live read found under the
     /// name in the condition.
-    pub(super) fn is_met_by(&self, found: Option<&ObjectMeta>) -> bool {
-        let same = |claim: &ClaimRef| {
-            found.filter(|found| found.uid.as_ref().is_some_and(|uid| claim.uid == *uid))
-        };
+    pub(super) fn is_met_by(&self, found: Option<&Claim>) -> bool {
+        let same = |claim: &ClaimRef| found.filter(|found| found.uid == claim.uid);
         match self {
-            Self::Living(claim) => same(claim).is_some_and(|it| it.deletion_timestamp.is_none()),
+            Self::Living(claim) => same(claim).is_some_and(|it| !it.deleting),
             Self::Gone(claim) => same(claim).is_none(),
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     cluster::{Apply, Elector},
     drain::Terms,
-    objects::{Tracked as _, Volume, patch::remove},
+    objects::{ObjectName, Tracked as _, Volume, patch::remove},
     telemetry::Metrics,
 };
 use http::{Method, Request, Response};

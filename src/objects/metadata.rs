@@ -1,10 +1,16 @@
 //! Parses the `metadata` of objects, without the fields that no rule reads.
 
 use super::field_owner::UnusedOwners;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
+    jiff::Timestamp,
+};
 use kube::api::ObjectMeta;
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
-use std::collections::BTreeMap;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny},
+};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Maximum length, in bytes, of the value of a claim's annotation about the trash or expiry. A
 /// longer one is read as an empty text, because it is no name, duration or time.
@@ -35,6 +41,35 @@ pub fn with_unused_owners<'de, D: Deserializer<'de>>(
     })
 }
 
+/// The earliest or latest possible time if the text is a time in UTC that cannot be represented;
+/// none for any other text. Kubernetes accepts such a time, as the last day of the year 9999, and
+/// with an offset also one in the year 10000 or before the year 0, and answers it in UTC.
+pub fn nearest_time(text: &str) -> Option<Timestamp> {
+    let (date, _) = text.strip_suffix('Z')?.split_once('T')?;
+    let (nearest, date) = match date.strip_prefix('-') {
+        Some(date) => (Timestamp::MIN, date),
+        None => (Timestamp::MAX, date),
+    };
+    let mut digits = date.split('-').map(|part| {
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { part.len() } else { 0 }
+    });
+    let parts = (digits.next(), digits.next(), digits.next(), digits.next());
+    let is_date = matches!(parts, (Some(4..), Some(2), Some(2), None));
+    (is_date && text.parse::<Timestamp>().is_err()).then_some(nearest)
+}
+
+/// Parses a time. One that cannot be represented is read as the [`nearest_time`]: a user can write
+/// it at a creation by server-side apply, and the review must not fail.
+fn clamped_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
+    let text = Option::<Cow<'de, str>>::deserialize(deserializer)?;
+    let time = text.map(|text| match nearest_time(&text) {
+        Some(nearest) => Ok(nearest),
+        None => text.parse().map_err(D::Error::custom),
+    });
+    Ok(time.transpose()?.map(Time))
+}
+
 /// Reads a time. None if it cannot be represented, such as the last day of the year 9999, which
 /// Kubernetes accepts: one object must not fail the LIST of all.
 pub(super) fn readable_time<'de, D: Deserializer<'de>>(
@@ -52,7 +87,9 @@ struct Trimmed<ManagedFields: Default> {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    #[serde(default, deserialize_with = "clamped_time")]
     creation_timestamp: Option<Time>,
+    #[serde(default, deserialize_with = "clamped_time")]
     deletion_timestamp: Option<Time>,
     deletion_grace_period_seconds: Option<i64>,
     finalizers: Option<Vec<String>>,
@@ -80,5 +117,34 @@ impl<ManagedFields: Default> From<Trimmed<ManagedFields>> for ObjectMeta {
             labels: read.labels,
             ..Self::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A creation by server-side apply is reviewed with the time that the user wrote. If the review
+    /// failed, the claim would be stored without it.
+    #[test]
+    fn a_time_that_cannot_be_represented_fails_no_review() {
+        for (text, nearest) in [
+            ("9999-12-31T23:59:59Z", Timestamp::MAX),
+            ("10000-01-01T00:59:59Z", Timestamp::MAX),
+            ("-0001-12-31T23:00:00Z", Timestamp::MIN),
+        ] {
+            let metadata =
+                json!({"name": "data", "creationTimestamp": text, "deletionTimestamp": text});
+            let read = trimmed(metadata).expect(text);
+            assert_eq!(read.creation_timestamp, Some(Time(nearest)));
+            assert_eq!(read.deletion_timestamp, Some(Time(nearest)));
+        }
+        let absent = trimmed(json!({"creationTimestamp": null})).expect("metadata");
+        assert_eq!(
+            (absent.creation_timestamp, absent.deletion_timestamp),
+            (None, None)
+        );
+        assert!(trimmed(json!({"creationTimestamp": "soon"})).is_err());
     }
 }

@@ -59,7 +59,7 @@ pub use identified::{Identified, Versioned};
 pub use kind::Kind;
 pub use listed_claim::ListedClaim;
 pub use managed_by::{ControllerId, ManagedBy};
-pub use metadata::MAX_TEXT;
+pub use metadata::{MAX_TEXT, nearest_time};
 pub use name::{ObjectName, can_exist, is_possible_name, is_subdomain};
 pub use namespace::Namespace;
 pub use pod::Pod;

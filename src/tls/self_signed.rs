@@ -13,7 +13,7 @@ use super::{
     secret::{self, Shared},
 };
 use crate::cluster::{
-    Configuration, Configurations, Pace, ServiceName, StoredConfiguration, without_path_secrets,
+    Configuration, Configurations, Pace, ServiceName, StoredConfiguration, for_log,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -87,7 +87,7 @@ impl SelfSigned {
             let done = self.round().await;
             if let Err(error) = &done {
                 // A message of the API server may quote the webhook configuration.
-                let error = without_path_secrets(&format!("{error:#}"));
+                let error = for_log(format_args!("{error:#}"));
                 let secret = &self.shared.name;
                 tracing::warn!(
                     error,

@@ -23,9 +23,7 @@ use self::{
 use super::{PathSecret, SecretPaths};
 use crate::{
     clock::Clock,
-    cluster::{
-        Configuration, Configurations, Pace, ServiceName, StoredConfiguration, without_path_secrets,
-    },
+    cluster::{Configuration, Configurations, Pace, ServiceName, StoredConfiguration, for_log},
     telemetry::Metrics,
 };
 use futures::future::join_all;
@@ -113,7 +111,7 @@ impl PathPublisher {
             let before = self.known.clone();
             let done = self.round().await;
             if let Err(error) = &done {
-                let error = without_path_secrets(&format!("{error:#}"));
+                let error = for_log(format_args!("{error:#}"));
                 let secret = &self.store.name;
                 tracing::warn!(
                     error,

@@ -3,19 +3,19 @@
 mod absence;
 mod backoff;
 mod bounded_pages;
+mod clamped_times;
 mod client;
 mod for_users;
-mod late_times;
 mod path_secrets;
 mod scope;
 mod server_time;
 
 pub use absence::{existing, is_absent};
 pub use backoff::doubling;
+pub use clamped_times::with_clamped_times;
 pub use client::{UNHURRIED, UNREADABLE_ANSWER, connect, error_message, is_refused, within};
 pub use for_users::for_users;
-pub use late_times::with_late_times;
-pub use path_secrets::{PATH_SECRET_DIGITS, without_path_secrets};
+pub use path_secrets::{PATH_SECRET_DIGITS, for_log};
 pub(crate) use scope::ApiOf;
 pub use scope::{Scope, scoped};
 pub use server_time::server_time;

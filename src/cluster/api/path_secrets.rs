@@ -1,13 +1,29 @@
-//! Messages of the API server for the log, without the secret path of the webhooks: it may quote the
-//! object that a request would have changed.
+//! Messages of the API server for the log. They may quote the object that a request would have
+//! changed: its values, which a user chose, and the secret path of the webhooks.
+
+use std::fmt::Display;
+
+/// Maximum length of an error in a log line, in bytes.
+const MAX_ERROR: usize = 2048;
 
 /// Number of lower-case hex digits of the secret in the path of a webhook.
 pub const PATH_SECRET_DIGITS: usize = 64;
 
+/// Returns the error for a log line: at most [`MAX_ERROR`] bytes, and without what may be the secret
+/// of a path.
+pub fn for_log(error: impl Display) -> String {
+    let mut shown = without_path_secrets(&error.to_string());
+    if shown.len() > MAX_ERROR {
+        shown.truncate(shown.floor_char_boundary(MAX_ERROR - '…'.len_utf8()));
+        shown.push('…');
+    }
+    shown
+}
+
 /// Returns the text with `…` in place of all that may be the secret of a path: every sequence of at
 /// least [`PATH_SECRET_DIGITS`] lower-case hex digits. So it also hides a path that another replica
 /// has just published.
-pub fn without_path_secrets(text: &str) -> String {
+fn without_path_secrets(text: &str) -> String {
     let is_digit = |each: char| matches!(each, '0'..='9' | 'a'..='f');
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(begin) = rest.find(is_digit) {
@@ -45,7 +61,16 @@ mod tests {
             ),
             (String::new(), ""),
         ] {
-            assert_eq!(without_path_secrets(&text), shown, "{text}");
+            assert_eq!(for_log(&text), shown, "{text}");
         }
+    }
+
+    /// A user can choose the values that the API server quotes.
+    #[test]
+    fn a_long_error_is_cut() {
+        let shown = for_log("é".repeat(MAX_ERROR));
+        assert_eq!((shown.len(), shown.ends_with("é…")), (MAX_ERROR - 1, true));
+        let longest = "x".repeat(MAX_ERROR);
+        assert_eq!(for_log(&longest), longest);
     }
 }

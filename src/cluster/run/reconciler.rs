@@ -2,7 +2,7 @@
 //! own task, and reconciled again after a panic.
 
 use super::work_queue::WorkQueue;
-use crate::cluster::leader::Leadership;
+use crate::cluster::{api::for_log, leader::Leadership};
 use crate::telemetry::Metrics;
 use futures::FutureExt;
 use std::{fmt::Display, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -226,7 +226,8 @@ impl<R: Reconcile> Reconciler<R> {
                         delay
                     }
                 };
-                tracing::info!(component = R::COMPONENT, object = %key, %error, ?delay, "reconcile failed");
+                let error = for_log(&error);
+                tracing::info!(component = R::COMPONENT, object = %key, error, ?delay, "reconcile failed");
             }
         }
     }

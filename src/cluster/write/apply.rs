@@ -9,7 +9,7 @@ use super::events::Events;
 use super::lanes::Lane;
 use super::lanes::Lanes;
 use super::target::Target;
-use crate::cluster::api::{within, without_path_secrets};
+use crate::cluster::api::{for_log, within};
 use crate::cluster::leader::Leadership;
 use crate::cluster::watch::Excluded;
 use crate::objects::{Kind, unused::FIELD_MANAGER};
@@ -161,7 +161,7 @@ impl Apply {
         match applied {
             Applied::Failed(error) => {
                 // That of a webhook that cannot be called contains its address.
-                let error = without_path_secrets(&error.to_string());
+                let error = for_log(error);
                 tracing::warn!(component, kind, %object, action, reason, outcome, %error, "{said}");
             }
             _ => tracing::info!(component, kind, %object, action, reason, outcome, "{said}"),

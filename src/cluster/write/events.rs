@@ -2,7 +2,7 @@
 
 use super::announcement::{Announcement, REPORTER, event, is_short, named, separate, type_of};
 use super::fair_semaphore::FairSemaphore;
-use crate::cluster::api::{within, without_path_secrets};
+use crate::cluster::api::{for_log, within};
 use crate::telemetry::LogLimiter;
 use k8s_openapi::api::{core::v1::ObjectReference, events::v1 as api};
 use kube::{
@@ -165,7 +165,7 @@ impl Events {
                 Publication::Published
             }
             Err(error) => {
-                let shown = without_path_secrets(&error.to_string());
+                let shown = for_log(&error);
                 tracing::info!(
                     object = regarding.name,
                     error = shown,

@@ -5,7 +5,7 @@ use super::{
     listed::{Listed, PodOfClaims, UserOfClaims},
 };
 use crate::{
-    cluster::{UNHURRIED, error_message, read_page, with_late_times, within},
+    cluster::{UNHURRIED, error_message, read_page, with_clamped_times, within},
     objects::{Pod, Tracked},
 };
 use futures::future::BoxFuture;
@@ -92,7 +92,7 @@ pub(super) fn one<K: Readable>(client: Client, question: Question) -> BoxFuture<
         let request = question.request::<K>();
         let request = request.get(&question.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
-        reading(within(UNHURRIED, with_late_times::<K>(&client, request)).await)
+        reading(within(UNHURRIED, with_clamped_times::<K>(&client, request)).await)
     })
 }
 
@@ -105,7 +105,13 @@ pub(super) fn metadata<K: Readable>(
         let request = question.request::<K>();
         let request = request.get_metadata(&question.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
-        reading(within(UNHURRIED, with_late_times::<Metadata<K>>(&client, request)).await)
+        reading(
+            within(
+                UNHURRIED,
+                with_clamped_times::<Metadata<K>>(&client, request),
+            )
+            .await,
+        )
     })
 }
 
@@ -179,7 +185,7 @@ async fn list<K: DeserializeOwned + Clone>(
     limit: Duration,
 ) -> Result<Vec<K>, String> {
     let request = request.map_err(|error| error.to_string())?;
-    let listed = with_late_times::<ObjectList<K>>(&client, request);
+    let listed = with_clamped_times::<ObjectList<K>>(&client, request);
     let listed = within(limit, listed).await;
     Ok(listed.map_err(|error| error_message(&error))?.items)
 }
