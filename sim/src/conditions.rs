@@ -95,7 +95,7 @@ const CONDITIONS: &[(&str, Condition)] = &[
         states_that_it_is_bound,
     ),
     (
-        r#"!authorizer.group("").resource("persistentvolumes").check("patch").allowed() && !authorizer.group("").resource("persistentvolumes").check("update").allowed()"#,
+        r#"(oldObject == null && request.userInfo.username == "system:kube-controller-manager") || (!authorizer.group("").resource("persistentvolumes").check("patch").allowed() && !authorizer.group("").resource("persistentvolumes").check("update").allowed())"#,
         |request| !MAY_CHANGE_VOLUMES.contains(&text(request, "/userInfo/username")),
     ),
     (r#"object.spec.?nodeName.orValue("") != """#, |request| {

@@ -8,6 +8,10 @@ use kube::{Api, ResourceExt, api::PostParams, client::Body};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
+/// The user that all controllers share if kube-controller-manager runs without
+/// `--use-service-account-credentials`.
+const CONTROLLER: &str = "system:kube-controller-manager";
+
 /// The claim as the answer shows it, and the warnings.
 type Created = (PersistentVolumeClaim, String);
 
@@ -204,6 +208,66 @@ async fn a_claim_that_states_later_that_it_is_bound_gets_no_volume_by_that() -> 
     };
     ensure!(annotations(&claim).len() >= 2 && warning.is_empty());
     Ok(())
+}
+
+/// Where the controllers of Kubernetes share one user, this user creates claims from templates, which
+/// tenants write, and may change volumes.
+async fn a_controller(space: Space) -> Result<Tenant> {
+    let tenant = Tenant::new(space).await?;
+    let space = &tenant.space;
+    let own = format!("--namespace={}", space.name);
+    let user = format!("--user={CONTROLLER}");
+    let bind = ["create", "rolebinding", "controller", "--clusterrole=edit"];
+    let bind = [&bind[..], &[&user, &own]].concat();
+    space.cluster.kubectl(&bind).await?;
+    let binder = "--clusterrole=system:controller:persistent-volume-binder";
+    let bind = ["create", "clusterrolebinding", &space.name, binder, &user];
+    space.cluster.kubectl(&bind).await?;
+    let may = ["auth", "can-i", "update", "pv", "--as", CONTROLLER];
+    eventually("it may change volumes", async || {
+        // kubectl fails where the answer is no.
+        space.cluster.kubectl(&may).await.map(drop)
+    })
+    .await?;
+    Ok(tenant)
+}
+
+#[tokio::test]
+async fn a_template_does_not_state_that_its_claim_is_bound() -> Result<()> {
+    let tenant = a_controller(Space::new(guarded().await?, "template").await?).await?;
+    let mut attempts = 0;
+    eventually("the claim is reviewed in time", async || {
+        attempts += 1;
+        let name = format!("of-a-template-{attempts}");
+        are_removed(tenant.claim(&name, Some(CONTROLLER)).await?)
+    })
+    .await?;
+    ensure!(tenant.phase().await? == "Available");
+    // The binder is one of the controllers.
+    tenant.pending("data").await?;
+    let bound = tenant.state("data", Some(CONTROLLER)).await?;
+    let (claim, warning) = bound.map_err(anyhow::Error::msg)?;
+    ensure!(annotations(&claim).len() == 2 && warning.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_the_webhook_the_claim_of_such_a_template_is_refused() -> Result<()> {
+    let tenant = a_controller(Space::new(bare().await?, "template").await?).await?;
+    let mut attempts = 0;
+    eventually("the policy is in effect", async || {
+        attempts += 1;
+        let name = format!("of-a-template-{attempts}");
+        let Err(refusal) = tenant.claim(&name, Some(CONTROLLER)).await? else {
+            anyhow::bail!("created");
+        };
+        ensure!(
+            refusal.contains("only users who may patch or update persistentvolumes"),
+            "{refusal}"
+        );
+        Ok(())
+    })
+    .await
 }
 
 /// Neither by an update of the claim nor by one of its status.
