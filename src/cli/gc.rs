@@ -8,11 +8,14 @@ use crate::{
         BackendOptions, CONFIG_MAP, Collection, CollectionOptions, Remover, Scope, Seen,
     },
     hashing::HashSet,
+    installation,
     telemetry::logs,
     tls::install_crypto,
 };
 use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args, error::ErrorKind};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Client;
 use std::sync::Arc;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the report is printed, and with --once every \
@@ -103,6 +106,10 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     let seen = Seen::new(client.clone(), &cluster.system_namespace());
     if !scoped {
         refuse_shared(&seen).await?;
+        // In a pod, the namespace is its own.
+        if cluster.kubeconfig.is_some() && cluster.system_namespace.is_none() {
+            refuse_elsewhere(&client, &cluster.system_namespace()).await?;
+        }
     }
     let unproven = !force && !dry_run && options.scope == Scope::All;
     let mut collection = Collection::new(&client, Arc::new(remover), Arc::new(seen));
@@ -140,6 +147,30 @@ async fn refuse_shared(seen: &Seen) -> anyhow::Result<()> {
     }
 }
 
+/// Refuses to delete by the default scope `all` if Volume Warden is installed, but not in this
+/// namespace: the ConfigMap that shows whether the storage is shared would be in another one.
+///
+/// # Errors
+/// When that is so, which is a usage error, or could not be read.
+async fn refuse_elsewhere(client: &Client, system_namespace: &str) -> anyhow::Result<()> {
+    let bindings = installation::labelled::<ClusterRoleBinding>(client).await;
+    let bindings = bindings.map_err(|error| {
+        anyhow!(
+            "the ClusterRoleBindings could not be listed, so it is unknown in which namespace Volume \
+             Warden is installed: {}. Choose --system-namespace",
+            error_message(&error)
+        )
+    })?;
+    let installed = installation::namespaces(&bindings);
+    match installed.first() {
+        Some(first) if !installed.contains(system_namespace) => misused(&format!(
+            "Volume Warden is installed in the namespace {first}, not in {system_namespace}: choose \
+             --system-namespace, or --gc-scope=seen or --gc-scope=all"
+        )),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,5 +205,34 @@ mod tests {
         assert!(error.to_string().contains("--gc-scope=seen"), "{error}");
         let absent = refused(404, &failure(404, "NotFound")).await;
         assert!(absent.is_ok(), "{absent:?}");
+    }
+
+    /// In a namespace that does not exist, the ConfigMap does not exist, either.
+    #[tokio::test]
+    async fn the_config_map_is_looked_for_where_volume_warden_is_installed() {
+        let bound = |namespace: &str| {
+            let account = json!({"kind": "ServiceAccount", "name": "a", "namespace": namespace});
+            let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"});
+            json!({"metadata": {"name": namespace}, "roleRef": role, "subjects": [account]})
+        };
+        let refused = async |code: u16, answer: &Value| {
+            refuse_elsewhere(&answering(code, answer), "volume-warden").await
+        };
+        let list = |items: &[Value]| json!({"metadata": {}, "items": items});
+        let elsewhere = refused(200, &list(&[bound("storage")])).await;
+        let elsewhere = elsewhere.expect_err("it is installed elsewhere");
+        assert!(elsewhere.is::<clap::Error>(), "{elsewhere}");
+        let text = elsewhere.to_string();
+        assert!(
+            text.contains("installed in the namespace storage, not in volume-warden"),
+            "{text}"
+        );
+        for installed in [&[][..], &[bound("storage"), bound("volume-warden")]] {
+            let permitted = refused(200, &list(installed)).await;
+            assert!(permitted.is_ok(), "{permitted:?}");
+        }
+        let unread = refused(403, &failure(403, "Forbidden")).await;
+        let unread = unread.expect_err("it is unknown where it is installed");
+        assert!(!unread.is::<clap::Error>(), "{unread}");
     }
 }

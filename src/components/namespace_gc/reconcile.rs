@@ -107,10 +107,7 @@ impl NamespaceGcReconciler {
                 ));
             }
             Removal::Deleted => self.notices.deleted(&name.name),
-            Removal::Withheld => {
-                tracing::info!(component = NAME, namespace = %name, "dry run: would delete the namespace from the storage backend");
-            }
-            Removal::Absent | Removal::Kept => {}
+            Removal::Absent | Removal::Kept | Removal::Withheld => {}
         }
         self.waiting.forget(name);
         Ok(Requeue::OnEvent)

@@ -141,6 +141,11 @@ impl Remover {
     pub async fn remove_listed(&self, listed: &Listed, origin: Origin) -> Removal {
         let removal = self.delete(listed).await;
         let why = origin.name();
+        let said = if self.options.dry_run {
+            "would act"
+        } else {
+            "action"
+        };
         self.metrics.work.acted(NAME, ACTION, why, removal.name());
         tracing::info!(
             component = NAME,
@@ -149,7 +154,7 @@ impl Remover {
             action = ACTION,
             reason = why,
             outcome = removal.name(),
-            "action"
+            "{said}"
         );
         removal
     }

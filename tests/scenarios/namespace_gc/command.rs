@@ -25,6 +25,7 @@ impl Scene {
             .args(arguments)
             .arg("--kubeconfig")
             .arg(kubeconfig)
+            .arg(format!("--system-namespace={SYSTEM}"))
             .args(self.gc_arguments())
             .output()
             .await?;
