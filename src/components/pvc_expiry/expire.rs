@@ -10,7 +10,7 @@ use super::{
     rule::Decision,
 };
 use crate::{
-    cluster::{Action, ReconcileError, Reconciled, Regarding, Target},
+    cluster::{Action, Applied, ReconcileError, Reconciled, Regarding, Target},
     hashing::HashMap,
     objects::{Claim, CompactText, ObjectName},
 };
@@ -70,6 +70,12 @@ impl PvcExpiryReconciler {
         let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
         if !applied.may_be_written() {
             slot.give_back();
+            // A claim whose deletion is refused does not count for the limit, so that it does not
+            // delay the others, and is not evaluated again before the time of two looks.
+            if let Applied::Failed(error) = &applied {
+                self.forget(&claim.uid);
+                return Err(ReconcileError::after(LOOK_EXPIRES, error.to_string()));
+            }
         }
         if applied.written() {
             self.forget(&claim.uid);

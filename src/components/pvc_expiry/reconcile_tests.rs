@@ -236,6 +236,22 @@ async fn no_event_says_that_a_claim_which_does_not_exist_expired() {
     }
 }
 
+/// A tenant can have the deletions of claims refused, for example by a policy. They must not delay
+/// those of other claims.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_deletion_is_refused_leaves_its_place() {
+    for refuses in [true, false] {
+        let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
+        scene.reconciler.reconcile(&name()).await.expect("waits");
+        assert_eq!(scene.reconciler.looks.lock().expect("lock").len(), 1);
+        tokio::time::advance(Duration::from_secs(61)).await;
+        scene.is_refusing.store(refuses, Ordering::SeqCst);
+        let second = scene.reconciler.reconcile(&name()).await;
+        assert_eq!(second.is_err(), refuses, "{second:?}");
+        assert!(scene.reconciler.looks.lock().expect("lock").is_empty());
+    }
+}
+
 /// The response to the patch may be lost, or its Event, or the lead may change between them.
 #[tokio::test(start_paused = true)]
 async fn an_announcement_is_published_once_also_by_a_new_leader() {
