@@ -130,8 +130,9 @@ pub(super) struct ServerOptions {
     #[arg(long, value_parser = go_duration::parse)]
     pub(super) max_webhook_timeout: Option<Duration>,
 
-    /// Namespaces in which the webhooks refuse no pod and no claim, and create no claims for pods,
-    /// so that pods do not wait for Volume Warden. The system namespace is always exempt. The
+    /// Namespaces in which the webhooks refuse no pod, pv-releaser refuses no claim, and no claims
+    /// are created with pods, so that pods do not wait for Volume Warden. pvc-retention and
+    /// pvc-trash can refuse claims there. The system namespace is always exempt. The
     /// reconcilers act in these namespaces, and create the claims of their pods; to opt out
     /// completely, label a namespace volume-warden.dev/exclude=true.
     #[arg(

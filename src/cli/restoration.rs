@@ -149,7 +149,7 @@ impl Restoration<'_> {
             )),
             // Any client may have written this Event, so its text is quoted.
             End::Refused(why) => complain(format_args!(
-                "the claim {self} does not get the data. Its Event {CANNOT_RESTORE} says: {why:?}"
+                "the claim {self} is not Bound, and its Event {CANNOT_RESTORE} says: {why:?}"
             )),
             End::Late(last) => {
                 complain(self.late(timeout, last));

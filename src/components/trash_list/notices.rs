@@ -10,8 +10,8 @@ use crate::{
 pub fn taken(name: &ObjectName) -> Announcement {
     let note = format!(
         "this ConfigMap has no label {TRASH_LIST}, so it belongs to a user and is left unchanged. \
-         The namespace {} has deleted claims that can be restored, and a ConfigMap of this name \
-         would list them: rename yours",
+         The namespace {} has deleted claims in the trash, and a ConfigMap of this name would list \
+         them: rename yours",
         name.namespace
     );
     Announcement::new(CANNOT_LIST, "ListTrash", true, note)
