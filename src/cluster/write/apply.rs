@@ -8,6 +8,7 @@ use super::applied::Applied;
 use super::events::Events;
 use super::lanes::Lane;
 use super::lanes::Lanes;
+use super::send::send;
 use super::target::Target;
 use crate::cluster::api::{for_log, within};
 use crate::cluster::leader::Leadership;
@@ -16,8 +17,8 @@ use crate::objects::{Kind, unused::FIELD_MANAGER};
 use crate::telemetry::Metrics;
 use json_patch::Patch;
 use kube::{
-    Api, Client,
-    api::{DynamicObject, PatchParams},
+    Client, Resource as _,
+    api::{DynamicObject, PatchParams, Request},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
@@ -215,16 +216,17 @@ impl Apply {
     }
 
     async fn call(&self, target: &Target<'_>, action: &Action) -> kube::Result<()> {
-        let (api, name) = (self.api(target), &target.name.name);
-        if action.mutation == Mutation::Delete {
-            return api.delete(name, &target.preconditions()).await.map(drop);
-        }
-        if let Mutation::ApplyStatus(status) = &action.mutation {
-            let parameters = PatchParams::apply(FIELD_MANAGER).force();
-            let patch = kube::api::Patch::Apply(target.with_status(status));
-            return api.patch_status(name, &parameters, &patch).await.map(drop);
-        }
-        self.patch(target, action, false).await
+        let name = &target.name.name;
+        let request = match &action.mutation {
+            Mutation::Delete => requests(target).delete(name, &target.preconditions()),
+            Mutation::ApplyStatus(status) => {
+                let parameters = PatchParams::apply(FIELD_MANAGER).force();
+                let patch = kube::api::Patch::Apply(target.with_status(status));
+                requests(target).patch_subresource("status", name, &parameters, &patch)
+            }
+            _ => return self.patch(target, action, false).await,
+        };
+        send(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
 
     /// Sends the patch operations of the action.
@@ -239,19 +241,18 @@ impl Apply {
             dry_run,
             ..PatchParams::default()
         };
-        let patched = self.api(target);
-        let patched = patched.patch_metadata(&target.name.name, &parameters, &patch);
-        patched.await.map(drop)
+        let request = requests(target).patch_metadata(&target.name.name, &parameters, &patch);
+        send(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
+}
 
-    fn api(&self, target: &Target<'_>) -> Api<DynamicObject> {
-        let resource = target.kind.api_resource();
-        if target.name.namespace.is_empty() {
-            Api::all_with(self.client.clone(), &resource)
-        } else {
-            Api::namespaced_with(self.client.clone(), &target.name.namespace, &resource)
-        }
-    }
+/// The requests for objects of the kind and namespace of the target.
+fn requests(target: &Target<'_>) -> Request {
+    let namespace = Some(&*target.name.namespace).filter(|namespace| !namespace.is_empty());
+    Request::new(DynamicObject::url_path(
+        &target.kind.api_resource(),
+        namespace,
+    ))
 }
 
 #[cfg(test)]

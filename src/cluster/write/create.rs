@@ -5,10 +5,11 @@ use super::apply::Apply;
 use super::apply::CALL_LIMIT;
 use super::apply::Turn;
 use super::lanes::Lane;
+use super::send::send;
 use super::target::Target;
 use crate::cluster::api::within;
 use crate::objects::{Kind, ObjectName};
-use kube::{Resource, api::DynamicObject, core::PartialObjectMeta};
+use kube::{Resource, api::DynamicObject};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -51,9 +52,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
     /// Creates an object and returns the outcome. [`Applied::Stale`] means that an object of that
-    /// name exists or, for [`Caller::Reconciler`], that its time is over, or that the API server
-    /// answered with another conflict (409), after which the caller should retry. This function publishes no Event about
-    /// a refusal by the API server; the caller does, on the object that requested the creation.
+    /// name exists. For [`Caller::Reconciler`] it can also mean that its time is over, or that the
+    /// API server answered with another conflict (409), after which the caller should retry. This
+    /// function publishes no Event about a refusal by the API server; the caller does, on the object
+    /// that requested the creation.
     pub async fn create(
         &self,
         component: &'static str,
@@ -124,9 +126,7 @@ impl Apply {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(body)
             .map_err(kube::Error::HttpError)?;
-        let created: kube::Result<PartialObjectMeta<DynamicObject>> =
-            self.client.request(request).await;
-        created.map(drop)
+        send(&self.client, request).await
     }
 }
 

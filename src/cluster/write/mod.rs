@@ -14,6 +14,7 @@ mod events;
 mod fair_semaphore;
 mod lanes;
 pub mod reasons;
+mod send;
 mod target;
 
 #[cfg(test)]
