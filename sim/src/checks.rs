@@ -43,7 +43,7 @@ pub use silence::Listening;
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The number of the invariant, such as `S1`.
+    /// The invariant: a number such as `S1`, `liveness` or `panic`.
     pub invariant: &'static str,
     /// The virtual millisecond.
     pub at: u64,

@@ -13,7 +13,7 @@ use crate::{
     components::pvc_trash,
     drain::{
         Drain, Outcome, Terms,
-        leases::{self, HeldLease},
+        leases::{self, FoundLease},
     },
     plain::Plain,
     telemetry::{Metrics, logs},
@@ -206,7 +206,7 @@ async fn not_acquired(client: &Client, components: &[ComponentRef], lease: &Leas
                 lease.namespace, lease.name
             )
         },
-        HeldLease::description,
+        FoundLease::description,
     );
     format!(
         "{problem}, after {ACQUIRE_TIMEOUT:?} of waiting. If a running Volume Warden holds it, scale it to 0 first: it would write \
@@ -218,7 +218,7 @@ async fn held_by_others(
     client: &Client,
     components: &[ComponentRef],
     lease: &LeaseName,
-) -> anyhow::Result<Vec<HeldLease>> {
+) -> anyhow::Result<Vec<FoundLease>> {
     let mut found = leases::of(client, components, &lease.namespace).await?;
     found.retain(|found| !found.holder.is_empty() && found.holder != lease.identity);
     Ok(found)

@@ -7,10 +7,9 @@ use k8s_openapi::api::{coordination::v1::Lease, rbac::v1::ClusterRoleBinding};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-/// A Lease that elects the leader of at least one of the components that are drained. Despite
-/// the name, it need not have a holder.
+/// A Lease that elects the leader of at least one of the components that are drained.
 #[derive(Clone, Debug)]
-pub struct HeldLease {
+pub struct FoundLease {
     /// Namespace of the Lease, which may differ from that of the Lease that the flags select.
     pub namespace: String,
     /// Name of the Lease, whatever flags chose it.
@@ -19,7 +18,7 @@ pub struct HeldLease {
     pub holder: String,
 }
 
-impl HeldLease {
+impl FoundLease {
     /// Returns whether `other` has the same namespace and name; the identity does not matter.
     pub fn is(&self, other: &LeaseName) -> bool {
         self.namespace == other.namespace && self.name == other.name
@@ -54,7 +53,7 @@ pub async fn of(
     client: &Client,
     components: &[ComponentRef],
     own: &str,
-) -> anyhow::Result<Vec<HeldLease>> {
+) -> anyhow::Result<Vec<FoundLease>> {
     let bindings = list::<ClusterRoleBinding>(client).await?;
     let installed = installation::namespaces(&bindings);
     let mut leases = list::<Lease>(client).await?;
@@ -88,7 +87,7 @@ where
 ///
 /// # Errors
 /// When there is a Lease in another namespace.
-pub fn none_elsewhere(found: &[HeldLease], lease: &LeaseName) -> anyhow::Result<()> {
+pub fn none_elsewhere(found: &[FoundLease], lease: &LeaseName) -> anyhow::Result<()> {
     let mut elsewhere = found
         .iter()
         .filter(|found| found.namespace != lease.namespace);
@@ -105,7 +104,7 @@ pub fn none_elsewhere(found: &[HeldLease], lease: &LeaseName) -> anyhow::Result<
 
 /// Returns the Lease that the flags select, and all other found Leases of its namespace. `drain`
 /// acquires them all: while it holds them, no process that waits for one starts to write.
-pub fn all_here(found: &[HeldLease], lease: &LeaseName) -> Vec<LeaseName> {
+pub fn all_here(found: &[FoundLease], lease: &LeaseName) -> Vec<LeaseName> {
     let others = found
         .iter()
         .filter(|found| found.namespace == lease.namespace && !found.is(lease));
@@ -122,12 +121,12 @@ pub fn all_here(found: &[HeldLease], lease: &LeaseName) -> Vec<LeaseName> {
     [own].into_iter().chain(others).collect()
 }
 
-fn found(lease: Lease) -> HeldLease {
+fn found(lease: Lease) -> FoundLease {
     let holder = lease
         .spec
         .as_ref()
         .and_then(|spec| spec.holder_identity.clone());
-    HeldLease {
+    FoundLease {
         namespace: lease.namespace().unwrap_or_default(),
         name: lease.name_any(),
         holder: holder.unwrap_or_default(),
@@ -147,7 +146,7 @@ mod tests {
             identity: "drain".to_owned(),
             labels: Default::default(),
         };
-        let found = HeldLease {
+        let found = FoundLease {
             namespace: namespace.to_owned(),
             name: "there".to_owned(),
             holder: holder.to_owned(),

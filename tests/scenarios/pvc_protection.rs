@@ -194,7 +194,7 @@ fn container(state: &str) -> serde_json::Value {
     json!({"name": "main", "image": "main", "imageID": "", "ready": true, "restartCount": 0, "state": {state: {}}})
 }
 
-/// A claim that merely has the name a pod's ephemeral volume would give it is no client's.
+/// A claim with the name of a pod's ephemeral volume, but without that pod as owner, is not held by the pod.
 #[tokio::test]
 async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()> {
     let space = Space::new(guarded().await?, "namesake").await?;

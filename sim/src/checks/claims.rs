@@ -41,7 +41,7 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     }
     let deleted = !is_deleting(before) && after.is_none_or(|after| is_deleting(after));
     match deleted {
-        true if own => deleted_by_us(ledger, now, before, ages),
+        true if own => deleted_by_volume_warden(ledger, now, before, ages),
         true if change.user.ends_with(":generic-garbage-collector") => {
             collected(ledger, now, before)
         }
@@ -88,7 +88,7 @@ fn still_used(ledger: &Ledger, claim: &Value) -> Found {
 }
 
 /// S3 and S5: Volume Warden itself deletes only claims that it marked.
-fn deleted_by_us(ledger: &Ledger, now: u64, claim: &Value, ages: Ages) -> Found {
+fn deleted_by_volume_warden(ledger: &Ledger, now: u64, claim: &Value, ages: Ages) -> Found {
     let annotation = |key: &str| at(claim, "/metadata/annotations").and_then(|all| all.get(key));
     if annotation(AWAITING_POD).is_some() {
         let named = |pod: &&std::sync::Arc<Value>| {

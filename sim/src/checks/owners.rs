@@ -22,14 +22,14 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     let added = owners(after).iter().filter(|owner| !before.contains(owner));
     let added: Vec<&str> = added.map(|owner| text(owner, "/uid")).collect();
     let since = now.saturating_sub(ages.provisioner);
-    not_there(ledger, since, after, &added)
-        .or_else(|| anothers(ledger, after, &added))
-        .or_else(|| strangers(ledger, after, &added))
+    absent_owner(ledger, since, after, &added)
+        .or_else(|| unrelated_set(ledger, after, &added))
+        .or_else(|| unrelated_pod(ledger, after, &added))
 }
 
 /// A pod that neither uses the claim nor is the one of a StatefulSet for which the claim has its
 /// name.
-fn strangers(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
+fn unrelated_pod(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
     let pod = ledger.all("pods").find(|pod| {
         let suffix = format!("-{}", name(pod));
         added.contains(&uid(pod))
@@ -44,7 +44,7 @@ fn strangers(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
 }
 
 /// An owner that was not there at any time since the read on which the write rests.
-fn not_there(ledger: &Ledger, since: u64, claim: &Value, added: &[&str]) -> Found {
+fn absent_owner(ledger: &Ledger, since: u64, claim: &Value, added: &[&str]) -> Found {
     let unknown = added.iter().find(|owner| {
         let lives = ledger
             .all("pods")
@@ -63,7 +63,7 @@ fn not_there(ledger: &Ledger, since: u64, claim: &Value, added: &[&str]) -> Foun
 
 /// A StatefulSet for which the claim was not created and whose pods never used it. The controller
 /// gives its own `matchLabels` to each claim that it creates.
-fn anothers(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
+fn unrelated_set(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
     let labels = at(claim, "/metadata/labels")?;
     let other = ledger.all("statefulsets").find(|set| {
         added.contains(&uid(set))

@@ -9,7 +9,7 @@ use super::{
     NAME,
     copy_rule::{Step, decide},
     notices,
-    reasons::{CANNOT_READ, VOLUME_FORGOTTEN, VOLUME_SAVED},
+    reasons::{TRASH_ERROR, VOLUME_FORGOTTEN, VOLUME_SAVED},
 };
 use crate::{
     cluster::{
@@ -182,7 +182,7 @@ impl Copies {
         manifest: &str,
     ) -> Result<(), ReconcileError> {
         let written = add_at(&["data"], json!({KEY: manifest}));
-        let refusal = OnRefusal::new(CANNOT_READ);
+        let refusal = OnRefusal::new(TRASH_ERROR);
         let action = Action::patch(
             "SaveVolume",
             Lane::Bulk,

@@ -83,7 +83,7 @@ pub mod reasons {
         TRASH_FULL: Warning "volume, claim" = "TrashFull";
         /// The record of the trash or the undelete window cannot be read, the object of a volume is too
         /// large for a copy, or the API server refused a write of `pvc-trash`.
-        CANNOT_READ: Warning "volume, claim, StorageClass, ConfigMap" = "ErrTrash";
+        TRASH_ERROR: Warning "volume, claim, StorageClass, ConfigMap" = "ErrTrash";
         /// The class of a Bound volume has an undelete window: its claim can be restored after its
         /// deletion.
         TRASH_ENABLED = "TrashEnabled";

@@ -1,7 +1,7 @@
 //! The Events of pvc-trash.
 
 use super::reasons::{
-    CANNOT_READ, CANNOT_RESTORE, MOVED_TO_TRASH, NOT_PURGED, PURGED, RESTORED, RETURNED_TO_TRASH,
+    CANNOT_RESTORE, MOVED_TO_TRASH, NOT_PURGED, PURGED, RESTORED, RETURNED_TO_TRASH, TRASH_ERROR,
     TRASH_FULL,
 };
 use crate::{
@@ -118,7 +118,7 @@ pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcem
     let note = format!(
         "the annotation {annotation} of StorageClass {class} cannot be read, so {effect}: {error}"
     );
-    Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
+    Announcement::new(TRASH_ERROR, TRASH_ERROR, true, note)
 }
 
 /// The Event, on a volume and on its claim, that the trash of the namespace is full: if the claim
@@ -148,7 +148,7 @@ pub fn unreadable() -> Announcement {
         "the annotation {TRASH} of this volume cannot be read, so the volume is left unchanged. \
          Restore the annotation, or remove it"
     );
-    Announcement::new(CANNOT_READ, CANNOT_READ, true, note)
+    Announcement::new(TRASH_ERROR, TRASH_ERROR, true, note)
 }
 
 /// The Event for a volume whose object is too large for a copy.
@@ -158,7 +158,7 @@ pub fn too_large() -> Announcement {
          the object is removed by force, volume-warden trash repair cannot create it again",
         MAX_MANIFEST / 1024
     );
-    Announcement::new(CANNOT_READ, "SaveVolume", true, note)
+    Announcement::new(TRASH_ERROR, "SaveVolume", true, note)
 }
 
 /// Until when the data of the claim is kept.

@@ -22,7 +22,7 @@ impl PvcTrashReconciler {
     /// server, or before that if `requested`. Live reads must show that its claim is deleted, that
     /// it is detached, that no claim requests it, and that the volume exists. Otherwise, returns
     /// when to reconcile it again. A volume whose data another volume has, too, is kept.
-    pub(super) async fn keep(
+    pub(super) async fn purge_when_due(
         &self,
         name: &ObjectName,
         volume: &Arc<Volume>,

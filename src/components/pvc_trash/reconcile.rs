@@ -154,7 +154,9 @@ impl PvcTrashReconciler {
             return Ok(restored);
         }
         match self.caches.judge_for(volume, None) {
-            Decision::Keep { until, requested } => self.keep(name, volume, until, requested).await,
+            Decision::Keep { until, requested } => {
+                self.purge_when_due(name, volume, until, requested).await
+            }
             _ => Ok(Requeue::OnEvent),
         }
     }
@@ -254,7 +256,9 @@ impl PvcTrashReconciler {
             Decision::Record(record) => self.enable(name, volume, record).await,
             Decision::Disable => self.disable(name, volume).await,
             Decision::MoveToTrash(record) => self.move_to_trash(name, volume, record).await,
-            Decision::Keep { until, requested } => self.keep(name, volume, until, requested).await,
+            Decision::Keep { until, requested } => {
+                self.purge_when_due(name, volume, until, requested).await
+            }
             Decision::Restore(claim) => self.restore(name, volume, &claim).await,
             Decision::AwaitBinding => self.undelete.await_binding(name, volume).await,
             Decision::Return => self.undelete.put_back(name, volume).await,

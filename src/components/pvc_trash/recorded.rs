@@ -1,6 +1,6 @@
 //! What pvc-trash has recorded on a volume, and the action that patches it.
 
-use super::reasons::CANNOT_READ;
+use super::reasons::TRASH_ERROR;
 use crate::{
     cluster::{Action, Basis, Lane, OnRefusal},
     objects::{Claim, Volume, trash::TrashRecord, volume::Phase},
@@ -34,5 +34,5 @@ pub fn action(
     operations: Vec<PatchOperation>,
     basis: Basis,
 ) -> Action {
-    Action::patch(name, lane, operations, basis, OnRefusal::new(CANNOT_READ)).of_existing()
+    Action::patch(name, lane, operations, basis, OnRefusal::new(TRASH_ERROR)).of_existing()
 }

@@ -5,7 +5,7 @@ use super::{
     listed::{Listed, PodOfClaims, UserOfClaims},
 };
 use crate::{
-    cluster::{UNHURRIED, error_message, read_page, with_clamped_times, within},
+    cluster::{UNHURRIED, error_message, existing, read_page, with_clamped_times, within},
     objects::{Pod, Tracked},
 };
 use futures::future::BoxFuture;
@@ -191,13 +191,6 @@ async fn list<K: DeserializeOwned + Clone>(
 }
 
 fn reading<T: Send + Sync + 'static>(result: kube::Result<T>) -> Reading {
-    match result {
-        Ok(object) => Ok(Some(Arc::new(object) as Object)),
-        // Only the API server's own NotFound counts. A 404 of a proxy does not say that the object
-        // does not exist.
-        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
-            Ok(None)
-        }
-        Err(error) => Err(error_message(&error)),
-    }
+    let found = existing(result).map_err(|error| error_message(&error))?;
+    Ok(found.map(|object| Arc::new(object) as Object))
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 const PAGE: &str = include_str!("../../../docs/reference/events.md");
-/// The message of a log line of the level DEBUG.
+/// The message of a log line of the level DEBUG. A test compares it with the code that writes it.
 const MESSAGE: &str = "the Event is in the API server ";
 
 /// The type and the objects of each reason.
@@ -69,6 +69,8 @@ mod tests {
             assert_eq!(is_undocumented(&line), undocumented, "{line}");
         }
         assert!(is_undocumented(MESSAGE));
+        let writer = include_str!("../../../src/cluster/write/events.rs");
+        assert!(writer.contains(&format!("\"{}\"", MESSAGE.trim_end())));
         assert!(!is_undocumented("INFO volume_warden: event published"));
     }
 }

@@ -120,7 +120,7 @@ async fn pvc_retention_uses_its_rights() -> Result<()> {
     let web = sets.create("web", 1, DELETE_DELETE).await?;
     sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
         .await?;
-    // As of an ordinal that was scaled away while no client looked.
+    // As of an ordinal that was scaled away while no Volume Warden ran.
     let mark = json!({"metadata": {"annotations": {MARK: web.metadata.uid}}});
     let left = claim("data-web-7", mark)?;
     let claims = &sets.space.claims;

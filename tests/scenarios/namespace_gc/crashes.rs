@@ -41,7 +41,7 @@ async fn what_one_leaves_the_next_one_takes() -> Result<()> {
     Ok(())
 }
 
-/// A namespace ends while no client is there to hear of it.
+/// A namespace is deleted while no Volume Warden runs.
 #[tokio::test]
 async fn an_end_that_nobody_saw_is_found_by_the_next_collection() -> Result<()> {
     let scene = Scene::new("unseen").await?;

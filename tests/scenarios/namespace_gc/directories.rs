@@ -127,7 +127,7 @@ async fn a_directory_goes_when_its_namespace_has_and_it_is_empty() -> Result<()>
     Ok(())
 }
 
-/// Its namespace ended while no client was there. That this cluster once had it is in a ConfigMap, and while that cannot be read nothing
+/// Its namespace was deleted while no Volume Warden ran. That this cluster once had it is in a ConfigMap, and while that cannot be read nothing
 /// goes.
 #[tokio::test]
 async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {

@@ -27,7 +27,7 @@ async fn one_that_is_made_between_the_looks_is_kept() -> Result<()> {
     ensure!(scene.deletions_of(&id) == 0 && scene.is_stored("new"));
     let deletions = scene.deletions_of(&orphan);
     ensure!(done_times(deletions, 1, whole), "{deletions}");
-    // No client had to ask for it by name any more.
+    // It was not read by name again.
     ensure!(asked.taken() == 0);
     Ok(())
 }
@@ -108,7 +108,7 @@ async fn nothing_is_concluded_from_a_list_that_fails_or_is_empty() -> Result<()>
     Ok(())
 }
 
-/// The same with no client to ask for it by name.
+/// The same, if nothing reads it by name.
 #[tokio::test]
 async fn one_that_cannot_be_asked_for_is_kept() -> Result<()> {
     let scene = Scene::new("unasked").await?;

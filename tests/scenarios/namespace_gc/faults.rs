@@ -27,7 +27,7 @@ async fn new_credentials_are_read_when_the_old_ones_do_not_do() -> Result<()> {
     Ok(())
 }
 
-/// NS-10, NS-12: the process lives on, and tries again. What was done though no client was notified is not done twice.
+/// NS-10, NS-12: the process keeps running, and retries. A deletion whose answer was lost is not sent again.
 #[tokio::test]
 async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
     let scene = Scene::new("cut").await?;
@@ -59,7 +59,8 @@ async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
     Ok(())
 }
 
-/// NS-26: no client answers, then no client lets it in. It lives, tries again, and is not ready before it is in.
+/// NS-26: the storage first does not answer, then rejects the credentials. The process retries, and is not ready before its login
+/// succeeds.
 #[tokio::test]
 async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
     let scene = Scene::new("patient").await?;
@@ -85,7 +86,7 @@ async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
     Ok(())
 }
 
-/// NS-34: a call that is never answered keeps no client from ending as asked.
+/// NS-34: a call that is never answered does not delay the shutdown.
 #[tokio::test]
 async fn it_ends_when_asked_though_a_call_is_under_way() -> Result<()> {
     let scene = Scene::new("asked").await?;

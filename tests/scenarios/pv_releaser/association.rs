@@ -1,4 +1,4 @@
-//! Which volumes are labelled. No client serves webhooks here: what is written, the reconciler wrote.
+//! Which volumes are labelled. No webhooks are installed here, so the reconciler writes everything.
 
 use super::{
     patient::{Patient, watch_of},
@@ -152,7 +152,7 @@ async fn a_later_claim_of_that_name_says_nothing_about_the_volume() -> Result<()
     estate.is("data", "Released").await
 }
 
-/// PR-20, without the webhook: no client has heard of the volume before its claim is gone.
+/// PR-20, without the webhook: the reconciler first sees the volume after its claim is gone.
 #[tokio::test]
 async fn a_claim_that_is_gone_before_its_volume_is_seen_still_counts() -> Result<()> {
     let patient = Patient::new("late-volume").await?;

@@ -78,7 +78,7 @@ async fn rest(patient: &Patient, name: &str) -> Result<Value> {
     Ok(found)
 }
 
-/// PR-12: it is managed, but only Released says that no client has it any more.
+/// PR-12: it is managed, but only the phase Released says that no claim has it any more.
 #[tokio::test]
 async fn a_volume_that_is_not_released_is_left_alone() -> Result<()> {
     let patient = Patient::on(still().await?, "phases").await?;

@@ -98,7 +98,7 @@ impl Builds {
         Ok(())
     }
 
-    /// Both kinds have so many caches, and no client has one.
+    /// Of both kinds, this number of caches exists, and no build uses one.
     async fn are_pooled(&self, count: usize) -> Result<()> {
         for kind in BOTH {
             self.estate.is_pool_of(&self.class(kind), count).await?;

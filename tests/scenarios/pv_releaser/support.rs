@@ -25,7 +25,7 @@ pub const DEFAULT_ID: &str = "dynamic-reclaimable-pvc-controllers";
 /// The binder writes it where it chose the volume itself.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// A cluster in which no client binds volumes or follows their state: phases are what a scenario says, for as long as it likes. Classes
+/// A cluster in which no controller binds volumes or writes their status: a scenario sets the phases, and they stay. Classes
 /// count here.
 pub async fn still() -> Result<Shared> {
     static STILL: Slot = Slot::new();

@@ -70,7 +70,7 @@ fn used_by_a_finished_pod(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// No client who is known here put it there.
+/// A finalizer of a controller that `why` does not know.
 fn foreign_finalizer(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         space.create_claim("data").await?;

@@ -41,7 +41,7 @@ async fn used(label: &str) -> Result<(Arc<Stage>, Space)> {
     Ok((stage, space))
 }
 
-/// A tree for people, without colours where no client sees them; YAML and JSON say the same.
+/// A tree, without colours unless the output is a terminal; YAML and JSON say the same.
 #[tokio::test]
 async fn it_is_written_for_people_and_for_programs() -> Result<()> {
     let (stage, space) = used("written").await?;

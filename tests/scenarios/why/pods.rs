@@ -79,7 +79,7 @@ fn nowhere() -> Value {
     json!({"spec": {"nodeSelector": {"nowhere": "true"}}})
 }
 
-/// A node of which no client is the kubelet.
+/// A node without a kubelet.
 fn elsewhere() -> Value {
     json!({"spec": {"nodeName": "elsewhere"}})
 }

@@ -1,4 +1,4 @@
-//! Volumes that do not go, and that are no client's.
+//! Volumes that are not deleted, and volumes that no claim has.
 
 use super::{
     objects::{a_claim, a_volume, bound, delete_claim, delete_volume, has_phase, released},
@@ -181,7 +181,7 @@ fn replaced(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// Of a driver that no client runs.
+/// Of a driver that is not installed.
 fn policy_is_delete(_: Arc<Stage>, space: Space) -> Seeded {
     async move {
         let driver = json!({"spec": {
