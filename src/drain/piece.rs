@@ -35,7 +35,8 @@ pub struct Piece {
     /// What a live read of a claim must show before the patch is written; none for most objects.
     pub condition: Option<Condition>,
     /// Whether `drain` deletes the copy of this volume object, a ConfigMap of pvc-trash, after a
-    /// check that the API server accepts the patch, and before it writes the patch: after the patch, pvc-trash no longer keeps the volume.
+    /// check that the API server accepts the patch, and before it writes the patch: after the
+    /// patch, pvc-trash no longer keeps the volume.
     pub forgets: bool,
 }
 

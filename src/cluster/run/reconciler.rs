@@ -227,7 +227,7 @@ impl<R: Reconcile> Reconciler<R> {
                     }
                 };
                 let error = for_log(&error);
-                tracing::info!(component = R::COMPONENT, object = %key, error, ?delay, "reconcile failed");
+                tracing::info!(component = R::COMPONENT, object = %key, %error, ?delay, "reconcile failed");
             }
         }
     }

@@ -70,8 +70,7 @@ impl PvcExpiryReconciler {
         let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
         if !applied.may_be_written() {
             slot.give_back();
-            // A claim whose deletion is refused does not count for the limit, so that it does not
-            // delay the others, and is not evaluated again before the time of two looks.
+            // The claim leaves its place within the limit, so that it delays no others.
             if let Applied::Failed(error) = &applied {
                 self.forget(&claim.uid);
                 return Err(ReconcileError::after(LOOK_EXPIRES, error.to_string()));

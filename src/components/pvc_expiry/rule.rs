@@ -24,8 +24,9 @@ pub struct View<'a> {
     /// start without the claim. A finished pod counts, because pvc-protection, by default, keeps
     /// the claim until that pod is deleted.
     pub used: bool,
-    /// Since when Volume Warden has watched the cluster without a break and without the end of a pod
-    /// that used the claim although its condition Unused was True; none until the first lists of the watches are complete.
+    /// Since when Volume Warden has watched the cluster without a break and without the end of a
+    /// pod that used the claim although its condition Unused was True; none until the first lists
+    /// of the watches are complete.
     pub observed: Option<Timestamp>,
     /// The present time by the clock of this process; before a deletion, the time of the API
     /// server if that is earlier.

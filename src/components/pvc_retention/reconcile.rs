@@ -63,9 +63,9 @@ impl PvcRetentionReconciler {
     ///
     /// The StatefulSet is read last: its policy causes the deletion of claims, so no slow call may
     /// lie between that read and the deletion. The others to which claims may belong are read after
-    /// the LIST of pods, which would show a pod of a new one. If the StatefulSet controller creates a pod after
-    /// the LIST of pods, the later read of the StatefulSet shows that the ordinal of the pod is in
-    /// range, so its claim is kept.
+    /// the LIST of pods, which would show a pod of a new one. If the StatefulSet controller creates
+    /// a pod after the LIST of pods, the later read of the StatefulSet shows that the ordinal of
+    /// the pod is in range, so its claim is kept.
     async fn confirm(
         &self,
         name: &ObjectName,

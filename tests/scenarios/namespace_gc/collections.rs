@@ -45,7 +45,8 @@ async fn orphans_go_at_once_and_one_that_is_full_when_it_is_empty() -> Result<()
     Ok(())
 }
 
-/// NS-17, NS-22: the next one finds what came later, also after one for which the storage could not be listed.
+/// NS-17, NS-22: the next one finds what came later, also after one for which the storage could not
+/// be listed.
 #[tokio::test]
 async fn the_next_collection_finds_what_came_later() -> Result<()> {
     let scene = Scene::new("later").await?;
@@ -106,7 +107,7 @@ async fn a_dry_run_deletes_nothing() -> Result<()> {
     let gauge = "volume_warden_gc_namespaces{verdict=\"Orphan\"}";
     ensure!(metric(&warden, gauge).await? == 2);
     let log = warden.process().log();
-    ensure!(log.contains("would delete"), "{log}");
+    ensure!(log.contains("would act"), "{log}");
     ensure!(scene.deletions() == 0 && scene.storage.names().len() == 2);
     Ok(())
 }
