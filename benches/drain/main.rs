@@ -6,8 +6,8 @@
 //! is measured. The limit is a loader that reads nothing and only removes the finalizers, with as
 //! many requests in flight as Volume Warden.
 //!
-//! `cargo bench --bench drain`, or with other sizes and only some
-//! columns: `cargo bench --bench drain -- 500 500+5000 limit volume-warden` (claims, and other pods around).
+//! `cargo bench --bench drain`, or with other sizes (claims, and other pods around) and only some
+//! columns: `cargo bench --bench drain -- 500 500+5000 limit volume-warden`.
 
 mod column;
 #[path = "../shared/each.rs"]

@@ -7,8 +7,8 @@
 //! the last claim is gone is measured. kube-controller-manager deletes the pods in every column,
 //! so Volume Warden is measured once with its defaults and once without its client limits.
 //!
-//! `cargo bench --bench retention`, or with other sizes and only some columns:
-//! `cargo bench --bench retention -- 10x5 volume-warden-unlimited in-tree-unlimited` (sets, and replicas of each).
+//! `cargo bench --bench retention`, or with other sizes (sets, and replicas of each) and only some
+//! columns: `cargo bench --bench retention -- 10x5 volume-warden-unlimited in-tree-unlimited`.
 
 mod calls;
 mod column;

@@ -4,7 +4,8 @@
 //! deleted, so each is held by its pod, and the command explains them one after the other: the
 //! time is that of the whole process. The number of calls is the one that the command prints.
 //!
-//! `cargo bench --bench why`, or with other sizes: `cargo bench --bench why -- 1000/10` (claims and namespaces).
+//! `cargo bench --bench why`, or with other sizes (claims and namespaces):
+//! `cargo bench --bench why -- 1000/10`.
 
 #[path = "../shared/each.rs"]
 mod each;

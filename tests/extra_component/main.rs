@@ -88,7 +88,8 @@ async fn works() -> Result<()> {
         let claim = claim(name, json!({}))?;
         anyhow::Ok(claims.create(&PostParams::default(), &claim).await?)
     };
-    // No role of another component, of which pvc-expiry is not installed: greeter has its own, and those of the base and of the TLS setup.
+    // No role of another component, of which pvc-expiry is not installed: greeter has its own, and
+    // those of the base and of the TLS setup.
     for component in components::ALL {
         let binding = format!("volume-warden-{component}");
         cluster

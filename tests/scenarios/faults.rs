@@ -1,5 +1,6 @@
-//! Faults on the way between one Volume Warden and the API server. Rows PVC-* marked F. Each scenario has a Volume Warden of its own,
-//! for its own namespace, behind an interposer that holds, refuses or cuts single requests.
+//! Faults on the way between one Volume Warden and the API server. Rows PVC-* marked F. Each
+//! scenario has a Volume Warden of its own, for its own namespace, behind an interposer that holds,
+//! refuses or cuts single requests.
 
 use crate::support::{BINARY, Space, bare, on_node};
 use anyhow::{Result, ensure};
@@ -40,7 +41,8 @@ impl Patient {
         self.builder().start().await
     }
 
-    /// Requests so far, by method and a part of the path; LISTs without their later pages and without watches.
+    /// Requests so far, by method and a part of the path; LISTs without their later pages and
+    /// without watches.
     fn count(&self, method: &str, part: &str) -> usize {
         let counts = |query: &str| !query.contains("watch=true") && !query.contains("continue=");
         self.between
@@ -130,12 +132,12 @@ async fn a_pod_that_the_watch_has_not_reported_holds_its_claim() -> Result<()> {
     Ok(())
 }
 
-/// No LIST older than the sight of a claim's deletion may decide about it. The LIST that `early` caused is answered before `late` gets
-/// its pod, and reaches Volume Warden only afterwards.
+/// No LIST older than the sight of a claim's deletion may decide about it. The LIST that `early`
+/// caused is answered before `late` gets its pod, and reaches Volume Warden only afterwards.
 #[tokio::test]
 async fn a_list_older_than_the_deletion_does_not_decide() -> Result<()> {
     let patient = Patient::new("old-list").await?;
-    let _warden = patient.start().await?;
+    let warden = patient.start().await?;
     patient.claims(&["early", "late"]).await?;
     let _frozen = patient.between.add(watch_of("/pods").freeze_stream());
     let slow = patient.between.add(pod_list().times(1).hold_response());
@@ -144,8 +146,8 @@ async fn a_list_older_than_the_deletion_does_not_decide() -> Result<()> {
     patient.space.create_pod("user", "late", on_node()).await?;
     patient.space.delete_claim("late").await?;
     eventually("the deletion is known", async || {
-        let watched = patient.space.claims.get("late").await?;
-        anyhow::Ok(watched.metadata.deletion_timestamp.is_some())
+        let queued = warden.queued("pvc-protection").await?;
+        anyhow::Ok(queued >= 2)
     })
     .await?;
     slow.release();
@@ -173,7 +175,8 @@ async fn an_api_server_that_was_away_is_caught_up_with() -> Result<()> {
     patient.space.claim_is_gone("used").await
 }
 
-/// Killed between any two writes, a successor finds everything there is to do, and does nothing else.
+/// Killed between any two writes, a successor finds everything there is to do, and does nothing
+/// else.
 #[tokio::test]
 async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     let patient = Patient::new("killed").await?;
@@ -181,7 +184,8 @@ async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     for name in names {
         patient.space.create_claim(name).await?;
     }
-    // Four finalizers to add, then three to remove: seven writes, a kill at each that is left by then, and one process that ends it.
+    // Four finalizers to add, then three to remove: seven writes, a kill at each that is left by
+    // then, and one process that ends it.
     for _ in 0..names.len() {
         die_at_next_write(&patient).await?;
     }
@@ -212,7 +216,8 @@ async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     patient.space.claim_is_held("kept").await
 }
 
-/// Kills Volume Warden while a write is on the way, which may still arrive: the next time there may be none left.
+/// Kills Volume Warden while a write is on the way, which may still arrive: the next time there may
+/// be none left.
 async fn die_at_next_write(patient: &Patient) -> Result<()> {
     let held = patient.between.add(
         Rule::on("PATCH")
@@ -244,7 +249,8 @@ async fn nothing_is_left_to_write(patient: &Patient) -> Result<bool> {
     }))
 }
 
-/// A claim of the same name that came afterwards is another claim: a late removal must not touch it.
+/// A claim of the same name that came afterwards is another claim: a late removal must not touch
+/// it.
 #[tokio::test]
 async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
     let patient = Patient::new("next-claim").await?;

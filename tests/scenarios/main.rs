@@ -1,5 +1,6 @@
-//! Volume Warden on a real control plane whose own volume protection is switched off, installed by the shipped manifests and under
-//! the rights that they give. One binary, so that its tests share their clusters.
+//! Volume Warden on a real control plane whose own volume protection is switched off, installed by
+//! the shipped manifests and under the rights that they give. One binary, so that its tests share
+//! their clusters.
 
 // Tests start in the order of their names. These two wait longest.
 mod absent;

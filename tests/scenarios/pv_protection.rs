@@ -14,7 +14,8 @@ const BINDER: &str = "system:serviceaccount:kube-system:persistent-volume-binder
 /// A finalizer of another client keeps a volume in sight after Volume Warden's is gone.
 const FOREIGN: &str = "example.com/hold";
 
-/// A namespace, and a volume and a claim that are made for each other. Volumes have no namespace, so their names carry it.
+/// A namespace, and a volume and a claim that are made for each other. Volumes have no namespace,
+/// so their names carry it.
 struct Pair {
     space: Space,
     volume: String,
@@ -227,8 +228,9 @@ async fn a_deleting_volume_is_not_bound_to_a_claim_that_names_it() -> Result<()>
         .await
 }
 
-/// The binder would complete a binding that was prepared on both sides, although the volume is being deleted. The guard refuses it:
-/// once through the claimRef, and once, where a client already filled in the uid, through the phase.
+/// The binder would complete a binding that was prepared on both sides, although the volume is
+/// being deleted. The guard refuses it: once through the claimRef, and once, where a client already
+/// filled in the uid, through the phase.
 #[tokio::test]
 async fn a_deleting_volume_is_not_bound_even_if_both_sides_are_prepared() -> Result<()> {
     let pair = Pair::new("pv-double").await?;
@@ -285,9 +287,10 @@ impl Pair {
     }
 }
 
-/// A pair that is bound on the claim's side is whole again after a client emptied the volume's claimRef, although the volume is
-/// being deleted: refusing that write would cost the claim its data. A finalizer of another client keeps the volume meanwhile; Volume Warden's
-/// is removed with the phase, as Kubernetes' own does.
+/// A pair that is bound on the claim's side is whole again after a client emptied the volume's
+/// claimRef, although the volume is being deleted: refusing that write would cost the claim its
+/// data. A finalizer of another client keeps the volume meanwhile; Volume Warden's is removed with
+/// the phase, as Kubernetes' own does.
 #[tokio::test]
 async fn a_bound_pair_is_never_torn() -> Result<()> {
     let pair = Pair::new("pv-torn").await?;

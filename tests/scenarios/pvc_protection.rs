@@ -155,8 +155,9 @@ async fn an_unscheduled_pod_does_not_hold_a_claim() -> Result<()> {
     Ok(())
 }
 
-/// Claims of ephemeral volumes: protected only by the pod that owns them, and released when it is shut down although a finalizer
-/// still holds the pod object, whatever its container statuses say. A claim named outright waits for the object.
+/// Claims of ephemeral volumes: protected only by the pod that owns them, and released when it is
+/// shut down although a finalizer still holds the pod object, whatever its container statuses say.
+/// A claim named outright waits for the object.
 #[tokio::test]
 async fn an_ephemeral_claim_goes_with_the_shutdown_of_its_pod() -> Result<()> {
     let space = Space::new(guarded().await?, "ephemeral").await?;
@@ -194,7 +195,8 @@ fn container(state: &str) -> serde_json::Value {
     json!({"name": "main", "image": "main", "imageID": "", "ready": true, "restartCount": 0, "state": {state: {}}})
 }
 
-/// A claim with the name of a pod's ephemeral volume, but without that pod as owner, is not held by the pod.
+/// A claim with the name of a pod's ephemeral volume, but without that pod as owner, is not held by
+/// the pod.
 #[tokio::test]
 async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()> {
     let space = Space::new(guarded().await?, "namesake").await?;
@@ -218,7 +220,8 @@ async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()>
     .await
 }
 
-/// PVC-32, PVC-33: what the real scheduler says; and the guard, which says it to the client that passes by the scheduler.
+/// PVC-32, PVC-33: what the real scheduler says; and the guard, which says it to the client that
+/// passes by the scheduler.
 #[tokio::test]
 async fn late_users_are_refused() -> Result<()> {
     let space = Space::new(guarded().await?, "late").await?;
@@ -293,11 +296,13 @@ async fn pods_with_living_claims_are_not_refused() -> Result<()> {
     Ok(())
 }
 
-/// With the optional component a pod is not even bound to a node, neither in the usual nor in the legacy way.
+/// With the optional component a pod is not even bound to a node, neither in the usual nor in the
+/// legacy way.
 #[tokio::test]
 async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<()> {
     let space = Space::new(guarded().await?, "binding").await?;
-    // As the component does where Volume Warden has a CA of its own; first, or the replicas would not be ready until it may write.
+    // As the component does where Volume Warden has a CA of its own; first, or the replicas would
+    // not be ready until it may write.
     let right = json!([{"op": "add", "path": "/rules/-", "value": {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["validatingwebhookconfigurations"],

@@ -6,8 +6,9 @@
 //! answers.
 //!
 //! What it does not have: authentication and authorization (the caller says who the user is),
-//! server-side apply except of the conditions in a status, strategic merge patches (they are carried out as merge patches), conversion
-//! between versions, and validation beyond what the rules of Volume Warden can meet.
+//! server-side apply except of the conditions in a status, strategic merge patches (they are
+//! carried out as merge patches), conversion between versions, and validation beyond what the rules
+//! of Volume Warden can meet.
 
 mod admission;
 mod apply;

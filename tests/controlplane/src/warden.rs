@@ -190,6 +190,15 @@ impl Warden {
         Ok(body)
     }
 
+    /// Number of objects that the component has queued or is reconciling.
+    pub async fn queued(&self, component: &str) -> Result<usize> {
+        let metrics = self.metrics().await?;
+        let series = format!("volume_warden_queue_depth{{component=\"{component}\"}} ");
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(&series));
+        Ok(value.context("the component has no queue")?.parse()?)
+    }
+
     /// Whether it reports readiness.
     pub async fn ready(&self) -> bool {
         matches!(http_get(self.probe_port, "/readyz").await, Ok((200, _)))

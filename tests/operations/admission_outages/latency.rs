@@ -137,7 +137,8 @@ fn each_row_is_what_its_webhooks_add() -> Result<()> {
     Ok(())
 }
 
-/// For each request, the worst row of docs/operations/webhook-latency.md equals the worst case of the manifests.
+/// For each request, the worst row of docs/operations/webhook-latency.md equals the worst case of
+/// the manifests.
 #[test]
 fn no_request_exceeds_the_documented_latency() -> Result<()> {
     let (documented, shipped) = (Cost::documented()?, shipped()?);

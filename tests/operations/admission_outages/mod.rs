@@ -1,6 +1,6 @@
 //! Every outage of Volume Warden, and its effect on users: each of their operations succeeds,
-//! delayed by no more than docs/operations/webhook-latency.md states, and the missed work is done afterwards. All components
-//! run as the manifests install them.
+//! delayed by no more than docs/operations/webhook-latency.md states, and the missed work is done
+//! afterwards. All components run as the manifests install them.
 
 mod answers;
 mod fixture;

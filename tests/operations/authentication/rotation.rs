@@ -39,8 +39,8 @@ async fn output(cluster: &Cluster, wardens: &[&Warden]) -> Result<String> {
     Ok(output)
 }
 
-/// Two API servers, two replicas, eighty reviews a second and a new path: no review is missed, and the path is
-/// never logged.
+/// Two API servers, two replicas, eighty reviews a second and a new path: no review is missed, and
+/// the path is never logged.
 #[tokio::test]
 async fn no_review_is_missed() -> Result<()> {
     let cluster = fresh::installed().await?;

@@ -129,8 +129,9 @@ async fn pvc_retention_uses_its_rights() -> Result<()> {
     tenant.used_all(warden).await
 }
 
-/// The rights of `owner-references` are asked for by an admission plugin, when Volume Warden writes owner references, so no call of its own
-/// reports them. With them these writes succeed, and without each of them one is refused.
+/// The rights of `owner-references` are asked for by an admission plugin, when Volume Warden writes
+/// owner references, so no call of its own reports them. With them these writes succeed, and
+/// without each of them one is refused.
 #[tokio::test]
 async fn owner_references_use_their_rights() -> Result<()> {
     let components = ["self-signed", "pvc-retention", "owner-references"];

@@ -36,7 +36,8 @@ pub async fn protected() -> Result<Shared> {
     PROTECTED.get(start).await
 }
 
-/// A cluster in which, as on OpenShift, only who may change an object's finalizers may make its deletion wait.
+/// A cluster in which, as on OpenShift, only who may change an object's finalizers may make its
+/// deletion wait.
 pub async fn enforcing() -> Result<Shared> {
     static ENFORCING: Slot = Slot::new();
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
@@ -147,7 +148,8 @@ impl Tenant {
         self.between.add(refusal)
     }
 
-    /// Takes the right to `update` that subresource out of the component's role, and waits until the API server decides by that.
+    /// Takes the right to `update` that subresource out of the component's role, and waits until
+    /// the API server decides by that.
     pub async fn loses(&self, resource: &str, component: &str) -> Result<()> {
         let role = format!("{}-volume-warden-{component}", self.namespace);
         let get = ["get", "clusterrole", &role, "-o", "json"];

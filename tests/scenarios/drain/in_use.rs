@@ -100,7 +100,8 @@ async fn what_is_written_again_is_reported_and_left() -> Result<()> {
     bail!("a repeated write is never reported")
 }
 
-/// A drain of the protected claim `data`, which is protected again before the drain knows that it no longer is.
+/// A drain of the protected claim `data`, which is protected again before the drain knows that it
+/// no longer is.
 async fn written_anew(stage: &Stage) -> Result<Drained> {
     let space = &stage.space;
     // As an older replica writes it, or Kubernetes' own controller.

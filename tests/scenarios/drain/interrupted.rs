@@ -85,7 +85,8 @@ async fn reports_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
     bail!("it ends without a word about progress")
 }
 
-/// What a drain says first of how many are done, and of how many, while some are not. What is held is released then, so that it ends.
+/// What a drain says first of how many are done, and of how many, while some are not. What is held
+/// is released then, so that it ends.
 async fn first_progress(
     stage: &Stage,
     waited_for: &RuleHandle,

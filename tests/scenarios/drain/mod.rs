@@ -1,4 +1,5 @@
-//! `volume-warden drain`, on a cluster of its own, one at a time: it is about a whole cluster. With the rights that are shipped for it.
+//! `volume-warden drain`, on a cluster of its own, one at a time: it is about a whole cluster. With
+//! the rights that are shipped for it.
 
 mod back;
 mod held;

@@ -19,8 +19,8 @@ use volume_warden_controlplane::{Warden, eventually};
 const MADE: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 const RELEASED: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 
-/// A set's claims that go with it, a claim that a pod asked for, a volume of that claim, a claim with things of others on it: all written
-/// by a Volume Warden, which has ended.
+/// A set's claims that go with it, a claim that a pod asked for, a volume of that claim, a claim
+/// with things of others on it: all written by a Volume Warden, which has ended.
 async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
     let space = &sets.space;
     let warden = Warden::builder(&space.cluster, BINARY)

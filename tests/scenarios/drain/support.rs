@@ -1,4 +1,5 @@
-//! The stages of the drains: clusters on which nothing in-tree protects or retains, and a drain that is taken in hand.
+//! The stages of the drains: clusters on which nothing in-tree protects or retains, and a drain
+//! that is taken in hand.
 
 use crate::support::{
     BINARY, Space, claim, manifests, repository,
@@ -8,8 +9,11 @@ use crate::support::{
 use anyhow::{Context, Result, bail, ensure};
 use kube::{api::PostParams, core::ObjectMeta};
 use serde_json::{Value, json};
-use std::process::Output;
-use tokio::{process::Command, time::timeout};
+use std::{process::Output, time::Duration};
+use tokio::{
+    process::Command,
+    time::{Instant, timeout},
+};
 use volume_warden_controlplane::{Calls, Cluster, DEFAULT_TIMEOUT, Interposer, Mark, eventually};
 
 pub const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -21,6 +25,8 @@ pub const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden-dra
 
 /// How often a drain that must be repeated is run.
 pub const RUNS: usize = 5;
+/// A drain loses a Lease that it could not renew for so long, not before.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A drain is a whole cluster's.
 static STAGES: [Place; 3] = [const { Place::new() }; 3];
@@ -85,12 +91,14 @@ impl Drained {
 pub async fn drained(mut drain: Command) -> Result<Drained> {
     let mut before = String::new();
     for _ in 0..RUNS {
+        let began = Instant::now();
         let ended = timeout(DEFAULT_TIMEOUT, drain.output()).await;
         let mut drained = Drained::of(ended.context("it hangs")??)?;
         drained.stdout = before + &drained.stdout;
         if !drained.has_lost_a_lease() {
             return Ok(drained);
         }
+        ensure!(began.elapsed() >= RENEW_DEADLINE, "too early: {drained:?}");
         before = drained.stdout;
     }
     bail!("it loses its Lease again and again")

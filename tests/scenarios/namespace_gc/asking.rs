@@ -38,8 +38,8 @@ pub async fn all_runs(warden: &Warden) -> Result<u64> {
     counts.map(|count| Ok(count.parse::<u64>()?)).sum()
 }
 
-/// A first collection ran to its end. Whether it left nothing undone: on a busy machine a call may take too long, and what it was for is
-/// tried again on its own.
+/// A first collection ran to its end. Whether it left nothing undone: on a busy machine a call may
+/// take too long, and what it was for is tried again on its own.
 pub async fn collected(warden: &Warden) -> Result<bool> {
     eventually("a collection is done", async || {
         let done = runs(warden, "Done").await? >= 1;

@@ -6,7 +6,8 @@ use super::{
 };
 use anyhow::{Result, ensure};
 
-/// Again and again, before the next deletion: what is gone stays gone, the rest is removed with the next, and nothing twice.
+/// Again and again, before the next deletion: what is gone stays gone, the rest is removed with the
+/// next, and nothing twice.
 #[tokio::test]
 async fn what_one_leaves_the_next_one_takes() -> Result<()> {
     let scene = Scene::new("killed").await?;
@@ -19,7 +20,8 @@ async fn what_one_leaves_the_next_one_takes() -> Result<()> {
         warden.arg("--namespace-delete-workers=1").start()
     };
     for _ in 0..3 {
-        // One at a time: nothing else is on the way while this one is held. In whatever order they go, it has not gone yet.
+        // One at a time: nothing else is on the way while this one is held. In whatever order they
+        // go, it has not gone yet.
         let mut left = scene.storage.names();
         left.retain(|name| name.contains("orphan"));
         let middle = &left[left.len() / 2];

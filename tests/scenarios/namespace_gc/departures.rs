@@ -9,7 +9,8 @@ use serde_json::json;
 use volume_warden_controlplane::eventually;
 use volume_warden_storageos::{Endpoint, Fault};
 
-/// NS-01, NS-02, NS-14, NS-16: no collection comes, so each call of the storage is for the end of a namespace.
+/// NS-01, NS-02, NS-14, NS-16: no collection comes, so each call of the storage is for the end of a
+/// namespace.
 #[tokio::test]
 async fn only_the_end_of_a_namespace_counts_and_takes_one_list_and_one_deletion() -> Result<()> {
     let scene = Scene::quiet("end").await?;

@@ -19,7 +19,8 @@ use volume_warden_controlplane::{Rule, Warden, WardenBuilder, eventually};
 
 const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
 
-/// A root, and a system namespace where it is remembered which namespaces there were: two wardens must not share that.
+/// A root, and a system namespace where it is remembered which namespaces there were: two wardens
+/// must not share that.
 struct Root {
     cluster: Shared,
     name: String,
@@ -101,8 +102,8 @@ impl Root {
     }
 }
 
-/// A namespace that is alive keeps its directory, however empty; one that is not, as long as there is something in it; and a directory
-/// that was never of this cluster is none of its business.
+/// A namespace that is alive keeps its directory, however empty; one that is not, as long as there
+/// is something in it; and a directory that was never of this cluster is none of its business.
 #[tokio::test]
 async fn a_directory_goes_when_its_namespace_has_and_it_is_empty() -> Result<()> {
     let root = Root::new("life").await?;
@@ -127,8 +128,8 @@ async fn a_directory_goes_when_its_namespace_has_and_it_is_empty() -> Result<()>
     Ok(())
 }
 
-/// Its namespace was deleted while no Volume Warden ran. That this cluster once had it is in a ConfigMap, and while that cannot be read nothing
-/// goes.
+/// Its namespace was deleted while no Volume Warden ran. That this cluster once had it is in a
+/// ConfigMap, and while that cannot be read nothing goes.
 #[tokio::test]
 async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {
     let root = Root::new("seen").await?;

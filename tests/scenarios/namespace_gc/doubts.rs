@@ -66,7 +66,8 @@ async fn kubernetes_is_listed_after_the_storage() -> Result<()> {
     scene.is_removed("orphan").await
 }
 
-/// NS-21: each of the two looks may fail, or report no namespace at all, and nothing is concluded. Soon it looks again.
+/// NS-21: each of the two looks may fail, or report no namespace at all, and nothing is concluded.
+/// Soon it looks again.
 #[tokio::test]
 async fn nothing_is_concluded_from_a_list_that_fails_or_is_empty() -> Result<()> {
     let scene = Scene::new("blind").await?;

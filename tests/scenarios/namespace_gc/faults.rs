@@ -27,7 +27,8 @@ async fn new_credentials_are_read_when_the_old_ones_do_not_do() -> Result<()> {
     Ok(())
 }
 
-/// NS-10, NS-12: the process keeps running, and retries. A deletion whose answer was lost is not sent again.
+/// NS-10, NS-12: the process keeps running, and retries. A deletion whose answer was lost is not
+/// sent again.
 #[tokio::test]
 async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
     let scene = Scene::new("cut").await?;
@@ -59,8 +60,8 @@ async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
     Ok(())
 }
 
-/// NS-26: the storage first does not answer, then rejects the credentials. The process retries, and is not ready before its login
-/// succeeds.
+/// NS-26: the storage first does not answer, then rejects the credentials. The process retries, and
+/// is not ready before its login succeeds.
 #[tokio::test]
 async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
     let scene = Scene::new("patient").await?;

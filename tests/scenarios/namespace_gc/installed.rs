@@ -61,7 +61,8 @@ async fn it_does_not_hold_back_the_webhooks_of_others() -> Result<()> {
     .await
 }
 
-/// NS-08, NS-09, NS-27, NS-30: whatever keeps it out, it lives on, does not storm, says what is wrong, and goes on when it is let in.
+/// NS-08, NS-09, NS-27, NS-30: whatever keeps it out, it lives on, does not storm, says what is
+/// wrong, and goes on when it is let in.
 #[tokio::test]
 async fn kept_out_it_waits_without_a_storm() -> Result<()> {
     let scene = Scene::quiet("kept-out").await?;

@@ -7,7 +7,8 @@ use super::{
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::{Warden, eventually};
 
-/// It knows that it does not lead, and has long heard of all that happened before: only a follower reads the Lease.
+/// It knows that it does not lead, and has long heard of all that happened before: only a follower
+/// reads the Lease.
 async fn follows(scene: &Scene, warden: &Warden) -> Result<()> {
     let audit = scene.cluster.audit();
     let mark = audit.mark()?;
@@ -56,8 +57,9 @@ async fn only_the_leader_asks_and_deletes() -> Result<()> {
     Ok(())
 }
 
-/// A leader that slept longer than its Lease wakes up in the middle of a collection, and to the end of a namespace. The one that leads
-/// now is kept from deleting, so any deletion would be the first one's.
+/// A leader that slept longer than its Lease wakes up in the middle of a collection, and to the end
+/// of a namespace. The one that leads now is kept from deleting, so any deletion would be the first
+/// one's.
 #[tokio::test]
 async fn a_leader_that_was_paused_deletes_nothing() -> Result<()> {
     let scene = Scene::new("paused").await?;

@@ -12,7 +12,8 @@ use std::time::Instant;
 use volume_warden_controlplane::eventually;
 use volume_warden_storageos::Endpoint;
 
-/// One list of the storage, two of Kubernetes, and a deletion for each. The time is printed, with `--nocapture`.
+/// One list of the storage, two of Kubernetes, and a deletion for each. The time is printed, with
+/// `--nocapture`.
 #[tokio::test]
 async fn a_quarter_of_hundreds_goes_with_three_lists() -> Result<()> {
     // More than one page of a LIST.

@@ -176,7 +176,8 @@ impl Scene {
         ]
     }
 
-    /// Keeps its Volume Warden from leading, and so from collecting: rules that come after its own LIST are for a collection's.
+    /// Keeps its Volume Warden from leading, and so from collecting: rules that come after its own
+    /// LIST are for a collection's.
     pub fn not_leading(&self, between: &Interposer) -> RuleHandle {
         between.add(Rule::on("*").path_contains("/leases").hold())
     }
@@ -209,7 +210,8 @@ impl Scene {
         .await
     }
 
-    /// Volume Warden has worked off whatever the watch had reported before: a namespace that went afterwards is gone from the storage.
+    /// Volume Warden has worked off whatever the watch had reported before: a namespace that went
+    /// afterwards is gone from the storage.
     pub async fn settled(&self) -> Result<()> {
         self.create_in_both("canary").await?;
         self.delete_wholly("canary").await?;

@@ -47,7 +47,8 @@ fn label(volume: &PersistentVolume) -> Option<&str> {
     volume.labels().get(LABEL).map(String::as_str)
 }
 
-/// PR-01..07 at admission. With the label comes the finalizer, for which the API server does not ask a second time.
+/// PR-01..07 at admission. With the label comes the finalizer, for which the API server does not
+/// ask a second time.
 #[tokio::test]
 async fn a_volume_is_labelled_from_birth() -> Result<()> {
     let estate = Estate::new(guarded().await?, "birth").await?;

@@ -24,8 +24,8 @@ async fn has_orphans(warden: &Warden, count: u64) -> Result<()> {
     .await
 }
 
-/// PR-19: the claim was created and deleted while no Volume Warden ran, so nothing records that the volume was managed. Events say
-/// what to do, and it works.
+/// PR-19: the claim was created and deleted while no Volume Warden ran, so nothing records that the
+/// volume was managed. Events say what to do, and it works.
 #[tokio::test]
 async fn a_volume_that_nobody_knows_is_reported_of() -> Result<()> {
     let patient = Patient::new("orphan").await?;

@@ -44,7 +44,8 @@ impl Patient {
         patches.filter(|seen| seen.path == path).count()
     }
 
-    /// How many patches of the volume the API server took. Where others write too, the first try may have been in vain.
+    /// How many patches of the volume the API server took. Where others write too, the first try
+    /// may have been in vain.
     pub fn accepted(&self, name: &str) -> Result<usize> {
         let (audit, pv) = (self.estate.space.cluster.audit(), self.estate.pv(name));
         let calls = audit.all()?.by_user_agent("volume-warden/").writes();
@@ -54,7 +55,8 @@ impl Patient {
         Ok(accepted.count())
     }
 
-    /// Volume Warden has worked off whatever it knew of volumes before: one that came afterwards was released. No claim can take it.
+    /// Volume Warden has worked off whatever it knew of volumes before: one that came afterwards
+    /// was released. No claim can take it.
     pub async fn settled(&self) -> Result<()> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let canary = format!("canary-{}", COUNT.fetch_add(1, Ordering::Relaxed));

@@ -1,4 +1,5 @@
-//! The stories of the original's examples, with both components, the scheduler, and real files in real directories.
+//! The stories of the original's examples, with both components, the scheduler, and real files in
+//! real directories.
 
 use super::{
     asking::asking,
@@ -81,7 +82,8 @@ impl Builds {
         format!("{}-{kind}-cache", self.estate.id())
     }
 
-    /// Starts one; returns its caches in the order of their kinds. As Jenkins does it, every claim has a name of its own.
+    /// Starts one; returns its caches in the order of their kinds. As Jenkins does it, every claim
+    /// has a name of its own.
     async fn begin(&self, build: &str, kinds: &[&str]) -> Result<Vec<PersistentVolume>> {
         let wish = |kind: &&str| {
             let claim = format!("{:032x}", fastrand::u128(..));

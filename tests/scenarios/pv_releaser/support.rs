@@ -25,8 +25,8 @@ pub const DEFAULT_ID: &str = "dynamic-reclaimable-pvc-controllers";
 /// The binder writes it where it chose the volume itself.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// A cluster in which no controller binds volumes or writes their status: a scenario sets the phases, and they stay. Classes
-/// count here.
+/// A cluster in which no controller binds volumes or writes their status: a scenario sets the
+/// phases, and they stay. Classes count here.
 pub async fn still() -> Result<Shared> {
     static STILL: Slot = Slot::new();
     let start = async || {
@@ -41,7 +41,8 @@ pub async fn still() -> Result<Shared> {
     STILL.get(start).await
 }
 
-/// A namespace, and volumes of a class of its own: no other scenario's claim can take one. They are called by short names here.
+/// A namespace, and volumes of a class of its own: no other scenario's claim can take one. They are
+/// called by short names here.
 pub struct Estate {
     pub space: Space,
     pub events: Api<Event>,
@@ -56,7 +57,8 @@ impl Estate {
         })
     }
 
-    /// The controller id of its own Volume Warden, so that no two scenarios' work on the same volumes. Also the class.
+    /// The controller id of its own Volume Warden, so that no two scenarios' work on the same
+    /// volumes. Also the class.
     pub fn id(&self) -> &str {
         &self.space.name
     }
@@ -74,7 +76,8 @@ impl Estate {
         Ok(volumes.create(&PostParams::default(), &wanted).await?)
     }
 
-    /// A volume of a claim of the same name that has long been gone. It is for the binder to turn it Released.
+    /// A volume of a claim of the same name that has long been gone. It is for the binder to turn
+    /// it Released.
     pub async fn create_abandoned(&self, name: &str, changes: Value) -> Result<()> {
         let gone = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": self.space.name, "name": name,
@@ -230,8 +233,8 @@ impl Estate {
         .await
     }
 
-    /// A Volume Warden of this controller id for the claims of this namespace. It is always of one identity: the same one need not
-    /// wait for a predecessor's Lease to expire.
+    /// A Volume Warden of this controller id for the claims of this namespace. It is always of one
+    /// identity: the same one need not wait for a predecessor's Lease to expire.
     pub fn warden(&self, id: &str) -> WardenBuilder<'_> {
         let name = &self.space.name;
         Warden::builder(&self.space.cluster, BINARY)

@@ -1,4 +1,5 @@
-//! The command line around the answer: how it is written, what code it ends with, and with whose rights it asks.
+//! The command line around the answer: how it is written, what code it ends with, and with whose
+//! rights it asks.
 
 use super::{
     objects::{a_claim, class, delete_claim},

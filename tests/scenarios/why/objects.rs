@@ -21,7 +21,8 @@ pub async fn class(space: &Space, name: &str, changes: Value) -> Result<()> {
     Ok(())
 }
 
-/// A volume of the class that is named as the space, with changes merged over it. It is named so too, with something behind.
+/// A volume of the class that is named as the space, with changes merged over it. It is named so
+/// too, with something behind.
 pub async fn a_volume(space: &Space, behind: &str, changes: Value) -> Result<String> {
     let name = format!("{}-{behind}", space.name);
     let all = with_class(space, changes);
@@ -48,7 +49,8 @@ pub async fn a_claim(space: &Space, name: &str, changes: Value) -> Result<()> {
     Ok(())
 }
 
-/// A claim that asks for no class, made when the API server gives it that one: it hears of default classes a little late.
+/// A claim that asks for no class, made when the API server gives it that one: it hears of default
+/// classes a little late.
 pub async fn classless(space: &Space, name: &str, class: Option<&str>) -> Result<()> {
     let without = claim(name, json!({"spec": {"storageClassName": null}}))?;
     eventually("the API server knows the default class", async || {

@@ -7,8 +7,8 @@ use kube::api::PostParams;
 use serde_json::json;
 use volume_warden_controlplane::{Call, Mark, eventually};
 
-/// A claim `data` that the pod `user` uses, in a namespace of its own, and a claim `unused`. The API server has heard of the webhook that
-/// warns.
+/// A claim `data` that the pod `user` uses, in a namespace of its own, and a claim `unused`. The
+/// API server has heard of the webhook that warns.
 async fn used(stage: &Stage, label: &str) -> Result<Space> {
     let space = Space::new(stage.cluster.clone(), label).await?;
     for name in ["data", "unused"] {
@@ -38,7 +38,8 @@ async fn deleted(space: &Space, claim: &str) -> Result<Vec<String>> {
     warnings(space, &["pvc", claim, "-n", &space.name]).await
 }
 
-/// The user who deletes this gets that warning and no other; none if the API server could not call the webhook, which it reports.
+/// The user who deletes this gets that warning and no other; none if the API server could not call
+/// the webhook, which it reports.
 async fn is_warned(space: &Space, what: &[&str], wanted: &str) -> Result<()> {
     let try_out = [what, &["--dry-run=server"]].concat();
     eventually("a deletion is warned of", async || {

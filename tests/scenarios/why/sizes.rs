@@ -1,5 +1,5 @@
-//! Claims whose volume does not have the size that they request yet. No resizer and no kubelet runs, so their
-//! reports are written as the external-resizer and the kubelet write them.
+//! Claims whose volume does not have the size that they request yet. No resizer and no kubelet
+//! runs, so their reports are written as the external-resizer and the kubelet write them.
 
 use super::{
     objects::{bound, class},

@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use std::{collections::HashSet, time::Duration};
-use volume_warden_controlplane::{Rule, Seen, Warden, eventually};
+use volume_warden_controlplane::{Rule, Seen, eventually};
 
 /// Claims whose finalizer is to be removed at the same time.
 const BULK: usize = 1000;
@@ -57,14 +57,6 @@ async fn each_of_bulk(call: impl AsyncFn(String) -> Result<()>) -> Result<()> {
     calls.buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Number of objects that pvc-protection has queued or is processing.
-async fn waiting(warden: &Warden) -> Result<usize> {
-    let metrics = warden.metrics().await?;
-    let series = "volume_warden_queue_depth{component=\"pvc-protection\"} ";
-    let value = metrics.lines().find_map(|line| line.strip_prefix(series));
-    Ok(value.context("the queue's depth")?.parse()?)
-}
-
 fn writes<'a>(seen: &'a [Seen], name: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let path = format!("/persistentvolumeclaims/{name}");
     let writes = seen.iter().enumerate();
@@ -95,7 +87,7 @@ async fn a_set_that_is_scaled_up_again_keeps_its_claim_among_a_thousand_removals
     let bulk = between.add(claim_write("PATCH", "bulk").hold());
     patient.delete_bulk().await?;
     eventually("all removals are due", async || {
-        let waiting = waiting(&warden).await?;
+        let waiting = warden.queued("pvc-protection").await?;
         ensure!(waiting >= BULK, "{waiting} are");
         Ok(())
     })
