@@ -138,6 +138,14 @@ fn changed(workspace: &Path, mutants: &[Mutant]) -> anyhow::Result<BTreeMap<Stri
         )
         .with_context(|| mutant.name.clone())?;
     }
+    // Otherwise cargo would take libraries of the workspace, which it builds into the same folder,
+    // for those of the copy, and the other way round.
+    let version = env!("CARGO_PKG_VERSION");
+    edit(
+        "Cargo.toml",
+        &format!("\nversion = \"{version}\"\n"),
+        &format!("\nversion = \"{version}-mutated\"\n"),
+    )?;
     edit("src/lib.rs", "mod listener;", "mod listener;\nmod mutants;")?;
     edit(
         "sim/Cargo.toml",

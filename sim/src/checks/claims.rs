@@ -217,8 +217,12 @@ fn collected(ledger: &Ledger, now: u64, claim: &Value) -> Found {
         .iter()
         .any(|owner| match text(owner, "/kind") {
             "StatefulSet" => permits(ledger, now, claim, text(owner, "/uid"), late),
-            "Pod" => set_of(ledger, text(owner, "/uid"))
-                .is_none_or(|set| permits(ledger, now, claim, &set, late)),
+            // The garbage collector may be slow, so the policy at the end of the pod counts, too.
+            "Pod" => {
+                let pod = text(owner, "/uid");
+                let ended = ledger.gone(pod).map_or(now, |(at, _)| at);
+                set_of(ledger, pod).is_none_or(|set| permits(ledger, ended, claim, &set, late))
+            }
             _ => true,
         });
     match permitted {
@@ -243,9 +247,9 @@ fn set_of(ledger: &Ledger, pod: &str) -> Option<String> {
     Some(text(set, "/uid").to_owned())
 }
 
-/// Whether a spec that the set had in the last `late` milliseconds permits to delete the claim; in
-/// twice that time if the claim was changed meanwhile, because a write of a changed claim fails
-/// until the watch has delivered the change.
+/// Whether a spec that the set had in the `late` milliseconds before `now`, or has had since,
+/// permits to delete the claim; in twice that time if the claim was changed meanwhile, because a
+/// write of a changed claim fails until the watch has delivered the change.
 fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bool {
     let policy = |spec: &Value, when: &str| {
         text(
