@@ -37,7 +37,7 @@ use volume_warden_controlplane::{Cluster, eventually};
 
 /// Where the API server sends reviews.
 const SERVICE: &str = "volume-warden.volume-warden.svc";
-static API_SERVERS: [Place; 4] = [const { Place::new() }; 4];
+static API_SERVERS: [Place; 6] = [const { Place::new() }; 6];
 static CLUSTERS: [Place; 2] = [const { Place::new() }; 2];
 
 /// A cluster for one test.

@@ -328,16 +328,19 @@ async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<(
     }
     space.delete_claim("data").await?;
     space.claim_is_held("data").await?;
-    // The caBundle of a configuration that came later is filled in within half a minute.
-    let message = eventually("the binding is refused", async || {
-        anyhow::Ok(refusal(space.bind("pods/late/binding", "late", &dry_run()).await).ok())
-    })
-    .await?;
-    ensure!(
-        message.contains("persistentvolumeclaim \"data\" is being deleted"),
-        "{message}"
-    );
-    refusal(space.bind("bindings", "late", &PostParams::default()).await)?;
+    // The caBundle of a configuration that came later is filled in within half a minute. And on a
+    // busy machine the second that this webhook has may be too short; then the binding passes.
+    for path in ["pods/late/binding", "bindings"] {
+        eventually("the binding is refused", async || {
+            let refused = refusal(space.bind(path, "late", &dry_run()).await)?;
+            ensure!(
+                refused.contains("persistentvolumeclaim \"data\" is being deleted"),
+                "{refused}"
+            );
+            anyhow::Ok(())
+        })
+        .await?;
+    }
     space
         .bind("pods/fine/binding", "fine", &PostParams::default())
         .await?;

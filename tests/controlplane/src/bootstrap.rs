@@ -9,6 +9,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::binder::keep_first_events_only;
 use crate::cluster::Cluster;
 use crate::component::Component;
 use crate::credentials::{CertificateFiles, Credentials};
@@ -164,6 +165,10 @@ pub(crate) async fn bring_up(cluster: &Cluster, nodes: usize) -> Result<()> {
         return create_storage_class(client).await;
     }
     let objects = async {
+        // Benchmarks, which have no debug assertions, measure Kubernetes as it is.
+        if cfg!(debug_assertions) {
+            keep_first_events_only(client.clone()).await?;
+        }
         create_storage_class(client.clone()).await?;
         futures::future::try_join_all((1..=nodes).map(|number| add_node(client.clone(), number)))
             .await

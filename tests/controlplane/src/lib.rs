@@ -19,6 +19,7 @@
 mod access;
 mod audit;
 mod binaries;
+mod binder;
 mod bootstrap;
 mod builder;
 mod cert_manager;
