@@ -13,7 +13,7 @@ mod write;
 
 pub use api::{
     PATH_SECRET_DIGITS, UNHURRIED, connect, doubling, error_message, existing, for_log, for_users,
-    is_absent, is_refused, scoped, server_time, with_clamped_times, within,
+    is_absent, is_lasting_refusal, is_refused, scoped, server_time, with_clamped_times, within,
 };
 #[cfg(feature = "simulation")]
 pub use leader::OBSERVED_SINCE;

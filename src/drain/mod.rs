@@ -40,7 +40,7 @@ pub use read::ClusterObjects;
 pub use trash::Kept;
 
 use crate::{
-    cluster::{Applied, Apply},
+    cluster::{Applied, Apply, is_lasting_refusal},
     components::trash_list::TrashListing,
     hashing::{HashMap, HashSet},
 };
@@ -136,8 +136,6 @@ impl Drain {
             for (piece, applied) in self.write(left, say).await {
                 match applied {
                     Applied::Done => history.done(piece),
-                    Applied::Stale => {}
-                    Applied::Failed(error) if !is_refusal(&error) => {}
                     Applied::NotLeading => {
                         bail!("the Lease was lost; run volume-warden drain again")
                     }
@@ -145,10 +143,12 @@ impl Drain {
                         outcome.withheld += 1;
                         history.given_up.insert(piece.id());
                     }
-                    Applied::Failed(_) => {
+                    Applied::Failed(error) if is_lasting_refusal(&error) => {
                         outcome.failed += 1;
                         history.given_up.insert(piece.id());
                     }
+                    // Tried again.
+                    Applied::Stale | Applied::Failed(_) => {}
                 }
             }
             tokio::time::sleep(PAUSE).await;
@@ -159,12 +159,6 @@ impl Drain {
         in_use.chain(kept).for_each(|line| say(&line));
         Ok(outcome)
     }
-}
-
-/// Returns whether the API server refused the write and would refuse it again. Other errors, such
-/// as a timeout, are retried.
-fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
 }
 
 /// The writes of `drain` so far.

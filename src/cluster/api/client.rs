@@ -56,6 +56,13 @@ pub fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
 }
 
+/// Returns whether the API server refused a request, and would most likely refuse it again soon: with
+/// a status of 4xx, except 429 (Too Many Requests).
+pub fn is_lasting_refusal(error: &kube::Error) -> bool {
+    let lasts = |code| (400..500).contains(&code) && code != 429;
+    matches!(error, kube::Error::Api(status) if lasts(status.code))
+}
+
 /// The reason in kube's error for an answer without a `Status`.
 pub const UNREADABLE_ANSWER: &str = "Failed to parse error data";
 
@@ -72,20 +79,31 @@ mod tests {
     use super::*;
     use kube::core::Status;
 
+    fn answer(code: u16) -> kube::Error {
+        kube::Error::Api(Box::new(Status::failure("the words", "").with_code(code)))
+    }
+
     #[test]
     fn a_write_may_be_stored_unless_the_api_server_refuses_it() {
-        for (code, expected) in [
-            (403, true),
-            (409, true),
-            (422, true),
-            (0, false),
-            (500, false),
-            (504, false),
-        ] {
-            let status = Status::failure("the words", "").with_code(code);
-            let refused = is_refused(&kube::Error::Api(Box::new(status)));
-            assert_eq!(refused, expected, "{code}");
+        for refused in [403, 409, 422, 429] {
+            assert!(is_refused(&answer(refused)), "{refused}");
+        }
+        for other in [0, 500, 504] {
+            assert!(!is_refused(&answer(other)), "{other}");
         }
         assert!(!is_refused(&kube::Error::Service("no answer".into())));
+    }
+
+    #[test]
+    fn a_refusal_lasts_unless_there_were_only_too_many_requests() {
+        for lasting in [400, 403, 409, 422] {
+            assert!(is_lasting_refusal(&answer(lasting)), "{lasting}");
+        }
+        for other in [0, 429, 500, 503] {
+            assert!(!is_lasting_refusal(&answer(other)), "{other}");
+        }
+        assert!(!is_lasting_refusal(&kube::Error::Service(
+            "no answer".into()
+        )));
     }
 }

@@ -13,7 +13,9 @@ mod server_time;
 pub use absence::{existing, is_absent};
 pub use backoff::doubling;
 pub use clamped_times::with_clamped_times;
-pub use client::{UNHURRIED, UNREADABLE_ANSWER, connect, error_message, is_refused, within};
+pub use client::{
+    UNHURRIED, UNREADABLE_ANSWER, connect, error_message, is_lasting_refusal, is_refused, within,
+};
 pub use for_users::for_users;
 pub use path_secrets::{PATH_SECRET_DIGITS, for_log};
 pub(crate) use scope::ApiOf;

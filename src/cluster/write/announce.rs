@@ -6,7 +6,7 @@ use super::announcement::Regarding;
 use super::apply::Apply;
 use super::events::Publication;
 use super::target::Target;
-use crate::cluster::api::{UNREADABLE_ANSWER, for_users};
+use crate::cluster::api::{UNREADABLE_ANSWER, for_users, is_lasting_refusal};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::Status;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl Apply {
             return;
         }
         let outage = status.code >= 500 && action.on_refusal.outages;
-        if (400..429).contains(&status.code) || outage {
+        if is_lasting_refusal(error) || outage {
             self.events
                 .count(target.reference(), refusal(action, status));
         }

@@ -95,10 +95,7 @@ impl Apply {
             return Applied::Withheld;
         };
         let applied = self.write(target, &action).await;
-        self.metrics
-            .work
-            .acted(component, action.name, reason, applied.label());
-        self.log(component, target, action.name, reason, &applied);
+        self.record(component, target, action.name, reason, &applied);
         if let Applied::Failed(error) = &applied {
             self.report(target, &action, error);
         }
@@ -140,16 +137,12 @@ impl Apply {
             false if !target.guards(&action) => Applied::Stale,
             false => action.outcome(within(left, self.call(target, &action)).await),
         };
-        let label = applied.label();
-        self.metrics
-            .work
-            .acted(component, action.name, reason, label);
-        self.log(component, target, action.name, reason, &applied);
+        self.record(component, target, action.name, reason, &applied);
         applied
     }
 
-    /// Logs one line for each action, with its object, reason and outcome.
-    pub(crate) fn log(
+    /// Counts an action, and logs one line with its object, reason and outcome.
+    pub(super) fn record(
         &self,
         component: &'static str,
         target: &Target<'_>,
@@ -158,6 +151,7 @@ impl Apply {
         applied: &Applied,
     ) {
         let (kind, object, outcome) = (target.kind.plural(), target.name, applied.label());
+        self.metrics.work.acted(component, action, reason, outcome);
         let said = if self.dry_run { "would act" } else { "action" };
         match applied {
             Applied::Failed(error) => {

@@ -28,10 +28,7 @@ impl Apply {
         };
         let applied = self.in_turn(turn, check).await;
         if let Applied::Failed(error) = &applied {
-            self.metrics
-                .work
-                .acted(component, action.name, reason, applied.label());
-            self.log(component, target, action.name, reason, &applied);
+            self.record(component, target, action.name, reason, &applied);
             self.report(target, action, error);
         }
         applied

@@ -67,11 +67,8 @@ impl Apply {
             return Applied::Withheld;
         }
         let applied = self.admit(creation, caller).await;
-        self.metrics
-            .work
-            .acted(component, ACTION, reason, applied.label());
         let target = Target::new(creation.kind, creation.name, "");
-        self.log(component, &target, ACTION, reason, &applied);
+        self.record(component, &target, ACTION, reason, &applied);
         applied
     }
 

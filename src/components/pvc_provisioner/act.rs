@@ -3,7 +3,6 @@
 use super::{
     ClaimRequest, NAME, Notice, PvcProvisionerReconciler,
     claim_request::Creator,
-    failure::is_refused,
     reasons,
     reconcile::MAX_AGE,
     rule::{Decision, Step},
@@ -13,7 +12,7 @@ use super::{
 use crate::{
     cluster::{
         Action, Applied, Basis, Caller, Creation, Proof, ReconcileError, Reconciled, Requeue,
-        Target,
+        Target, is_lasting_refusal,
     },
     objects::{Claim, Kind, ObjectName, claim::AWAITING_POD, owner_references, patch::remove},
 };
@@ -133,7 +132,7 @@ impl PvcProvisionerReconciler {
             Some((user, notice))
         });
         self.notices.obstacle(name, notices);
-        let pause = if is_refused(error) {
+        let pause = if is_lasting_refusal(error) {
             REFUSED
         } else {
             Duration::ZERO

@@ -11,12 +11,6 @@ pub fn is_the_templates_fault(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422))
 }
 
-/// Whether the API server refused the request with a 4xx status below 429, so it would most likely
-/// refuse it again soon.
-pub fn is_refused(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if (400..429).contains(&status.code))
-}
-
 /// Truncates a text that is longer than `limit` bytes, and marks that.
 pub fn shortened(mut text: String, limit: usize) -> String {
     if text.len() > limit {

@@ -22,6 +22,7 @@
 mod assemble;
 mod caches;
 mod confirm;
+mod confirm_purge;
 mod copies;
 mod copy_rule;
 mod disable;
@@ -49,7 +50,7 @@ mod webhooks;
 pub use assemble::PvcTrash;
 #[cfg(feature = "simulation")]
 pub use caches::Caches;
-pub use confirm::twin;
+pub use confirm_purge::twin;
 pub use copies::forget;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;

@@ -2,7 +2,10 @@
 
 use crate::{
     admission::Answer,
-    objects::undelete_request::{UNDELETE, of_claim, of_volume},
+    objects::{
+        trash::MAX_UNBINDABLE,
+        undelete_request::{UNDELETE, of_claim, of_volume},
+    },
 };
 
 /// The refusal of a claim that requests data which is not in the trash of its namespace. It is the
@@ -36,6 +39,15 @@ pub(super) fn unordered(requested: &str, [one, other]: [&str; 2]) -> Answer {
          volume-warden undelete",
         of_volume(one),
         of_volume(other)
+    ))
+}
+
+/// The refusal of a claim that requests a volume to which too many claims could not be bound.
+pub(super) fn unbindable(requested: &str) -> Answer {
+    refuse(format!(
+        "{MAX_UNBINDABLE} claims could not be bound to the volume of the deleted claim \
+         {requested:?}, so only an administrator can restore it, with the flag --to-namespace of \
+         volume-warden undelete"
     ))
 }
 

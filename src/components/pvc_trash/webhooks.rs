@@ -7,7 +7,7 @@ use super::{
     confirm::Live,
     patch,
     recorded::{record_in_trash, recorded},
-    refusals::{ambiguous, refuse, unknown, unordered},
+    refusals::{ambiguous, refuse, unbindable, unknown, unordered},
     rule::record_at_creation,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         claim::ClaimWire,
         deletion_order::{Deletion, latest},
         patch::add_at,
-        trash::{MAX_UNBINDABLE, RecordedClaim, TrashRecord},
+        trash::{RecordedClaim, TrashRecord},
         undelete_request::{UNDELETE, UndeleteRequest},
         volume::{RETAIN, VolumeWire},
     },
@@ -127,32 +127,11 @@ impl Reviews {
         let uid = live.await.map_err(|error| {
             Unavailable::new(format!("the namespace could not be read: {error}"))
         })?;
-        let own = found.iter().filter_map(|(name, volume)| {
-            let record = record_in_trash(volume)?;
-            let own = record.is_of(uid.as_deref());
-            own.then_some((name, volume, record))
-        });
-        let own: Vec<_> = own.collect();
-        let named = own
-            .iter()
-            .find(|(name, ..)| parsed.names_volume(&name.name));
-        let last = || latest(&own, |(_, volume, record)| Deletion::of(volume, record));
-        let (name, volume, record) = match named.map_or_else(last, |named| Ok(Some(named))) {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(unknown(requested, &request.namespace)),
-            Err(two) => return Ok(unordered(requested, two.map(|(name, ..)| &*name.name))),
-        };
-        let other = |deleted: &str| parsed.names_claim(deleted) && record.claim.name != deleted;
-        if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
-            return Ok(ambiguous(requested));
-        }
-        if !record.is_restorable() {
-            return Ok(refuse(format!(
-                "{MAX_UNBINDABLE} claims could not be bound to the volume of the deleted claim \
-                 {requested:?}, so only an administrator can restore it, with the flag \
-                 --to-namespace of volume-warden undelete"
-            )));
-        }
+        let (name, volume, record) =
+            match requested_volume(&found, uid.as_deref(), requested, &request.namespace) {
+                Ok(found) => found,
+                Err(refusal) => return Ok(refusal),
+            };
         Ok(Answer::Patch {
             operations: restore(&object, name, volume)
                 .into_iter()
@@ -178,6 +157,41 @@ impl Reviews {
         let record = record
             .filter(|record| Some(record.claim.uid.as_str()) == uid && !record.ends_at_once());
         Ok(Answer::warned(record.map(warning)))
+    }
+}
+
+/// Returns which of these volumes in the trash the claim gets, with its record, or the refusal of
+/// the claim. Only claims of the namespace with this uid count, and of those with one name the one
+/// that was deleted last.
+fn requested_volume<'a>(
+    found: &'a [(ObjectName, Arc<Volume>)],
+    namespace_uid: Option<&str>,
+    requested: &str,
+    namespace: &str,
+) -> Result<(&'a ObjectName, &'a Volume, &'a TrashRecord), Answer> {
+    let own = found.iter().filter_map(|(name, volume)| {
+        let record = record_in_trash(volume)?;
+        let own = record.is_of(namespace_uid);
+        own.then_some((name, &**volume, record))
+    });
+    let own: Vec<_> = own.collect();
+    let request = UndeleteRequest::parse(requested);
+    let named = own
+        .iter()
+        .find(|(name, ..)| request.names_volume(&name.name));
+    let last = || latest(&own, |(_, volume, record)| Deletion::of(volume, record));
+    let (name, volume, record) = match named.map_or_else(last, |named| Ok(Some(named))) {
+        Ok(Some(chosen)) => *chosen,
+        Ok(None) => return Err(unknown(requested, namespace)),
+        Err(two) => return Err(unordered(requested, two.map(|(name, ..)| &*name.name))),
+    };
+    let other = |deleted: &str| request.names_claim(deleted) && record.claim.name != deleted;
+    if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
+        return Err(ambiguous(requested));
+    }
+    match record.is_restorable() {
+        true => Ok((name, volume, record)),
+        false => Err(unbindable(requested)),
     }
 }
 

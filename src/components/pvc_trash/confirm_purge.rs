@@ -1,0 +1,79 @@
+//! The live reads of a purge, which is final.
+
+use super::{confirm::Live, restorers::requested};
+use crate::{
+    cluster::{ReconcileError, Store},
+    objects::{ObjectName, VolumeSource, trash::TrashRecord},
+};
+
+impl Live {
+    /// Checks by a live LIST that no claim which may get the volume requests it. The watch may not
+    /// show a claim that was created just now.
+    ///
+    /// # Errors
+    /// When a claim requests it, or the claims could not be listed.
+    pub async fn is_unrequested(
+        &self,
+        volume: &ObjectName,
+        record: &TrashRecord,
+    ) -> Result<(), ReconcileError> {
+        let live = self
+            .requesting
+            .list(&record.claim.namespace.as_str().into())
+            .await;
+        let live =
+            live.map_err(|error| ReconcileError::unread("the claims of the namespace", &*error))?;
+        let found = live.value.objects().find(|(_, claim)| {
+            requested(claim).is_some_and(|requested| *requested == *volume.name)
+                && record.may_restore(&claim.uid)
+        });
+        // A claim in a namespace that was deleted and recreated does not get the volume, so it
+        // does not prevent the purge.
+        match found {
+            Some((claim, _)) if self.is_same_namespace(record).await? => Err(ReconcileError::new(
+                format!("the claim {claim} requests the volume"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns another volume with the same data, by a live LIST. An administrator may have created
+    /// it to get the data back: a purge would delete its data, too.
+    ///
+    /// # Errors
+    /// When the volumes could not be listed, or the volume is not among them: it was removed by
+    /// force, and only its copy says where its data is.
+    pub async fn twin(&self, volume: &ObjectName) -> Result<Option<ObjectName>, ReconcileError> {
+        let live = self.sources.list(&volume.namespace).await;
+        let live = live.map_err(|error| ReconcileError::unread("the volumes", &*error))?;
+        if live.value.get(volume).is_none() {
+            return Err(ReconcileError::new(
+                "a live LIST of volumes does not contain the volume",
+            ));
+        }
+        Ok(twin(&live.value, volume))
+    }
+
+    /// Checks that no VolumeAttachment names the volume.
+    ///
+    /// # Errors
+    /// When one names it, or they could not be listed.
+    pub async fn is_detached(&self, volume: &ObjectName) -> Result<(), ReconcileError> {
+        let live = self.attachments.list(&volume.namespace).await;
+        let live = live.map_err(|error| ReconcileError::unread("VolumeAttachments", &*error))?;
+        match live.value.is_unreferenced(volume) {
+            true => Ok(()),
+            false => Err(ReconcileError::new(
+                "the volume is still attached to a node",
+            )),
+        }
+    }
+}
+
+/// Returns another of these volumes that has the same data.
+pub fn twin(volumes: &Store<VolumeSource>, name: &ObjectName) -> Option<ObjectName> {
+    let own = volumes.get(name)?;
+    let mut others = volumes.objects().filter(|(other, _)| *other != name);
+    let (other, _) = others.find(|(_, other)| own.is_shared_with(other))?;
+    Some(other.clone())
+}
