@@ -14,7 +14,8 @@ use std::cmp::Ordering;
 pub struct Deletion {
     /// The `resourceVersion` of the claim when the volume was bound to it. A claim is created after
     /// the deletion of the earlier one of its name, so it has a later version, which no clock and
-    /// no delay of a controller changes. None after a restore that failed.
+    /// no delay of a controller changes. None after a restore that failed,
+    /// or to another namespace.
     bound_at: Option<u64>,
     deleted_at: Timestamp,
 }

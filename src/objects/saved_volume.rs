@@ -152,10 +152,14 @@ impl WholeVolume {
         annotations.retain(|key, _| key != PURGE && key != LAST_APPLIED);
         annotations.insert(TRASH.to_owned(), unstarted(record).json());
         let mut spec = self.spec.clone();
-        let reference = json!({
+        let mut reference = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": claim.uid,
             "namespace": &*claim.name.namespace, "name": &*claim.name.name,
         });
+        // It shows in which order claims of one name were deleted.
+        if let Some(version) = &claim.resource_version {
+            reference["resourceVersion"] = json!(version.to_string());
+        }
         spec.insert("claimRef".to_owned(), reference);
         Some(json!({
             "apiVersion": "v1",

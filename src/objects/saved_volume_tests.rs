@@ -53,7 +53,8 @@ fn a_manifest_has_what_the_api_server_does_not_write() {
     let spec = &manifest["spec"];
     assert_eq!(spec["csi"]["volumeAttributes"]["a"], "b");
     assert_eq!(spec["claimRef"]["uid"], "1");
-    assert_eq!(spec["claimRef"]["resourceVersion"], Value::Null);
+    // It shows in which order claims of one name were deleted.
+    assert_eq!(spec["claimRef"]["resourceVersion"], "5");
 }
 
 /// A window that had begun could end before the volume is created again: it would be purged at

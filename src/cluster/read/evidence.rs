@@ -37,6 +37,14 @@ impl<T> Evidence<T> {
         Proof { until }
     }
 
+    /// Returns the proof for an action that relies on this evidence, valid until the evidence is
+    /// older than `max_age`, also after a read that took long. For a read of one object, which does
+    /// not always take longer.
+    pub fn strict_proof(&self, max_age: Duration) -> Proof {
+        let until = self.began + max_age;
+        Proof { until }
+    }
+
     /// Converts the value and keeps the age of the evidence.
     pub fn map<U>(self, see: impl FnOnce(T) -> U) -> Evidence<U> {
         Evidence {
@@ -95,6 +103,12 @@ mod tests {
             let read = Evidence::new((), began);
             let until = began + Duration::from_secs(lasts);
             assert_eq!(read.proof(MAX_AGE), Proof { until }, "{seconds}");
+            let strict = began + MAX_AGE;
+            assert_eq!(
+                read.strict_proof(MAX_AGE),
+                Proof { until: strict },
+                "{seconds}"
+            );
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(
                 read.map(|()| 1).proof(MAX_AGE),

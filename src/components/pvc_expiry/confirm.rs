@@ -17,7 +17,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use std::{sync::Arc, time::Duration};
 
-/// Maximum age of the LIST of pods, the first of the live reads, when the deletion is sent.
+/// Maximum age of the LIST of pods, the first of the live reads, when the deletion is sent; after a
+/// LIST that took longer, see [`Evidence::proof`](crate::cluster::Evidence::proof).
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent LISTs of pods.
 const LISTS: usize = 2;
@@ -44,8 +45,8 @@ pub struct Confirmed {
     /// The record that pvc-trash wrote on the claim's volume, if the data can be restored by it.
     /// Without this record the claim is not deleted.
     pub record: Option<TrashRecord>,
-    /// Permits the deletion until the LIST of pods is 30 s old. Without it the claim cannot be
-    /// deleted.
+    /// Permits the deletion until the LIST of pods is older than [`MAX_AGE`]. Without it the claim
+    /// cannot be deleted.
     pub proof: Proof,
 }
 

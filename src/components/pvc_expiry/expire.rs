@@ -50,6 +50,12 @@ impl PvcExpiryReconciler {
         // This read may take a minute; the proof that follows is valid for less.
         let named_by = self.named_by(name, claim, Instant::now()).await?;
         let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
+        // During these reads a pod may have used the claim and ended.
+        if self.caches.observed(name) != observed {
+            self.forget(&claim.uid);
+            let why = "a pod has used the claim meanwhile, or a watch has been interrupted";
+            return Err(ReconcileError::new(why));
+        }
         if let Some(what) = named_by.first() {
             self.forget(&claim.uid);
             self.cancel(name, &confirmed.claim).await?;

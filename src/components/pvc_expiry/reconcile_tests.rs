@@ -236,6 +236,28 @@ async fn no_event_says_that_a_claim_which_does_not_exist_expired() {
     }
 }
 
+/// A pod uses the claim during the live reads, and ends before they list the pods.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_used_during_the_reads_is_kept() {
+    for used in [true, false] {
+        let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
+        scene.reconciler.reconcile(&name()).await.expect("waits");
+        tokio::time::advance(Duration::from_secs(61)).await;
+        let pod = json!({"metadata": {"namespace": "shop", "name": "job", "uid": "p"},
+            "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}});
+        let short = async {
+            if used {
+                scene.feeds.pods.hear(read(pod.clone()), true);
+                scene.feeds.pods.hear(read(pod), false);
+            }
+        };
+        let name = name();
+        let (second, ()) = tokio::join!(scene.reconciler.reconcile(&name), short);
+        assert_eq!(second.is_err(), used, "{second:?}");
+        assert_eq!(scene.sent("DELETE", "").len(), usize::from(!used));
+    }
+}
+
 /// A tenant can have the deletions of claims refused, for example by a policy. They must not delay
 /// those of other claims.
 #[tokio::test(start_paused = true)]

@@ -51,8 +51,8 @@ pub fn grants_window(class: &StorageClass) -> bool {
 
 /// Returns the record that pvc-trash wrote on the volume, if the data of the claim can be restored
 /// by it: the volume is Bound to this claim and not being deleted, its reclaim policy is Retain, the
-/// record is of this claim and grants an undelete window, and there is no request to purge the data
-/// of this claim.
+/// record is of this claim, record and claim grant an undelete window, and there is no request to
+/// purge the data of this claim.
 ///
 /// # Errors
 /// Why the data could not be restored.
@@ -63,14 +63,15 @@ pub fn record<'a>(volume: &'a Volume, claim: &Claim) -> Result<&'a TrashRecord, 
     if !bound || volume.phase != Phase::Bound || volume.deleting {
         return Err(Obstacle::Volume);
     }
+    // pvc-trash may not have changed its record yet, and does not while it cannot read the window
+    // of the namespace.
+    if has_no_window(claim) {
+        return Err(Obstacle::ClaimWindow);
+    }
     let trash = volume.trash.as_deref();
     let record = trash.and_then(|trash| trash.record.as_ref());
-    let Some(record) = record.filter(|record| claim.uid == record.claim.uid) else {
-        return Err(match has_no_window(claim) {
-            true => Obstacle::ClaimWindow,
-            false => Obstacle::Unrecorded,
-        });
-    };
+    let record = record.filter(|record| claim.uid == record.claim.uid);
+    let record = record.ok_or(Obstacle::Unrecorded)?;
     let purge = trash.and_then(|trash| trash.purge.as_deref());
     if purge.is_some_and(|uid| claim.uid == uid) && record.policy == OriginalPolicy::Delete {
         return Err(Obstacle::Purge);
@@ -84,8 +85,7 @@ pub fn record<'a>(volume: &'a Volume, claim: &Claim) -> Result<&'a TrashRecord, 
     }
 }
 
-/// Returns whether the annotation of the claim is a window of zero, so that pvc-trash writes no
-/// record.
+/// Returns whether the annotation of the claim is a window of zero, so that its data is not kept.
 fn has_no_window(claim: &Claim) -> bool {
     let own = claim.rare.trash.as_deref();
     let own = own.and_then(|own| own.window.as_deref());

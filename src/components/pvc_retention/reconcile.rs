@@ -112,7 +112,7 @@ impl PvcRetentionReconciler {
     ) -> Result<Option<Read>, ReconcileError> {
         let set = live.one.read(name, READ_LIMIT).await;
         let set = set.map_err(|error| ReconcileError::unread("the StatefulSet", &error))?;
-        let proof = set.proof(MAX_AGE);
+        let proof = set.strict_proof(MAX_AGE);
         let read = set.value.and_then(|set| managed(set, Some(proof)));
         Ok(read.filter(|read| read.set.uid == cached.set.uid))
     }

@@ -146,7 +146,8 @@ pub fn shared(other: &str) -> Announcement {
 pub fn unreadable() -> Announcement {
     let note = format!(
         "the annotation {TRASH} of this volume cannot be read, so the volume is left unchanged. \
-         Restore the annotation, or remove it"
+         Restore the annotation, or remove it; where the policy volume-warden-trash refuses that, \
+         delete the binding of that name first, and apply it again after that"
     );
     Announcement::new(TRASH_ERROR, TRASH_ERROR, true, note)
 }

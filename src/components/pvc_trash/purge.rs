@@ -47,7 +47,6 @@ impl PvcTrashReconciler {
             self.live.twin(name),
             self.live.now(),
             self.live.is_detached(name),
-            self.live.is_unrequested(name, record),
         )?;
         if let Some(twin) = twin {
             self.report_twin(name, volume, &twin);
@@ -66,7 +65,9 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(now, until) {
             return Ok(wait);
         }
-        // In a large cluster, the LISTs take longer than the age at which a read no longer counts.
+        // In a large cluster, the LISTs of volumes and attachments take long: a claim may have requested
+        // the volume meanwhile, and the read of its former claim no longer counts.
+        self.live.is_unrequested(name, record).await?;
         let proof = self.live.claim_is_deleted(claim).await?;
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));

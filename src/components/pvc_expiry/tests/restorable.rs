@@ -49,6 +49,9 @@ fn nothing_expires_that_could_not_be_restored() {
     let out = claim(annotated(UNDELETE_WINDOW, "0"));
     let found = restorable::record(&volume(unrecorded), &out).map(drop);
     assert_eq!(found, Err(Obstacle::ClaimWindow));
+    // The annotation was set later, and pvc-trash has not changed its record yet.
+    let found = restorable::record(&volume(json!({})), &out).map(drop);
+    assert_eq!(found, Err(Obstacle::ClaimWindow));
 }
 
 /// The record stays on the volume for a while after the class was set to `off`, and without limit

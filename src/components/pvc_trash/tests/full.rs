@@ -88,6 +88,7 @@ fn a_full_trash_is_not_enabled_for_new_volumes() {
 async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
     let time = DELETED.parse().expect("a time");
     let server = Server {
+        created: Mutex::default(),
         claims: Vec::new(),
         namespace: Some("n"),
         attached: None,

@@ -35,6 +35,7 @@ pub(super) fn after(minutes: i64) -> Timestamp {
 pub(super) fn server() -> Server {
     Server {
         claims: Vec::new(),
+        created: Mutex::default(),
         namespace: Some("n"),
         attached: Some(Vec::new()),
         other: None,
@@ -674,6 +675,26 @@ async fn a_claim_that_was_created_just_now_prevents_the_purge() {
     ] {
         assert!(purged(claim, None, namespace).await.0);
     }
+}
+
+/// The LIST of volumes takes long in a large cluster, and a user restores the data meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_created_during_the_reads_prevents_the_purge() {
+    let slow = Some(("/persistentvolumes", Duration::from_secs(12)));
+    let server = Server { slow, ..server() };
+    let scene = Scene::new(server, after(120), in_trash(json!({})), &[]);
+    let restore = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut created = scene.server.created.lock().expect("lock");
+        created.push(requesting("again", "pv"));
+    };
+    let (outcome, ()) = tokio::join!(scene.reconcile(), restore);
+    let error = outcome.expect_err("it is kept");
+    assert!(
+        error.contains("the claim ns/again requests the volume"),
+        "{error}"
+    );
+    assert_eq!(scene.patched(POLICY), None);
 }
 
 /// The claim was created while the volume was in the trash, but the purge was written before the

@@ -29,6 +29,7 @@ impl Cluster {
     fn new(namespace: &'static str, rebind: &str, unreadable: Option<&'static str>) -> Self {
         let time: Timestamp = DELETED.parse().expect("a time");
         let server = Server {
+            created: Mutex::default(),
             claims: Vec::new(),
             namespace: Some(namespace),
             other: None,

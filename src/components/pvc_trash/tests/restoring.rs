@@ -24,6 +24,7 @@ const DELETED: &str = "2026-01-01T00:00:00Z";
 fn reviews(namespace: &'static str, volume: Value) -> Arc<Reviews> {
     let time: Timestamp = DELETED.parse().expect("a time");
     let server = Server {
+        created: Mutex::default(),
         claims: Vec::new(),
         namespace: Some(namespace),
         attached: None,

@@ -25,6 +25,8 @@ use tokio::time::Instant;
 pub(super) struct Server {
     /// The claims that exist.
     pub(super) claims: Vec<Value>,
+    /// Claims that are created during the test.
+    pub(super) created: Mutex<Vec<Value>>,
     /// The uid of the namespace `ns`, with ` terminating` behind it if the namespace is being
     /// deleted; none if it does not exist.
     pub(super) namespace: Option<&'static str>,
@@ -120,8 +122,10 @@ impl Server {
                 (200, list)
             }
             _ if path.ends_with("/persistentvolumeclaims") => {
+                let created = self.created.lock().expect("lock");
+                let items: Vec<_> = self.claims.iter().chain(&*created).collect();
                 let list = json!({"kind": "PersistentVolumeClaimList", "apiVersion": "v1",
-                    "metadata": {}, "items": self.claims});
+                    "metadata": {}, "items": items});
                 (200, list)
             }
             _ if path.contains("/persistentvolumeclaims/") => {
