@@ -31,7 +31,9 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Maximum size of a body: two objects at the API server's limit of 3 MiB each, and some room.
+/// Maximum size of a body: two objects of the 1.5 MiB that etcd stores, with room for JSON that is
+/// longer than what was sent. An object of more than a megabyte of characters that the API server
+/// escapes (`<` as six bytes) exceeds it; its review is refused, so the API server goes on without.
 const BODY_LIMIT: usize = 8 << 20;
 /// Maximum number of reviews under way at once on one path. It bounds memory, not throughput: a
 /// review from memory takes a fraction of a millisecond, and one that calls the API server as long

@@ -30,13 +30,16 @@ pub fn init(format: Format) {
         .try_init();
 }
 
+/// What is logged unless `RUST_LOG` says otherwise. kube's client warns of an answer that it cannot
+/// parse with the whole answer, which may be a Secret; its callers log the error.
+const FILTER: &str = "info,kube=warn,kube_client::client=error";
+
 /// Returns the layer that writes log lines in this format.
 pub(super) fn lines<S>(format: Format) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match format {
         Format::Json => layer

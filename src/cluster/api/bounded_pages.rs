@@ -22,7 +22,9 @@ type Page = Response<Either<Body, StreamBody<stream::Iter<std::vec::IntoIter<Par
 type Part = Result<Frame<Bytes>, Error>;
 
 /// Returns a client that requests fewer objects if a page of a LIST has more than [`MOST_BYTES`].
-/// The later pages of the LIST have the smaller limit from the beginning.
+/// The next pages of the LIST have the smaller limit from the beginning. It doubles with each page
+/// that leaves half of the bytes unused: a few large objects of one user must not make a LIST of
+/// the whole cluster slow.
 pub(super) fn bounded(client: &Client) -> Client {
     bounded_by(client, MOST_BYTES)
 }
@@ -64,10 +66,12 @@ async fn page(
         let answer = client
             .send(Request::from_parts(head.clone(), Body::empty()))
             .await?;
-        if limit <= 1 {
-            return Ok(answer.map(Either::Left));
-        }
-        if let Some(page) = read(answer, most).await? {
+        // One object has any size.
+        let most_bytes = if limit <= 1 { usize::MAX } else { most };
+        if let Some((page, size)) = read(answer, most_bytes).await? {
+            if limit < asked && size <= most / 2 {
+                lock(limits).insert(path, limit * 2);
+            }
             return Ok(page);
         }
         limit = (limit / STEP).max(1);
@@ -76,8 +80,8 @@ async fn page(
     }
 }
 
-/// Reads the answer; none if it is too large.
-async fn read(answer: Response<Body>, most: usize) -> Result<Option<Page>, Error> {
+/// Reads the answer, and returns it with its size in bytes; none if it has more than `most`.
+async fn read(answer: Response<Body>, most: usize) -> Result<Option<(Page, usize)>, Error> {
     let (head, mut body) = answer.into_parts();
     let (mut parts, mut size) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await.transpose()? {
@@ -88,7 +92,10 @@ async fn read(answer: Response<Body>, most: usize) -> Result<Option<Page>, Error
         parts.push(Ok(frame));
     }
     let body = StreamBody::new(stream::iter(parts));
-    Ok(Some(Response::from_parts(head, Either::Right(body))))
+    Ok(Some((
+        Response::from_parts(head, Either::Right(body)),
+        size,
+    )))
 }
 
 /// Returns the limit of a LIST; none if the request has no limit.
@@ -140,6 +147,11 @@ mod tests {
     /// An API server whose continue tokens are the numbers of the next objects, and the limits and
     /// tokens of its requests.
     fn server() -> (Client, Asked) {
+        server_with(|_| SIZE)
+    }
+
+    /// The same with objects of these sizes.
+    fn server_with(size: fn(usize) -> usize) -> (Client, Asked) {
         let asked = Asked::default();
         let seen = asked.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -150,7 +162,7 @@ mod tests {
             let limit = limit(uri).expect("a limit");
             seen.lock().expect("a lock").push((limit, from));
             let to = COUNT.min(from + usize::try_from(limit).expect("a number"));
-            let object = |number| json!({"metadata": {"name": format!("n{number}")}, "data": {"a": "x".repeat(SIZE)}});
+            let object = |number| json!({"metadata": {"name": format!("n{number}")}, "data": {"a": "x".repeat(size(number))}});
             let items: Vec<_> = (from..to).map(object).collect();
             let next = (to < COUNT).then(|| to.to_string());
             let list = json!({"metadata": {"continue": next}, "items": items}).to_string();
@@ -193,6 +205,28 @@ mod tests {
                 "each page but the first has the new limit"
             );
         }
+    }
+
+    /// Those that follow in the same LIST may belong to others.
+    #[tokio::test]
+    async fn a_few_large_objects_do_not_slow_the_rest_of_a_list() {
+        let (server, asked) = server_with(|number| if number < 2 { 60 * SIZE } else { SIZE });
+        let pages = list(&bounded_by(&server, 40 * SIZE), &asked).await;
+        assert_eq!(
+            pages,
+            [
+                (16, 0),
+                (2, 0),
+                (1, 0),
+                (1, 1),
+                (1, 2),
+                (2, 3),
+                (4, 5),
+                (8, 9),
+                (16, 17),
+                (16, 33)
+            ]
+        );
     }
 
     #[tokio::test]

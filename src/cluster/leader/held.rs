@@ -93,6 +93,8 @@ impl HeldLease {
         }
         let read = within(CALL_LIMIT, self.api.get(&self.lease.name)).await;
         match existing(read)? {
+            // The deletion of a Lease does not stop its holder, which leads until its deadline.
+            None if self.is_held_by_another() => Ok(false),
             None => self.create().await,
             Some(lease) => {
                 let known = self.seen.as_ref();
@@ -115,6 +117,12 @@ impl HeldLease {
         let since = known.map_or_else(Instant::now, |(_, since)| since);
         self.seen = Some((lease, since));
         self.stale = false;
+    }
+
+    /// Whether another replica holds the Lease that was seen last, and that Lease has not expired.
+    fn is_held_by_another(&self) -> bool {
+        let holder = self.seen.as_ref().map_or("", |(lease, _)| holder(lease));
+        !holder.is_empty() && holder != self.lease.identity && !self.expired()
     }
 
     fn expired(&self) -> bool {

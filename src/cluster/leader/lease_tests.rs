@@ -211,6 +211,26 @@ async fn two_versions_never_lead_at_once() {
     );
 }
 
+/// The deletion of a Lease does not stop its holder, which leads until its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lease_does_not_end_the_time_of_its_holder() {
+    let leases = Leases::default();
+    leases.put("new", "other");
+    let metrics = Arc::new(Metrics::new());
+    let name = lease_name("new", None);
+    let (elector, leadership) = Elector::new(leases.api(), name, metrics, Clock::system());
+    let running = tokio::spawn(elector.run(CancellationToken::new()));
+    tokio::time::sleep(seconds(5)).await;
+    leases.0.lock().expect("lock").remove("new");
+    for _ in 5..15 {
+        assert!(!leadership.holds());
+        tokio::time::sleep(seconds(1)).await;
+    }
+    tokio::time::sleep(seconds(3)).await;
+    assert!(leadership.holds());
+    running.abort();
+}
+
 /// Two replicas run, and the first one, which leads, stops after `time`, or is killed. Returns how
 /// long no replica leads.
 async fn gap(time: Duration, is_killed: bool) -> Duration {

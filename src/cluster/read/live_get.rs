@@ -11,8 +11,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
 /// Maximum number of concurrent reads of one [`LiveGet`]; further reads wait. Callers with
-/// separate `LiveGet` values, as most webhooks and reconcilers have, do not wait for each other.
-const MAX_READS: usize = 64;
+/// separate `LiveGet` values, as most webhooks and reconcilers have, do not wait for each other. A
+/// pod of a tenant can have several megabytes.
+const MAX_READS: usize = 16;
 
 /// Reads single objects from the API server instead of a watch cache.
 pub struct LiveGet<T: Tracked> {
