@@ -214,11 +214,11 @@ codes! {
         BackendNotEmpty: "Check what `why` quotes from the storage backend.",
     }
     "The installation" {
-        /// The object was created while no replica of Volume Warden was ready, so no webhook added
-        /// what Volume Warden writes on such objects.
+        /// The object lacks what Volume Warden's webhook adds, and no replica of Volume Warden is
+        /// ready.
         WebhookDown: "Start a replica: it repairs the object.",
-        /// The object was created while the API server did not trust the certificate of Volume
-        /// Warden's webhook, so the webhook was not called.
+        /// The object lacks what Volume Warden's webhook adds, and the API server does not trust the
+        /// certificate of that webhook, so it does not call it.
         CertificateWrong: "Check which certificate was not renewed.",
         /// A controller of kube-controller-manager does the same work as `pvc-retention`. This is
         /// harmless.

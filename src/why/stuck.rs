@@ -154,11 +154,12 @@ fn item(object: &Object, mut answer: Answer) -> Item {
 
 /// The time in the answer. The answer about a StatefulSet that is not being deleted contains none,
 /// and a Running pod is created long before its volumes are mounted again, so the time of the first
-/// cause is used for these.
+/// cause is used for these, and for a Bound claim or volume, if the cause has a time.
 fn since(answer: &Answer) -> Option<Timestamp> {
     let first = answer.chain.first().and_then(|cause| cause.evidence.since);
     match answer.state.as_str() {
         "Running" => first,
+        "Bound" => first.or(answer.since),
         _ => answer.since.or(first),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     causes::{self, Holder},
     why::{
         Answer, Cause, Code, Conclusion, Evidence, Look, Object, Selection, World,
-        read::PersistentVolumeClaim,
+        read::{PersistentVolumeClaim, Pod},
     },
 };
 use content::Content;
@@ -40,9 +40,12 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     };
     let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
     let content = Content::of(namespace);
-    let claims = claims(world, object, &content);
-    let unread = claims == Look::Unread;
-    let mut causes: Vec<Vec<Cause>> = claims.found().into_iter().collect();
+    let mut kept = claims(world, object, &content);
+    if kept == Look::Absent {
+        kept = pods(world, object, &content);
+    }
+    let unread = kept == Look::Unread;
+    let mut causes: Vec<Vec<Cause>> = kept.found().into_iter().collect();
     let explained = !causes.is_empty();
     causes.extend(
         content
@@ -54,7 +57,7 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     let finalizers = finalizers.into_iter().chain(finalizing(object, namespace));
     causes.extend(finalizers.map(|cause| vec![cause]));
     if causes.is_empty() && unread {
-        // The claims could not be read, so it is not known whether they keep the namespace.
+        // The claims or pods could not be read, so it is not known whether they keep the namespace.
         return answer;
     }
     if causes.is_empty() {
@@ -72,7 +75,9 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
 }
 
 /// The chain of causes if claims keep the namespace: the cause that names the claims, and what
-/// holds the first one that is being deleted, or else the first one. Absent if there are no claims.
+/// holds the first one that is being deleted, or else the first one. Absent if there are no claims,
+/// or if none is being deleted and nothing holds the first one: then Kubernetes waits for something
+/// else before it deletes them, or fails to.
 fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cause>> {
     if !content.may_have("persistentvolumeclaims") {
         return Look::Absent;
@@ -81,7 +86,35 @@ fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cau
     all.and_then(|all| {
         let claims = all.iter();
         let first = claims.min_by_key(|claim| claim.metadata.deletion_timestamp.is_none());
-        Some(held_by(world, object, &all, first?))
+        held_by(world, object, &all, first?)
+    })
+}
+
+/// The chain of causes if a pod keeps the namespace that is being deleted and has not ended. Absent
+/// if there is none, or if a condition reports the objects that remain: Kubernetes deletes the pods
+/// of a namespace before any other object, and sets that condition only after them. Source:
+/// `deleteAllContent` in `pkg/controller/namespace/deletion`.
+fn pods(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cause>> {
+    if content.reports_objects() {
+        return Look::Absent;
+    }
+    let all = world.list::<Pod>(&object.name.name, Selection::default());
+    all.and_then(|all| {
+        let ending = |pod: &&Pod| pod.metadata.deletion_timestamp.is_some();
+        let pod = all.iter().find(ending)?;
+        let held = Object::pod(&object.name.name, &pod.name_any());
+        let sentence = format!(
+            "Kubernetes deletes the pods of a namespace before any other object in it, and the pod {} still exists.",
+            pod.name_any()
+        );
+        let evidence = Evidence::new(held.to_string(), "metadata.deletionTimestamp")
+            .since(pod::terminating::since(pod));
+        let cause = Cause::new(Code::NamespaceContent, sentence, evidence).run(
+            format!("kubectl get pods -n {}", object.name.name),
+            "to see the pods of the namespace",
+        );
+        let (further, _) = pod::terminating::causes(world, &held, pod);
+        Some([cause].into_iter().chain(further).collect())
     })
 }
 
@@ -90,8 +123,14 @@ fn held_by(
     object: &Object,
     all: &[PersistentVolumeClaim],
     first: &PersistentVolumeClaim,
-) -> Vec<Cause> {
+) -> Option<Vec<Cause>> {
     let name = first.name_any();
+    let held = Object::claim(&object.name.name, &name);
+    // A claim that is not being deleted yet may already be held.
+    let further = claim::held(world, &held, first);
+    if first.metadata.deletion_timestamp.is_none() && further.is_empty() {
+        return None;
+    }
     let others = all
         .iter()
         .map(ResourceExt::name_any)
@@ -104,7 +143,6 @@ fn held_by(
         ("claims", "keep")
     };
     let sentence = format!("The {claims} {named} {keep} the namespace Terminating.");
-    let held = Object::claim(&object.name.name, &name);
     let since = first
         .metadata
         .deletion_timestamp
@@ -115,10 +153,7 @@ fn held_by(
         format!("kubectl get pvc -n {}", object.name.name),
         "to see the claims of the namespace",
     );
-    // Newer Kubernetes versions delete the pods of a namespace before any other object, so a claim
-    // that is not being deleted yet may already be held.
-    let further = claim::held(world, &held, first);
-    [cause].into_iter().chain(further).collect()
+    Some([cause].into_iter().chain(further).collect())
 }
 
 /// One cause for each finalizer in `spec.finalizers` that another controller has to remove.

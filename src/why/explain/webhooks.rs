@@ -38,7 +38,7 @@ fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
         return None;
     }
     let object = Object::new("Service", "service", &service.namespace, &service.name);
-    let sentence = "The object was created while no replica of Volume Warden answered its webhooks: no replica is ready, so the API server creates objects without them.";
+    let sentence = "The object lacks what Volume Warden's webhook adds, and no replica of Volume Warden is ready, so the API server does without the webhook.";
     let evidence = Evidence::new(object.to_string(), "endpoints");
     Some(Cause::new(Code::WebhookDown, sentence, evidence).run(
         pods_of_ours(&service.namespace),
@@ -71,7 +71,7 @@ fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) 
         configuration,
     );
     let sentence = format!(
-        "The object was created while the API server could not trust Volume Warden's webhooks: {what}."
+        "The object lacks what Volume Warden's webhook adds, and the API server does not trust the webhook: {what}."
     );
     let since = last.and_then(|until| k8s_openapi::jiff::Timestamp::from_second(until).ok());
     let evidence =

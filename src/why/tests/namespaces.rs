@@ -67,3 +67,42 @@ async fn a_namespace_about_which_nothing_is_reported() {
         }
     }
 }
+
+/// Kubernetes deletes the pods of a namespace before any other object, and reports no object that
+/// remains until they have ended.
+#[tokio::test]
+async fn a_pod_that_ends_keeps_the_namespace() {
+    let at = "2026-01-01T00:00:00Z";
+    let finalizers = json!(["kubernetes"]);
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let node = json!({"metadata": {"name": "n1"}, "status": ready});
+    let waits = || deleted(at, &finalizers, &json!([])).with("/api/v1/nodes", node.clone());
+    let unused = || {
+        json!({
+            "metadata": {"name": "data", "namespace": "shop", "finalizers": ["kubernetes.io/pvc-protection"]},
+            "spec": {}, "status": {"phase": "Pending"},
+        })
+    };
+    let ending = || {
+        json!({
+            "metadata": {
+                "name": "web", "namespace": "shop", "deletionTimestamp": "2026-01-01T02:00:00Z",
+                "deletionGracePeriodSeconds": 7200,
+            },
+            "spec": {"containers": [], "nodeName": "n1"}, "status": {"phase": "Running"},
+        })
+    };
+    let of_pod = [Code::NamespaceContent, Code::PodTerminating];
+    let shop = Object::namespace("shop");
+    for cluster in [waits().pod(ending()), waits().claim(unused()).pod(ending())] {
+        let answer = cluster.explained(&shop).await;
+        assert_eq!(codes(&answer), of_pod);
+        let first = &answer.chain[0].sentence;
+        assert!(first.contains("the pod web still exists"), "{first}");
+    }
+    let unread = waits().claim(unused()).without("pods");
+    let answer = unread.explained(&shop).await;
+    assert_eq!(codes(&answer), []);
+    let alone = waits().claim(unused()).explained(&shop).await;
+    assert_eq!(command(&alone), LEASE);
+}

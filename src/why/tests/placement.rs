@@ -224,3 +224,44 @@ async fn zone_labels_are_compared_as_kube_scheduler_does() {
         assert_eq!(codes(&answer), [expected], "{key} {labels}");
     }
 }
+
+/// Another pod may use any of the claims that only one pod at a time may use.
+#[tokio::test]
+async fn a_second_claim_for_one_pod_at_a_time_may_be_in_use() {
+    let exclusive = |name: &str| {
+        json!({
+            "metadata": {"name": name, "namespace": "shop", "finalizers": ["kubernetes.io/pvc-protection"]},
+            "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": name}, "status": {"phase": "Bound"},
+        })
+    };
+    let volume = |name: &str| json!({"metadata": {"name": name}, "spec": {}});
+    let pod = |name: &str, claims: &[&str], node: Value| {
+        let volumes = claims
+            .iter()
+            .map(|claim| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}}));
+        let volumes: Vec<_> = volumes.collect();
+        json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name},
+            "spec": {"containers": [], "volumes": volumes, "nodeName": node},
+            "status": {"phase": "Pending"},
+        })
+    };
+    let user = |claim: &str| {
+        let cluster = Cluster::default()
+            .claim(exclusive("own"))
+            .claim(exclusive("shared"))
+            .volume(volume("own"))
+            .volume(volume("shared"))
+            .with("/api/v1/nodes", node("n1", &json!({}), &json!({})))
+            .pod(pod("web", &["own", "shared"], Value::Null));
+        cluster.pod(pod("old", &[claim], json!("n1")))
+    };
+    for (claim, expected) in [
+        ("own", Code::UsedByOtherPod),
+        ("shared", Code::UsedByOtherPod),
+        ("another", Code::NoVolumeProblem),
+    ] {
+        let answer = user(claim).explained(&web()).await;
+        assert_eq!(codes(&answer), [expected], "{claim}");
+    }
+}

@@ -149,6 +149,23 @@ async fn the_lost_node_that_has_the_volume_is_found_within_ten_calls() {
     assert!(answer.calls <= 10, "{}", answer.calls);
 }
 
+/// The attach-detach controller reports that another node has a volume only once. A later Event of
+/// the kubelet may be about a failure that was solved.
+#[tokio::test]
+async fn a_later_event_does_not_hide_that_another_node_has_the_volume() {
+    let cluster = attached_to_n1()
+        .volume(volume(json!(["ReadWriteOnce"])))
+        .pod(creating(&["data"], "False"))
+        .pod(old("Running"))
+        .with(EVENTS, event("FailedAttachVolume", "p2", 50))
+        .with(EVENTS, event("FailedMount", "p2", 51));
+    let answer = cluster.explained(&web()).await;
+    let blocked = [Code::NotMounted, Code::Attached, Code::UsedByOtherPod];
+    assert_eq!(codes(&answer), blocked);
+    let first = &answer.chain[0].sentence;
+    assert!(!first.contains("said"), "{first}");
+}
+
 /// It is then not known whether another node has the volume.
 #[tokio::test]
 async fn a_pod_whose_attachments_are_not_known() {

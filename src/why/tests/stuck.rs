@@ -191,6 +191,24 @@ async fn what_has_just_begun_is_not_stuck() {
     assert_eq!(found(shop(), &old(51)).await.items, []);
 }
 
+/// A claim is created long before it is enlarged.
+#[tokio::test]
+async fn a_claim_whose_resize_has_just_begun_is_not_stuck() {
+    for (minute, expected) in [("58", 1), ("59", 0)] {
+        let since = format!("2026-01-01T00:{minute}:30Z");
+        let resizing = json!({"type": "Resizing", "status": "True", "lastTransitionTime": since});
+        let status =
+            json!({"phase": "Bound", "capacity": {"storage": "1Gi"}, "conditions": [resizing]});
+        let spec = json!({"volumeName": "big", "resources": {"requests": {"storage": "2Gi"}}});
+        let cluster = Cluster::default()
+            .with("/api/v1/namespaces", json!({"metadata": {"name": "shop"}}))
+            .claim(claim("big", spec, status))
+            .volume(volume("big", "shop", "Bound"));
+        let stuck = found(cluster, &which(Some("shop"))).await;
+        assert_eq!(stuck.items.len(), expected, "{minute}: {:?}", lines(&stuck));
+    }
+}
+
 /// What could not be read is reported, and is neither stuck nor fine.
 #[tokio::test]
 async fn nothing_is_concluded_from_what_may_not_be_read() {

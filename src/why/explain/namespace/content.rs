@@ -41,6 +41,11 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Whether a condition reports the objects that remain.
+    pub(super) fn reports_objects(&self) -> bool {
+        self.condition(REMAINING).is_some()
+    }
+
     /// One cause for each failure, and one for the objects that remain. With `explained`, other
     /// causes already explain the claims and the pods, so the latter cause is left out if only
     /// these remain.

@@ -54,7 +54,9 @@ pub(super) fn causes(
 }
 
 /// The chain of causes for the failure that the Event reports. Its message (`Multi-Attach error`)
-/// is not parsed to know whether another node has the volume.
+/// is not parsed to know whether another node has the volume. The attach-detach controller reports
+/// that only once, so any later Event may be about something else, or about a failure that was
+/// solved.
 fn reported(
     world: &World,
     object: &Object,
@@ -62,17 +64,21 @@ fn reported(
     mounted: &[Mounted<'_>],
     event: &Event,
 ) -> Vec<Cause> {
-    let namespace = object.namespace_name();
-    let further = match event.reason.as_deref() {
-        Some(NOT_ATTACHED) => {
-            let found = elsewhere::find(world, pod, mounted).found();
-            found.map_or_else(Vec::new, |found| found.causes(world, namespace))
-        }
-        _ => missing_config(world, pod, event).into_iter().collect(),
+    let reason = event.reason.as_deref();
+    if reason != Some(NOT_ATTACHED)
+        && let Some(missing) = missing_config(world, pod, event)
+    {
+        return vec![failed(object, event), missing];
+    }
+    let Look::Found(found) = elsewhere::find(world, pod, mounted) else {
+        return vec![failed(object, event)];
     };
-    std::iter::once(failed(object, event))
-        .chain(further)
-        .collect()
+    let first = match reason {
+        Some(NOT_ATTACHED) => failed(object, event),
+        _ => found.not_attached(pod),
+    };
+    let further = found.causes(world, object.namespace_name());
+    std::iter::once(first).chain(further).collect()
 }
 
 /// The chain of causes if another node has a volume of the pod, and no Event reports that any more;

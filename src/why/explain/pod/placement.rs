@@ -96,16 +96,25 @@ fn by_nodes(
     )
 }
 
-/// The chain of causes if another pod uses the first claim of the pod that only one pod at a time
-/// may use; empty otherwise. None if the pods could not be read.
+/// The chain of causes if another pod uses a claim of the pod that only one pod at a time may use;
+/// empty otherwise. None if that is not found, and the users of a claim could not be read.
 fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Option<Vec<Cause>> {
     let exclusive = |claim: &&PersistentVolumeClaim| {
         let modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);
         modes.flatten().any(|mode| mode == ONE_POD)
     };
-    let Some(claim) = claims.iter().find(exclusive) else {
-        return Some(Vec::new());
-    };
+    let claims = claims.iter().filter(exclusive);
+    let all: Vec<_> = claims.map(|claim| other_user(world, pod, claim)).collect();
+    let found = all.iter().flatten().find(|chain| !chain.is_empty());
+    match found {
+        Some(chain) => Some(chain.clone()),
+        None => all.iter().all(Option::is_some).then(Vec::new),
+    }
+}
+
+/// The chain of causes if another pod uses this claim; empty otherwise. None if the pods could not
+/// be read.
+fn other_user(world: &World, pod: &Pod, claim: &PersistentVolumeClaim) -> Option<Vec<Cause>> {
     let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
     let users = world.users(&namespace, &name).found()?;
     let other = users.iter().find(|other| {

@@ -14,7 +14,7 @@ use kube::{ResourceExt, api::ObjectMeta};
 
 /// When the pod was deleted. Its `deletionTimestamp` is the end of the grace period, which is
 /// subtracted.
-pub(super) fn since(pod: &Pod) -> Option<Timestamp> {
+pub(in crate::why::explain) fn since(pod: &Pod) -> Option<Timestamp> {
     let ends = pod.metadata.deletion_timestamp.as_ref()?.0;
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
     ends.checked_sub(SignedDuration::from_secs(grace)).ok()

@@ -76,9 +76,12 @@ impl Full {
                 .iter()
                 .filter(|each| each.spec.node_name == node && each.spec.attacher == driver);
             let attached: BTreeSet<_> = here.filter_map(attachments::volume_name).collect();
-            let more = volumes.iter().filter(|volume| {
-                self::driver(volume) == Some(driver) && !attached.contains(&*volume.name_any())
-            });
+            // The pod may name a claim several times.
+            let own = volumes
+                .iter()
+                .filter(|volume| self::driver(volume) == Some(driver));
+            let own: BTreeSet<_> = own.map(ResourceExt::name_any).collect();
+            let more = own.iter().filter(|name| !attached.contains(name.as_str()));
             (attached.len() + more.count() > limit).then(|| Self {
                 node: node.to_owned(),
                 driver: driver.to_owned(),
