@@ -1,7 +1,7 @@
 //! The watches of volumes, claims, StorageClasses and namespaces, and the decisions by them.
 
 use super::{
-    recorded::{record_in_trash, recorded},
+    recorded::{record_if_deleted, recorded},
     restorers::Restorers,
     rule::{Decision, Left, View, decide},
     usage::Usage,
@@ -14,7 +14,7 @@ use crate::{
         trash::TrashRecord,
         undelete_request::UndeleteRequest,
         undelete_window::{NamespaceWindow, Window},
-        volume::ClaimRef,
+        volume::{ClaimRef, Phase},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -205,23 +205,35 @@ impl Caches {
         self.namespace.as_deref().filter(|only| *only != namespace)
     }
 
-    /// Returns the volumes in the trash whose deleted claim was in a namespace of this name, and
-    /// that `requested` names, as the volume or as the deleted claim, sorted by name.
-    pub fn in_trash(
+    /// Returns the volumes that are kept for a deleted claim of a namespace of this name, and that
+    /// `requested` names, as the volume or as the deleted claim, sorted by name. Some are not in the
+    /// trash yet, or are being restored.
+    pub fn deleted(
         &self,
         namespace: &str,
         requested: UndeleteRequest<'_>,
     ) -> Vec<(ObjectName, Arc<Volume>)> {
-        let volumes = self.volumes.read();
         let fits = |name: &ObjectName, record: &TrashRecord| {
             record.claim.namespace == namespace
                 && (requested.names_claim(&record.claim.name) || requested.names_volume(&name.name))
         };
-        let found = volumes.objects().filter(|(name, volume)| {
-            record_in_trash(volume).is_some_and(|record| fits(name, record))
+        let mut found: Vec<_> = {
+            let volumes = self.volumes.read();
+            let found = volumes.objects().filter(|(name, volume)| {
+                record_if_deleted(volume).is_some_and(|record| fits(name, record))
+            });
+            let found = found.map(|(name, volume)| (name.clone(), volume.clone()));
+            found.collect()
+        };
+        let claims = self.claims.read();
+        found.retain(|(_, volume)| {
+            let bound = volume.claim_ref.as_ref();
+            let bound = bound.filter(|_| volume.phase == Phase::Bound);
+            bound.is_none_or(|bound| {
+                let claim = claims.get(&bound.name);
+                claim.is_none_or(|claim| claim.uid != bound.uid)
+            })
         });
-        let found = found.map(|(name, volume)| (name.clone(), volume.clone()));
-        let mut found: Vec<_> = found.collect();
         found.sort_by(|(one, _), (other, _)| one.cmp(other));
         found
     }

@@ -4,7 +4,7 @@
 //! changed later. Otherwise it gets a new volume, as without Volume Warden, and a warning says
 //! why.
 
-use super::recorded::recorded;
+use super::recorded::record_if_deleted;
 use crate::objects::{
     ObjectName, Volume,
     claim::AWAITING_POD,
@@ -12,7 +12,6 @@ use crate::objects::{
     fit::{Need, Offer},
     quantity,
     trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord},
-    volume::Phase,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -107,24 +106,14 @@ pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
 
 impl View<'_> {
     /// The record of a volume that is kept for a deleted claim of this name and namespace. A claim
-    /// of the name is being created, so if the volume is still Bound, its claim is deleted
-    /// already. A volume that was returned to the trash is not Released until
-    /// kube-controller-manager has seen that.
+    /// of the name is being created, so the earlier one is deleted.
     fn record<'a>(&self, volume: &'a Volume) -> Option<&'a TrashRecord> {
-        let record = recorded(volume)?;
-        let (claim, phase) = (&record.claim, volume.phase);
-        let holds = match volume.claimed_by() {
-            Some(bound) => {
-                let returned = record.returned_at.is_some() && phase == Phase::Other;
-                let known = matches!(phase, Phase::Bound | Phase::Released);
-                bound.uid == claim.uid && (known || returned)
-            }
-            None => record.reserved_at.is_some() && matches!(phase, Phase::Other | Phase::Released),
-        };
-        let same = *self.name.namespace == *claim.namespace
-            && *self.name.name == *claim.name
-            && claim.namespace_uid.as_deref() == Some(self.namespace_uid);
-        (holds && same && volume.retain && !volume.deleting).then_some(record)
+        record_if_deleted(volume).filter(|record| {
+            let claim = &record.claim;
+            *self.name.namespace == *claim.namespace
+                && *self.name.name == *claim.name
+                && claim.namespace_uid.as_deref() == Some(self.namespace_uid)
+        })
     }
 
     /// Why the claim does not get the volume; none if it does.

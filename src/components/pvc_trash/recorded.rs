@@ -19,6 +19,23 @@ pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
     (kept && claim.uid == record.claim.uid).then_some(record)
 }
 
+/// Returns the record of a volume that is kept for the claim of its record, if that claim is deleted.
+/// The volume need not be in the trash yet: it is Bound until kube-controller-manager has seen the
+/// deletion, and a volume that was reserved, or returned to the trash, is not Released at once.
+pub fn record_if_deleted(volume: &Volume) -> Option<&TrashRecord> {
+    let record = recorded(volume)?;
+    let phase = volume.phase;
+    let holds = match volume.claimed_by() {
+        Some(bound) => {
+            let returned = record.returned_at.is_some() && phase == Phase::Other;
+            let known = matches!(phase, Phase::Bound | Phase::Released);
+            bound.uid == record.claim.uid && (known || returned)
+        }
+        None => record.reserved_at.is_some() && matches!(phase, Phase::Other | Phase::Released),
+    };
+    (holds && volume.retain && !volume.deleting).then_some(record)
+}
+
 /// Returns whether the volume with this record is reserved for the claim, by its uid.
 pub fn is_for(record: &TrashRecord, claim: &Claim) -> bool {
     let reserved_for = record.reserved_for.as_deref();

@@ -42,6 +42,16 @@ pub(super) fn unordered(requested: &str, [one, other]: [&str; 2]) -> Answer {
     ))
 }
 
+/// The refusal of a claim that requests the data of a deleted one whose volume is not in the trash
+/// yet, or is being restored.
+pub(super) fn unsettled(requested: &str) -> Answer {
+    refuse(format!(
+        "the volume of the deleted claim {requested:?} is not Released yet, or its data is being \
+         restored: try again in a minute. For the data of an earlier claim of this name, use the \
+         flag --volume of volume-warden undelete"
+    ))
+}
+
 /// The refusal of a claim that requests a volume to which too many claims could not be bound.
 pub(super) fn unbindable(requested: &str) -> Answer {
     refuse(format!(

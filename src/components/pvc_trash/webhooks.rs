@@ -6,8 +6,8 @@ use super::{
     caches::Caches,
     confirm::Live,
     patch,
-    recorded::{record_in_trash, recorded},
-    refusals::{ambiguous, refuse, unbindable, unknown, unordered},
+    recorded::{record_if_deleted, record_in_trash, recorded},
+    refusals::{ambiguous, refuse, unbindable, unknown, unordered, unsettled},
     rule::record_at_creation,
 };
 use crate::{
@@ -117,7 +117,7 @@ impl Reviews {
             ));
         }
         let parsed = UndeleteRequest::parse(requested);
-        let found = self.caches.in_trash(&request.namespace, parsed);
+        let found = self.caches.deleted(&request.namespace, parsed);
         if found.is_empty() {
             return Ok(unknown(requested, &request.namespace));
         }
@@ -160,9 +160,9 @@ impl Reviews {
     }
 }
 
-/// Returns which of these volumes in the trash the claim gets, with its record, or the refusal of
-/// the claim. Only claims of the namespace with this uid count, and of those with one name the one
-/// that was deleted last.
+/// Returns which of these volumes the claim gets, with its record, or the refusal of the claim. Only
+/// claims of the namespace with this uid count, and of those with one name the one that was deleted
+/// last. If its volume is not in the trash, the claim gets no other one instead.
 fn requested_volume<'a>(
     found: &'a [(ObjectName, Arc<Volume>)],
     namespace_uid: Option<&str>,
@@ -170,7 +170,7 @@ fn requested_volume<'a>(
     namespace: &str,
 ) -> Result<(&'a ObjectName, &'a Volume, &'a TrashRecord), Answer> {
     let own = found.iter().filter_map(|(name, volume)| {
-        let record = record_in_trash(volume)?;
+        let record = record_if_deleted(volume)?;
         let own = record.is_of(namespace_uid);
         own.then_some((name, &**volume, record))
     });
@@ -188,6 +188,9 @@ fn requested_volume<'a>(
     let other = |deleted: &str| request.names_claim(deleted) && record.claim.name != deleted;
     if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
         return Err(ambiguous(requested));
+    }
+    if record_in_trash(volume).is_none() {
+        return Err(unsettled(requested));
     }
     match record.is_restorable() {
         true => Ok((name, volume, record)),

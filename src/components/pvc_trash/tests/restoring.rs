@@ -163,6 +163,48 @@ async fn of_claims_of_one_name_the_one_that_was_bound_last_was_deleted_last() {
     }
 }
 
+/// The volume of the claim that was deleted last is not in the trash yet, or not any more.
+#[tokio::test]
+async fn an_earlier_claim_is_not_restored_instead_of_the_last_one() {
+    let of_two = |changes: &Value, of_record: &Value, claims: &[Value]| {
+        let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
+        let mut record = record("2", of_record.clone());
+        record["claim"]["namespaceUid"] = "n".into();
+        let mut late = deleted("late", "data", Value::Null);
+        late["metadata"]["annotations"][TRASH] = record.to_string().into();
+        late["spec"]["claimRef"]["uid"] = "2".into();
+        json_patch::merge(&mut late, changes);
+        let late = serde_json::from_value(late).expect("a volume");
+        reviews.caches.volumes.hear(late, true);
+        for claim in claims {
+            let claim = serde_json::from_value(claim.clone()).expect("a claim");
+            reviews.caches.claims.hear(claim, true);
+        }
+        reviews
+    };
+    let bound = json!({"status": {"phase": "Bound"}});
+    let reserved = json!({"spec": {"claimRef": {"uid": ""}}, "status": {"phase": "Available"}});
+    let returned = json!({"status": {"phase": "Available"}});
+    for (changes, of_record) in [
+        (&bound, json!({})),
+        (&reserved, json!({"reservedAt": DELETED})),
+        (&returned, json!({"returnedAt": DELETED})),
+    ] {
+        let reviews = of_two(changes, &of_record, &[]);
+        let Answer::Deny { message, .. } = review(&reviews, "pvc/data").await else {
+            unreachable!("{changes}");
+        };
+        assert!(message.contains("try again"), "{message}");
+        let exact = review(&reviews, "pv/pv").await;
+        assert!(matches!(exact, Answer::Patch { .. }), "{exact:?}");
+    }
+    // The later claim exists.
+    let claim = json!({"metadata": {"namespace": "ns", "name": "data", "uid": "2"}, "spec": {"volumeName": "late"}});
+    let reviews = of_two(&bound, &json!({}), &[claim]);
+    let answer = review(&reviews, "pvc/data").await;
+    assert!(matches!(answer, Answer::Patch { .. }), "{answer:?}");
+}
+
 #[tokio::test]
 async fn a_request_is_refused_if_the_order_of_deletions_is_not_known() {
     let same = [("b", "data", json!(DELETED), None)];
