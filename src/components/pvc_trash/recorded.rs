@@ -14,9 +14,8 @@ pub fn recorded(volume: &Volume) -> Option<&TrashRecord> {
 
 /// Returns the record of a volume that is in the trash; none for any other volume.
 pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
-    let (record, claim) = recorded(volume).zip(volume.claimed_by())?;
-    let kept = volume.phase == Phase::Released && volume.retain && !volume.deleting;
-    (kept && claim.uid == record.claim.uid).then_some(record)
+    let released = volume.phase == Phase::Released && volume.claimed_by().is_some();
+    record_if_deleted(volume).filter(|_| released)
 }
 
 /// Returns the record of a volume that is kept for the claim of its record, if that claim is deleted.

@@ -12,6 +12,7 @@ use crate::why::{
     explain::{events, quote},
     read::Pod,
 };
+use elsewhere::Elsewhere;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Volume};
 use kube::ResourceExt;
 
@@ -77,22 +78,23 @@ fn reported(
         Some(NOT_ATTACHED) => failed(object, event),
         _ => found.not_attached(pod),
     };
-    let further = found.causes(world, object.namespace_name());
-    std::iter::once(first).chain(further).collect()
+    beginning_with(first, world, pod, &found)
 }
 
 /// The chain of causes if another node has a volume of the pod, and no Event reports that any more;
 /// empty if no other node has one. None if an object could not be read.
 fn unreported(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
     match elsewhere::find(world, pod, mounted) {
-        Look::Found(found) => {
-            let further = found.causes(world, &pod.namespace().unwrap_or_default());
-            let first = found.not_attached(pod);
-            Some(std::iter::once(first).chain(further).collect())
-        }
+        Look::Found(found) => Some(beginning_with(found.not_attached(pod), world, pod, &found)),
         Look::Absent => Some(Vec::new()),
         Look::Unread => None,
     }
+}
+
+/// The chain of this cause, and of what keeps the volume on the other node.
+fn beginning_with(first: Cause, world: &World, pod: &Pod, found: &Elsewhere) -> Vec<Cause> {
+    let further = found.causes(world, &pod.namespace().unwrap_or_default());
+    std::iter::once(first).chain(further).collect()
 }
 
 /// The latest Event that a volume of this pod was not attached or mounted, or `Some(None)` if there
