@@ -36,6 +36,7 @@ mod trash_common;
 mod trash_copies;
 mod trash_listed;
 mod trash_report;
+mod trash_unsettled;
 mod undelete;
 mod unused;
 mod why;

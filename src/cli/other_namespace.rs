@@ -7,6 +7,7 @@ use super::{
     print::complain,
     restoration::{Restoration, WAITING},
     trash_common::{in_trash, say, unreadable, volumes},
+    trash_unsettled::all_settled,
 };
 use crate::{
     clock::Clock,
@@ -50,6 +51,12 @@ pub(super) async fn restore_in(
         Ok(volumes) => volumes,
         Err(code) => return Ok(code),
     };
+    if restoration.volume.is_none() {
+        let claim = ObjectName::new(from, restoration.deleted);
+        if let Err(code) = all_settled(client, &volumes, &claim, "--volume NAME").await {
+            return Ok(code);
+        }
+    }
     let found = in_trash(&volumes, |entry| is_wanted(entry, restoration, from));
     let entry = match chosen(&found, restoration, from) {
         Ok(entry) => entry,

@@ -154,6 +154,24 @@ async fn the_volume_of_the_last_deletion_is_restored_or_the_named_one() {
     }
 }
 
+/// The server answers that the claim of the Bound volume does not exist any more.
+#[tokio::test(start_paused = true)]
+async fn no_earlier_claim_is_restored_while_the_volume_of_the_last_one_is_not_released() {
+    let bound = json!({"status": {"phase": "Bound"}});
+    let volumes = || {
+        let last = volume("last", DELETED, &bound);
+        vec![volume("first", "2025-12-31T00:00:00Z", &json!({})), last]
+    };
+    let (writes, done) = restored(&WANTED, volumes(), accepted()).await;
+    assert!(writes.is_empty() && !done, "{writes:?}");
+    let first = Restoration {
+        volume: Some("first"),
+        ..WANTED
+    };
+    let (writes, _) = restored(&first, volumes(), accepted()).await;
+    assert_eq!(writes[0].1["spec"]["volumeName"], "first");
+}
+
 /// Two claims of this name were deleted within one second.
 #[tokio::test(start_paused = true)]
 async fn the_claim_that_was_bound_last_was_deleted_last() {

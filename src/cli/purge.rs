@@ -6,6 +6,7 @@ use super::{
     target::{self, Target, TrashKind},
     trash_common::{block_on, cluster, in_trash, unreadable, volumes},
     trash_report::sort,
+    trash_unsettled::all_settled,
 };
 use crate::{
     clock::Clock,
@@ -33,6 +34,9 @@ use std::{
     process::ExitCode,
     sync::Arc,
 };
+
+/// How a volume is selected if several claims had its name.
+const SELECT: &str = "volume-warden purge pv NAME";
 
 pub(super) const QUESTION: &str = "Continue? [y/N] ";
 
@@ -84,7 +88,7 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
     };
     let namespace = target::namespace(&options.namespace, &default);
     let read = match options.target.kind {
-        TrashKind::Pvc => volumes(&client).await,
+        TrashKind::Pvc => volumes_of(&client, &ObjectName::new(namespace, name)).await,
         TrashKind::Pv => volume(&client, name).await,
     };
     let volumes = match read {
@@ -113,6 +117,17 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     request(&client, entry).await
+}
+
+/// Lists all volumes.
+///
+/// # Errors
+/// The exit code, after the reason is printed: they could not be read, or the volume of a deleted
+/// claim of this name is not in the trash yet.
+async fn volumes_of(client: &Client, claim: &ObjectName) -> Result<Store<Volume>, ExitCode> {
+    let volumes = volumes(client).await?;
+    all_settled(client, &volumes, claim, SELECT).await?;
+    Ok(volumes)
 }
 
 /// Reads one volume. The store is empty if it does not exist.
@@ -176,8 +191,7 @@ fn ambiguous(several: &[&Entry<'_>], now: Timestamp) -> String {
     });
     let each: Vec<_> = each.collect();
     format!(
-        "several deleted claims had this name: {}. Name one of the volumes: volume-warden purge pv \
-         NAME",
+        "several deleted claims had this name: {}. Name one of the volumes: {SELECT}",
         each.join(", ")
     )
 }

@@ -103,6 +103,17 @@ fn a_volume_whose_policy_was_retain_is_refused() {
     assert_eq!(refused, expected);
 }
 
+/// The answer of the API server: volumes to the LIST, and no claim.
+#[tokio::test]
+async fn no_earlier_volume_is_chosen_while_that_of_the_last_claim_is_not_released() {
+    for (phase, expected) in [("Bound", Some(ExitCode::FAILURE)), ("Released", None)] {
+        let last = wire("2", json!({}), json!({"status": {"phase": phase}}));
+        let list = json!({"metadata": {}, "items": [wire("1", json!({}), json!({})), last]});
+        let read = volumes_of(&answering(200, &list), &ObjectName::new("shop", "data")).await;
+        assert_eq!(read.err(), expected, "{phase}");
+    }
+}
+
 #[test]
 fn the_write_fails_on_another_volume_or_claim() {
     let wire = wire("1", json!({}), json!({}));
