@@ -14,7 +14,7 @@ use crate::{
         trash::TrashRecord,
         undelete_request::UndeleteRequest,
         undelete_window::{NamespaceWindow, Window},
-        volume::{ClaimRef, Phase},
+        volume::Phase,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -109,10 +109,10 @@ impl Caches {
         restorer: Option<&ObjectName>,
         read: impl FnOnce(&View<'_>) -> T,
     ) -> Option<T> {
-        let claim_ref = volume.claim_ref.as_ref();
-        if claim_ref.is_some_and(|claim| !self.watches(claim)) {
+        if !self.watches_claim_of(volume) {
             return None;
         }
+        let claim_ref = volume.claim_ref.as_ref();
         let claim = claim_ref.and_then(|claim| self.claims.read().get(&claim.name));
         let longest = self.longest(&volume.class);
         let namespace = match (&longest, claim_ref) {
@@ -238,8 +238,10 @@ impl Caches {
         found
     }
 
-    fn watches(&self, claim: &ClaimRef) -> bool {
-        let only = self.namespace.as_ref();
-        only.is_none_or(|only| *only == claim.name.namespace)
+    /// Returns whether claims of the namespace are watched in which the claim of the volume is or
+    /// was. Other volumes are left to the Volume Warden of their namespace.
+    pub fn watches_claim_of(&self, volume: &Volume) -> bool {
+        let claim = volume.claim_ref.as_ref();
+        claim.is_none_or(|claim| self.only_other_than(&claim.name.namespace).is_none())
     }
 }

@@ -5,6 +5,7 @@ use super::{
     purging::{after, in_trash, server},
     scene::{Scene, Server},
 };
+use crate::components::pvc_trash::caches::Caches;
 use crate::objects::{
     ObjectName,
     saved_volume::{SavedVolumeWire, config_map, name_of},
@@ -49,6 +50,17 @@ async fn a_volume_is_saved_once() {
     deliver(&scene, "v", volume);
     scene.reconcile().await.expect("it is in the trash");
     assert_eq!(writes(&scene).len(), 1);
+}
+
+/// The Volume Warden of that namespace keeps a copy, and deletes it before it purges the volume.
+#[tokio::test(start_paused = true)]
+async fn no_volume_of_a_namespace_that_is_not_watched_is_saved() {
+    for only in ["other", "ns"] {
+        let mut scene = Scene::new(server(), after(30), in_trash(source()), &[]);
+        scene.reconciler.caches = Caches::new(&scene.feeds, Some(only), u64::MAX);
+        scene.reconcile().await.expect("it is left");
+        assert_eq!(copy(&scene).is_some(), only == "ns", "{only}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

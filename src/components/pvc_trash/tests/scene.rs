@@ -193,6 +193,7 @@ pub(super) struct Scene {
     pub(super) server: Arc<Server>,
     pub(super) reconciler: PvcTrashReconciler,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) feeds: Feeds,
     _lead: Arc<Awaited<Option<Instant>>>,
 }
 
@@ -266,6 +267,7 @@ impl Scene {
             server,
             reconciler,
             metrics,
+            feeds,
             _lead: lead,
         }
     }
