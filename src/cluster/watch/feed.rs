@@ -163,6 +163,7 @@ impl<T: Tracked> Feed<T> {
     fn take(&self, event: Event<T::Wire>) {
         match event {
             Event::Init => {
+                self.progress.begin_list();
                 self.write().begin_list();
                 self.metrics.feeds.listed(T::KIND);
             }

@@ -3,13 +3,18 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Two failures that are further apart belong to two outages. It exceeds the longest delay between
-/// two attempts and the time of one.
+/// Two failures of a watch that are further apart belong to two outages: a watch that goes on reports
+/// nothing while nothing changes. It exceeds the longest delay between two attempts and the time of
+/// one.
 const APART: Duration = Duration::from_secs(90);
 
 /// The present outage of a watch, if there is one.
 #[derive(Debug, Default)]
-pub(super) struct Outage(Option<Failures>);
+pub(super) struct Outage {
+    failures: Option<Failures>,
+    /// Whether a LIST has begun and has not succeeded yet. No watch goes on meanwhile.
+    is_listing: bool,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Failures {
@@ -18,22 +23,30 @@ struct Failures {
 }
 
 impl Outage {
+    /// Records that a LIST begins.
+    pub(super) fn begin_list(&mut self) {
+        self.failures = self.present();
+        self.is_listing = true;
+    }
+
     /// Records a failure. Returns the time since the first failure of the outage.
     pub(super) fn failed(&mut self) -> Duration {
-        let (lasted, now) = (self.end(), Instant::now());
-        self.0 = Some(Failures {
-            first: now - lasted,
-            last: now,
-        });
-        lasted
+        let now = Instant::now();
+        let first = self.present().map_or(now, |failures| failures.first);
+        self.failures = Some(Failures { first, last: now });
+        now - first
     }
 
     /// Ends the outage, because a LIST succeeded. Returns the time since its first failure.
     pub(super) fn end(&mut self) -> Duration {
-        let now = Instant::now();
-        let earlier = self.0.take();
-        let earlier = earlier.filter(|failures| failures.last + APART > now);
-        earlier.map_or(Duration::ZERO, |failures| now - failures.first)
+        let ended = self.present();
+        *self = Self::default();
+        ended.map_or(Duration::ZERO, |failures| failures.first.elapsed())
+    }
+
+    fn present(&self) -> Option<Failures> {
+        let belongs = |failures: &Failures| self.is_listing || failures.last.elapsed() < APART;
+        self.failures.filter(belongs)
     }
 }
 
@@ -59,5 +72,22 @@ mod tests {
         assert_eq!(outage.failed(), Duration::ZERO, "it had ended");
         advance(APART).await;
         assert_eq!(outage.end(), Duration::ZERO, "it had ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_takes_long_belongs_to_its_outage() {
+        let mut outage = Outage::default();
+        outage.failed();
+        outage.begin_list();
+        advance(APART * 2).await;
+        assert_eq!(outage.failed(), APART * 2, "it failed");
+        outage.begin_list();
+        advance(APART * 2).await;
+        assert_eq!(outage.end(), APART * 4, "it succeeded");
+        outage.failed();
+        advance(APART).await;
+        outage.begin_list();
+        advance(SECOND).await;
+        assert_eq!(outage.end(), Duration::ZERO, "the watch went on before");
     }
 }

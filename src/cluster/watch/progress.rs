@@ -52,13 +52,22 @@ impl Progress {
     }
 
     /// Calls `listener` at each failure of the watch, and at the end of a LIST after failures, with
-    /// the time since the first failure: for so long, changes may have been missed.
+    /// the time since the first failure: for so long, changes may have been missed. A watch that is
+    /// silent does not fail: kube's watcher goes on at the same resourceVersion, with another one.
     pub(super) fn during_outage(&self, listener: impl Fn(Duration) + Send + Sync + 'static) {
         let mut listeners = self
             .during_outage
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         listeners.push(Box::new(listener));
+    }
+
+    /// Records that a LIST begins.
+    pub(super) fn begin_list(&self) {
+        self.outage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .begin_list();
     }
 
     /// Records that the watch or a LIST failed.

@@ -73,6 +73,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         apply: shared.apply.clone(),
         limit: HourlyLimit::new(options.expiry_max_deletions),
         looks: Default::default(),
+        named: Default::default(),
         reported: Arc::default(),
         announced: Arc::default(),
         unread: Arc::default(),

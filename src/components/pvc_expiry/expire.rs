@@ -3,34 +3,29 @@
 use super::{
     NAME,
     confirm::Confirmed,
+    looks::LOOK_EXPIRES,
     notices,
     reasons::EXPIRED,
     reconcile::PvcExpiryReconciler,
-    requeue::{limited, named, second_look},
+    requeue::{limited, second_look},
     rule::Decision,
 };
 use crate::{
     cluster::{Action, Applied, ReconcileError, Reconciled, Regarding, Target},
-    hashing::HashMap,
-    objects::{Claim, CompactText, ObjectName},
+    objects::{Claim, ObjectName},
 };
-use std::{
-    sync::{MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Minimum time between the two live evaluations that precede the deletion of a claim.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
-/// Age at which the first live evaluation no longer counts: the claim is evaluated twice again.
-const LOOK_EXPIRES: Duration = Duration::from_secs(600);
 
 impl PvcExpiryReconciler {
     /// Evaluates the claim live once, by reading everything that the rule depends on. If the claim
     /// is due, the first such evaluation requests a second one, and the second one deletes the
     /// claim.
     pub(super) async fn expire(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
-        let first = self.first_look(&claim.uid);
+        let first = self.looks.first(name, &claim.uid);
         if let Some(rest) = first.and_then(|first| BETWEEN_LOOKS.checked_sub(first.elapsed()))
             && !rest.is_zero()
         {
@@ -39,7 +34,7 @@ impl PvcExpiryReconciler {
         // A place within the hourly limit is reserved first, so that no more claims are read than
         // can be deleted. It is returned after the first look, so claims that wait for their second
         // look count, too.
-        if first.is_none() && self.limit.is_reached_by(self.looks().len()) {
+        if first.is_none() && self.limit.is_reached_by(self.looks.waiting()) {
             return Ok(limited(BETWEEN_LOOKS));
         }
         let mut slot = match self.limit.reserve() {
@@ -52,22 +47,22 @@ impl PvcExpiryReconciler {
         let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
         // During these reads a pod may have used the claim and ended.
         if self.caches.observed(name) != observed {
-            self.forget(&claim.uid);
+            self.looks.forget(name);
             let why = "a pod has used the claim meanwhile, or a watch has been interrupted";
             return Err(ReconcileError::new(why));
         }
         if let Some(what) = named_by.first() {
-            self.forget(&claim.uid);
+            self.looks.forget(name);
             self.cancel(name, &confirmed.claim).await?;
-            return Ok(named(what));
+            return Ok(self.named.remember(name, &claim.uid, what));
         }
         let Some(record) = confirmed.record.as_ref().filter(|_| confirmed.is_due()) else {
-            self.forget(&claim.uid);
+            self.looks.forget(name);
             let why = "a live read shows that the claim does not expire now";
             return Err(ReconcileError::new(why));
         };
         if first.is_none() {
-            self.looks().insert(claim.uid.clone(), Instant::now());
+            self.looks.record(name, &claim.uid);
             return Ok(second_look(BETWEEN_LOOKS));
         }
         let action = Action::delete(confirmed.proof).of_existing();
@@ -78,33 +73,17 @@ impl PvcExpiryReconciler {
             slot.give_back();
             // The claim leaves its place within the limit, so that it delays no others.
             if let Applied::Failed(error) = &applied {
-                self.forget(&claim.uid);
+                self.looks.forget(name);
                 return Err(ReconcileError::after(LOOK_EXPIRES, error.to_string()));
             }
         }
         if applied.written() {
-            self.forget(&claim.uid);
+            self.looks.forget(name);
             let event = notices::expired(name, record);
             self.apply
                 .announce(Regarding::of(name, claim), event, || {});
         }
         applied.settled()
-    }
-
-    /// Returns when a live evaluation first showed that the claim is due; none if that has not
-    /// happened in the last ten minutes.
-    fn first_look(&self, uid: &CompactText) -> Option<Instant> {
-        let mut looks = self.looks();
-        looks.retain(|_, first| first.elapsed() < LOOK_EXPIRES);
-        looks.get(uid).copied()
-    }
-
-    pub(super) fn forget(&self, uid: &CompactText) {
-        self.looks().remove(uid);
-    }
-
-    fn looks(&self) -> MutexGuard<'_, HashMap<CompactText, Instant>> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

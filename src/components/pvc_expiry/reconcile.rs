@@ -4,10 +4,12 @@ use super::{
     NAME,
     caches::Caches,
     confirm::Live,
+    looks::Looks,
+    named::NamedClaims,
     notices,
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
     referrers::NAMES_AGE,
-    requeue::{named, wait},
+    requeue::wait,
     rule::{Decision, Left},
     triggers,
 };
@@ -16,16 +18,15 @@ use crate::{
         Action, Apply, Basis, EventDeduplicator, HourlyLimit, Lane, OnRefusal, Reconcile,
         Reconciled, Regarding, Requeue, Target, WorkQueue,
     },
-    hashing::HashMap,
     objects::{
-        Claim, CompactText, ObjectName,
+        Claim, ObjectName,
         expiry::EXPIRES_AT,
         patch::{add, remove},
     },
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Announces the deletion of claims that no pod has used for a long time, and deletes them or
@@ -39,8 +40,10 @@ pub struct PvcExpiryReconciler {
     pub apply: Arc<Apply>,
     /// Limits the deletions of any hour to `--expiry-max-deletions`.
     pub limit: HourlyLimit,
-    /// When live reads first showed that a claim is due, by the uid of the claim.
-    pub looks: Mutex<HashMap<CompactText, Instant>>,
+    /// When live reads first showed that a claim is due, by claim.
+    pub looks: Looks,
+    /// The claims that a workload or a custom resource named at the last read.
+    pub named: NamedClaims,
     /// The causes that Events have already reported, by claim.
     pub reported: Arc<EventDeduplicator<ObjectName, Left>>,
     /// The times of expiry that Events have already announced, by claim.
@@ -62,7 +65,7 @@ impl PvcExpiryReconciler {
             .checked_sub(NAMES_AGE)
             .unwrap_or_else(Instant::now);
         if let Some(what) = self.named_by(name, claim, since).await?.first() {
-            return Ok(named(what));
+            return Ok(self.named.remember(name, &claim.uid, what));
         }
         let at_text = json!(at.to_string());
         let operation = match claim.annotated {
@@ -103,7 +106,7 @@ impl PvcExpiryReconciler {
     /// Removes the announcement from a claim of a namespace that has opted out. Otherwise the claim
     /// could expire, without another announcement, as soon as the namespace opts in again.
     async fn opted_out(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
-        self.forget(&claim.uid);
+        self.looks.forget(name);
         match claim.rare.is_announced() && !claim.deleting {
             true => self.cancel(name, claim).await,
             false => Ok(Requeue::OnEvent),
@@ -121,6 +124,7 @@ impl Reconcile for PvcExpiryReconciler {
         self.announced
             .retain(|name| self.caches.claim(name).is_some());
         self.unread.retain(|name| self.caches.claim(name).is_some());
+        self.named.retain(|name| self.caches.claim(name).is_some());
         let classes = self.caches.expiring_classes();
         self.classes
             .retain(|name| classes.iter().any(|(each, _)| each == name));
@@ -133,6 +137,7 @@ impl Reconcile for PvcExpiryReconciler {
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let Some(claim) = self.caches.claim(name) else {
+            self.looks.forget(name);
             return Ok(Requeue::OnEvent);
         };
         if self.caches.excludes(&name.namespace) {
@@ -150,7 +155,11 @@ impl Reconcile for PvcExpiryReconciler {
         };
         self.report_announced(name, &claim, announced);
         if decision != Decision::Expire {
-            self.forget(&claim.uid);
+            self.looks.forget(name);
+        }
+        let acts = matches!(decision, Decision::Announce(_) | Decision::Expire);
+        if let Some(rest) = self.named.rest(name, &claim.uid).filter(|_| acts) {
+            return Ok(rest);
         }
         match decision {
             Decision::Leave(left) => {

@@ -11,7 +11,10 @@ use http_body_util::BodyExt;
 use kube::{Client, client::Body};
 use serde_json::Value;
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -93,6 +96,7 @@ impl Scene {
             apply: Arc::new(apply.excluding(excluded)),
             limit: HourlyLimit::new(20),
             looks: Default::default(),
+            named: Default::default(),
             reported: Arc::default(),
             announced: Arc::default(),
             unread: Arc::default(),
@@ -265,12 +269,12 @@ async fn a_claim_whose_deletion_is_refused_leaves_its_place() {
     for refuses in [true, false] {
         let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
         scene.reconciler.reconcile(&name()).await.expect("waits");
-        assert_eq!(scene.reconciler.looks.lock().expect("lock").len(), 1);
+        assert_eq!(scene.reconciler.looks.waiting(), 1);
         tokio::time::advance(Duration::from_secs(61)).await;
         scene.is_refusing.store(refuses, Ordering::SeqCst);
         let second = scene.reconciler.reconcile(&name()).await;
         assert_eq!(second.is_err(), refuses, "{second:?}");
-        assert!(scene.reconciler.looks.lock().expect("lock").is_empty());
+        assert_eq!(scene.reconciler.looks.waiting(), 0);
     }
 }
 
@@ -299,14 +303,41 @@ async fn an_announcement_is_published_once_also_by_a_new_leader() {
 #[tokio::test(start_paused = true)]
 async fn no_more_claims_are_read_than_may_be_deleted() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
-    let looks = (0..20).map(|uid| (uid.to_string().as_str().into(), Instant::now()));
-    *scene.reconciler.looks.lock().expect("lock") = looks.collect();
+    for number in 0..20 {
+        let other = ObjectName::new("shop", number.to_string());
+        scene.reconciler.looks.record(&other, &"other".into());
+    }
     let outcome = scene.reconciler.reconcile(&name()).await;
     let Ok(Requeue::After(delay, why)) = outcome else {
         panic!("{outcome:?}");
     };
     assert_eq!(delay, Duration::from_secs(60), "{why}");
     assert_eq!(scene.sent("GET", "").len(), 0, "nothing is read");
+}
+
+/// The deletion of a claim enqueues no reconcile, but that of its second look is due a minute later.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_deleted_leaves_its_place() {
+    let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
+    scene.reconciler.reconcile(&name()).await.expect("waits");
+    scene.feeds.claims.list(vec![]);
+    scene.reconciler.reconcile(&name()).await.expect("absent");
+    assert_eq!(scene.reconciler.looks.waiting(), 0);
+}
+
+/// The full pass enqueues each claim every ten minutes.
+#[tokio::test(start_paused = true)]
+async fn what_names_a_claim_is_read_once_an_hour() {
+    let scene = Scene::new(json!({}));
+    let uid = scene.reconciler.caches.claim(&name()).expect("a claim");
+    let uid = &uid.uid;
+    scene.reconciler.named.remember(&name(), uid, "a CronJob");
+    for (minutes, reads) in [(10, false), (49, false), (1, true)] {
+        tokio::time::advance(Duration::from_secs(minutes * 60)).await;
+        scene.reconciler.reconcile(&name()).await.expect("waits");
+        let read = !scene.sent("GET", "/cronjobs").is_empty();
+        assert_eq!(read, reads, "{minutes}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,18 +11,23 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 /// Maximum age of the read on which an announcement may rest; a deletion always rests on a new read.
 /// After a read that failed, a claim is not looked at again before: a kind that cannot be listed
 /// causes one read of the namespace a minute, however many claims wait.
 pub(super) const NAMES_AGE: Duration = Duration::from_secs(60);
 
+/// Maximum number of namespaces that are read at once: the claims of a class may be due at the same
+/// time in all namespaces.
+const CONCURRENT: usize = 4;
+
 /// Reads the objects of a namespace. Its claims share a read; those of other namespaces do not wait
-/// for it.
+/// for it, unless [`CONCURRENT`] reads are under way.
 pub struct Referrers {
     client: Client,
     paths: Vec<ReferencePath>,
+    turns: Semaphore,
     reads: Mutex<HashMap<Arc<str>, Slot>>,
 }
 
@@ -42,6 +47,7 @@ impl Referrers {
         Self {
             client,
             paths,
+            turns: Semaphore::new(CONCURRENT),
             reads: Mutex::default(),
         }
     }
@@ -83,6 +89,8 @@ impl Referrers {
     }
 
     async fn read(&self, namespace: &Arc<str>) -> Read {
+        // The semaphore is never closed.
+        let _turn = self.turns.acquire().await;
         let began = Instant::now();
         let mut listed = read_workloads(&self.client, Some(namespace), &self.paths).await;
         listed.workloads.retain(|each| !each.is_finished);
@@ -105,7 +113,7 @@ mod tests {
     type Count = Arc<AtomicUsize>;
 
     /// An API server without workloads. It refuses the LIST of the Jobs of the namespace `refused`,
-    /// and never answers for the namespace `silent`.
+    /// and never answers for namespaces whose names begin with `silent`.
     fn referrers() -> (Referrers, Count) {
         let count = Count::default();
         let lists = count.clone();
@@ -113,7 +121,7 @@ mod tests {
             let path = request.uri().path().to_owned();
             lists.fetch_add(1, Ordering::Relaxed);
             async move {
-                if path.contains("/silent/") {
+                if path.contains("/silent") {
                     std::future::pending::<()>().await;
                 }
                 let refused = path.ends_with("/refused/jobs");
@@ -162,5 +170,27 @@ mod tests {
         assert_eq!(since.elapsed(), Duration::ZERO);
         assert!(!silent.is_finished());
         silent.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_namespaces_are_read_at_once() {
+        let (referrers, count) = referrers();
+        let referrers = Arc::new(referrers);
+        let since = Instant::now();
+        let reads = (0..CONCURRENT + 1).map(|number| {
+            let referrers = referrers.clone();
+            let namespace = format!("silent-{number}");
+            tokio::spawn(async move { is_read(&referrers, &namespace, "a", since).await })
+        });
+        let reads: Vec<_> = reads.collect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let each = count.load(Ordering::Relaxed);
+        assert_eq!(each % CONCURRENT, 0, "{each}");
+        let ended = futures::future::join_all(reads).await;
+        assert!(ended.into_iter().all(|ended| matches!(ended, Ok(false))));
+        assert_eq!(
+            count.load(Ordering::Relaxed),
+            each / CONCURRENT * (CONCURRENT + 1)
+        );
     }
 }

@@ -7,9 +7,6 @@ use std::time::Duration;
 /// Maximum delay until a claim that is not due yet is evaluated again. The full pass every ten
 /// minutes evaluates it earlier.
 const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
-/// Delay until a claim that a workload or a custom resource names is evaluated again. Volume
-/// Warden does not watch these objects, so no event reports that one stops naming the claim.
-const NAMED_AGAIN: Duration = Duration::from_secs(3600);
 
 pub(super) fn wait(now: Timestamp, until: Timestamp) -> Requeue {
     let wait = Duration::try_from(until.duration_since(now)).unwrap_or_default();
@@ -31,11 +28,4 @@ pub(super) fn second_look(delay: Duration) -> Requeue {
 pub(super) fn limited(delay: Duration) -> Requeue {
     let why = "the claim waits, because the limit --expiry-max-deletions of this hour is reached";
     Requeue::After(delay, why.to_owned())
-}
-
-pub(super) fn named(what: &str) -> Requeue {
-    Requeue::After(
-        NAMED_AGAIN,
-        format!("the claim does not expire, because {what} names it"),
-    )
 }
