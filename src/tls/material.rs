@@ -10,11 +10,12 @@ use super::{
     lifetimes::Lifetimes,
     pki::Authority,
 };
+use std::time::Duration;
 use time::OffsetDateTime;
 
-/// Minimum time in seconds from the creation of the next CA to its first signature, while the CA in
-/// use is valid: API servers observe meanwhile that the next CA is published. It is at most a
-/// thirteenth of the lifetime of the CA.
+/// Minimum time in seconds from the creation of the next CA to its first signature, and from the
+/// first read that shows it as published everywhere, while the CA in use is valid: API servers
+/// observe meanwhile that it is published. It is at most a thirteenth of the lifetime of the CA.
 const ANNOUNCED: i64 = 60;
 
 /// The inputs of a renewal step.
@@ -57,9 +58,13 @@ impl Material {
     }
 
     /// Returns the material after the renewal step that is due, or equal material if none is due.
-    /// Expired CAs in `previous` are dropped in any case. `published` states whether the caBundle
-    /// of every webhook equals [`Self::trusted`].
-    pub(super) fn renewed(&self, published: bool, scene: Scene<'_>) -> anyhow::Result<Self> {
+    /// Expired CAs in `previous` are dropped in any case. `published` is how long this replica has
+    /// known that the caBundle of every webhook equals [`Self::trusted`]; none if that is not so.
+    pub(super) fn renewed(
+        &self,
+        published: Option<Duration>,
+        scene: Scene<'_>,
+    ) -> anyhow::Result<Self> {
         let mut material = self.clone();
         material.previous = unexpired(&self.previous, scene.now);
         if !is_valid(&self.authority.certificate, scene.now) {
@@ -75,7 +80,7 @@ impl Material {
             return material.with_new_leaf(scene);
         }
         match &self.next {
-            Some(next) if published && scene.now.unix_timestamp() >= announced(next) => {
+            Some(next) if is_observed(next, published) && is_announced(next, scene.now) => {
                 material.previous.push_str(&self.authority.certificate);
                 material.authority = next.clone();
                 material.next = None;
@@ -134,14 +139,24 @@ fn is_valid(certificate: &str, now: OffsetDateTime) -> bool {
     Validity::of(certificate).is_ok_and(|validity| validity.covers(now))
 }
 
-/// Returns the Unix time from which the next CA may sign: if it was published at its creation, API
-/// servers have then had time to observe it.
+fn is_announced(next: &Authority, now: OffsetDateTime) -> bool {
+    now.unix_timestamp() >= announced(next)
+}
+
+/// Returns the Unix time from which the next CA may sign, if it was published at its creation.
 fn announced(next: &Authority) -> i64 {
-    let Ok(validity) = Validity::of(&next.certificate) else {
-        return 0;
-    };
-    let life = validity.until - validity.from;
-    validity.made() + ANNOUNCED.min(life / 13)
+    Validity::of(&next.certificate).map_or(0, |validity| validity.made() + delay(validity))
+}
+
+/// Returns whether API servers have had time to observe that the next CA is published. Its creation
+/// does not show that: it may have been published later, and the clocks of replicas may differ.
+fn is_observed(next: &Authority, published: Option<Duration>) -> bool {
+    let delay = Validity::of(&next.certificate).map_or(0, delay);
+    published.is_some_and(|time| time >= Duration::from_secs(delay.unsigned_abs()))
+}
+
+fn delay(validity: Validity) -> i64 {
+    ANNOUNCED.min((validity.until - validity.from) / 13)
 }
 
 /// Returns the certificates of a PEM text that have not expired. Certificates that cannot be parsed

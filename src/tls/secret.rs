@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_secret_is_read_as_written() {
         let first = generate();
-        let rotating = first.renewed(true, scene(day(250))).expect("renews");
+        let rotating = first.renewed(None, scene(day(250))).expect("renews");
         assert!(rotating.next.is_some());
         for written in [first, rotating] {
             assert!(material(&secret(&written), &names()) == Some(written));

@@ -54,6 +54,8 @@ pub struct SelfSigned {
     known: Option<Material>,
     /// The material whose certificate this replica serves.
     served: Option<Material>,
+    /// The caBundle that every configuration had at the last read, and since when.
+    published: Option<(String, Instant)>,
 }
 
 impl SelfSigned {
@@ -75,6 +77,7 @@ impl SelfSigned {
             serving,
             known: None,
             served: None,
+            published: None,
         }
     }
 
@@ -166,18 +169,16 @@ impl SelfSigned {
         let shared = secret
             .as_ref()
             .and_then(|secret| secret::material(secret, &self.dns_names));
+        let names = self.dns_names.clone();
         let scene = Scene {
-            names: &self.dns_names,
+            names: &names,
             lifetimes: self.lifetimes,
             now: self.serving.clock.now(),
         };
-        let material = match shared.as_ref().or(self.known.as_ref()) {
+        let known = shared.clone().or_else(|| self.known.clone());
+        let material = match known {
             Some(known) => {
-                let bundle = known.trusted();
-                // An API server that does not trust a CA calls no webhook whose certificate it
-                // signed, so a CA does not sign while a configuration is unknown.
-                let unknown = self.configurations.are_incomplete();
-                let published = !unknown && found.iter().all(|found| is_published(found, &bundle));
+                let published = self.published_for(found, known.trusted());
                 known.renewed(published, scene)?
             }
             None => Material::generate(&bundles(found), scene)?,
@@ -199,6 +200,25 @@ impl SelfSigned {
         }
         self.known = Some(material.clone());
         Ok(material)
+    }
+
+    /// Returns how long this replica has known that every configuration has this caBundle; none if
+    /// that is not so. An API server that does not trust a CA calls no webhook whose certificate it
+    /// signed, so that is not so either while a configuration is unknown.
+    fn published_for(&mut self, found: &[StoredConfiguration], bundle: String) -> Option<Duration> {
+        let unknown = self.configurations.are_incomplete();
+        if unknown || !found.iter().all(|found| is_published(found, &bundle)) {
+            self.published = None;
+            return None;
+        }
+        let before = self
+            .published
+            .take()
+            .filter(|(before, _)| *before == bundle);
+        let (_, since) = self
+            .published
+            .insert(before.unwrap_or_else(|| (bundle, Instant::now())));
+        Some(since.elapsed())
     }
 
     /// Serves the material, unless fewer webhooks trust its certificate than the one in service,

@@ -1,5 +1,5 @@
-//! An API server with one Secret and one webhook configuration, whose caBundle another program
-//! reverts at once.
+//! An API server with one Secret and one webhook configuration. Another program may revert its
+//! caBundle at once.
 
 use super::Warnings;
 use crate::{
@@ -38,12 +38,15 @@ pub(super) struct Fake {
     pub(super) keeps: Arc<AtomicBool>,
     /// If set, webhook configurations may not be written, and this is the message.
     pub(super) refusal: Option<String>,
+    /// Whether a caBundle stays as it was written.
+    pub(super) stores_bundles: bool,
     pub(super) state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     secret: Option<Value>,
+    configuration: Option<Value>,
     calls: Vec<(Method, String)>,
 }
 
@@ -83,7 +86,13 @@ impl Fake {
             }
             let webhook = json!({"name": "one", "clientConfig": {"service": {"name": "a", "namespace": "b"}}});
             let metadata = json!({"name": "webhooks", "resourceVersion": "1"});
-            return (200, json!({"metadata": metadata, "webhooks": [webhook]}));
+            let original = json!({"metadata": metadata, "webhooks": [webhook]});
+            let stored = state.configuration.get_or_insert(original);
+            if method == Method::PATCH && self.stores_bundles {
+                let patch: json_patch::Patch = serde_json::from_slice(body).expect("a patch");
+                json_patch::patch(stored, &patch).expect("the patch applies");
+            }
+            return (200, stored.clone());
         }
         if !path.contains("/secrets") {
             return status(404);

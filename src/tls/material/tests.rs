@@ -1,6 +1,5 @@
 use super::*;
 use crate::tls::trust::{Trust, trust};
-use time::Duration;
 
 const HOST: &str = "a.b.svc";
 const START: i64 = 1_800_000_000;
@@ -22,7 +21,7 @@ pub(in crate::tls) fn scene(seconds: i64) -> Scene<'static> {
         names: &*NAMES,
         lifetimes: Lifetimes::new(days(365), days(90)).expect("lifetimes"),
         now: OffsetDateTime::from_unix_timestamp(START).expect("a time")
-            + Duration::seconds(seconds),
+            + time::Duration::seconds(seconds),
     }
 }
 
@@ -31,7 +30,13 @@ fn generate() -> Material {
 }
 
 fn at(seconds: i64, material: &Material) -> Material {
-    material.renewed(true, scene(seconds)).expect("renews")
+    renewed(material, Some(60), seconds)
+}
+
+/// The material after a step, if it has been published everywhere for this number of seconds.
+fn renewed(material: &Material, published: Option<u64>, seconds: i64) -> Material {
+    let published = published.map(Duration::from_secs);
+    material.renewed(published, scene(seconds)).expect("renews")
 }
 
 fn is_trusted(pair: &Pair, bundle: &str, seconds: i64) -> bool {
@@ -59,8 +64,10 @@ fn a_new_ca_is_published_before_it_signs_and_the_old_one_after() {
     assert_eq!(announced.trusted(), both);
 
     assert!(at(day(244) + 59, &announced) == announced, "too early");
-    let unpublished = announced.renewed(false, scene(day(245)));
-    assert!(unpublished.expect("renews") == announced, "not everywhere");
+    for published in [None, Some(59)] {
+        let early = renewed(&announced, published, day(245));
+        assert!(early == announced, "{published:?}");
+    }
     let signed = at(day(244) + 60, &announced);
     assert!(signed.authority == next && signed.next.is_none());
     assert!(signed.pair != announced.pair);

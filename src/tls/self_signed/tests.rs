@@ -99,6 +99,31 @@ async fn no_new_ca_signs_while_a_webhook_configuration_may_not_be_read() {
     assert!(api.calls("GET", "/secrets") > 10, "it goes on");
 }
 
+/// A configuration may be published long after the next CA was created.
+#[tokio::test(start_paused = true)]
+async fn api_servers_have_time_to_observe_a_ca_that_was_published_late() {
+    let api = Fake {
+        stores_bundles: true,
+        ..Fake::default()
+    };
+    let ahead = begin(&api);
+    pass(1).await;
+    api.hides.store(true, Ordering::SeqCst);
+    ahead.store(250 * DAY, Ordering::SeqCst);
+    pass(10 * MINUTES).await;
+    assert_eq!(api.calls("PUT", "/secrets"), 1, "the next CA is made");
+    ahead.fetch_add(120, Ordering::SeqCst);
+    let before = api.calls("PATCH", "webhookconfigurations");
+    api.hides.store(false, Ordering::SeqCst);
+    while api.calls("PATCH", "webhookconfigurations") == before {
+        pass(1).await;
+    }
+    pass(55).await;
+    assert_eq!(api.calls("PUT", "/secrets"), 1, "too early");
+    pass(3 * MINUTES).await;
+    assert_eq!(api.calls("PUT", "/secrets"), 2, "it signs");
+}
+
 /// A replica that starts while a renewal is due serves the stored certificate.
 #[tokio::test(start_paused = true)]
 async fn the_stored_certificate_is_served_if_the_secret_cannot_be_written() {
