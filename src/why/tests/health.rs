@@ -238,6 +238,13 @@ fn container(ready: bool, state: Value) -> Value {
     json!([{"name": "main", "image": "i", "imageID": "i", "ready": ready, "restartCount": 0, "state": state}])
 }
 
+/// A pod that the kubelet rejected for this reason.
+fn rejected(reason: &str) -> Value {
+    let mut rejected = pod("Failed", "False", &json!([]));
+    rejected["status"]["reason"] = json!(reason);
+    rejected
+}
+
 #[tokio::test]
 async fn a_pod_is_healthy_only_when_it_is_ready_or_has_succeeded() {
     let object = Object::pod("shop", "web-0");
@@ -258,6 +265,11 @@ async fn a_pod_is_healthy_only_when_it_is_ready_or_has_succeeded() {
         ),
         (pod("Running", "Unknown", &json!([])), "[NoVolumeProblem]"),
         (pod("Failed", "False", &json!([])), "[NoVolumeProblem]"),
+        (rejected("Evicted"), "[NoVolumeProblem]"),
+        (
+            rejected("VolumeAttachmentLimitExceeded"),
+            "[TooManyVolumes]",
+        ),
     ] {
         let answer = Cluster::default().pod(pod.clone()).explained(&object).await;
         assert_eq!(concluded(&answer), expected, "{pod}");

@@ -86,7 +86,7 @@ impl<'a> Content<'a> {
         let list = message.split_once(": ").map_or("", |(_, list)| list);
         let words = list.split(", ").filter_map(|each| each.split(' ').next());
         let resources = words.map(|word| word.trim_end_matches('.'));
-        resources.filter(|resource| !resource.is_empty()).collect()
+        resources.filter(|resource| is_resource(resource)).collect()
     }
 
     fn condition(&self, type_: &str) -> Option<&'a NamespaceCondition> {
@@ -95,6 +95,14 @@ impl<'a> Content<'a> {
             .find(|condition| condition.type_ == type_)
             .copied()
     }
+}
+
+/// Whether the word may be the name of a resource. It becomes a part of a command, and
+/// any client that may write the status of namespaces may have written it.
+fn is_resource(word: &str) -> bool {
+    let permitted = |each: char| each.is_ascii_lowercase() || each.is_ascii_digit();
+    let also = |each: char| permitted(each) || ".-".contains(each);
+    word.starts_with(permitted) && word.chars().all(also)
 }
 
 fn failure(object: &Object, condition: &NamespaceCondition) -> Cause {
@@ -164,6 +172,15 @@ mod tests {
             commands(&conditions, true),
             ["kubectl get foos.example.com -n shop -o yaml"]
         );
+    }
+
+    #[test]
+    fn only_the_name_of_a_resource_becomes_a_part_of_a_command() {
+        for word in ["--all;x", "pods;x", "$(x)", "Pods"] {
+            let message = format!("Some resources are remaining: {word} has 1 resource instances");
+            let conditions = json!([condition(REMAINING, "True", &message)]);
+            assert_eq!(commands(&conditions, false), [""; 0], "{word}");
+        }
     }
 
     #[test]

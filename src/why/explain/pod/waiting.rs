@@ -20,6 +20,12 @@ use k8s_openapi::{
 /// are mounted, and until the container is created.
 const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
+/// The reason with which the kubelet rejects a pod if a driver says that no further volume can be
+/// attached to the node.
+///
+/// Source: `pkg/kubelet/volumemanager/volume_manager.go` of Kubernetes.
+const TOO_MANY_VOLUMES: &str = "VolumeAttachmentLimitExceeded";
+
 /// The chain of causes for a pod that can use all its claims and does not run yet. None if it is not
 /// known whether the pod waits for a volume, because the pod's Events, for example, could not be
 /// read.
@@ -89,6 +95,15 @@ pub(super) fn ended(object: &Object, pod: &Pod) -> Cause {
         said => quote::clause(&said),
     };
     let sentence = format!("The pod is {}: {said}.", super::state(pod));
+    if reason == Some(TOO_MANY_VOLUMES) {
+        let evidence = Evidence::new(object.to_string(), "status.reason");
+        let evidence = evidence.since(changed(pod, "Ready"));
+        return Cause::new(Code::TooManyVolumes, sentence, evidence).run(
+            "kubectl get volumeattachments",
+            "to see which volumes are attached to the node of the pod; if no controller replaces the \
+             pod, delete and recreate it",
+        );
+    }
     at(object, sentence, "status.phase", changed(pod, "Ready"))
 }
 
