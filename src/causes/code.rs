@@ -170,7 +170,7 @@ codes! {
         NoNodeForVolume: "Bring the volume's node back, or restore the data into a volume that \
             another node can use.",
         /// Each node that the volumes permit has as many volumes of the CSI driver attached as its
-        /// CSINode allows, or the kubelet rejected the pod because the driver attaches no more.
+        /// CSINode allows, or the kubelet rejected the pod because the CSI driver reported that.
         TooManyVolumes: "End a pod with such a volume, or add a node.",
         /// The pod has a node, but a volume is not attached or mounted; `why` quotes the Event
         /// about it, if there still is one, and continues with the node that still has the volume,

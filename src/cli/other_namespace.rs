@@ -7,7 +7,7 @@ use super::{
     print::complain,
     restoration::{Restoration, WAITING},
     trash_common::{in_trash, say, unreadable, volumes},
-    trash_unsettled::all_settled,
+    trash_unsettled::last_is_settled,
 };
 use crate::{
     clock::Clock,
@@ -53,7 +53,7 @@ pub(super) async fn restore_in(
     };
     if restoration.volume.is_none() {
         let claim = ObjectName::new(from, restoration.deleted);
-        if let Err(code) = all_settled(client, &volumes, &claim, "--volume NAME").await {
+        if let Err(code) = last_is_settled(client, &volumes, &claim, "--volume NAME").await {
             return Ok(code);
         }
     }

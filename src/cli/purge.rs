@@ -6,7 +6,7 @@ use super::{
     target::{self, Target, TrashKind},
     trash_common::{block_on, cluster, in_trash, unreadable, volumes},
     trash_report::sort,
-    trash_unsettled::all_settled,
+    trash_unsettled::last_is_settled,
 };
 use crate::{
     clock::Clock,
@@ -41,8 +41,8 @@ const SELECT: &str = "volume-warden purge pv NAME";
 pub(super) const QUESTION: &str = "Continue? [y/N] ";
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
-ambiguous, kept because its policy was Retain, not confirmed, or refused; 2 the command line is wrong, or --yes is \
-missing; 3 the volumes could not be read, it is unknown whether the purge is requested, or there \
+not Released yet, ambiguous, kept because its policy was Retain, not confirmed, or refused; 2 the command line is \
+wrong, or --yes is missing; 3 the volumes or the claim could not be read, it is unknown whether the purge is requested, or there \
 is no usable kubeconfig.";
 
 /// `volume-warden purge`
@@ -122,11 +122,11 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
 /// Lists all volumes.
 ///
 /// # Errors
-/// The exit code, after the reason is printed: they could not be read, or the volume of a deleted
-/// claim of this name is not in the trash yet.
+/// The exit code, after the reason is printed: they could not be read, or the volume of the claim of
+/// this name that was deleted last is not in the trash yet.
 async fn volumes_of(client: &Client, claim: &ObjectName) -> Result<Store<Volume>, ExitCode> {
     let volumes = volumes(client).await?;
-    all_settled(client, &volumes, claim, SELECT).await?;
+    last_is_settled(client, &volumes, claim, SELECT).await?;
     Ok(volumes)
 }
 

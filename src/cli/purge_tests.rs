@@ -8,6 +8,7 @@ use crate::{
     },
     objects::trash::TRASH,
 };
+use kube::client::Body;
 use serde_json::Value;
 
 /// A Released volume of the claim `shop/data` with this uid, with changes to its record and to the
@@ -103,13 +104,24 @@ fn a_volume_whose_policy_was_retain_is_refused() {
     assert_eq!(refused, expected);
 }
 
-/// The answer of the API server: volumes to the LIST, and no claim.
 #[tokio::test]
 async fn no_earlier_volume_is_chosen_while_that_of_the_last_claim_is_not_released() {
     for (phase, expected) in [("Bound", Some(ExitCode::FAILURE)), ("Released", None)] {
         let last = wire("2", json!({}), json!({"status": {"phase": phase}}));
-        let list = json!({"metadata": {}, "items": [wire("1", json!({}), json!({})), last]});
-        let read = volumes_of(&answering(200, &list), &ObjectName::new("shop", "data")).await;
+        let mut first = wire("1", json!({}), json!({"metadata": {"name": "first"}}));
+        first["spec"]["claimRef"]["resourceVersion"] = json!("1");
+        let list = json!({"metadata": {}, "items": [first, last]});
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (code, answer) = match request.uri().path() {
+                "/api/v1/persistentvolumes" => (200, list.clone()),
+                _ => (404, failure(404, "NotFound")),
+            };
+            let response = http::Response::builder().status(code);
+            let response = response.body(Body::from(answer.to_string().into_bytes()));
+            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+        });
+        let client = Client::new(service, "default");
+        let read = volumes_of(&client, &ObjectName::new("shop", "data")).await;
         assert_eq!(read.err(), expected, "{phase}");
     }
 }

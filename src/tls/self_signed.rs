@@ -54,7 +54,7 @@ pub struct SelfSigned {
     known: Option<Material>,
     /// The material whose certificate this replica serves.
     served: Option<Material>,
-    /// The caBundle that every configuration had at the last read, and since when.
+    /// The caBundle that every configuration had in each of the last rounds, and since when.
     published: Option<(String, Instant)>,
 }
 
@@ -115,7 +115,8 @@ impl SelfSigned {
     }
 
     /// Returns whether a renewal step is due. If one is due after a round, the round could not take
-    /// it, for example because another program keeps overwriting a caBundle.
+    /// it, because the next CA has not been published for long enough, or because another program
+    /// keeps overwriting a caBundle.
     fn is_overdue(&self) -> bool {
         let now = self.serving.clock.now().unix_timestamp();
         self.next_step().is_some_and(|step| step <= now)
@@ -143,11 +144,19 @@ impl SelfSigned {
     /// When the API server did not answer or refused a request, or another replica wrote first. A
     /// later round may succeed.
     pub async fn round(&mut self) -> anyhow::Result<()> {
-        let mut found = self.configurations.read().await?;
-        let done = self.renew(&mut found).await;
-        self.serving.judge(&found);
-        if done.is_ok() {
-            self.serving.succeed();
+        let read = self.configurations.read().await;
+        let done = match read {
+            Ok(mut found) => {
+                let done = self.renew(&mut found).await;
+                self.serving.judge(&found);
+                done
+            }
+            Err(error) => Err(error.into()),
+        };
+        match done {
+            Ok(()) => self.serving.succeed(),
+            // Another program may have changed a caBundle since the last round that succeeded.
+            Err(_) => self.published = None,
         }
         done
     }

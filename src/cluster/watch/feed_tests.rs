@@ -146,6 +146,33 @@ async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
     assert!(longest >= Some(&Duration::from_secs(85)), "{missed:?}");
 }
 
+/// An overloaded API server may answer a LIST with an error after minutes.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_after_minutes_counts_from_its_beginning() {
+    let began = Instant::now();
+    let service = tower::service_fn(move |_: http::Request<Body>| async move {
+        let (code, delay) = match began.elapsed() < Duration::from_secs(1) {
+            true => (504, 120),
+            false => (200, 1),
+        };
+        tokio::time::sleep(Duration::from_secs(delay)).await;
+        let list = json!({"kind": "PodList", "apiVersion": "v1", "code": code, "items": [],
+            "metadata": {"resourceVersion": "7"}});
+        let body = Body::from(list.to_string().into_bytes());
+        let response = http::Response::builder().status(code).body(body);
+        Ok::<_, std::io::Error>(response.expect("valid"))
+    });
+    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let missed = Arc::new(Mutex::new(Vec::new()));
+    let all = missed.clone();
+    feed.progress
+        .during_outage(move |time| all.lock().expect("lock").push(time.as_secs()));
+    let running = tokio::spawn(feed.clone().run(Api::all(Client::new(service, "default"))));
+    feed.synced().await;
+    running.abort();
+    assert_eq!(*missed.lock().expect("lock"), [120, 121]);
+}
+
 /// Runs a feed for `time` against an API server whose LISTs have no pods and whose watches begin and
 /// then send nothing. Returns at which second each LIST and each watch began.
 async fn silent(time: Duration) -> (Vec<u64>, Vec<u64>) {

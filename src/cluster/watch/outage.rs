@@ -4,16 +4,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Two failures of a watch that are further apart belong to two outages: a watch that goes on reports
-/// nothing while nothing changes. It exceeds the longest delay between two attempts and the time of
-/// one.
+/// nothing while nothing changes. It exceeds the longest delay between two attempts, and the time
+/// after which an API server that is overloaded refuses one.
 const APART: Duration = Duration::from_secs(90);
 
 /// The present outage of a watch, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     failures: Option<Failures>,
-    /// Whether a LIST has begun and has not succeeded yet. No watch goes on meanwhile.
-    is_listing: bool,
+    /// When a LIST began that has not succeeded yet. No watch goes on meanwhile.
+    listing: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,18 +26,21 @@ impl Outage {
     /// Records that a LIST begins.
     pub(super) fn begin_list(&mut self) {
         self.failures = self.present();
-        self.is_listing = true;
+        self.listing.get_or_insert_with(Instant::now);
     }
 
-    /// Records a failure. Returns the time since the first failure of the outage.
+    /// Records a failure. Returns the time since the outage began: with its first failure, or with
+    /// the LIST that failed first.
     pub(super) fn failed(&mut self) -> Duration {
         let now = Instant::now();
-        let first = self.present().map_or(now, |failures| failures.first);
+        let known = self.present().map(|failures| failures.first);
+        let first = known.or(self.listing).unwrap_or(now);
         self.failures = Some(Failures { first, last: now });
         now - first
     }
 
-    /// Ends the outage, because a LIST succeeded. Returns the time since its first failure.
+    /// Ends the outage, because a LIST succeeded. Returns the time since it began. A LIST that takes
+    /// long, but does not fail, misses nothing: the next watch begins at its resourceVersion.
     pub(super) fn end(&mut self) -> Duration {
         let ended = self.present();
         *self = Self::default();
@@ -45,7 +48,8 @@ impl Outage {
     }
 
     fn present(&self) -> Option<Failures> {
-        let belongs = |failures: &Failures| self.is_listing || failures.last.elapsed() < APART;
+        let belongs =
+            |failures: &Failures| self.listing.is_some() || failures.last.elapsed() < APART;
         self.failures.filter(belongs)
     }
 }
@@ -89,5 +93,8 @@ mod tests {
         outage.begin_list();
         advance(SECOND).await;
         assert_eq!(outage.end(), Duration::ZERO, "the watch went on before");
+        outage.begin_list();
+        advance(APART).await;
+        assert_eq!(outage.failed(), APART, "the LIST failed");
     }
 }

@@ -52,7 +52,7 @@ impl Progress {
     }
 
     /// Calls `listener` at each failure of the watch, and at the end of a LIST after failures, with
-    /// the time since the first failure: for so long, changes may have been missed. A watch that is
+    /// the time since the outage began: for so long, changes may have been missed. A watch that is
     /// silent does not fail: kube's watcher goes on at the same resourceVersion, with another one.
     pub(super) fn during_outage(&self, listener: impl Fn(Duration) + Send + Sync + 'static) {
         let mut listeners = self

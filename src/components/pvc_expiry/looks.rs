@@ -41,7 +41,7 @@ impl Looks {
         look.map(|look| look.at)
     }
 
-    /// Forgets the claim, which so leaves its place within the hourly limit.
+    /// Forgets the claim, so that it no longer counts as waiting for its second evaluation.
     pub fn forget(&self, name: &ObjectName) {
         self.lock().remove(name);
     }

@@ -22,6 +22,9 @@ pub(super) const NAMES_AGE: Duration = Duration::from_secs(60);
 /// time in all namespaces.
 const CONCURRENT: usize = 4;
 
+/// Maximum time of the read of one namespace, whose objects may be very many, or slow to convert.
+const LONGEST: Duration = Duration::from_secs(300);
+
 /// Reads the objects of a namespace. Its claims share a read; those of other namespaces do not wait
 /// for it, unless [`CONCURRENT`] reads are under way.
 pub struct Referrers {
@@ -92,13 +95,18 @@ impl Referrers {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await;
         let began = Instant::now();
-        let mut listed = read_workloads(&self.client, Some(namespace), &self.paths).await;
-        listed.workloads.retain(|each| !each.is_finished);
-        let error = listed.errors.first().cloned();
-        Read {
-            began,
-            references: error.map_or_else(|| Ok(References::new(&listed)), Err),
-        }
+        let listed = read_workloads(&self.client, Some(namespace), &self.paths);
+        let references = match tokio::time::timeout(LONGEST, listed).await {
+            Ok(mut listed) => {
+                listed.workloads.retain(|each| !each.is_finished);
+                let error = listed.errors.first().cloned();
+                error.map_or_else(|| Ok(References::new(&listed)), Err)
+            }
+            Err(_) => Err(format!(
+                "the objects that may name claims could not be read within {LONGEST:?}"
+            )),
+        };
+        Read { began, references }
     }
 }
 
@@ -159,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_namespace_waits_for_the_read_of_another() {
+    async fn a_namespace_does_not_wait_for_the_read_of_one_other() {
         let (referrers, _) = referrers();
         let referrers = Arc::new(referrers);
         let silent = referrers.clone();

@@ -63,8 +63,10 @@ impl Copies {
     }
 
     /// Creates, changes or deletes the copy of the volume, as its state requires. Deletes copies of
-    /// earlier volumes that it replaces. A volume whose purge is due gets no copy: each attempt
-    /// would write and delete it, and both enqueue the volume, without the delay after a failure.
+    /// earlier volumes that it replaces. Without `may_save`, none is created or changed: if the
+    /// purge of the volume is due, each attempt would write and delete it, and both enqueue the
+    /// volume, without the delay after a failure; and the Volume Warden of another namespace keeps
+    /// the copies of volumes of its claims.
     ///
     /// # Errors
     /// When something could not be read or written.
@@ -72,7 +74,7 @@ impl Copies {
         &self,
         name: &ObjectName,
         volume: &Volume,
-        is_purge_due: bool,
+        may_save: bool,
     ) -> Result<(), ReconcileError> {
         let copy_name = name_of(&self.system_namespace, &volume.uid);
         let (known, fresh) = {
@@ -86,7 +88,7 @@ impl Copies {
         }
         match decide(volume, fresh.as_deref()) {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
-            Step::Save if is_purge_due => Ok(()),
+            Step::Save if !may_save => Ok(()),
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
             Step::Forget => self.delete(&copy_name).await,
         }

@@ -55,7 +55,6 @@ pub use copies::forget;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use patch::{disable, give, purge};
-pub use recorded::record_if_deleted;
 pub use webhooks::restore;
 
 /// Name of the component pvc-trash in flags, logs and metrics.

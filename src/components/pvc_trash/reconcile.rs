@@ -233,12 +233,13 @@ impl Reconcile for PvcTrashReconciler {
         // The copy of the volume's object is written first. The decision may be a purge, which
         // deletes the copy before the volume.
         let saved = match decision {
-            Decision::Leave(_) if self.caches.watches_claim_of(&volume) => {
-                self.copies.settle(name, &volume, false).await
+            Decision::Leave(_) => {
+                let may_save = self.caches.watches_claim_of(&volume);
+                self.copies.settle(name, &volume, may_save).await
             }
             Decision::Keep { until, requested } => {
                 let is_due = requested || until <= self.clock.timestamp();
-                self.copies.settle(name, &volume, is_due).await
+                self.copies.settle(name, &volume, !is_due).await
             }
             _ => Ok(()),
         };

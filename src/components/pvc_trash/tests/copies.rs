@@ -63,6 +63,18 @@ async fn no_volume_of_a_namespace_that_is_not_watched_is_saved() {
     }
 }
 
+/// An administrator may have restored the data in another namespace.
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_deleted_when_the_volume_warden_of_another_namespace_purges_the_volume() {
+    let mut purged = in_trash(source());
+    purged["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+    let mut scene = Scene::new(server(), after(30), purged, &[]);
+    scene.reconciler.caches = Caches::new(&scene.feeds, Some("other"), u64::MAX);
+    deliver(&scene, "v", in_trash(source()));
+    scene.reconcile().await.expect("it is left");
+    assert_eq!(copy(&scene), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_copy_is_written_again_after_a_change() {
     let scene = Scene::new(server(), after(30), in_trash(source()), &[]);

@@ -33,10 +33,14 @@ impl<'a> Content<'a> {
     }
 
     /// Whether the namespace may contain objects of this resource: its condition names the
-    /// resource, or no condition reports the remaining objects yet.
+    /// resource, or no condition names the remaining objects yet.
     pub(super) fn may_have(&self, resource: &str) -> bool {
         match self.condition(REMAINING) {
-            Some(_) => self.remaining().contains(&resource),
+            Some(_) => match self.remaining().as_slice() {
+                // The message has another form.
+                [] => true,
+                remaining => remaining.contains(&resource),
+            },
             None => true,
         }
     }
@@ -54,23 +58,26 @@ impl<'a> Content<'a> {
         let mut causes: Vec<Cause> = failures.map(|each| failure(object, each)).collect();
         let reported =
             |resource: &&str| explained && ["persistentvolumeclaims", "pods"].contains(resource);
-        let others = self.remaining();
-        let others: Vec<&str> = others
-            .into_iter()
-            .filter(|resource| !reported(resource))
-            .collect();
-        if let (Some(condition), Some(first)) = (self.condition(REMAINING), others.first()) {
-            causes.push(self.others(object, condition, first));
+        let remaining = self.remaining();
+        let other = remaining.iter().find(|resource| !reported(resource));
+        if let Some(condition) = self.condition(REMAINING)
+            && (other.is_some() || remaining.is_empty())
+        {
+            let command = match other {
+                Some(other) => format!("kubectl get {other} -n {} -o yaml", object.name.name),
+                None => object.describe(),
+            };
+            causes.push(self.others(object, condition, command));
         }
         causes
     }
 
-    fn others(&self, object: &Object, condition: &NamespaceCondition, first: &str) -> Cause {
+    fn others(&self, object: &Object, condition: &NamespaceCondition, command: String) -> Cause {
         let finalizers = self.condition(FINALIZERS);
         let also = finalizers.map_or_else(String::new, |each| format!(" {}.", message(each)));
         let sentence = format!("{}.{also}", message(condition));
         Cause::new(Code::NamespaceContent, sentence, seen(object, condition)).run(
-            format!("kubectl get {first} -n {} -o yaml", object.name.name),
+            command,
             "to see which finalizers hold these objects; then check the controllers of those finalizers",
         )
     }
@@ -179,7 +186,8 @@ mod tests {
         for word in ["--all;x", "pods;x", "$(x)", "Pods"] {
             let message = format!("Some resources are remaining: {word} has 1 resource instances");
             let conditions = json!([condition(REMAINING, "True", &message)]);
-            assert_eq!(commands(&conditions, false), [""; 0], "{word}");
+            let described = ["kubectl describe namespace shop"];
+            assert_eq!(commands(&conditions, false), described, "{word}");
         }
     }
 
