@@ -4,10 +4,12 @@
 //! [`leases`]. It deletes the webhook configurations, because a webhook without a server delays
 //! every request: [`configurations`]. Then it reads all objects live, [plans](mod@plan) the removals by a
 //! pure function of these objects, and patches each object. It repeats these three steps until a
-//! read that began after the last write finds nothing to remove, but at most 20 times.
+//! read that began after the last write finds nothing to remove, but at most 20 times without a
+//! purge.
 //!
 //! **Safety.** Every write tests the uid, and the resourceVersion unless it removes a condition
-//! from the status. If a list cannot be read, nothing more is written. The protection finalizer
+//! from the status. If a list cannot be read, nothing more is written. A purge is sent only within
+//! seconds of the lists that it rests on: the next round reads again for the others. The protection finalizer
 //! can be the only thing that keeps an object that is being deleted: `drain` leaves it on such an
 //! object while a pod uses the claim, or while the volume is Bound.
 //!
@@ -65,6 +67,8 @@ pub mod reasons {
 }
 
 /// Maximum number of rounds of reads and writes, for objects that other clients write meanwhile.
+/// Rounds up to the last one that purged a volume, or removed a part of many finalizers, do not
+/// count: the lists of a round support purges for some seconds only.
 const ROUNDS: u32 = 20;
 /// Wait for requests that passed the webhooks before `drain` deleted these, and for a write that a
 /// leader began before it released its Lease. It is longer than all webhooks of one request
@@ -122,7 +126,8 @@ impl Drain {
 
     async fn remove_parts(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
         let (mut outcome, mut history) = (Outcome::default(), History::default());
-        for _ in 0..ROUNDS {
+        let mut rounds = 0;
+        while rounds < ROUNDS {
             let objects = self.read().await?;
             let plan = plan(&objects, &self.terms);
             (outcome.claims, outcome.volumes) = objects.count();
@@ -133,8 +138,13 @@ impl Drain {
             if left.is_empty() {
                 break;
             }
-            for (piece, applied) in self.write(left, say).await {
+            rounds += 1;
+            for (piece, applied) in self.write(left, objects.proof, say).await {
                 match applied {
+                    Applied::Done if piece.continues() => {
+                        rounds = 0;
+                        history.done(piece);
+                    }
                     Applied::Done => history.done(piece),
                     Applied::NotLeading => {
                         bail!("the Lease was lost; run volume-warden drain again")
@@ -190,7 +200,11 @@ impl History {
         pieces
     }
 
-    fn done(&mut self, piece: Piece) {
+    fn done(&mut self, mut piece: Piece) {
+        if piece.is_partial {
+            // The next round removes the rest of it.
+            piece.what.clear();
+        }
         self.done.entry(piece.id()).or_default().extend(piece.what);
     }
 }

@@ -34,6 +34,8 @@ pub struct Piece {
     pub applied_status: bool,
     /// What a live read of a claim must show before the patch is written; none for most objects.
     pub condition: Option<Condition>,
+    /// Whether a part is removed only in part, so that a later patch removes the rest.
+    pub is_partial: bool,
     /// Whether `drain` deletes the copy of this volume object, a ConfigMap of pvc-trash, after a
     /// check that the API server accepts the patch, and before it writes the patch: after the
     /// patch, pvc-trash no longer keeps the volume.
@@ -45,6 +47,9 @@ pub struct Piece {
 pub enum Condition {
     /// The claim of this name and uid exists and is not being deleted.
     Living(ClaimRef),
+    /// The same, and the claim is not announced to expire: pvc-expiry may run, and relies on the
+    /// trash.
+    Staying(ClaimRef),
     /// No claim of this name and uid exists any more. A later claim of the same name may exist.
     Gone(ClaimRef),
 }
@@ -65,8 +70,15 @@ impl Piece {
             operations: Vec::new(),
             applied_status: false,
             condition: None,
+            is_partial: false,
             forgets: false,
         }
+    }
+
+    /// Whether another round has to follow, also if no other client writes: for the rest of a part,
+    /// or for other volumes that are to be purged.
+    pub(super) fn continues(&self) -> bool {
+        self.is_partial || matches!(self.condition, Some(Condition::Gone(_)))
     }
 
     /// Identifies the object; an object that later gets the same name has another id.
@@ -106,6 +118,7 @@ impl Piece {
 
     pub(super) fn finalizer(&mut self, all: &[Box<str>], finalizer: &str) {
         let operations = finalizers::remove(all, finalizer);
+        self.is_partial |= finalizers::remain(all, finalizer);
         self.remove_parts(format!("finalizer {finalizer}"), operations);
     }
 

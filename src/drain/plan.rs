@@ -178,9 +178,11 @@ impl Plan {
             match purge {
                 Purge::Planned => {}
                 Purge::Needed(kept) => self.kept.push(kept),
-                Purge::NotDue => self
-                    .kept
-                    .extend(trash::volume(&mut piece, name, volume, claims)),
+                Purge::NotDue => {
+                    let may_expire = !terms.drains(&PvcExpiry);
+                    let kept = trash::volume(&mut piece, name, volume, claims, may_expire);
+                    self.kept.extend(kept);
+                }
             }
         }
         let protected = finalizers::has(&volume.finalizers, PV_PROTECTION);

@@ -1,7 +1,7 @@
 //! Reads all objects that `drain` needs, live.
 
 use crate::{
-    cluster::{Feed, Store, UNHURRIED, existing, read_all, scoped, within},
+    cluster::{Evidence, Feed, Proof, Store, UNHURRIED, existing, read_all, scoped, within},
     components::pvc_retention::Caches,
     objects::{
         Claim, Pod, StatefulSet, Tracked, TrashList, Volume, VolumeAttachment, VolumeSource,
@@ -12,7 +12,8 @@ use crate::{
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// All objects on which Volume Warden may have written, and the objects that decide what is
 /// removed.
@@ -27,7 +28,13 @@ pub struct ClusterObjects {
     pub sources: Store<VolumeSource>,
     /// The lists of deleted claims, which trash-list writes; empty unless `drain` deletes them.
     pub lists: Store<TrashList>,
+    /// For how long a purge may rest on these lists.
+    pub proof: Proof,
 }
+
+/// Maximum age of the evidence for a purge; after a read that took longer, see
+/// [`Evidence::proof`].
+pub(super) const MAX_AGE: Duration = Duration::from_secs(10);
 
 impl ClusterObjects {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
@@ -42,6 +49,7 @@ impl ClusterObjects {
         namespace: Option<&str>,
         (purge, lists): (bool, bool),
     ) -> anyhow::Result<Self> {
+        let began = Instant::now();
         let claims = read::<Claim>(&scoped(client, namespace)).await?;
         let volumes = read::<Volume>(&Api::all(client.clone())).await?;
         believable(&claims, &volumes, namespace)?;
@@ -71,6 +79,7 @@ impl ClusterObjects {
             attachments,
             sources,
             lists,
+            proof: Evidence::new((), began).proof(MAX_AGE),
         })
     }
 

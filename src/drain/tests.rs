@@ -1,8 +1,8 @@
 //! Tests of the plan for single objects.
 
-use super::*;
+use super::{read::MAX_AGE, *};
 use crate::{
-    cluster::Feed,
+    cluster::{Feed, Proof},
     component::ComponentRef,
     components::{
         ALL,
@@ -89,6 +89,7 @@ pub(super) fn objects(claim: &Value, volume: &Value, pods: &[Value]) -> ClusterO
         lists: Default::default(),
         attachments: Default::default(),
         sources: Default::default(),
+        proof: Proof::of_test(MAX_AGE),
     }
 }
 
@@ -253,4 +254,19 @@ fn what_comes_back_is_left_and_the_rest_is_done() {
     assert_eq!(history.sort(vec![piece("b")]).len(), 1, "another thing");
     assert_eq!(history.sort(vec![piece("a")]).len(), 0);
     assert_eq!(history.returned.len(), 1);
+}
+
+/// A tenant can give a claim more copies of a finalizer than one patch removes.
+#[test]
+fn what_one_patch_does_not_remove_whole_has_not_come_back() {
+    for (copies, rest) in [(1_000, 0), (1_001, 1)] {
+        let claim = json!({"finalizers": vec![PVC; copies]});
+        let planned = || plan(&objects(&claim, &json!({}), &[]), &off()).pieces;
+        let mut history = History::default();
+        for piece in history.sort(planned()) {
+            history.done(piece);
+        }
+        assert_eq!(history.sort(planned()).len(), rest, "{copies}");
+        assert_eq!(history.returned.len(), 1 - rest, "{copies}");
+    }
 }

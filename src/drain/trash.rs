@@ -103,20 +103,24 @@ fn needed(name: &ObjectName, objects: &ClusterObjects, claims: &Store<Claim>) ->
 }
 
 /// Disables the trash for a Bound volume if neither it nor its claim is deleted or being deleted,
-/// and returns none. On any other volume that pvc-trash keeps, it removes nothing, and returns the
+/// and returns none. If claims `may_expire`, because pvc-expiry is not drained, the claim must not be
+/// announced to expire either. On any other volume that pvc-trash keeps, it removes nothing, and returns the
 /// volume.
 pub(super) fn volume(
     piece: &mut Piece,
     name: &ObjectName,
     volume: &Volume,
     claims: &Store<Claim>,
+    may_expire: bool,
 ) -> Option<Kept> {
     let trash = volume.trash.as_deref()?;
     let why = match (volume.phase, volume.claimed_by()) {
-        (Phase::Bound, Some(claim)) => match disable(piece, volume, claim, trash, claims) {
-            Ok(()) => return None,
-            Err(why) => why,
-        },
+        (Phase::Bound, Some(claim)) => {
+            match disable(piece, volume, claim, trash, (claims, may_expire)) {
+                Ok(()) => return None,
+                Err(why) => why,
+            }
+        }
         (Phase::Released | Phase::Failed, _) => in_trash(name, volume)?,
         _ => "it is not Bound, and Volume Warden may be restoring its data".to_owned(),
     };
@@ -129,7 +133,7 @@ fn disable(
     volume: &Volume,
     claim_ref: &ClaimRef,
     trash: &Trash,
-    claims: &Store<Claim>,
+    (claims, may_expire): (&Store<Claim>, bool),
 ) -> Result<(), String> {
     let Some(record) = &trash.record else {
         return Err(format!("its annotation {TRASH} cannot be read"));
@@ -141,13 +145,19 @@ fn disable(
         _ if volume.deleting => Err("it is being deleted".to_owned()),
         None => Err(format!("its claim {name} was deleted, or was not read")),
         Some(claim) if claim.deleting => Err(format!("its claim {name} is being deleted")),
+        Some(claim) if may_expire && claim.rare.is_announced() => Err(format!(
+            "its claim {name} is announced to expire, and pvc-expiry is not drained"
+        )),
         Some(_) => {
             let what = match record.policy {
                 OriginalPolicy::Delete => format!("reclaim policy Retain, annotation {TRASH}"),
                 OriginalPolicy::Retain => format!("annotation {TRASH}"),
             };
             piece.remove_parts(what, pvc_trash::disable(volume, record));
-            piece.condition = Some(Condition::Living(claim_ref.clone()));
+            piece.condition = Some(match may_expire {
+                true => Condition::Staying(claim_ref.clone()),
+                false => Condition::Living(claim_ref.clone()),
+            });
             piece.forgets = true;
             Ok(())
         }

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    components::{pv_releaser::PvReleaser, pvc_trash::PvcTrash},
+    components::{pv_releaser::PvReleaser, pvc_expiry::PvcExpiry, pvc_trash::PvcTrash},
     objects::{
         Claim, ObjectName, Tracked, VolumeAttachment, VolumeSource, claim::ClaimWire,
         volume::ClaimRef,
@@ -55,7 +55,7 @@ fn a_bound_volume_gets_its_original_policy() {
             panic!("{:?}", plan.pieces);
         };
         assert!(piece.forgets, "its copy is deleted");
-        let Some(Condition::Living(claim)) = &piece.condition else {
+        let Some(Condition::Staying(claim)) = &piece.condition else {
             panic!("the claim is read live: {:?}", piece.condition);
         };
         assert_eq!(claim.name.to_string(), "ns/c");
@@ -68,6 +68,16 @@ fn a_bound_volume_gets_its_original_policy() {
         );
     }
     let volume = kept(json!({}), json!({}));
+    let announced =
+        json!({"annotations": {"volume-warden.dev/expires-at": "2026-01-08T00:00:00Z"}});
+    let both = Terms {
+        components: vec![&PvcTrash, &PvcExpiry],
+        ..only(&PvcTrash)
+    };
+    for (terms, left) in [(only(&PvcTrash), 1), (both, 0)] {
+        let plan = plan(&objects(&announced, &volume, &[]), &terms);
+        assert_eq!(plan.kept.len(), left, "{:?}", plan.kept);
+    }
     let other = plan(&objects(&json!({}), &volume, &[]), &only(&PvReleaser));
     assert_eq!((other.pieces.len(), other.kept.len()), (0, 0));
 }
@@ -259,6 +269,7 @@ fn only_the_claim_itself_lives() {
         uid: "1".into(),
         resource_version: None,
     };
+    let staying = Condition::Staying(claim.clone());
     let (living, gone) = (Condition::Living(claim.clone()), Condition::Gone(claim));
     let read = |metadata: Value| -> Claim {
         let wire: ClaimWire =
@@ -278,4 +289,9 @@ fn only_the_claim_itself_lives() {
     assert!(!living.is_met_by(None) && gone.is_met_by(None));
     let going = json!({"uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"});
     assert!(!gone.is_met_by(Some(&read(going))));
+    let announced = json!({"uid": "1",
+        "annotations": {"volume-warden.dev/expires-at": "2026-01-08T00:00:00Z"}});
+    assert!(lives(announced.clone()));
+    assert!(!staying.is_met_by(Some(&read(announced))));
+    assert!(staying.is_met_by(Some(&read(json!({"uid": "1"})))));
 }

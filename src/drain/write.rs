@@ -3,10 +3,11 @@
 use super::{
     Condition, Drain, NAME, Piece,
     piece::object,
+    read::MAX_AGE,
     reasons::{FAILED_CLEANUP, TAKEN_BACK},
 };
 use crate::{
-    cluster::{Action, Applied, Basis, Lane, LiveGet, OnRefusal, Target, UNHURRIED},
+    cluster::{Action, Applied, Basis, Lane, LiveGet, OnRefusal, Proof, Target, UNHURRIED},
     components::{pvc_trash, trash_list},
     objects::{Claim, Kind, saved_volume::name_of, volume::ClaimRef},
 };
@@ -25,14 +26,16 @@ const AGAIN: OnRefusal = OnRefusal {
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Drain {
-    /// Writes each piece once, reports a line for each, and returns the outcomes.
+    /// Writes each piece once, reports a line for each, and returns the outcomes. `lists` is for how
+    /// long a purge may rest on the lists of the plan.
     pub(super) async fn write(
         &self,
         pieces: Vec<Piece>,
+        lists: Proof,
         say: &mut impl FnMut(&str),
     ) -> Vec<(Piece, Applied)> {
         let total = pieces.len();
-        let writes = stream::iter(pieces).map(|piece| self.perform(piece));
+        let writes = stream::iter(pieces).map(|piece| self.perform(piece, lists));
         let mut writes = pin!(writes.buffer_unordered(self.in_flight));
         let mut progress = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
         let mut written = Vec::with_capacity(total);
@@ -52,36 +55,59 @@ impl Drain {
         }
     }
 
-    async fn perform(&self, piece: Piece) -> (Piece, Applied) {
-        if let Some(condition) = &piece.condition {
-            match self.holds(condition).await {
-                Ok(true) => {}
-                // The object is skipped, and the next round reads everything again.
-                Ok(false) => return (piece, Applied::Stale),
-                Err(error) => return (piece, Applied::Failed(error)),
-            }
-        }
+    async fn perform(&self, piece: Piece, lists: Proof) -> (Piece, Applied) {
+        let applied = self.attempt(&piece, lists).await;
+        (piece, applied.unwrap_or_else(|other| other))
+    }
+
+    /// Writes the piece.
+    ///
+    /// # Errors
+    /// The outcome of the step after which no further one is taken.
+    async fn attempt(&self, piece: &Piece, lists: Proof) -> Result<Applied, Applied> {
         if piece.kind == Kind::TrashList {
             let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
             let deleted = trash_list::delete(&live, &self.apply, NAME, &piece.target()).await;
-            return (piece, deleted.unwrap_or_else(Applied::Failed));
+            return deleted.map_err(Applied::Failed);
         }
-        let action = remove_parts(piece.operations.clone());
-        let mut applied = match piece.forgets {
-            true => self.forget(&piece, &action).await,
-            false => Applied::Done,
-        };
-        if !matches!(applied, Applied::Done | Applied::Withheld) {
-            return (piece, applied);
+        let mut action = self.decide(piece, lists).await?;
+        if piece.forgets {
+            ended(self.forget(piece, &action).await)?;
+            // The deletion of the copy may have waited for other writes.
+            action = self.decide(piece, lists).await?;
         }
+        let mut applied = Applied::Done;
         if !piece.operations.is_empty() {
             let target = piece.target();
             applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
         }
-        if piece.applied_status && matches!(applied, Applied::Done | Applied::Withheld) {
-            applied = self.remove_status(&piece).await;
+        if piece.applied_status {
+            ended(applied)?;
+            applied = self.remove_status(piece).await;
         }
-        (piece, applied)
+        Ok(applied)
+    }
+
+    /// Returns the patch of the piece, after a live read if it has a condition.
+    ///
+    /// # Errors
+    /// [`Applied::Stale`] if the condition does not hold, or the lists are too old for a purge. The
+    /// object is skipped then, and the next round reads everything again.
+    async fn decide(&self, piece: &Piece, lists: Proof) -> Result<Action, Applied> {
+        let operations = piece.operations.clone();
+        let Some(condition) = &piece.condition else {
+            return Ok(remove_parts(operations, Basis::Object));
+        };
+        let is_purge = matches!(condition, Condition::Gone(_));
+        let until = Basis::Proof(lists).until();
+        if is_purge && until.is_none_or(|until| until < Instant::now()) {
+            return Err(Applied::Stale);
+        }
+        let read = self.holds(condition).await.map_err(Applied::Failed)?;
+        let proof = read.ok_or(Applied::Stale)?;
+        // The lists are older than the claim that was read now.
+        let proof = if is_purge { lists } else { proof };
+        Ok(remove_parts(operations, Basis::Proof(proof)))
     }
 
     /// Deletes the copy of a volume object before the volume is changed. If the copy stayed when
@@ -110,12 +136,14 @@ impl Drain {
         self.apply.perform(NAME, &target, action, TAKEN_BACK).await
     }
 
-    /// Reads live the claim that the condition names, and returns whether the condition holds.
-    async fn holds(&self, condition: &Condition) -> kube::Result<bool> {
-        let (Condition::Living(claim) | Condition::Gone(claim)) = condition;
+    /// Reads live the claim that the condition names. Returns a proof if the condition holds.
+    async fn holds(&self, condition: &Condition) -> kube::Result<Option<Proof>> {
+        let (Condition::Living(claim) | Condition::Staying(claim) | Condition::Gone(claim)) =
+            condition;
         let live = LiveGet::<Claim>::new(self.apply.metrics.clone(), &self.client);
-        let found = live.get(&claim.name, UNHURRIED).await?;
-        Ok(condition.is_met_by(found.as_ref()))
+        let found = live.read(&claim.name, UNHURRIED).await?;
+        let holds = condition.is_met_by(found.value.as_ref());
+        Ok(holds.then(|| found.strict_proof(MAX_AGE)))
     }
 }
 
@@ -126,14 +154,25 @@ impl Condition {
         let same = |claim: &ClaimRef| found.filter(|found| found.uid == claim.uid);
         match self {
             Self::Living(claim) => same(claim).is_some_and(|it| !it.deleting),
+            Self::Staying(claim) => {
+                same(claim).is_some_and(|it| !it.deleting && !it.rare.is_announced())
+            }
             Self::Gone(claim) => same(claim).is_none(),
         }
     }
 }
 
 /// The removal of what Volume Warden wrote. From an object that does not exist, nothing is removed.
-fn remove_parts(operations: Vec<PatchOperation>) -> Action {
-    Action::patch("TakeBack", Lane::Bulk, operations, Basis::Object, AGAIN).of_existing()
+fn remove_parts(operations: Vec<PatchOperation>, basis: Basis) -> Action {
+    Action::patch("TakeBack", Lane::Bulk, operations, basis, AGAIN).of_existing()
+}
+
+/// Succeeds if the next step may follow a step with this outcome.
+fn ended(applied: Applied) -> Result<(), Applied> {
+    match applied {
+        Applied::Done | Applied::Withheld => Ok(()),
+        other => Err(other),
+    }
 }
 
 fn line(piece: &Piece, applied: &Applied) -> Option<String> {
@@ -157,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_is_bulk_and_asked_for_again_by_hand() {
-        let (_, lane, on_refusal) = remove_parts(Vec::new()).parts();
+        let (_, lane, on_refusal) = remove_parts(Vec::new(), Basis::Object).parts();
         assert_eq!(lane, Lane::Bulk);
         assert_eq!(on_refusal.next, "so run volume-warden drain again");
     }

@@ -13,8 +13,13 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex};
 
 /// The writes of a piece that changes a volume with a copy: method and end of the path of each. The
-/// API server answers patches of the volume with this code.
-async fn written(code: u16) -> (&'static str, Vec<String>) {
+/// API server answers patches of the volume with this code. The lists of the plan support a purge for
+/// `lists`.
+async fn written(
+    code: u16,
+    condition: Option<Condition>,
+    lists: Duration,
+) -> (&'static str, Vec<String>) {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let log = sent.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -26,7 +31,12 @@ async fn written(code: u16) -> (&'static str, Vec<String>) {
             let line = format!("{method} {last}{dry}");
             log.lock().expect("lock").push(line);
         }
-        let metadata = json!({"name": last, "uid": "1", "resourceVersion": "1"});
+        let mut metadata = json!({"name": last, "uid": "1", "resourceVersion": "1"});
+        // A user deletes the claim while the copy is deleted.
+        let is_copy = |line: &String| line.starts_with("DELETE");
+        if last == "c" && log.lock().expect("lock").iter().any(is_copy) {
+            metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
         let (code, body) = match method {
             Method::PATCH if code != 200 => (
                 code,
@@ -60,20 +70,55 @@ async fn written(code: u16) -> (&'static str, Vec<String>) {
     let mut piece = Piece::new(Kind::PersistentVolume, &name, &volume.uid, version);
     piece.remove_parts("trash".to_owned(), [remove(&["annotations", "trash"])]);
     piece.forgets = true;
-    let (_, applied) = drain.perform(piece).await;
+    piece.condition = condition;
+    let lists = Proof::of_test(lists);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (_, applied) = drain.perform(piece, lists).await;
     let sent = sent.lock().expect("lock").clone();
     (applied.label(), sent)
 }
 
+const LONG: Duration = Duration::from_secs(10);
+
+fn claim(uid: &str) -> ClaimRef {
+    ClaimRef {
+        name: ObjectName::new("ns", "c"),
+        uid: uid.into(),
+        resource_version: None,
+    }
+}
+
+/// With the policy Delete, the data would be deleted with the claim.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_deleted_during_the_write_keeps_its_record() {
+    let condition = Some(Condition::Living(claim("1")));
+    let (applied, sent) = written(200, condition, LONG).await;
+    let checked = ["PATCH pv dryRun", "DELETE volume-warden-trash-v"];
+    assert_eq!(
+        (applied, &*sent),
+        ("Stale", &checked.map(str::to_owned)[..])
+    );
+}
+
+/// Another volume with the same data may have been created since the lists were read.
+#[tokio::test(start_paused = true)]
+async fn a_purge_rests_on_new_lists() {
+    for (lists, outcome, writes) in [(LONG, "Done", 3), (Duration::from_millis(900), "Stale", 0)] {
+        let condition = Some(Condition::Gone(claim("another")));
+        let (applied, sent) = written(200, condition, lists).await;
+        assert_eq!((applied, sent.len()), (outcome, writes), "{lists:?}");
+    }
+}
+
 /// Only the copy could create the volume again, and after a refusal the volume stays in the trash.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_copy_of_a_volume_is_deleted_only_if_the_volume_can_be_changed() {
-    let (applied, sent) = written(403).await;
+    let (applied, sent) = written(403, None, LONG).await;
     assert_eq!(
         (applied, &*sent),
         ("Failed", &["PATCH pv dryRun".to_owned()][..])
     );
-    let (applied, sent) = written(200).await;
+    let (applied, sent) = written(200, None, LONG).await;
     assert_eq!(applied, "Done");
     let order = [
         "PATCH pv dryRun",

@@ -99,6 +99,12 @@ pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
         .collect()
 }
 
+/// Returns whether the object still has the finalizer after the patch of [`remove`].
+pub fn remain(finalizers: &[Box<str>], finalizer: &str) -> bool {
+    let same = finalizers.iter().filter(|each| &***each == finalizer);
+    same.count() > MOST_REMOVALS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
