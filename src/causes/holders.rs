@@ -91,17 +91,20 @@ pub fn claim_code<'a>(
     if !has(&claim.finalizers, PVC_PROTECTION) {
         return foreign_code(&claim.finalizers);
     }
-    let pods = pods.into_iter();
-    let mut users = pods.filter(|pod| uses(pod, name, claim, finished_pods));
-    let Some(first) = users.next() else {
-        return Some(Code::NotInUse);
-    };
-    let all_finished = first.finished && users.all(|pod| pod.finished);
-    Some(if all_finished {
-        Code::FinishedPod
-    } else {
-        Code::InUse
-    })
+    let mut cause = Code::NotInUse;
+    for pod in pods {
+        // The names of one finished pod that uses the claim are enough: a tenant may have thousands
+        // of such pods with a thousand names each.
+        let settled = pod.finished && cause == Code::FinishedPod;
+        if settled || !uses(pod, name, claim, finished_pods) {
+            continue;
+        }
+        if !pod.finished {
+            return Some(Code::InUse);
+        }
+        cause = Code::FinishedPod;
+    }
+    Some(cause)
 }
 
 /// Returns the code of the first of [`volume_holders`].

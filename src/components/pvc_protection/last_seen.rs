@@ -76,6 +76,13 @@ impl LastSeen {
         }
     }
 
+    /// Returns the claims of this namespace whose deletion is recorded.
+    pub fn of_namespace(&self, namespace: &str) -> Vec<ObjectName> {
+        let all = self.lock();
+        let names = all.keys().filter(|name| *name.namespace == *namespace);
+        names.cloned().collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (CompactText, Seen)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

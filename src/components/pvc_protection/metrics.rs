@@ -34,15 +34,15 @@ pub fn register(
 
 fn count(claims: &Feed<Claim>, pods: &Feed<Pod>, mode: FinishedPods, metrics: &HeldMetrics) {
     let deleted = deleted(claims);
-    let pods = pods.read();
     let mut held: HashMap<Code, Vec<i64>> = HashMap::default();
     for (name, claim) in &deleted {
+        // Locked for each claim, so that the watch of pods does not wait for all of them.
+        let pods = pods.read();
         let users = pods.referrers(name).map(|pod| &**pod);
         if let Some(cause) = claim_code(&name.name, claim, users, mode) {
             held.entry(cause).or_default().push(claim.rare.deleted);
         }
     }
-    drop(pods);
     for cause in CAUSES {
         let since = held.remove(&cause).unwrap_or_default();
         metrics.set(cause.name(), &since);

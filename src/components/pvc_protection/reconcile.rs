@@ -60,11 +60,11 @@ impl PvcProtectionReconciler {
                 Some(FinalizerState::Settled) | None => {}
             }
         });
-        let (line, seen, claims) = (queue.clone(), self.last_seen.clone(), self.claims.clone());
+        let (line, seen) = (queue.clone(), self.last_seen.clone());
         self.pods.listen(move |change| {
             for claim in woken_by(change)
                 .into_iter()
-                .chain(woken_by_many(change, &claims))
+                .chain(woken_by_many(change, &seen))
             {
                 seen.pod(&claim);
                 line.add(claim);
@@ -225,11 +225,7 @@ impl Reconcile for PvcProtectionReconciler {
 /// A scheduled pod that keeps running enqueues nothing. If one event replaces a pod by another of
 /// the same name, the claims of the first pod are enqueued.
 pub(super) fn woken_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
-    let replaced = |old: &Pod| change.new.is_none_or(|new| new.uid != old.uid);
-    let left = change.old.filter(|old| replaced(old) || !old.scheduled);
-    let lets_go = |new: &Pod| new.terminated() || new.shut_down || !new.scheduled;
-    let idle = change.new.filter(|new| lets_go(new));
-    let claims = left.into_iter().chain(idle).flat_map(|pod| pod.claims());
+    let claims = letting_go(change).flat_map(|pod| pod.claims());
     claims
         .map(|claim| ObjectName::new(change.name.namespace.clone(), claim.clone()))
         .collect()
@@ -237,14 +233,21 @@ pub(super) fn woken_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
 
 /// The claims that must be evaluated again after a change of a pod that names too many claims to
 /// keep their names: all of the namespace that are being deleted.
-fn woken_by_many(change: &Change<'_, Pod>, claims: &Feed<Claim>) -> Vec<ObjectName> {
-    let mut pods = [change.old, change.new].into_iter().flatten();
-    if !pods.any(|pod| pod.mounts.are_too_many()) {
-        return Vec::new();
+fn woken_by_many(change: &Change<'_, Pod>, deleted: &LastSeen) -> Vec<ObjectName> {
+    match letting_go(change).any(|pod| pod.mounts.are_too_many()) {
+        true => deleted.of_namespace(&change.name.namespace),
+        false => Vec::new(),
     }
-    let mut deleting = claims.read().names_where(|claim| claim.deleting);
-    deleting.retain(|claim| claim.namespace == change.name.namespace);
-    deleting
+}
+
+/// The pod before and after the change, each only if it may not use its claims any more.
+fn letting_go<'a>(change: &Change<'a, Pod>) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let new = change.new;
+    let replaced = move |old: &Pod| new.is_none_or(|new| new.uid != old.uid);
+    let left = change.old.filter(|old| replaced(old) || !old.scheduled);
+    let lets_go = |new: &Pod| new.terminated() || new.shut_down || !new.scheduled;
+    let idle = change.new.filter(|new| lets_go(new));
+    left.into_iter().chain(idle)
 }
 
 #[cfg(test)]

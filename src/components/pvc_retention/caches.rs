@@ -2,7 +2,7 @@
 
 use super::{
     ownership::Owner,
-    resolve_set::{Candidate, owns, resolve_set},
+    resolve_set::{Candidate, READINGS, owns, resolve_set},
     rule::{PodSlot, Verdict, View, decide},
 };
 use crate::{
@@ -157,6 +157,9 @@ pub(super) fn owner(
     set: impl Fn(&ObjectName) -> Option<Arc<StatefulSet>>,
     pods: &Store<Pod>,
 ) -> Option<ObjectName> {
+    if readings(&name.name).nth(READINGS).is_some() {
+        return None;
+    }
     let in_namespace = |other: &str| ObjectName::new(name.namespace.clone(), other);
     let candidates = readings(&name.name).filter_map(|reading| {
         let set = set(&in_namespace(reading.set))?;

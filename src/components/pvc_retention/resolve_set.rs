@@ -25,6 +25,11 @@ pub struct Candidate<'a, T> {
     pub set: T,
 }
 
+/// Maximum number of `matchLabels` that are compared with the labels of a claim. If a StatefulSet has
+/// more, a claim whose name has several readings belongs to none: labels are not limited in number,
+/// and a tenant chooses them.
+const MOST_LABELS: usize = 256;
+
 /// Returns whether the name of the claim has several readings, so that the name alone does not
 /// identify the StatefulSet.
 pub fn is_ambiguous(claim: &str) -> bool {
@@ -58,6 +63,10 @@ pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
     if !mounting.is_empty() {
         return only(mounting);
     }
+    let labels = |each: &Candidate<'a, T>| each.set.as_ref().match_labels.len();
+    if others.iter().any(|each| labels(each) > MOST_LABELS) {
+        return None;
+    }
     let (labelled, others): (Vec<_>, Vec<_>) = others
         .into_iter()
         .partition(|each| has_labels(&claim.rare.labels, &each.set.as_ref().match_labels));
@@ -69,8 +78,10 @@ pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
     }
 }
 
+/// Returns whether these labels of a claim include the wanted ones. The labels are sorted.
 fn has_labels(labels: &[Label], wanted: &[Label]) -> bool {
-    !wanted.is_empty() && wanted.iter().all(|label| labels.contains(label))
+    let has = |label: &Label| labels.binary_search(label).is_ok();
+    !wanted.is_empty() && wanted.iter().all(has)
 }
 
 /// Returns whether an owner reference or the marker of the claim has the uid of the StatefulSet.

@@ -121,3 +121,23 @@ fn a_name_with_too_many_readings_belongs_to_no_set() {
     assert_eq!(chosen(&name(READINGS)).as_deref(), Some("x"));
     assert_eq!(chosen(&name(READINGS + 1)), None);
 }
+
+#[test]
+fn a_set_with_very_many_labels_makes_an_ambiguous_name_belong_to_none() {
+    let labels = |count: usize| {
+        let labels = (0..count).map(|number| format!("l{number}=x"));
+        labels.collect::<Vec<_>>().join(" ")
+    };
+    for (count, expected) in [(MOST_LABELS, Some("a")), (MOST_LABELS + 1, None)] {
+        let many = labels(count);
+        let sets = [("a", many.as_str()), ("b", "app=x")];
+        let found = chosen("data-web-data-0", &sets, &many, &[]);
+        assert_eq!(found.as_deref(), expected, "{count}");
+        let both = format!("{many} app=x");
+        assert_eq!(chosen("data-web-data-0", &sets, &both, &[]), None);
+        assert_eq!(
+            chosen("data-web-data-0", &sets, "", &["b"]),
+            Some("b".to_owned())
+        );
+    }
+}

@@ -55,7 +55,9 @@ fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
     caches.claims.listen(move |change| {
         let sets = sets.read();
         let existing = sets_named_by(change.name).filter(|set| sets.get(set).is_some());
-        existing.for_each(|set| match affects_decision(change) {
+        let mut existing = existing.peekable();
+        let affects = existing.peek().is_some() && affects_decision(change);
+        existing.for_each(|set| match affects {
             true => queue.add_set(&set),
             false => queue.retry_set(&set),
         });
@@ -109,16 +111,11 @@ fn affects_decision(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
     };
-    let looked_at = |claim: &Claim| {
-        (
-            claim.uid.clone(),
-            claim.deleting,
-            claim.finalizers.clone(),
-            claim.rare.owners.clone(),
-            claim.rare.scaled_with.clone(),
-            claim.rare.labels.clone(),
-        )
-    };
+    fn looked_at(claim: &Claim) -> impl PartialEq {
+        let rare = &claim.rare;
+        let own = (&claim.uid, claim.deleting, &claim.finalizers);
+        (own, &rare.owners, &rare.scaled_with, &rare.labels)
+    }
     looked_at(old) != looked_at(new)
 }
 
