@@ -82,13 +82,24 @@ impl PvcProvisionerReconciler {
                 let Some(proof) = no_users else {
                     return Ok(Requeue::OnEvent);
                 };
-                let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
-                applied.await.settled()
+                self.collect(name, claim, proof).await
             }
             // Without a claim there is nothing to do: the rule decides these steps only for a claim
             // that exists.
             (Step::Give(_) | Step::Keep(_) | Step::Collect, None) => Ok(Requeue::OnEvent),
         }
+    }
+
+    /// Deletes the claim, which no pod named when the pods were listed. A pod that the watch shows
+    /// now may be newer than that LIST, and may write to the volume already.
+    async fn collect(&self, name: &ObjectName, claim: &Arc<Claim>, proof: Proof) -> Reconciled {
+        if !self.caches.pods.read().is_unreferenced(name) {
+            return Err(ReconcileError::new(
+                "the watch shows a pod that names the claim",
+            ));
+        }
+        let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
+        applied.await.settled()
     }
 
     async fn create(&self, name: &ObjectName, view: &View<'_>, user: &User) -> Reconciled {

@@ -6,7 +6,7 @@ use crate::{
     components::pvc_provisioner::{
         Caches, Notices, Options, TemplatePolicy, Waiting, options::Authorize, tests::user,
     },
-    objects::claim::ClaimWire,
+    objects::{claim::ClaimWire, pod::PodWire},
     telemetry::Metrics,
 };
 use kube::{Client, client::Body};
@@ -45,27 +45,28 @@ fn api_server(code: u16, notes: Notes) -> Client {
     Client::new(service, "default")
 }
 
-/// Makes a pod the owner of a claim. Returns whether that succeeded, and the Events.
-async fn given(code: u16) -> (bool, Vec<String>) {
-    let (notes, metrics) = (Notes::default(), Arc::new(Metrics::new()));
-    let client = api_server(code, notes.clone());
+fn claim() -> ClaimWire {
+    let claim = json!({"metadata": {"namespace": "ns", "name": "c", "uid": "u",
+        "resourceVersion": "1", "annotations": {AWAITING_POD: "2026-01-01T00:00:00Z"}}});
+    serde_json::from_value(claim).expect("a claim")
+}
+
+/// A reconciler whose watches have delivered the claim `ns/c` and these pods.
+fn reconciler(client: &Client, pods: Vec<PodWire>) -> PvcProvisionerReconciler {
+    let metrics = Arc::new(Metrics::new());
     let (lead, leadership) = Elector::by_hand();
     lead.replace(Some(Instant::now() + Duration::from_secs(600)));
     let apply = Apply::new(client.clone(), leadership, 1, false, metrics.clone());
     let apply = Arc::new(apply);
-    let name = ObjectName::new("ns", "c");
-    let claim = json!({"metadata": {"namespace": "ns", "name": "c", "uid": "u",
-        "resourceVersion": "1", "annotations": {AWAITING_POD: "2026-01-01T00:00:00Z"}}});
-    let read = || serde_json::from_value::<ClaimWire>(claim.clone()).expect("a claim");
-    let reconciler = PvcProvisionerReconciler {
+    PvcProvisionerReconciler {
         caches: Caches {
-            claims: Feed::filled(vec![read()]),
-            pods: Feed::filled(Vec::new()),
+            claims: Feed::filled(vec![claim()]),
+            pods: Feed::filled(pods),
             policy: Arc::default(),
         },
-        live_claims: LiveGet::new(metrics.clone(), &client),
-        live_pod: LiveGet::new(metrics.clone(), &client),
-        live_pods: SharedList::new(metrics, &client),
+        live_claims: LiveGet::new(metrics.clone(), client),
+        live_pod: LiveGet::new(metrics.clone(), client),
+        live_pods: SharedList::new(metrics, client),
         apply: apply.clone(),
         options: Arc::new(Options {
             controller_id: Default::default(),
@@ -78,9 +79,16 @@ async fn given(code: u16) -> (bool, Vec<String>) {
         exempt: Vec::new(),
         notices: Notices::new(apply),
         waiting: Waiting::default(),
-    };
+    }
+}
+
+/// Makes a pod the owner of a claim. Returns whether that succeeded, and the Events.
+async fn given(code: u16) -> (bool, Vec<String>) {
+    let notes = Notes::default();
+    let reconciler = reconciler(&api_server(code, notes.clone()), Vec::new());
+    let name = ObjectName::new("ns", "c");
     let user = user("p", true, true);
-    let claim = Arc::new(Claim::from(read()));
+    let claim = Arc::new(Claim::from(claim()));
     reconciler.waiting.look(&name, &claim);
     let given = reconciler.give(&name, &claim, &user).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -96,4 +104,19 @@ async fn no_event_says_that_a_claim_exists_which_does_not() {
     assert_eq!((settled, notes), (false, Vec::new()));
     let (settled, notes) = given(200).await;
     assert_eq!((settled, notes.len()), (true, 1), "{notes:?}");
+}
+
+/// It may have been created while the pods were listed.
+#[tokio::test(start_paused = true)]
+async fn no_claim_is_deleted_that_a_pod_of_the_watch_names() {
+    let pod = json!({"metadata": {"namespace": "ns", "name": "p", "uid": "p"}, "spec": {
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}});
+    let pod: PodWire = serde_json::from_value(pod).expect("a pod");
+    for (pods, deletes) in [(vec![pod], false), (Vec::new(), true)] {
+        let reconciler = reconciler(&api_server(200, Notes::default()), pods);
+        let (name, claim) = (ObjectName::new("ns", "c"), Arc::new(claim().into()));
+        let proof = Proof::of_test(MAX_AGE);
+        let collected = reconciler.collect(&name, &claim, proof).await;
+        assert_eq!(collected.is_ok(), deletes, "{collected:?}");
+    }
 }
