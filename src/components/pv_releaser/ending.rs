@@ -49,7 +49,8 @@ impl Handover {
             )),
             Verdict::Park => {
                 let parked = self.park(name, volume, Caller::Reconciler).await;
-                if parked.written() && age.is_none() {
+                let same = namespace.as_deref() == Some(&*record.namespace_uid);
+                if parked.written() && age.is_none() && !same {
                     let event = notices::parked(volume, record);
                     self.apply
                         .announce(Regarding::of(name, volume), event, || {});

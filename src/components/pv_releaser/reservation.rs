@@ -39,7 +39,8 @@ pub enum Verdict {
 }
 
 /// Decides whether a volume stays reserved or is parked again. It is parked at once if the
-/// namespace of its earlier claim was deleted or recreated. If Volume Warden made the reservation,
+/// namespace of its earlier claim was deleted or recreated, or if it is the second volume that was
+/// provisioned for a claim. If Volume Warden made the reservation,
 /// the volume is also parked at once if it does not fit the stored claim, and a minute later if the
 /// claim does not exist or names another volume.
 ///
@@ -50,7 +51,10 @@ pub fn decide_reservation(view: &Reservation<'_>) -> Verdict {
         return Verdict::Park;
     }
     let Some(age) = view.age else {
-        return Verdict::Keep;
+        return match view.claim {
+            Some(claim) if view.was_provisioned_twice(claim) => Verdict::Park,
+            _ => Verdict::Keep,
+        };
     };
     match view.claim {
         Some(claim) if view.is_misfit(claim) => Verdict::Park,
@@ -70,6 +74,16 @@ impl Reservation<'_> {
     /// offers: the volume was reserved for an earlier claim of this name, which was not stored.
     fn is_misfit(&self, claim: &Need) -> bool {
         claim.volume_name().is_empty() && !fits(self.name, self.volume, claim)
+    }
+
+    /// Returns whether the volume was provisioned for this claim, which is bound to another one.
+    /// kube-controller-manager then removes the uid from `claimRef`, as from a reservation. The
+    /// next claim of the name would get this volume, which is empty.
+    ///
+    /// Source: `syncVolume` and `unbindVolume` in
+    /// `pkg/controller/volume/persistentvolume/pv_controller.go`.
+    fn was_provisioned_twice(&self, claim: &Need) -> bool {
+        self.record.claim_uid == *claim.uid && self.is_elsewhere(claim)
     }
 
     fn is_elsewhere(&self, claim: &Need) -> bool {

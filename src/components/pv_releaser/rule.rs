@@ -52,9 +52,9 @@ pub enum Decision<D> {
     /// Label the volume as managed, and in the scope `namespace` record the namespace of its claim,
     /// if a live read proves it. A stored volume is labelled only when [`Decision::is_in_time`].
     Associate,
-    /// Record the namespace of the volume's claim on the volume, if a live read proves it. Only
-    /// the scope `namespace` requires it: without a record, a Released volume then stays Released:
-    /// [`Left::Unrecorded`].
+    /// Record the namespace of the volume's claim on the volume, if a live read proves it, and that
+    /// the volume is not reserved any more. Only the scope `namespace` requires the record: without
+    /// it, a Released volume then stays Released: [`Left::Unrecorded`].
     Record,
     /// Release the volume from its deleted claim, so that claims in this scope may get it. `D` says
     /// how it is known that the volume is detached.
@@ -141,6 +141,7 @@ fn decide_included<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D
         Ownership::Unlabeled if view.is_to_be_associated(options) => Decision::Associate,
         Ownership::Unlabeled if view.is_ours_by_class(options) => view.release(options),
         Ownership::Unlabeled if view.is_orphaned(options) => Decision::Leave(Left::Orphaned),
+        Ownership::Unlabeled if view.was_reserved() => Decision::Record,
         Ownership::Unlabeled => Decision::Leave(Left::Unlabeled),
     }
 }
@@ -230,6 +231,15 @@ impl<D: Copy> View<'_, D> {
         let of_another = self.class_id().is_some_and(|id| id != options.id.as_str());
         let anothers = of_another || self.recently_deleted.is_some_and(foreign);
         released && claim_is_gone && !anothers
+    }
+
+    /// Returns whether the volume is Bound to a claim for which Volume Warden had reserved it, and
+    /// still says so: an administrator who later reserves it for another claim would see that
+    /// reservation end after a minute, as one of Volume Warden.
+    fn was_reserved(&self) -> bool {
+        let volume = self.volume;
+        let bound = volume.phase == Phase::Bound && volume.claimed_by().is_some();
+        bound && self.watched && self.stays() && volume.reserved_at().is_some()
     }
 
     fn stays(&self) -> bool {

@@ -1,11 +1,14 @@
 //! Tests of which volumes are labelled as managed.
 
 use super::{
-    Decision::{Associate, Leave, Release},
+    Decision::{Associate, Leave, Record, Release},
     Left::{Excluded, Orphaned, OtherInstallation, Unlabeled},
     *,
 };
-use crate::objects::managed_by::{LEGACY_LABEL, PROVISIONER_LABEL};
+use crate::objects::{
+    managed_by::{LEGACY_LABEL, PROVISIONER_LABEL},
+    reuse::RESERVED_AT,
+};
 
 /// The managed-by labels of a claim: the label of pvc-provisioner, and that of pv-releaser.
 fn both(provisioner: &str, releaser: &str) -> Value {
@@ -105,6 +108,19 @@ fn a_reservation_is_no_claim() {
     let by_name = json!({"spec": {"claimRef": {"uid": ""}}});
     table! { cluster();
         "by name": reserved(by_name), known("", own_labels()) => Leave(Unlabeled);
+    }
+}
+
+/// A claim without a label may get a volume that waits for a claim of its namespace.
+#[test]
+fn a_volume_says_only_while_it_is_reserved_that_it_is() {
+    let reserved = json!({"metadata": {"annotations": {RESERVED_AT: "2026-01-01T00:00:00Z"}}});
+    let bound = |changes| unlabelled(changed(phase("Bound"), changes));
+    table! { cluster();
+        "reserved before": bound(reserved.clone()), known("1", json!(null)) => Record;
+        "without its claim": bound(reserved.clone()), NOTHING => Record;
+        "never reserved": bound(json!({})), known("1", json!(null)) => Leave(Unlabeled);
+        "not Bound yet": unlabelled(changed(phase("Available"), reserved)), known("1", json!(null)) => Leave(Unlabeled);
     }
 }
 

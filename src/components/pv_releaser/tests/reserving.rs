@@ -25,6 +25,10 @@ fn a_reservation_lasts_as_long_as_it_serves_a_claim() {
     };
     let (pending, bound) = (need(json!({})), need(json!({"spec": {"volumeName": "pv"}})));
     let elsewhere = need(json!({"spec": {"volumeName": "other"}}));
+    let recorded = volume(reserved("n", None));
+    let recorded = recorded.record().expect("a record").claim_uid.to_string();
+    let twice = json!({"metadata": {"uid": recorded}, "spec": {"volumeName": "other"}});
+    let twice = need(twice);
     let large = need(json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}}));
     let expanded = json!({"resources": {"requests": {"storage": "3Gi"}}, "volumeName": "pv"});
     let expanded = need(json!({ "spec": expanded }));
@@ -106,6 +110,14 @@ fn a_reservation_lasts_as_long_as_it_serves_a_claim() {
         ),
         ("deleted", None, Some(1), Some(&pending), Verdict::Park),
         ("soft", same, None, None, Verdict::Keep),
+        ("provisioned twice", same, None, Some(&twice), Verdict::Park),
+        (
+            "of an administrator, the claim is bound elsewhere",
+            same,
+            None,
+            Some(&elsewhere),
+            Verdict::Keep,
+        ),
         ("soft, recreated", recreated, None, None, Verdict::Park),
     ] {
         assert_eq!(decided(namespace, age, claim), expected, "{row}");
