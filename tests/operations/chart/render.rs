@@ -292,6 +292,17 @@ async fn each_option_is_the_same() -> Result<()> {
     let values = json!({"serviceMonitor": {"enabled": true}});
     let kustomization = Kustomization::of(all, "elsewhere")?;
     same(kustomization.path(), &values, "elsewhere").await?;
+    // Without a component with webhooks, only /metrics needs the certificate.
+    let alone = [
+        "self-signed",
+        NETWORK,
+        "namespace-gc",
+        "metrics-authorization",
+    ];
+    let mut values = only(&["namespace-gc"]);
+    values["metricsAuthorization"] = json!({"enabled": true});
+    let kustomization = Kustomization::of(&alone, NAMESPACE)?;
+    same(kustomization.path(), &values, NAMESPACE).await?;
     for (component, option, value) in options_of_one() {
         let kustomization = Kustomization::of(
             &["self-signed", NETWORK, component, option, RESTRICT],

@@ -40,6 +40,25 @@ async fn the_policies_do_not_keep_the_finalizer_of_a_very_large_claim() -> Resul
     thief.all_are_permitted(vec![write]).await
 }
 
+/// A tenant may write a finalizer several times, and one patch removes them all.
+#[tokio::test]
+async fn the_policies_do_not_keep_a_finalizer_that_is_repeated() -> Result<()> {
+    let space = Space::new(bare().await?, "stolen-repeated").await?;
+    let own = "kubernetes.io/pvc-protection";
+    let metadata = json!({"finalizers": [own, own, "example.com/f", own, own]});
+    let claim = claim("repeated", json!({"metadata": metadata}))?;
+    space.claims.create(&PostParams::default(), &claim).await?;
+    let path = format!("{}/repeated", claims_of(&space));
+    let all = json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/f"]}]);
+    let foreign = json!([{"op": "add", "path": "/metadata/finalizers", "value": [own, own]}]);
+    let thief = Thief::new(&space).await?;
+    thief.all_are_permitted(vec![patch(&path, all)]).await?;
+    let sentence = "may only add and remove the finalizer";
+    thief
+        .all_are_refused(vec![(patch(&path, foreign), sentence)])
+        .await
+}
+
 #[tokio::test]
 async fn the_policies_keep_neither_the_finalizer_nor_the_data_of_a_very_large_volume() -> Result<()>
 {

@@ -200,7 +200,7 @@ env:
 {{- /* The part of the pod that restricts the clients of the webhooks, in the same shape. */}}
 {{- define "volume-warden.clientCA" -}}
 {{- $clients := .Values.tls.clientCA }}
-{{- if and $clients.configMapName (include "volume-warden.tlsMode" .) }}
+{{- if and $clients.configMapName (include "volume-warden.hasWebhooks" .) }}
 env:
 - name: VOLUME_WARDEN_CLIENT_CA_FILE
   value: /etc/volume-warden/client-ca/ca.crt

@@ -59,7 +59,12 @@
 {{- if .Values.priorityClass.create }}{{ include "volume-warden.clusterName" . }}{{ else }}{{ .Values.priorityClass.name }}{{ end }}
 {{- end }}
 
-{{- /* Empty without webhooks, because no certificate is served then. */}}
+{{- /* Empty if no component with webhooks is enabled. */}}
+{{- define "volume-warden.hasWebhooks" -}}
+{{- include "volume-warden.rules.tls-publish" . | trim }}
+{{- end }}
+
+{{- /* Empty if no certificate is served. */}}
 {{- define "volume-warden.tlsMode" -}}
-{{- if include "volume-warden.rules.tls-publish" . | trim }}{{ .Values.tls.mode }}{{ end }}
+{{- if or .Values.metricsAuthorization.enabled (include "volume-warden.hasWebhooks" .) }}{{ .Values.tls.mode }}{{ end }}
 {{- end }}
