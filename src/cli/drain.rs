@@ -30,8 +30,9 @@ use tokio_util::sync::CancellationToken;
 /// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time that `drain` waits before it tries to acquire the Leases. Within this time, a running
-/// replica acquires a Lease that was just released, and `drain` then fails.
-const HANDOVER: Duration = Duration::from_millis(2500);
+/// replica acquires a Lease that was just released, and `drain` then fails. A write that a leader
+/// sent before it released a Lease, which takes at most 4 s, has ended then, too.
+const HANDOVER: Duration = Duration::from_millis(4500);
 /// Maximum time for which `drain` waits, before it exits, for the publication of the Events about
 /// writes that the API server refused.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);

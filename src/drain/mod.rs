@@ -70,9 +70,8 @@ pub mod reasons {
 /// Rounds up to the last one that purged a volume, or removed a part of many finalizers, do not
 /// count: the lists of a round support purges for some seconds only.
 const ROUNDS: u32 = 20;
-/// Wait for requests that passed the webhooks before `drain` deleted these, and for a write that a
-/// leader began before it released its Lease. It is longer than all webhooks of one request
-/// together.
+/// Wait for requests that passed the webhooks before `drain` deleted these. It is longer than all
+/// webhooks of one request together.
 const SETTLE: Duration = Duration::from_secs(7);
 /// Pause between two rounds, before all objects are read again.
 const PAUSE: Duration = Duration::from_millis(250);
