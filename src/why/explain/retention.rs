@@ -163,18 +163,26 @@ fn by_policy(
     }
     let policy = set.retention.unwrap_or_default();
     let owners = claim.owner_references().len();
+    let others = owners - usize::from(maker.owns(claim));
     match policy.when_deleted {
         Policy::Retain if maker.owns(claim) => still_owned(object, name, policy, owners),
-        Policy::Retain => followed(object, name, policy, Code::KeptByPolicy),
-        Policy::Delete => followed(object, name, policy, Code::DeletedByPolicy),
+        _ => followed(object, name, policy, others),
     }
 }
 
-/// The cause that the present policy decides what happens to the claim.
-fn followed(object: &Object, set: &str, policy: Retention, code: Code) -> Cause {
-    let fate = match policy.when_deleted {
-        Policy::Retain => "is kept when the StatefulSet is deleted",
-        Policy::Delete => "is deleted with the StatefulSet",
+/// The cause that the present policy decides what happens to the claim, which has this number of
+/// `others` than the StatefulSet as owners.
+fn followed(object: &Object, set: &str, policy: Retention, others: usize) -> Cause {
+    let (code, fate) = match (policy.when_deleted, others) {
+        (Policy::Retain, _) => (
+            Code::KeptByPolicy,
+            "is kept when the StatefulSet is deleted",
+        ),
+        (Policy::Delete, 0) => (Code::DeletedByPolicy, "is deleted with the StatefulSet"),
+        (Policy::Delete, _) => (
+            Code::DeletedByPolicy,
+            "is deleted once the StatefulSet and its other owners are deleted",
+        ),
     };
     let sentence = format!(
         "The claim of the StatefulSet {set} {fate} (whenDeleted: {}), and {}.",

@@ -40,12 +40,19 @@ pub(super) fn is_purged(volume: &PersistentVolume) -> bool {
 }
 
 /// Returns the command that restores the data of the volume, in a claim with the name of the
-/// deleted one.
+/// deleted one. If the record shows that only an administrator can restore it, that is his command.
 pub(super) fn undelete(volume: &PersistentVolume) -> Option<String> {
     let claim = &volume.rules.claim_ref.as_ref()?.name;
     let (namespace, name) = (&claim.namespace, &claim.name);
+    let record = volume.rules.trash.as_deref()?.record.as_ref();
+    let by_users =
+        record.is_none_or(|record| record.is_restorable() && record.claim.namespace_uid.is_some());
+    let to = match by_users {
+        true => String::new(),
+        false => format!(" --to-namespace {namespace}"),
+    };
     let volume = volume.name_any();
     Some(format!(
-        "volume-warden undelete pvc {name} -n {namespace} --volume {volume}"
+        "volume-warden undelete pvc {name} -n {namespace} --volume {volume}{to}"
     ))
 }

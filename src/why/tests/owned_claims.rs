@@ -58,6 +58,32 @@ async fn a_claim_that_the_set_owns_is_not_kept_with_it() {
     }
 }
 
+/// The garbage collector removes only the reference to an owner that is gone, while others exist.
+#[tokio::test]
+async fn a_claim_with_other_owners_is_not_deleted_with_its_set_alone() {
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "a"});
+    let policy = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {
+        "whenDeleted": "Delete", "whenScaled": "Retain"}}});
+    for (owners, fate) in [
+        (vec![owner("s")], "is deleted with the StatefulSet (when"),
+        (
+            vec![owner("s"), other],
+            "is deleted once the StatefulSet and its other owners are deleted (when",
+        ),
+    ] {
+        let cluster = Cluster::default()
+            .with(SETS, set(&policy))
+            .pod(pod("Running", "True", &json!([])))
+            .claim(owned("data-web-0", &owners))
+            .volume(volume(&json!({})));
+        let answer = cluster
+            .explained(&Object::claim("shop", "data-web-0"))
+            .await;
+        let sentence = &answer.root().expect("a root").sentence;
+        assert!(sentence.contains(fate), "{sentence}");
+    }
+}
+
 /// The claims of pods that scaling down has removed keep the owner references of an earlier policy.
 #[tokio::test]
 async fn a_set_that_owns_claims_does_not_keep_them() {

@@ -232,17 +232,23 @@ async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
 /// Only pvc-trash gives such a volume to a claim: it checks who may have the data.
 #[tokio::test]
 async fn a_volume_in_the_trash_is_not_freed() {
-    let record = json!({
-        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
-        "claim": {"namespace": "shop", "name": "data", "uid": "old"},
-    });
-    let undelete = "volume-warden undelete pvc data -n shop --volume disk";
-    let renamed = format!("{undelete} --new-name NEW");
+    let record = |namespace_uid: Option<&str>| {
+        let record = json!({
+            "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
+            "claim": {"namespace": "shop", "name": "data", "uid": "old",
+                "namespaceUid": namespace_uid},
+        });
+        record.to_string()
+    };
+    let users = "volume-warden undelete pvc data -n shop --volume disk";
+    let administrators = format!("{users} --to-namespace shop");
     let object = Object::volume("disk");
-    for (record, until) in [
-        (record.to_string(), "until 2026-01-01T01:30:00Z"),
-        ("{}".to_owned(), "at least until"),
+    for (record, until, undelete) in [
+        (record(Some("n")), "until 2026-01-01T01:30:00Z", users),
+        (record(None), "until 2026-01-01T01:30:00Z", &administrators),
+        ("{}".to_owned(), "at least until", users),
     ] {
+        let renamed = format!("{undelete} --new-name NEW");
         let trash = json!({"metadata": {"annotations": {TRASH: record}}});
         assert_eq!(next_of_claim(&trash).await[1], renamed);
         let cluster = || Cluster::default().volume(disk(&trash));

@@ -48,8 +48,9 @@ async fn a_volume_is_freed_if_its_policy_was_retain_at_its_release() {
 async fn a_volume_is_not_freed_if_its_policy_may_have_changed_after_its_release() {
     let at = |second| {
         format!(
-            "The volume's policy became Retain at 2026-01-01T00:30:{second:02}Z, not before the volume was Released: its data \
-             may be deleted already."
+            "The client that wrote the volume's policy Retain last changed the volume at \
+             2026-01-01T00:30:{second:02}Z, not before the volume was Released: if it wrote the policy then, the data may \
+             be deleted already."
         )
     };
     let unknown = "It is not known whether the volume's policy was Retain when the volume was Released: \

@@ -43,9 +43,11 @@ pub(super) fn causes(
     };
     if let Some(unscheduled) = users::unscheduled(pod) {
         let Some(chain) = placement::causes(world, pod, mounted) else {
-            // Not every user may read nodes. Then it is not known whether the volumes keep the pod
-            // from a node.
-            return Some(vec![unscheduled]);
+            // Not every user may read nodes.
+            return Some(vec![unscheduled.run(
+                object.describe(),
+                "to see why no node fits the pod; it is not known whether its volumes exclude nodes",
+            )]);
         };
         if !chain.is_empty() {
             return Some(chain);

@@ -34,16 +34,19 @@ pub(super) fn cause(
             .wait("the retention policy of the StatefulSet decides");
     }
     let owned = owners.iter().any(|owner| set.uid == owner.uid);
-    let (code, fate) = if owned {
-        (
+    let (code, fate) = match (owned, owners.len()) {
+        (true, 1) => (
             Code::DeletedByPolicy,
             "is deleted with the StatefulSet, which owns it",
-        )
-    } else {
-        (
+        ),
+        (true, _) => (
+            Code::DeletedByPolicy,
+            "is deleted once the StatefulSet, which owns it, and its other owners are deleted",
+        ),
+        (false, _) => (
             Code::KeptByPolicy,
             "is kept, because the StatefulSet does not own it",
-        )
+        ),
     };
     // The present policy does not matter: the owner references of the claim were written when its
     // pod was removed.

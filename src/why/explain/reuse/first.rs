@@ -139,8 +139,8 @@ fn doubtful_policy(volume: &PersistentVolume) -> Option<String> {
         (Some(written), Some(created), _) if written.0 <= created.0 => None,
         (Some(written), _, Some(released)) if written.0 < released.0 => None,
         (Some(written), _, Some(_)) => Some(format!(
-            "The volume's policy became Retain at {}, not before the volume was Released: its data may \
-             be deleted already.",
+            "The client that wrote the volume's policy Retain last changed the volume at {}, not before \
+             the volume was Released: if it wrote the policy then, the data may be deleted already.",
             written.0
         )),
         _ => Some(
