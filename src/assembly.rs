@@ -54,7 +54,7 @@ impl Settings {
         let (elector, leadership) =
             Elector::new(leases, self.lease.clone(), metrics.clone(), clock.clone());
         let observation: Arc<Observation> = Arc::default();
-        let elector = elector.observing(observation.clone());
+        let elector = elector.replacing_labels().observing(observation.clone());
         let feeds = Feeds::new(&metrics);
         let excluded = Excluded::by_label(&feeds, self.namespace.as_deref());
         let apply = Apply::new(

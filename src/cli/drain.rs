@@ -30,9 +30,11 @@ use tokio_util::sync::CancellationToken;
 /// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time that `drain` waits before it tries to acquire the Leases. Within this time, a running
-/// replica acquires a Lease that was just released, and `drain` then fails. A write that a leader
-/// sent before it released a Lease, which takes at most 4 s, has ended then, too.
-const HANDOVER: Duration = Duration::from_millis(4500);
+/// replica acquires a Lease that was just released, and `drain` then fails.
+const HANDOVER: Duration = Duration::from_millis(2500);
+/// Time that `drain` waits once it holds the Leases, if a leader held one before: a write that it sent
+/// before it released the Lease takes at most 4 s.
+const LAST_WRITE: Duration = Duration::from_secs(4);
 /// Maximum time for which `drain` waits, before it exits, for the publication of the Events about
 /// writes that the API server refused.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -151,7 +153,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
         elections.push(tokio::spawn(elector.run(stop.clone())));
     }
     let drained = tokio::select! {
-        drained = drain_as_leader(&options, components, client, leaderships, &lease, metrics) => drained,
+        drained = drain_as_leader(&options, components, client, (leaderships, !found.is_empty()), &lease, metrics) => drained,
         signal = signals.next() => Err(anyhow::anyhow!("drain was interrupted by {signal} before it was done; run volume-warden drain again")),
     };
     // Releases the Leases, so that no other process has to wait until they expire.
@@ -170,13 +172,16 @@ async fn drain_as_leader(
     options: &DrainOptions,
     components: Vec<ComponentRef>,
     client: Client,
-    leaderships: Vec<Leadership>,
+    (leaderships, had_leader): (Vec<Leadership>, bool),
     lease: &LeaseName,
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<ExitCode> {
     let gained = join_all(leaderships.iter().map(Leadership::gained));
     if timeout(ACQUIRE_TIMEOUT, gained).await.is_err() {
         bail!("{}", not_acquired(&client, &components, lease).await);
+    }
+    if had_leader {
+        tokio::time::sleep(LAST_WRITE).await;
     }
     let Some(first) = leaderships.first().cloned() else {
         bail!("there is no Lease to hold");

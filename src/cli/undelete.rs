@@ -45,8 +45,8 @@ pub struct UndeleteOptions {
     new_name: Option<String>,
 
     /// Namespace of the new claim, if it is not that of the deleted claim, or if that namespace was
-    /// deleted and created again. Requires the rights to list and patch PersistentVolumes, and to
-    /// get claims of the deleted claim's namespace.
+    /// deleted and created again. Requires the rights to list and patch PersistentVolumes, and,
+    /// without --volume, to get claims of the deleted claim's namespace.
     #[arg(long, value_name = "NAMESPACE")]
     to_namespace: Option<String>,
 

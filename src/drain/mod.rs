@@ -67,8 +67,8 @@ pub mod reasons {
 }
 
 /// Maximum number of rounds of reads and writes, for objects that other clients write meanwhile.
-/// Rounds up to the last one that purged a volume, or removed a part of many finalizers, do not
-/// count: the lists of a round support purges for some seconds only.
+/// Rounds up to the last one that purged a volume do not count: the lists of a round support purges
+/// for some seconds only.
 const ROUNDS: u32 = 20;
 /// Wait for requests that passed the webhooks before `drain` deleted these. It is longer than all
 /// webhooks of one request together.
@@ -139,11 +139,10 @@ impl Drain {
             }
             rounds += 1;
             for (piece, applied) in self.write(left, objects.proof, say).await {
+                if piece.is_purge() && matches!(applied, Applied::Done | Applied::Withheld) {
+                    rounds = 0;
+                }
                 match applied {
-                    Applied::Done if piece.continues() => {
-                        rounds = 0;
-                        history.done(piece);
-                    }
                     Applied::Done => history.done(piece),
                     Applied::NotLeading => {
                         bail!("the Lease was lost; run volume-warden drain again")
@@ -200,9 +199,9 @@ impl History {
     }
 
     fn done(&mut self, mut piece: Piece) {
-        if piece.is_partial {
+        if let Some(partial) = &piece.partial {
             // The next round removes the rest of it.
-            piece.what.clear();
+            piece.what.retain(|what| what != partial);
         }
         self.done.entry(piece.id()).or_default().extend(piece.what);
     }

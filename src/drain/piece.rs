@@ -34,8 +34,8 @@ pub struct Piece {
     pub applied_status: bool,
     /// What a live read of a claim must show before the patch is written; none for most objects.
     pub condition: Option<Condition>,
-    /// Whether a part is removed only in part, so that a later patch removes the rest.
-    pub is_partial: bool,
+    /// The part, in words, of which this patch removes only some: a later one removes the rest.
+    pub partial: Option<String>,
     /// Whether `drain` deletes the copy of this volume object, a ConfigMap of pvc-trash, after a
     /// check that the API server accepts the patch, and before it writes the patch: after the
     /// patch, pvc-trash no longer keeps the volume.
@@ -70,15 +70,14 @@ impl Piece {
             operations: Vec::new(),
             applied_status: false,
             condition: None,
-            is_partial: false,
+            partial: None,
             forgets: false,
         }
     }
 
-    /// Whether another round has to follow, also if no other client writes: for the rest of a part,
-    /// or for other volumes that are to be purged.
-    pub(super) fn continues(&self) -> bool {
-        self.is_partial || matches!(self.condition, Some(Condition::Gone(_)))
+    /// Whether the volume is purged.
+    pub(super) fn is_purge(&self) -> bool {
+        matches!(self.condition, Some(Condition::Gone(_)))
     }
 
     /// Identifies the object; an object that later gets the same name has another id.
@@ -118,8 +117,11 @@ impl Piece {
 
     pub(super) fn finalizer(&mut self, all: &[Box<str>], finalizer: &str) {
         let operations = finalizers::remove(all, finalizer);
-        self.is_partial |= finalizers::remain(all, finalizer);
-        self.remove_parts(format!("finalizer {finalizer}"), operations);
+        let what = format!("finalizer {finalizer}");
+        if finalizers::remain(all, finalizer) {
+            self.partial = Some(what.clone());
+        }
+        self.remove_parts(what, operations);
     }
 
     /// Removes the label and the annotation that pvc-provisioner wrote on the claim, unless the

@@ -100,8 +100,11 @@ pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
     if terms.drains(&TrashListing) {
         plan.lists(&objects.lists);
     }
-    plan.pieces
-        .sort_by_key(|piece| (piece.kind == Kind::PersistentVolume, piece.name.clone()));
+    // Purges are first, because the lists support them for some seconds only.
+    plan.pieces.sort_by_key(|piece| {
+        let is_volume = piece.kind == Kind::PersistentVolume;
+        (!piece.is_purge(), is_volume, piece.name.clone())
+    });
     plan.in_use.sort_by(|a, b| a.object.cmp(&b.object));
     plan.kept.sort_by(|a, b| a.object.cmp(&b.object));
     plan

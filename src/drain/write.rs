@@ -60,7 +60,8 @@ impl Drain {
         (piece, applied.unwrap_or_else(|other| other))
     }
 
-    /// Writes the piece.
+    /// Writes the piece. A purge begins only while the lists support it: after the deletion of the
+    /// copy, it is not given up for their age, because the volume would stay without a copy.
     ///
     /// # Errors
     /// The outcome of the step after which no further one is taken.
@@ -70,11 +71,14 @@ impl Drain {
             let deleted = trash_list::delete(&live, &self.apply, NAME, &piece.target()).await;
             return deleted.map_err(Applied::Failed);
         }
-        let mut action = self.decide(piece, lists).await?;
+        if piece.is_purge() && Basis::Proof(lists).until() < Some(Instant::now()) {
+            return Err(Applied::Stale);
+        }
+        let mut action = self.decide(piece).await?;
         if piece.forgets {
             ended(self.forget(piece, &action).await)?;
             // The deletion of the copy may have waited for other writes.
-            action = self.decide(piece, lists).await?;
+            action = self.decide(piece).await?;
         }
         let mut applied = Applied::Done;
         if !piece.operations.is_empty() {
@@ -91,23 +95,17 @@ impl Drain {
     /// Returns the patch of the piece, after a live read if it has a condition.
     ///
     /// # Errors
-    /// [`Applied::Stale`] if the condition does not hold, or the lists are too old for a purge. The
-    /// object is skipped then, and the next round reads everything again.
-    async fn decide(&self, piece: &Piece, lists: Proof) -> Result<Action, Applied> {
-        let operations = piece.operations.clone();
-        let Some(condition) = &piece.condition else {
-            return Ok(remove_parts(operations, Basis::Object));
+    /// [`Applied::Stale`] if the condition does not hold: the object is skipped then, and the next
+    /// round reads everything again.
+    async fn decide(&self, piece: &Piece) -> Result<Action, Applied> {
+        let basis = match &piece.condition {
+            None => Basis::Object,
+            Some(condition) => {
+                let proof = self.holds(condition).await.map_err(Applied::Failed)?;
+                Basis::Proof(proof.ok_or(Applied::Stale)?)
+            }
         };
-        let is_purge = matches!(condition, Condition::Gone(_));
-        let until = Basis::Proof(lists).until();
-        if is_purge && until.is_none_or(|until| until < Instant::now()) {
-            return Err(Applied::Stale);
-        }
-        let read = self.holds(condition).await.map_err(Applied::Failed)?;
-        let proof = read.ok_or(Applied::Stale)?;
-        // The lists are older than the claim that was read now.
-        let proof = if is_purge { lists } else { proof };
-        Ok(remove_parts(operations, Basis::Proof(proof)))
+        Ok(remove_parts(piece.operations.clone(), basis))
     }
 
     /// Deletes the copy of a volume object before the volume is changed. If the copy stayed when

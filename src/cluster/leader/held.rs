@@ -13,7 +13,7 @@ use kube::{
     Api,
     api::{ObjectMeta, PostParams},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Lease duration: other replicas wait this long after the last renewal before they acquire a Lease
@@ -37,6 +37,8 @@ pub(super) struct HeldLease {
     stale: bool,
     /// Whether this replica has already logged that the holder runs other components.
     reported: bool,
+    /// Whether labels of components that only an earlier holder ran are removed from the Lease.
+    pub(super) replaces_labels: bool,
     /// Since when the cluster has been watched, which the holder writes into the Lease.
     observation: Arc<Observation>,
     /// When the API server last answered an attempt.
@@ -52,6 +54,7 @@ impl HeldLease {
             seen: None,
             stale: true,
             reported: false,
+            replaces_labels: false,
             observation: Arc::default(),
             answered: Instant::now(),
         }
@@ -153,10 +156,11 @@ impl HeldLease {
 
     async fn write(&mut self, mut lease: Lease) -> kube::Result<bool> {
         lease.spec = Some(self.spec(&lease.spec.unwrap_or_default()));
-        relabel(
-            lease.metadata.labels.get_or_insert_default(),
-            &self.lease.labels,
-        );
+        let labels = lease.metadata.labels.get_or_insert_default();
+        if self.replaces_labels {
+            labels.retain(|key, _| !key.starts_with(OWN));
+        }
+        labels.extend(self.lease.labels.clone());
         self.observation.write(&mut lease, &self.lease.identity);
         // The API server compares metadata.resourceVersion, which makes this write a
         // compare-and-swap.
@@ -256,38 +260,4 @@ fn holder(lease: &Lease) -> &str {
         .as_ref()
         .and_then(|spec| spec.holder_identity.as_deref())
         .unwrap_or_default()
-}
-
-/// Gives a Lease of Volume Warden the labels of its holder: those of components that only an earlier
-/// holder ran are removed. `drain` also holds Leases of other processes, for which it has no labels;
-/// these keep theirs.
-fn relabel(labels: &mut BTreeMap<String, String>, own: &BTreeMap<String, String>) {
-    if !own.is_empty() {
-        labels.retain(|key, _| !key.starts_with(OWN) || own.contains_key(key));
-    }
-    labels.extend(own.clone());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lease_names_the_components_of_its_holder() {
-        let labels = |keys: &[&str]| -> BTreeMap<_, _> {
-            let labels = keys.iter().map(|&key| (key.to_owned(), String::new()));
-            labels.collect()
-        };
-        let (one, other) = ("volume-warden.dev/one", "volume-warden.dev/other");
-        for (before, own, after) in [
-            (&[one, "team"][..], &[other][..], &[other, "team"][..]),
-            (&[one, other], &[one], &[one]),
-            (&[one], &[], &[one]),
-            (&[], &[one], &[one]),
-        ] {
-            let mut found = labels(before);
-            relabel(&mut found, &labels(own));
-            assert_eq!(found, labels(after), "{before:?} {own:?}");
-        }
-    }
 }

@@ -78,6 +78,16 @@ impl Elector {
         self
     }
 
+    /// Removes from the Leases the labels of components that this process does not run. Without it,
+    /// an earlier holder's labels stay: `drain` of some components still finds the others' Lease.
+    #[must_use]
+    pub fn replacing_labels(mut self) -> Self {
+        self.held
+            .iter_mut()
+            .for_each(|lease| lease.replaces_labels = true);
+        self
+    }
+
     /// Creates a leadership that a test grants and revokes.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (Arc<Awaited<Option<Instant>>>, Leadership) {

@@ -98,6 +98,10 @@ impl Leases {
         let spec = &sent["spec"];
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
         self.store(name, holder, &spec["leaseDurationSeconds"]);
+        let mut leases = self.0.lock().expect("lock");
+        let stored = leases.get_mut(name).expect("a Lease");
+        stored["metadata"]["labels"] = sent["metadata"]["labels"].clone();
+        drop(leases);
         (200, self.0.lock().expect("lock")[name].clone())
     }
 
@@ -291,4 +295,43 @@ async fn another_replica_leads_when_the_page_says_so() {
     let runbooks = runbooks.split_whitespace().collect::<Vec<_>>().join(" ");
     let replaced = format!("A holder that has exited is replaced after {expired} s.");
     assert!(runbooks.contains(&replaced), "{replaced}");
+}
+
+/// The labels say which components the holder runs. A drain of some of them keeps the others.
+#[tokio::test(start_paused = true)]
+async fn a_lease_names_the_components_of_its_holder() {
+    let component = |name: &str| (format!("volume-warden.dev/{name}"), String::new());
+    for (replaces, kept) in [(true, false), (false, true)] {
+        let leases = Leases::default();
+        leases.put("new", "");
+        let own = component("own");
+        let earlier = json!({"team": "x", "volume-warden.dev/earlier": ""});
+        leases
+            .0
+            .lock()
+            .expect("lock")
+            .get_mut("new")
+            .expect("a Lease")["metadata"]["labels"] = earlier;
+        let name = LeaseName {
+            labels: [own.clone()].into(),
+            ..lease_name("new", None)
+        };
+        let (elector, _) = Elector::new(leases.api(), name, Arc::default(), Clock::system());
+        let elector = match replaces {
+            true => elector.replacing_labels(),
+            false => elector,
+        };
+        let running = tokio::spawn(elector.run(CancellationToken::new()));
+        tokio::time::sleep(seconds(3)).await;
+        running.abort();
+        let leases = leases.0.lock().expect("lock");
+        let labels = &leases["new"]["metadata"]["labels"];
+        assert_eq!(labels[&own.0], "", "{labels}");
+        assert_eq!(labels["team"], "x", "{labels}");
+        assert_eq!(
+            labels.get("volume-warden.dev/earlier").is_some(),
+            kept,
+            "{labels}"
+        );
+    }
 }

@@ -89,6 +89,8 @@ impl Copies {
         match decide(volume, fresh.as_deref()) {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
             Step::Save if !may_save => Ok(()),
+            // The watch may show a volume of another namespace as it was before its first record.
+            Step::Forget if !may_save && (volume.retain || volume.trash.is_none()) => Ok(()),
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
             Step::Forget => self.delete(&copy_name).await,
         }

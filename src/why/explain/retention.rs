@@ -181,7 +181,7 @@ fn followed(object: &Object, set: &str, policy: Retention, others: usize) -> Cau
         (Policy::Delete, 0) => (Code::DeletedByPolicy, "is deleted with the StatefulSet"),
         (Policy::Delete, _) => (
             Code::DeletedByPolicy,
-            "is deleted once the StatefulSet and its other owners are deleted",
+            "is deleted once neither the StatefulSet nor another owner of the claim exists",
         ),
     };
     let sentence = format!(

@@ -68,7 +68,7 @@ async fn a_claim_with_other_owners_is_not_deleted_with_its_set_alone() {
         (vec![owner("s")], "is deleted with the StatefulSet (when"),
         (
             vec![owner("s"), other],
-            "is deleted once the StatefulSet and its other owners are deleted (when",
+            "is deleted once neither the StatefulSet nor another owner of the claim exists (when",
         ),
     ] {
         let cluster = Cluster::default()

@@ -41,7 +41,7 @@ pub(super) fn cause(
         ),
         (true, _) => (
             Code::DeletedByPolicy,
-            "is deleted once the StatefulSet, which owns it, and its other owners are deleted",
+            "is deleted once neither the StatefulSet, which owns it, nor another owner exists",
         ),
         (false, _) => (
             Code::KeptByPolicy,
