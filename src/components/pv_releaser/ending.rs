@@ -26,7 +26,8 @@ impl Handover {
         if !watched || self.caches.is_never_changed(volume) {
             return Ok(Requeue::OnEvent);
         }
-        let namespace = self.identity.namespace(&record.namespace, UNHURRIED).await;
+        // With --namespace, no watch shows the end of a namespace that is being deleted.
+        let namespace = self.identity.lasting_namespace(&record.namespace).await;
         let live = self.identity.claims.get(&claim.name, UNHURRIED).await;
         let (namespace, live) = (namespace.map_err(unread)?, live.map_err(unread)?);
         let age = match volume.reserved_at() {

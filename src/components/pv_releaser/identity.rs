@@ -5,7 +5,7 @@
 //! still has its uid, it was in that namespace.
 
 use crate::{
-    cluster::LiveGet,
+    cluster::{LiveGet, UNHURRIED},
     objects::{CompactText, Namespace, ObjectName, Volume, fit::Need, reuse::Record},
 };
 use std::{sync::Arc, time::Duration};
@@ -31,6 +31,18 @@ impl Identity {
     ) -> kube::Result<Option<Box<str>>> {
         let name = ObjectName::new("", name.clone());
         let found = self.namespaces.get(&name, limit).await?;
+        Ok(found.map(|namespace| namespace.uid))
+    }
+
+    /// Returns the uid of the namespace of this name, if it exists and is not being deleted: no more
+    /// claims are created in one that is.
+    ///
+    /// # Errors
+    /// When the namespace could not be read.
+    pub async fn lasting_namespace(&self, name: &Arc<str>) -> kube::Result<Option<Box<str>>> {
+        let name = ObjectName::new("", name.clone());
+        let found = self.namespaces.get(&name, UNHURRIED).await?;
+        let found = found.filter(|namespace| !namespace.deleting);
         Ok(found.map(|namespace| namespace.uid))
     }
 

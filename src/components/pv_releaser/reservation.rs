@@ -18,7 +18,8 @@ pub struct Reservation<'a> {
     pub volume: &'a Volume,
     /// The namespace of the volume's earlier claim.
     pub record: &'a Record,
-    /// The uid of the present namespace with the name in the record, if it exists.
+    /// The uid of the present namespace with the name in the record, if it exists and is not being
+    /// deleted.
     pub namespace: Option<&'a str>,
     /// How long ago Volume Warden made the reservation, by the clock of the API server; none if
     /// `claimRef` remains from a release in the mode `soft`, or an administrator has set it.
@@ -39,7 +40,7 @@ pub enum Verdict {
 }
 
 /// Decides whether a volume stays reserved or is parked again. It is parked at once if the
-/// namespace of its earlier claim was deleted or recreated, or if it is the second volume that was
+/// namespace of its earlier claim is being deleted, or was deleted or recreated, or if it is the second volume that was
 /// provisioned for a claim. If Volume Warden made the reservation,
 /// the volume is also parked at once if it does not fit the stored claim, and a minute later if the
 /// claim does not exist or names another volume.

@@ -221,6 +221,19 @@ async fn a_volume_that_does_not_fit_the_stored_claim_is_parked_at_once() {
     }
 }
 
+/// A later namespace of the name may have a claim of the name, which would get the data.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_ends_when_the_deletion_of_its_namespace_begins() {
+    for (namespace, parked) in [("n", 0), ("n terminating", 1)] {
+        let scene = Scene::new(Options::default());
+        *scene.server.namespace.lock().expect("lock") = Some(namespace);
+        scene.watch_volume("5", reserved("n", None));
+        let name = ObjectName::new("", "pv");
+        scene.releaser.reconcile(&name).await.expect("settled");
+        assert_eq!(patches(&scene).len(), parked, "{namespace}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
     let scene = Scene::new(Options::default());

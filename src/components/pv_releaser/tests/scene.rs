@@ -32,7 +32,8 @@ pub(super) struct Server {
     calls: Mutex<Vec<Call>>,
     /// Status codes for the next patches of volumes; all later patches get 200.
     pub(super) answers: Mutex<VecDeque<(u16, &'static str)>>,
-    /// The uid of the namespace `ns`; none if it does not exist.
+    /// The uid of the namespace `ns`, which is being deleted if ` terminating` follows; none if it
+    /// does not exist.
     pub(super) namespace: Mutex<Option<&'static str>>,
     /// The claim that exists.
     pub(super) claim: Mutex<Option<Value>>,
@@ -67,7 +68,12 @@ impl Server {
             "persistentvolumeclaims" => found(self.claim.lock().expect("lock").clone()),
             "namespaces" => {
                 let uid = *self.namespace.lock().expect("lock");
-                found(uid.map(|uid| json!({"metadata": {"name": "ns", "uid": uid}})))
+                found(uid.map(|uid| {
+                    let uid = uid.strip_suffix(" terminating").ok_or(uid);
+                    let deleted = uid.is_ok().then_some("2026-01-01T00:00:00Z");
+                    let uid = uid.unwrap_or_else(|uid| uid);
+                    json!({"metadata": {"name": "ns", "uid": uid, "deletionTimestamp": deleted}})
+                }))
             }
             _ => (200, sent),
         };
