@@ -8,8 +8,8 @@
 //! purge.
 //!
 //! **Safety.** Every write tests the uid, and the resourceVersion unless it removes a condition
-//! from the status. If a list cannot be read, nothing more is written. A purge is sent only within
-//! seconds of the lists that it rests on: the next round reads again for the others. The protection finalizer
+//! from the status. If a list cannot be read, nothing more is written. A purge begins only
+//! within seconds of the lists that it rests on: the next round reads again for the others. The protection finalizer
 //! can be the only thing that keeps an object that is being deleted: `drain` leaves it on such an
 //! object while a pod uses the claim, or while the volume is Bound.
 //!

@@ -60,8 +60,9 @@ impl Drain {
         (piece, applied.unwrap_or_else(|other| other))
     }
 
-    /// Writes the piece. A purge begins only while the lists support it: after the deletion of the
-    /// copy, it is not given up for their age, because the volume would stay without a copy.
+    /// Writes the piece. The copy of a volume is deleted for a purge only while the lists support it.
+    /// After that, the purge is not given up for their age, because the volume would stay without a
+    /// copy.
     ///
     /// # Errors
     /// The outcome of the step after which no further one is taken.
@@ -71,12 +72,18 @@ impl Drain {
             let deleted = trash_list::delete(&live, &self.apply, NAME, &piece.target()).await;
             return deleted.map_err(Applied::Failed);
         }
-        if piece.is_purge() && Basis::Proof(lists).until() < Some(Instant::now()) {
+        let is_late = || piece.is_purge() && Basis::Proof(lists).until() < Some(Instant::now());
+        if is_late() {
             return Err(Applied::Stale);
         }
         let mut action = self.decide(piece).await?;
         if piece.forgets {
-            ended(self.forget(piece, &action).await)?;
+            let target = piece.target();
+            ended(self.apply.check(NAME, &target, &action, TAKEN_BACK).await)?;
+            if is_late() {
+                return Err(Applied::Stale);
+            }
+            ended(self.forget(piece).await)?;
             // The deletion of the copy may have waited for other writes.
             action = self.decide(piece).await?;
         }
@@ -110,14 +117,9 @@ impl Drain {
 
     /// Deletes the copy of a volume object before the volume is changed. If the copy stayed when
     /// the volume is deleted, the volume would count as removed by force, which the copy can undo.
-    /// The copy is kept if the API server would refuse the change, because the volume then stays as
-    /// it is, and only the copy can create it again.
-    async fn forget(&self, piece: &Piece, change: &Action) -> Applied {
-        let target = piece.target();
-        let checked = self.apply.check(NAME, &target, change, TAKEN_BACK).await;
-        if !matches!(checked, Applied::Done | Applied::Withheld) {
-            return checked;
-        }
+    /// The caller has checked that the API server would accept the change: otherwise the volume stays
+    /// as it is, and only the copy can create it again.
+    async fn forget(&self, piece: &Piece) -> Applied {
         let copy = name_of(&self.system_namespace, &piece.uid);
         let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
         let deleted = pvc_trash::forget(&live, &self.apply, NAME, &copy).await;

@@ -57,13 +57,14 @@ pub fn reserved(volume: &Volume) -> Announcement {
 }
 
 /// The Event that a reservation ended which Volume Warden did not make, because the namespace of the
-/// earlier claim was deleted.
+/// earlier claim is being deleted or was deleted.
 pub fn parked(volume: &Volume, record: &Record) -> Announcement {
     let claim = claim_name(volume);
     let note = format!(
-        "the volume is no longer reserved for the claim {claim}: the namespace {} of its earlier claim was \
-         deleted, and no claim of another one gets its data. If the claim may see the data, remove the \
-         annotation {CLAIM_NAMESPACE} of the volume, and set its claimRef again, in one patch",
+        "the volume is no longer reserved for the claim {claim}: the namespace {} of its earlier claim is \
+         being deleted or was deleted, and no claim of another one gets its data. If a claim of another \
+         one may see the data, remove the annotation {CLAIM_NAMESPACE} of the volume, and set its \
+         claimRef, in one patch",
         record.namespace
     );
     Announcement {

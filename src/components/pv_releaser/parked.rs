@@ -150,7 +150,9 @@ impl Handover {
         if parked.is_empty() || self.caches.is_excluded(&name.namespace) {
             return Ok(Requeue::OnEvent);
         }
-        let namespace = self.identity.namespace(&name.namespace, UNHURRIED).await;
+        // The reservation of a volume for a claim of a namespace that is being deleted would end at
+        // once.
+        let namespace = self.identity.lasting_namespace(&name.namespace).await;
         let need = self.identity.claims.get(name, UNHURRIED).await;
         let need = need.map_err(unread)?;
         let need = need.filter(|need| claim.uid == need.uid && need.open);

@@ -58,12 +58,15 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     listen_to_namespaces(caches, queue);
 }
 
-/// Enqueues the volumes that are reserved for claims of a namespace that is deleted: claims of a
-/// later namespace of that name must not get them.
+/// Enqueues the volumes that are reserved for claims of a namespace whose deletion begins, or that is
+/// deleted: claims of a later namespace of that name must not get them.
 fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
     let (line, all) = (queue.clone(), caches.clone());
     caches.namespaces.listen(move |change| {
-        let remains = |old: &Namespace| change.new.is_some_and(|new| new.uid == old.uid);
+        let remains = |old: &Namespace| {
+            let same = |new: &Namespace| new.uid == old.uid && new.deleting == old.deleting;
+            change.new.is_some_and(|new| same(new))
+        };
         if change.old.is_none_or(|old| remains(old)) {
             return;
         }

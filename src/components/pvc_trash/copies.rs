@@ -89,11 +89,32 @@ impl Copies {
         match decide(volume, fresh.as_deref()) {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
             Step::Save if !may_save => Ok(()),
-            // The watch may show a volume of another namespace as it was before its first record.
-            Step::Forget if !may_save && (volume.retain || volume.trash.is_none()) => Ok(()),
+            Step::Forget
+                if !may_save && !self.needs_none(name, volume, fresh.as_deref()).await? =>
+            {
+                Ok(())
+            }
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
             Step::Forget => self.delete(&copy_name).await,
         }
+    }
+
+    /// Returns whether a live read also shows that the volume needs no copy. The watch may show a
+    /// volume of another namespace as it was before its first record.
+    ///
+    /// # Errors
+    /// When the volume could not be read.
+    async fn needs_none(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+        copy: Option<&SavedVolume>,
+    ) -> Result<bool, ReconcileError> {
+        let live = self.whole.get(name, UNHURRIED).await;
+        let live =
+            live.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))?;
+        let live = live.filter(|live| live.volume.uid == volume.uid);
+        Ok(live.is_some_and(|live| decide(&live.volume, copy) == Step::Forget))
     }
 
     /// Deletes the copy of a volume before `change`, which purges the volume or disables its trash.

@@ -234,6 +234,22 @@ async fn a_reservation_ends_when_the_deletion_of_its_namespace_begins() {
     }
 }
 
+/// Otherwise the volume would be parked and reserved in turn, without end.
+#[tokio::test(start_paused = true)]
+async fn no_volume_is_reserved_for_a_claim_of_a_namespace_that_is_being_deleted() {
+    for (namespace, reserved) in [("n", 1), ("n terminating", 0)] {
+        let scene = Scene::new(Options::default());
+        *scene.server.namespace.lock().expect("lock") = Some(namespace);
+        scene.watch_volume("5", parked("n"));
+        let claim = wanted(json!({"metadata": {"uid": "2"}}));
+        scene.hear(&scene.releaser.caches.claims, claim.clone());
+        *scene.server.claim.lock().expect("lock") = Some(claim);
+        let name = ObjectName::new("ns", "data");
+        scene.releaser.handover.serve(&name).await.expect("settled");
+        assert_eq!(patches(&scene).len(), reserved, "{namespace}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
     let scene = Scene::new(Options::default());
