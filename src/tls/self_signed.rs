@@ -18,6 +18,7 @@ use crate::cluster::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::time::Duration;
+use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -54,8 +55,9 @@ pub struct SelfSigned {
     known: Option<Material>,
     /// The material whose certificate this replica serves.
     served: Option<Material>,
-    /// The caBundle that every configuration had in each of the last rounds, and since when.
-    published: Option<(String, Instant)>,
+    /// The caBundle that every configuration had in each of the last rounds, and since when, by the
+    /// clock of this process.
+    published: Option<(String, OffsetDateTime)>,
 }
 
 impl SelfSigned {
@@ -220,14 +222,12 @@ impl SelfSigned {
             self.published = None;
             return None;
         }
-        let before = self
-            .published
-            .take()
-            .filter(|(before, _)| *before == bundle);
-        let (_, since) = self
-            .published
-            .insert(before.unwrap_or_else(|| (bundle, Instant::now())));
-        Some(since.elapsed())
+        let now = self.serving.clock.now();
+        let before = self.published.take();
+        // After a jump of the clock into the past, the time counts anew.
+        let before = before.filter(|(before, since)| *before == bundle && *since <= now);
+        let (_, since) = self.published.insert(before.unwrap_or((bundle, now)));
+        Duration::try_from(now - *since).ok()
     }
 
     /// Serves the material, unless fewer webhooks trust its certificate than the one in service,
