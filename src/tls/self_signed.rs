@@ -224,7 +224,7 @@ impl SelfSigned {
         }
         let now = self.serving.clock.now();
         let before = self.published.take();
-        // After a jump of the clock into the past, the time counts anew.
+        // After a jump of the clock into the past, the time begins again.
         let before = before.filter(|(before, since)| *before == bundle && *since <= now);
         let (_, since) = self.published.insert(before.unwrap_or((bundle, now)));
         Duration::try_from(now - *since).ok()
