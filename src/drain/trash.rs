@@ -104,8 +104,8 @@ fn needed(name: &ObjectName, objects: &ClusterObjects, claims: &Store<Claim>) ->
 
 /// Disables the trash for a Bound volume if neither it nor its claim is deleted or being deleted,
 /// and returns none. If claims `may_expire`, because pvc-expiry is not drained, the claim must not be
-/// announced to expire either. On any other volume that pvc-trash keeps, it removes nothing, and returns the
-/// volume.
+/// announced to expire either. On any other volume that pvc-trash keeps, it removes nothing, and
+/// returns the volume.
 pub(super) fn volume(
     piece: &mut Piece,
     name: &ObjectName,

@@ -103,6 +103,22 @@ async fn who_waits_for_an_object_is_notified_after_a_new_list() {
     assert!(notified());
 }
 
+/// A feed of pods, and for how long its listener of outages learns that changes may have been missed.
+fn observed() -> (Arc<Feed<Pod>>, Arc<Mutex<Vec<Duration>>>) {
+    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
+    let missed = Arc::new(Mutex::new(Vec::new()));
+    let all = missed.clone();
+    feed.progress
+        .during_outage(move |time| all.lock().expect("lock").push(time));
+    (feed, missed)
+}
+
+fn answer(code: u16, body: &serde_json::Value) -> http::Response<Body> {
+    let body = Body::from(body.to_string().into_bytes());
+    let response = http::Response::builder().status(code).body(body);
+    response.expect("valid")
+}
+
 /// An object may be created and deleted while a kind can neither be watched nor listed.
 #[tokio::test(start_paused = true)]
 async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
@@ -128,15 +144,9 @@ async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
                 json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}),
             ),
         };
-        let body = Body::from(body.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        Ok::<_, std::io::Error>(response.expect("valid"))
+        Ok::<_, std::io::Error>(answer(code, &body))
     });
-    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
-    let missed = Arc::new(Mutex::new(Vec::new()));
-    let all = missed.clone();
-    feed.progress
-        .during_outage(move |time| all.lock().expect("lock").push(time));
+    let (feed, missed) = observed();
     let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
     tokio::time::sleep(Duration::from_secs(200)).await;
     running.abort();
@@ -158,19 +168,15 @@ async fn a_list_that_fails_after_minutes_counts_from_its_beginning() {
         tokio::time::sleep(Duration::from_secs(delay)).await;
         let list = json!({"kind": "PodList", "apiVersion": "v1", "code": code, "items": [],
             "metadata": {"resourceVersion": "7"}});
-        let body = Body::from(list.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        Ok::<_, std::io::Error>(response.expect("valid"))
+        Ok::<_, std::io::Error>(answer(code, &list))
     });
-    let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
-    let missed = Arc::new(Mutex::new(Vec::new()));
-    let all = missed.clone();
-    feed.progress
-        .during_outage(move |time| all.lock().expect("lock").push(time.as_secs()));
+    let (feed, missed) = observed();
     let running = tokio::spawn(feed.clone().run(Api::all(Client::new(service, "default"))));
     feed.synced().await;
     running.abort();
-    assert_eq!(*missed.lock().expect("lock"), [120, 121]);
+    let missed = missed.lock().expect("lock");
+    let seconds: Vec<_> = missed.iter().map(Duration::as_secs).collect();
+    assert_eq!(seconds, [120, 121]);
 }
 
 /// Runs a feed for `time` against an API server whose LISTs have no pods and whose watches begin and

@@ -29,8 +29,7 @@ impl Identity {
         name: &Arc<str>,
         limit: Duration,
     ) -> kube::Result<Option<Box<str>>> {
-        let name = ObjectName::new("", name.clone());
-        let found = self.namespaces.get(&name, limit).await?;
+        let found = self.found(name, limit).await?;
         Ok(found.map(|namespace| namespace.uid))
     }
 
@@ -40,8 +39,7 @@ impl Identity {
     /// # Errors
     /// When the namespace could not be read.
     pub async fn lasting_namespace(&self, name: &Arc<str>) -> kube::Result<Option<Box<str>>> {
-        let name = ObjectName::new("", name.clone());
-        let found = self.namespaces.get(&name, UNHURRIED).await?;
+        let found = self.found(name, UNHURRIED).await?;
         let found = found.filter(|namespace| !namespace.deleting);
         Ok(found.map(|namespace| namespace.uid))
     }
@@ -73,6 +71,11 @@ impl Identity {
             namespace_uid,
             claim_uid: claim.uid.clone(),
         }))
+    }
+
+    async fn found(&self, name: &Arc<str>, limit: Duration) -> kube::Result<Option<Namespace>> {
+        let name = ObjectName::new("", name.clone());
+        self.namespaces.get(&name, limit).await
     }
 
     async fn is_there(

@@ -40,8 +40,8 @@ pub enum Verdict {
 }
 
 /// Decides whether a volume stays reserved or is parked again. It is parked at once if the
-/// namespace of its earlier claim is being deleted, or was deleted or recreated, or if it is the second volume that was
-/// provisioned for a claim. If Volume Warden made the reservation,
+/// namespace of its earlier claim is being deleted, or was deleted or recreated, or if it is the
+/// second volume that was provisioned for a claim. If Volume Warden made the reservation,
 /// the volume is also parked at once if it does not fit the stored claim, and a minute later if the
 /// claim does not exist or names another volume.
 ///

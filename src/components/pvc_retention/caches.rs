@@ -2,7 +2,7 @@
 
 use super::{
     ownership::Owner,
-    resolve_set::{Candidate, READINGS, owns, resolve_set},
+    resolve_set::{Candidate, has_too_many_readings, owns, resolve_set},
     rule::{PodSlot, Verdict, View, decide},
 };
 use crate::{
@@ -157,7 +157,7 @@ pub(super) fn owner(
     set: impl Fn(&ObjectName) -> Option<Arc<StatefulSet>>,
     pods: &Store<Pod>,
 ) -> Option<ObjectName> {
-    if readings(&name.name).nth(READINGS).is_some() {
+    if has_too_many_readings(&name.name) {
         return None;
     }
     let in_namespace = |other: &str| ObjectName::new(name.namespace.clone(), other);

@@ -36,6 +36,12 @@ pub fn is_ambiguous(claim: &str) -> bool {
     readings(claim).nth(1).is_some()
 }
 
+/// Returns whether the name of the claim has more than [`READINGS`] readings, so that the claim
+/// belongs to no StatefulSet.
+pub fn has_too_many_readings(claim: &str) -> bool {
+    readings(claim).nth(READINGS).is_some()
+}
+
 /// The StatefulSet that the claim with this name belongs to; none if that is not certain.
 /// `candidates` are the StatefulSets that exist; `mounts` says whether the pod of a candidate
 /// mounts the claim.
@@ -54,10 +60,11 @@ pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
     candidates: Vec<Candidate<'a, T>>,
     mounts: impl Fn(&Candidate<'a, T>) -> bool,
 ) -> Option<Candidate<'a, T>> {
-    match readings(name).take(READINGS + 1).count() {
-        0 | 1 => return only(candidates),
-        more if more > READINGS => return None,
-        _ => {}
+    if !is_ambiguous(name) {
+        return only(candidates);
+    }
+    if has_too_many_readings(name) {
+        return None;
     }
     let (mounting, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(mounts);
     if !mounting.is_empty() {

@@ -89,13 +89,12 @@ impl Copies {
         match decide(volume, fresh.as_deref()) {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
             Step::Save if !may_save => Ok(()),
-            Step::Forget
-                if !may_save && !self.needs_none(name, volume, fresh.as_deref()).await? =>
-            {
-                Ok(())
-            }
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
-            Step::Forget => self.delete(&copy_name).await,
+            Step::Forget if may_save => self.delete(&copy_name).await,
+            Step::Forget => match self.needs_none(name, volume, fresh.as_deref()).await? {
+                true => self.delete(&copy_name).await,
+                false => Ok(()),
+            },
         }
     }
 
@@ -110,10 +109,7 @@ impl Copies {
         volume: &Volume,
         copy: Option<&SavedVolume>,
     ) -> Result<bool, ReconcileError> {
-        let live = self.whole.get(name, UNHURRIED).await;
-        let live =
-            live.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))?;
-        let live = live.filter(|live| live.volume.uid == volume.uid);
+        let live = self.read_whole(name, volume).await?;
         Ok(live.is_some_and(|live| decide(&live.volume, copy) == Step::Forget))
     }
 
@@ -159,16 +155,26 @@ impl Copies {
         self.large.retain(exists);
     }
 
+    /// Reads the volume live, with its whole object; none if it does not exist any more.
+    async fn read_whole(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+    ) -> Result<Option<WholeVolume>, ReconcileError> {
+        let whole = self.whole.get(name, UNHURRIED).await;
+        let whole =
+            whole.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))?;
+        Ok(whole.filter(|whole| whole.volume.uid == volume.uid))
+    }
+
     async fn save(
         &self,
         name: &ObjectName,
         volume: &Volume,
         (copy_name, copy): (&ObjectName, Option<Arc<SavedVolume>>),
     ) -> Result<(), ReconcileError> {
-        let whole = self.whole.get(name, UNHURRIED).await;
-        let whole =
-            whole.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))?;
-        let whole = whole.filter(|whole| whole.volume.uid == volume.uid && !whole.volume.deleting);
+        let whole = self.read_whole(name, volume).await?;
+        let whole = whole.filter(|whole| !whole.volume.deleting);
         let Some(manifest) = whole.and_then(|whole| whole.manifest()) else {
             // The volume has changed since, and the watch delivers the change.
             return Ok(());
