@@ -3,7 +3,7 @@
 //! The waiting tasks are woken in the order in which they began to wait, so that a simulation can
 //! be repeated. The receivers of tokio's watch channel are woken in a random order.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
 /// The value, and the tasks that wait for its changes.
@@ -23,13 +23,13 @@ impl<T: Copy> Awaited<T> {
     }
 
     pub(crate) fn get(&self) -> T {
-        *self.lock()
+        *self.value.lock()
     }
 
     /// Publishes a value, wakes all waiting tasks, also if the value is the same as before, and
     /// returns the previous value.
     pub(crate) fn replace(&self, value: T) -> T {
-        let last = std::mem::replace(&mut *self.lock(), value);
+        let last = std::mem::replace(&mut *self.value.lock(), value);
         self.changed.notify_waiters();
         last
     }
@@ -51,10 +51,6 @@ impl<T: Copy> Awaited<T> {
             }
             changed.await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, T> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

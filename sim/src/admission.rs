@@ -15,10 +15,11 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::BodyExt;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 use tower::ServiceExt;
@@ -59,9 +60,7 @@ impl Reviews {
     }
 
     fn endpoints(&self) -> MutexGuard<'_, Vec<Endpoint>> {
-        self.endpoints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.endpoints.lock()
     }
 
     /// Chooses a replica that is ready.
@@ -76,7 +75,7 @@ impl Reviews {
     }
 
     fn number(&self) -> u64 {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.count.lock();
         *count += 1;
         *count
     }

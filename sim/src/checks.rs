@@ -27,10 +27,10 @@ use http::Request;
 use leases::Leases;
 use ledger::Ledger;
 use lists::Lists;
+use parking_lot::Mutex;
 use sending::Ages;
 use serde_json::Value;
 use silence::Watches;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use volume_warden_apiserver_model::{Change, WebhookCall};
 use writes::{Write, Writes};
 
@@ -82,7 +82,7 @@ impl Checks {
 
     /// Looks at a request that a client sends now. Returns a write for [`Self::took_effect`].
     pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) -> Option<Write> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = requests::check(&state.ledger, client, now, request);
         state.report(now, found);
         state.ledger.sent(client, now, request);
@@ -94,12 +94,12 @@ impl Checks {
 
     /// Learns that a write succeeded.
     pub fn took_effect(&self, write: &Write) {
-        self.lock().writes.took_effect(write);
+        self.state.lock().writes.took_effect(write);
     }
 
     /// Looks at a change of the store, made now.
     pub fn changed(&self, now: u64, change: &Change) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.ledger.apply(now, change);
         let State { ledger, leases, .. } = &mut *state;
         let found = leases.changed(&ledger.plan, now, change);
@@ -113,7 +113,7 @@ impl Checks {
 
     /// Looks at the answer to a review that began at that virtual millisecond.
     pub fn reviewed(&self, began: u64, now: u64, call: &WebhookCall<'_>, answer: &Value) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = reviews::check(&state.ledger, began, call, answer)
             .or_else(|| rebinding::check(&state.ledger, began, call, answer));
         state.report(now, found);
@@ -121,14 +121,14 @@ impl Checks {
 
     /// Looks at the answer to a review of what an earlier one has left of the object.
     pub fn repeated(&self, now: u64, review: &Repeated, call: &WebhookCall<'_>, answer: &Value) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = repeated::check(&state.ledger, review, call, answer);
         state.report(now, found);
     }
 
     /// Looks at what has to end in time, at the end of a history.
     pub fn finish(&self, now: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let plan = &state.ledger.plan;
         let late = state.leases.late(plan, now);
         let silent = state.watches.silent(plan, now);
@@ -137,14 +137,14 @@ impl Checks {
     }
 
     fn with_lists(&self, now: u64, learn: impl FnOnce(&mut Lists, &Plan) -> Found) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let State { ledger, lists, .. } = &mut *state;
         let found = learn(lists, &ledger.plan);
         state.report(now, found);
     }
 
     fn with_watches(&self, now: u64, learn: impl FnOnce(&mut Watches, &Plan) -> Found) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let State {
             ledger, watches, ..
         } = &mut *state;
@@ -154,21 +154,17 @@ impl Checks {
 
     /// Adds a violation that was found otherwise.
     pub fn add(&self, invariant: &'static str, now: u64, message: String) {
-        self.lock().report(now, Some((invariant, message)));
+        self.state.lock().report(now, Some((invariant, message)));
     }
 
     /// Returns the violations so far.
     pub fn violations(&self) -> Vec<Violation> {
-        self.lock().violations.clone()
+        self.state.lock().violations.clone()
     }
 
     /// Returns what the invariants remember, for the check at the end.
     pub fn with_ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        look(&self.lock().ledger)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        look(&self.state.lock().ledger)
     }
 }
 

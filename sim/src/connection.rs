@@ -1,12 +1,10 @@
 //! The connections of one process, which break, are held, or end with the process.
 
 use crate::schedule::Schedule;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 /// The connections of one process. A crash cuts them: what is under way to the API server may still
@@ -66,7 +64,7 @@ impl Connection {
 
     /// Lets the process crash at its request with this number, before or after its effect.
     pub fn crash_at(&self, request: u64, after_effect: bool) {
-        *self.crash.lock().unwrap_or_else(PoisonError::into_inner) = Some((request, after_effect));
+        *self.crash.lock() = Some((request, after_effect));
     }
 
     /// Returns the additional delay of a message that is sent now.
@@ -81,11 +79,11 @@ impl Connection {
             true => self.sent.fetch_add(1, Relaxed),
             false => u64::MAX,
         };
-        let crash = *self.crash.lock().unwrap_or_else(PoisonError::into_inner);
+        let crash = *self.crash.lock();
         let crash = crash
             .filter(|(at, _)| *at == number)
             .map(|(_, after)| after);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let count = counts.entry(identity).or_default();
         *count += 1;
         (*count, crash)

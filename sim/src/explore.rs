@@ -1,11 +1,11 @@
 //! Runs many histories on all cores.
 
 use crate::{plan::Plan, random::digest, world};
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashSet},
     num::NonZero,
     sync::{
-        Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc::{Receiver, RecvTimeoutError, channel},
     },
@@ -57,7 +57,7 @@ pub fn explore(
             under_way.begin(worker, seed);
             let outcome =
                 world::run(&Plan::new(seed), false).inspect_err(|_| stop.store(true, Relaxed))?;
-            let mut guard = summary.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut guard = summary.lock();
             let (summary, traces) = &mut *guard;
             summary.histories += 1;
             summary.messages += outcome.messages;
@@ -87,7 +87,7 @@ pub fn explore(
         drop(finished);
         Ok(())
     })?;
-    let (mut summary, traces) = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut summary, traces) = summary.into_inner();
     summary.distinct = traces.len();
     Ok(summary)
 }
@@ -98,12 +98,12 @@ struct UnderWay(Mutex<BTreeMap<usize, (u64, Instant)>>);
 
 impl UnderWay {
     fn begin(&self, worker: usize, seed: u64) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.insert(worker, (seed, Instant::now()));
     }
 
     fn end(&self, worker: usize) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.remove(&worker);
     }
 
@@ -111,7 +111,7 @@ impl UnderWay {
     /// still then, so the history would not end.
     fn guard(&self, finished: Receiver<()>) {
         while finished.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = self.0.lock();
             if let Some((seed, _)) = all.values().find(|(_, since)| since.elapsed() > ENDLESS) {
                 println!("0 histories\n  --seed {seed}\n    endless: a task never waits");
                 std::process::exit(1);

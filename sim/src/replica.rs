@@ -10,10 +10,11 @@ use anyhow::Context as _;
 use clap::{ArgMatches, Command};
 use futures::{FutureExt, future::BoxFuture};
 use kube::Client;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -236,7 +237,7 @@ fn enabled() -> Vec<ComponentRef> {
 /// Parses the flags of the components, once for all histories.
 fn flags(arguments: &[&'static str]) -> anyhow::Result<ArgMatches> {
     static PARSED: Mutex<BTreeMap<Vec<&'static str>, ArgMatches>> = Mutex::new(BTreeMap::new());
-    let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut parsed = PARSED.lock();
     if let Some(matches) = parsed.get(arguments) {
         return Ok(matches.clone());
     }

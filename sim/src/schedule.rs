@@ -4,11 +4,8 @@
 //! decides their order, not the order in which they began to wait: the wake-ups of a channel with
 //! several receivers have a random order in tokio.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{Notify, oneshot},
     time::Instant,
@@ -51,7 +48,7 @@ impl Schedule {
         let (sender, turn) = oneshot::channel();
         let is_next = {
             let at = self.now() + delay.max(1);
-            let mut waiting = self.lock();
+            let mut waiting = self.waiting.lock();
             waiting.arrivals += 1;
             let own = (at, order, waiting.arrivals);
             let next = waiting.turns.first_key_value().map(|(turn, _)| *turn);
@@ -68,7 +65,12 @@ impl Schedule {
     /// Gives each message its turn, indefinitely.
     pub async fn run(self: Arc<Self>) {
         loop {
-            let first = self.lock().turns.first_key_value().map(|(turn, _)| turn.0);
+            let first = self
+                .waiting
+                .lock()
+                .turns
+                .first_key_value()
+                .map(|(turn, _)| turn.0);
             match first {
                 None => self.changed.notified().await,
                 Some(at) if at > self.now() => {
@@ -80,7 +82,7 @@ impl Schedule {
                     }
                 }
                 Some(_) => {
-                    let next = self.lock().turns.pop_first();
+                    let next = self.waiting.lock().turns.pop_first();
                     if let Some((_, sender)) = next {
                         // A message whose sender has ended needs no turn.
                         let _ = sender.send(());
@@ -89,9 +91,5 @@ impl Schedule {
                 }
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,8 @@
 //! What happened in a history: a hash that differs between histories, and a story for people.
 
 use crate::random::digest;
-use std::{
-    fmt::Display,
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{fmt::Display, hash::Hash};
 
 /// The record of one history.
 #[derive(Default)]
@@ -35,7 +32,7 @@ impl Trace {
     /// Records an event at this virtual millisecond. `identity` identifies it for the hash, which
     /// does not include the time.
     pub fn record(&self, at: u64, identity: impl Hash, line: impl FnOnce() -> String) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.hash = digest((inner.hash, identity));
         inner.entries += 1;
         inner.add_line(at, line);
@@ -43,26 +40,22 @@ impl Trace {
 
     /// Adds a line to the story only.
     pub fn add_line(&self, at: u64, line: impl FnOnce() -> String) {
-        self.lock().add_line(at, line);
+        self.inner.lock().add_line(at, line);
     }
 
     /// Returns the hash of all recorded events in their order.
     pub fn hash(&self) -> u64 {
-        self.lock().hash
+        self.inner.lock().hash
     }
 
     /// Returns the number of recorded events.
     pub fn entries(&self) -> u64 {
-        self.lock().entries
+        self.inner.lock().entries
     }
 
     /// Takes the lines of the story.
     pub fn story(&self) -> Vec<String> {
-        self.lock().lines.take().unwrap_or_default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().lines.take().unwrap_or_default()
     }
 }
 

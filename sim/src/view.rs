@@ -1,10 +1,8 @@
 //! The cache of a simulated controller: the objects as they were at an earlier moment.
 
+use parking_lot::Mutex;
 use serde_json::Value;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::watch;
 use volume_warden_apiserver_model::Change;
 
@@ -38,7 +36,7 @@ impl Log {
         if change.plural == "leases" || change.plural == "events" {
             return;
         }
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         entries.push(Entry {
             at,
             plural: change.plural,
@@ -51,10 +49,6 @@ impl Log {
     /// Returns the number of changes, as a value that can be waited for.
     pub fn length(&self) -> watch::Receiver<usize> {
         self.length.subscribe()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,7 +64,7 @@ pub struct View {
 impl View {
     /// Learns all changes up to this virtual millisecond. Returns whether later ones exist.
     pub fn advance(&mut self, log: &Log, until: u64) -> bool {
-        let entries = log.lock();
+        let entries = log.entries.lock();
         for entry in entries.iter().skip(self.position) {
             if entry.at > until {
                 return true;
@@ -87,7 +81,7 @@ impl View {
 
     /// Returns whether the log has changes of these kinds that are not learnt yet.
     pub fn misses(&self, log: &Log, kinds: &[&str]) -> bool {
-        let entries = log.lock();
+        let entries = log.entries.lock();
         let mut missed = entries.iter().skip(self.position);
         missed.any(|entry| kinds.contains(&entry.plural))
     }

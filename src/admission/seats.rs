@@ -1,10 +1,11 @@
 //! The authenticated connections: their clients, which are API servers, have sent a request with a
 //! secret path.
 
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -41,7 +42,7 @@ impl Seats {
     /// Takes a seat for a connection with a request under way. It closes the connection that has
     /// been idle for longest if all seats are taken; none if no connection is idle.
     pub(super) fn take(self: &Arc<Self>) -> Option<Seat> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.len() >= self.limit {
             let idle = |(_, taken): &(&u64, &Arc<Taken>)| taken.idle_since.load(Ordering::Relaxed);
             let (number, taken) = state.iter().min_by_key(idle)?;
@@ -67,10 +68,6 @@ impl Seats {
 
     fn tick(&self) -> u64 {
         self.ticks.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Taken>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,7 +98,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.seats.lock().remove(&self.number);
+        self.seats.state.lock().remove(&self.number);
     }
 }
 
@@ -128,7 +125,11 @@ mod tests {
         );
         assert!(!is_closing(&fourth));
         drop(taken);
-        assert_eq!(seats.lock().len(), 1, "the first two are not removed twice");
+        assert_eq!(
+            seats.state.lock().len(),
+            1,
+            "the first two are not removed twice"
+        );
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::seats::{Seat, Seats};
 use crate::{listener::Place, telemetry::Metrics};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 /// The client of one connection. It is unauthenticated until a request on this connection shows a
@@ -49,7 +50,7 @@ impl Visitor {
     /// Records that the client has sent the beginning of a TLS handshake. Of otherwise equal
     /// connections, one that has sent nothing is evicted before this one.
     pub(super) fn advance(&self) {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.place.lock();
         if let Some(place) = &*place {
             place.advance();
         }
@@ -69,7 +70,7 @@ impl Visitor {
         // HTTP/1.1 has one request at a time, so no other request has set the seat meanwhile.
         let _ = self.seat.set(seat);
         self.authenticated.cancel();
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.place.lock();
         if let Some(place) = place.take() {
             place.trust();
         }

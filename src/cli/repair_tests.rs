@@ -13,8 +13,9 @@ use crate::{
     },
 };
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The volume `pv` of the deleted claim `ns/data`.
 fn volume() -> Value {
@@ -84,7 +85,7 @@ async fn repaired(change: impl FnOnce(&mut State)) -> (ExitCode, Vec<String>) {
     let created = Arc::new(Mutex::new(Vec::new()));
     let (now, log) = (state.clone(), created.clone());
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (now, log) = (now.lock().expect("lock").clone(), log.clone());
+        let (now, log) = (now.lock().clone(), log.clone());
         async move {
             let (head, body) = request.into_parts();
             let items = match head.uri.path().ends_with("/configmaps") {
@@ -101,7 +102,7 @@ async fn repaired(change: impl FnOnce(&mut State)) -> (ExitCode, Vec<String>) {
                     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
                     let handle = body.pointer("/spec/csi/volumeHandle").cloned();
                     let handle = handle.as_ref().and_then(Value::as_str).map(str::to_owned);
-                    log.lock().expect("lock").extend(handle);
+                    log.lock().extend(handle);
                     body
                 }
             };
@@ -112,11 +113,11 @@ async fn repaired(change: impl FnOnce(&mut State)) -> (ExitCode, Vec<String>) {
     let client = Client::new(service, "default");
     let flags = <Flags as clap::Parser>::try_parse_from([""]).expect("flags");
     let confirmed = || {
-        change(&mut state.lock().expect("lock"));
+        change(&mut state.lock());
         Ok(true)
     };
     let code = create_confirmed(&client, &flags.repair, confirmed).await;
-    let created = created.lock().expect("lock").clone();
+    let created = created.lock().clone();
     (code.expect("printed"), created)
 }
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::cli::test_answers::{answering, failure};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::Mutex;
 
 const WANTED: Restoration<'static> = Restoration {
     namespace: "shop",
@@ -24,7 +24,7 @@ fn refused(status: Value) -> String {
 async fn ended(answers: Vec<(u16, Value)>) -> End {
     let answers = std::sync::Arc::new(Mutex::new(answers));
     let service = tower::service_fn(move |_: http::Request<Body>| {
-        let mut left = answers.lock().expect("not poisoned");
+        let mut left = answers.lock();
         let (code, body) = match left.len() {
             1 => left[0].clone(),
             _ => left.remove(0),

@@ -9,8 +9,9 @@ use crate::{
 };
 use http::{Method, Request, Response};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::Value;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The writes of a piece that changes a volume with a copy: method and end of the path of each. The
 /// API server answers patches of the volume with this code. The lists of the plan support a purge for
@@ -29,12 +30,12 @@ async fn written(
         if matches!(method, Method::PATCH | Method::DELETE) {
             let dry = if dry { " dryRun" } else { "" };
             let line = format!("{method} {last}{dry}");
-            log.lock().expect("lock").push(line);
+            log.lock().push(line);
         }
         let mut metadata = json!({"name": last, "uid": "1", "resourceVersion": "1"});
         // A user deletes the claim while the copy is deleted.
         let is_copy = |line: &String| line.starts_with("DELETE");
-        if last == "c" && log.lock().expect("lock").iter().any(is_copy) {
+        if last == "c" && log.lock().iter().any(is_copy) {
             metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
         let (code, body) = match method {
@@ -74,7 +75,7 @@ async fn written(
     let lists = Proof::of_test(lists);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (_, applied) = drain.perform(piece, lists).await;
-    let sent = sent.lock().expect("lock").clone();
+    let sent = sent.lock().clone();
     (applied.label(), sent)
 }
 

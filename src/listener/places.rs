@@ -15,10 +15,11 @@
 //! trusted address.
 
 use crate::hashing::HashMap;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -62,7 +63,7 @@ impl Places {
         address: IpAddr,
         socket: Option<OwnedSemaphorePermit>,
     ) -> Place {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (number, evicted) = (state.next, CancellationToken::new());
         let taken = Taken {
             network: Network::of(address),
@@ -83,10 +84,6 @@ impl Places {
             evicted,
             _socket: socket,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,7 +129,7 @@ impl Place {
     /// Records that the client has sent something useful, such as the beginning of a TLS
     /// handshake.
     pub fn advance(&self) {
-        if let Some(taken) = self.places.lock().taken.get_mut(&self.number) {
+        if let Some(taken) = self.places.state.lock().taken.get_mut(&self.number) {
             taken.advanced = true;
         }
     }
@@ -140,7 +137,7 @@ impl Place {
     /// Records that the client has authenticated: connections from its address are evicted last.
     /// The connection keeps its place.
     pub fn recognize(&self) {
-        let mut state = self.places.lock();
+        let mut state = self.places.state.lock();
         if let Some(taken) = state.taken.get(&self.number) {
             let network = taken.network;
             state.trust(network);
@@ -156,7 +153,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.lock().taken.remove(&self.number);
+        self.places.state.lock().taken.remove(&self.number);
     }
 }
 

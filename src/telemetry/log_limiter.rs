@@ -2,10 +2,8 @@
 //! a minute for each namespace.
 
 use crate::hashing::HashMap;
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::time::Duration;
 use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,7 +22,7 @@ impl LogLimiter {
     /// If the caller must write a line now, returns the number of lines that were suppressed since
     /// the last one; none if this line is suppressed.
     pub fn check(&self) -> Option<u64> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         if last.written.is_some_and(|at| at.elapsed() < MINUTE) {
             last.suppressed += 1;
             return None;
@@ -55,7 +53,7 @@ impl NamespaceLogLimiter {
     /// If the caller must write a line now, returns the number of lines under the same limit that
     /// were suppressed since the last one; none if this line is suppressed.
     pub fn check(&self, namespace: &str) -> Option<u64> {
-        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.0.lock();
         let mut key = namespace;
         if windows.len() >= NAMESPACES && !windows.contains_key(namespace) {
             windows.retain(|_, window| window.began.elapsed() < MINUTE);
@@ -108,10 +106,10 @@ mod tests {
             checks.count()
         };
         assert_eq!(lines(), NAMESPACES + OF_A_NAMESPACE as usize);
-        assert_eq!(limiter.0.lock().expect("lock").len(), NAMESPACES + 1);
+        assert_eq!(limiter.0.lock().len(), NAMESPACES + 1);
         tokio::time::advance(MINUTE).await;
         assert_eq!(limiter.check("new"), Some(0));
-        assert_eq!(limiter.0.lock().expect("lock").len(), 1);
+        assert_eq!(limiter.0.lock().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -71,14 +71,15 @@ fn escaped() -> impl for<'writer> FormatFields<'writer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 
     impl std::io::Write for Written {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = self.0.lock();
             written.extend(bytes);
             Ok(bytes.len())
         }
@@ -101,7 +102,7 @@ mod tests {
             let error = "a\n INFO volume-warden: all is well\u{1b}[2J";
             tracing::warn!(pod = "web-0", %error, "the claim\nwas not created");
         });
-        let written = String::from_utf8(written.0.lock().expect("lock").clone()).expect("UTF-8");
+        let written = String::from_utf8(written.0.lock().clone()).expect("UTF-8");
         let expected = "the claim\\nwas not created pod=\"web-0\" error=a\\n INFO volume-warden: all is well\\u{1b}[2J\n";
         assert!(written.ends_with(expected), "{written}");
         assert_eq!(written.lines().count(), 1, "{written}");

@@ -4,11 +4,9 @@ use super::{
     admission::AdmissionMetrics, build, certificate::CertificateMetrics, feeds::FeedMetrics,
     process::Process, registrar::Registrar, work::WorkMetrics,
 };
+use parking_lot::Mutex;
 use prometheus_client::{encoding::text, registry::Registry};
-use std::{
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::fmt;
 
 /// The metrics of the process. There is one instance per process, which is passed as a value. It
 /// contains the metrics that do not belong to one component; a component registers its own with
@@ -34,15 +32,9 @@ struct Observers(Mutex<Vec<Observer>>);
 
 type Observer = Box<dyn Fn(&Metrics) + Send + Sync>;
 
-impl Observers {
-    fn lock(&self) -> MutexGuard<'_, Vec<Observer>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} observers", self.lock().len())
+        write!(f, "{} observers", self.0.lock().len())
     }
 }
 
@@ -65,32 +57,28 @@ impl Metrics {
 
     /// Adds the metrics that `register` creates, which are those of one component.
     pub fn register<T>(&self, register: impl FnOnce(&mut Registrar<'_>) -> T) -> T {
-        register(&mut Registrar::new(&mut self.registry()))
-    }
-
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        register(&mut Registrar::new(&mut self.registry.lock()))
     }
 
     /// Calls `observe` before each rendering of the metrics, for gauges that are cheaper to compute
     /// on demand than to maintain.
     pub fn before_scrape(&self, observe: impl Fn(&Self) + Send + Sync + 'static) {
-        self.observers.lock().push(Box::new(observe));
+        self.observers.0.lock().push(Box::new(observe));
     }
 
     /// Drops all functions of [`Self::before_scrape`].
     pub fn forget_observers(&self) {
-        self.observers.lock().clear();
+        self.observers.0.lock().clear();
     }
 
     /// Returns all metrics in the OpenMetrics text format.
     pub fn text(&self) -> String {
-        for observe in self.observers.lock().iter() {
+        for observe in self.observers.0.lock().iter() {
             observe(self);
         }
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ = text::encode(&mut text, &self.registry());
+        let _ = text::encode(&mut text, &self.registry.lock());
         text
     }
 }

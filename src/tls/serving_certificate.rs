@@ -7,8 +7,9 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::{cluster::StoredConfiguration, listener::Certificate, telemetry::Metrics};
+use parking_lot::Mutex;
 use rustls::server::danger::ClientCertVerifier;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The serving certificate of the process. Clones share their state.
 #[derive(Clone)]
@@ -88,7 +89,7 @@ impl ServingCertificate {
                 metrics.certificate.validity(which.label(), seconds);
             }
             metrics.certificate.ca_mismatch(watched.ca_mismatch());
-            let succeeded = watched.lock().succeeded;
+            let succeeded = watched.state.lock().succeeded;
             if let Some(seconds) = succeeded {
                 metrics.certificate.succeeded("CABundle", seconds);
             }
@@ -101,7 +102,7 @@ impl ServingCertificate {
     /// # Errors
     /// When the certificate or key cannot be used. The previous certificate stays in service.
     pub(super) fn put(&self, pair: &Pair) -> anyhow::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let served = Validity::of(&pair.certificate)?;
         let config = server_config(pair, state.clients.clone(), &self.clock)?;
         let for_all = server_config(pair, None, &self.clock)?;
@@ -114,7 +115,7 @@ impl ServingCertificate {
 
     /// Makes the webhook server accept only clients that this verifier accepts, from now on.
     pub(super) fn only_to(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(pair) = &state.pair {
             let config = server_config(pair, Some(clients.clone()), &self.clock)?;
             self.certificate.store(Some(config));
@@ -163,11 +164,11 @@ impl ServingCertificate {
     /// the probes and metrics. Returns false if a webhook does not trust it, or if there is no
     /// certificate yet.
     pub(super) fn judge(&self, found: &[StoredConfiguration]) -> bool {
-        let Some(pair) = self.lock().pair.clone() else {
+        let Some(pair) = self.state.lock().pair.clone() else {
             return false;
         };
         let (judgement, authority) = self.doubts(&pair.certificate, found);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = state.judgement.take().unwrap_or_default();
         if judgement.doubts != before.doubts {
             for doubt in &judgement.doubts {
@@ -194,13 +195,13 @@ impl ServingCertificate {
     /// Records that the webhook configurations were read, and written where that was necessary,
     /// without an error.
     pub(super) fn succeed(&self) {
-        self.lock().succeeded = Some(self.clock.now().unix_timestamp());
+        self.state.lock().succeeded = Some(self.clock.now().unix_timestamp());
     }
 
     /// Returns why this replica is not ready, as far as the certificate is concerned; empty if it
     /// is ready.
     pub fn missing(&self) -> Vec<String> {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.pair.is_none() {
             return vec!["this replica has no serving certificate yet".to_owned()];
         }
@@ -217,22 +218,18 @@ impl ServingCertificate {
 
     /// Returns the number of webhooks that did not trust the certificate in the last check.
     fn ca_mismatch(&self) -> usize {
-        let state = self.lock();
+        let state = self.state.lock();
         let judgement = state.judgement.as_ref();
         judgement.map_or(0, |judgement| judgement.doubts.len())
     }
 
     /// Returns the certificates whose expiry is reported, as far as they are known.
     pub(super) fn watched(&self) -> [(Watched, Option<Validity>); 2] {
-        let state = self.lock();
+        let state = self.state.lock();
         [
             (Watched::Served, state.served),
             (Watched::Authority, state.authority),
         ]
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,9 +9,10 @@ use crate::{
 };
 use http::{Method, Request, Response};
 use kube::{Api, Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -68,7 +69,7 @@ impl Fake {
     }
 
     fn answer(&self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
-        let mut state = self.state.lock().expect("no panic");
+        let mut state = self.state.lock();
         state.calls.push((method.clone(), path.to_owned()));
         if self.fails {
             return status(500);
@@ -114,12 +115,12 @@ impl Fake {
 
     /// The Secret, if it exists.
     pub(super) fn secret(&self) -> Option<Value> {
-        self.state.lock().expect("no panic").secret.clone()
+        self.state.lock().secret.clone()
     }
 
     /// Returns the number of requests with this method to a path that contains these words.
     pub(super) fn calls(&self, method: &str, words: &str) -> usize {
-        let state = self.state.lock().expect("no panic");
+        let state = self.state.lock();
         let calls = state.calls.iter();
         calls
             .filter(|(by, path)| by == method && path.contains(words))

@@ -6,10 +6,8 @@ use super::{
     serving_certificate::{ServingCertificate, Watched},
 };
 use crate::cluster::{Announcement, Apply, LeaseObject};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc};
 use time::OffsetDateTime;
 
 const ACTION: &str = "RenewCertificate";
@@ -63,7 +61,7 @@ impl Warnings {
     }
 
     fn say(&self, certificate: (Watched, i64), days: i64, now: OffsetDateTime) {
-        let said = self.lock().get(&certificate).copied();
+        let said = self.said.lock().get(&certificate).copied();
         if said == Some((days, true)) {
             return;
         }
@@ -75,7 +73,7 @@ impl Warnings {
                 "certificate not renewed"
             );
         }
-        self.lock().insert(certificate, (days, true));
+        self.said.lock().insert(certificate, (days, true));
         let warnings = self.clone();
         #[expect(clippy::disallowed_methods, reason = "no renewal waits for this Event")]
         tokio::spawn(async move {
@@ -90,17 +88,13 @@ impl Warnings {
             // If the Event is not published, the leader publishes it, or this replica at its next
             // check.
             let otherwise = move || {
-                warnings.lock().insert(certificate, (days, false));
+                warnings.said.lock().insert(certificate, (days, false));
             };
             match lease {
                 Some(lease) => apply.publish(lease, announcement, otherwise),
                 None => otherwise(),
             }
         });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, (which, until): (Watched, i64), now: OffsetDateTime) -> String {

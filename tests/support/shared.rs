@@ -2,11 +2,12 @@
 //! stopped when it will probably not be used again.
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use std::{
     any::Any,
     collections::BTreeSet,
     ops::Deref,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
 };
@@ -109,7 +110,7 @@ fn keep<T: Send + Sync + 'static>(shared: &Arc<T>) {
     static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let (now, module) = (Instant::now(), module());
     let shared: Arc<dyn Any + Send + Sync> = shared.clone();
-    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = KEPT.lock();
     let known = all
         .iter_mut()
         .find(|each| Arc::ptr_eq(&each.shared, &shared));

@@ -9,11 +9,9 @@ use crate::{
     view::Log,
 };
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 use time::OffsetDateTime;
 use volume_warden::objects::{
     expiry::EXPIRE_UNUSED, rebind::REBIND, undelete_window::UNDELETE_WINDOW,
@@ -61,7 +59,7 @@ fn class(plan: &Plan) -> Class {
 /// histories: that takes a twentieth of the time of one.
 async fn furnished(class: Class) -> anyhow::Result<ApiServer> {
     static FURNISHED: Mutex<BTreeMap<Class, ApiServer>> = Mutex::new(BTreeMap::new());
-    let lock = || FURNISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || FURNISHED.lock();
     let known = lock().get(&class).cloned();
     if let Some(known) = known {
         return Ok(known);

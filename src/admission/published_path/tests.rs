@@ -2,8 +2,8 @@ use super::*;
 use crate::telemetry::test_log::Log;
 use http::{Method, Request, Response};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::Mutex;
 
 const WEBHOOKS: Configuration = Configuration::Mutating("webhooks");
 const NAME: &str = "claims.pvc-protection.volume-warden.dev";
@@ -53,7 +53,7 @@ impl Fake {
     }
 
     fn edit<T>(&self, edit: impl FnOnce(&mut Stored) -> T) -> T {
-        edit(&mut self.state.lock().expect("no panic"))
+        edit(&mut self.state.lock())
     }
 
     /// Creates a replica, and the set of paths that it accepts.

@@ -3,14 +3,12 @@
 use super::{Endpoint, Options, token::Token};
 use crate::{backend::Failure, tls::install_crypto};
 use http::{Method, header::AUTHORIZATION};
+use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Identity, Response, redirect, retry};
 use std::{
     error::Error,
     path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -117,7 +115,7 @@ impl Wire {
     /// Reads the TLS files again, and builds a new client if they have changed.
     pub(super) async fn reload(&self) -> Result<Client, Failure> {
         let material = self.read().await?;
-        let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.client.lock();
         if let Some((of, client)) = &*kept
             && *of == material
         {
@@ -129,7 +127,7 @@ impl Wire {
     }
 
     fn client(&self) -> Option<Client> {
-        let kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.client.lock();
         kept.as_ref().map(|(_, client)| client.clone())
     }
 

@@ -9,7 +9,8 @@ use http::{Request, Response, Uri, uri::PathAndQuery};
 use http_body_util::{BodyExt as _, Either, StreamBody};
 use hyper::body::{Bytes, Frame};
 use kube::{Client, Error, client::Body, core::request::Error as BuildError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Maximum size of a page in bytes, unless it is one object. 500 pods of 32 KB fit.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -127,7 +128,7 @@ fn with_limit(uri: &Uri, limit: u32) -> Result<Uri, Error> {
 }
 
 fn lock(limits: &Limits) -> MutexGuard<'_, HashMap<String, u32>> {
-    limits.lock().unwrap_or_else(PoisonError::into_inner)
+    limits.lock()
 }
 
 #[cfg(test)]
@@ -160,7 +161,7 @@ mod tests {
             let from = pairs.find_map(|pair| pair.strip_prefix("continue="));
             let from: usize = from.map_or(0, |from| from.parse().expect("a number"));
             let limit = limit(uri).expect("a limit");
-            seen.lock().expect("a lock").push((limit, from));
+            seen.lock().push((limit, from));
             let to = COUNT.min(from + usize::try_from(limit).expect("a number"));
             let object = |number| json!({"metadata": {"name": format!("n{number}")}, "data": {"a": "x".repeat(size(number))}});
             let items: Vec<_> = (from..to).map(object).collect();
@@ -186,7 +187,7 @@ mod tests {
         }
         let all: Vec<_> = (0..COUNT).map(|number| format!("n{number}")).collect();
         assert_eq!(names, all);
-        std::mem::take(&mut *asked.lock().expect("a lock"))
+        std::mem::take(&mut *asked.lock())
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ mod backoff;
 mod bounded_pages;
 mod clamped_times;
 mod client;
+mod fair_semaphore;
 mod for_users;
 mod path_secrets;
 mod scope;
@@ -16,6 +17,7 @@ pub use clamped_times::with_clamped_times;
 pub use client::{
     UNHURRIED, UNREADABLE_ANSWER, connect, error_message, is_lasting_refusal, is_refused, within,
 };
+pub(crate) use fair_semaphore::{FairSemaphore, Permit};
 pub use for_users::for_users;
 pub use path_secrets::{PATH_SECRET_DIGITS, for_log};
 pub(crate) use scope::ApiOf;

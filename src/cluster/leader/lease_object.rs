@@ -73,10 +73,10 @@ mod tests {
     /// The Lease is recreated, and read again after a minute.
     #[tokio::test(start_paused = true)]
     async fn the_uid_is_that_of_a_recreated_lease() {
-        let reads = Arc::new(std::sync::Mutex::new(0));
+        let reads = Arc::new(parking_lot::Mutex::new(0));
         let counted = reads.clone();
         let service = tower::service_fn(move |_: http::Request<Body>| {
-            let mut reads = counted.lock().expect("lock");
+            let mut reads = counted.lock();
             *reads += 1;
             let lease = json!({"metadata": {"name": "warden", "uid": reads.to_string()}});
             let body = Body::from(lease.to_string().into_bytes());
@@ -99,6 +99,6 @@ mod tests {
         );
         tokio::time::advance(MAX_AGE).await;
         assert_eq!(uid().await.as_deref(), Some("2"));
-        assert_eq!(*reads.lock().expect("lock"), 2);
+        assert_eq!(*reads.lock(), 2);
     }
 }

@@ -4,13 +4,11 @@ use super::super::held::DURATION;
 use super::*;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 fn seconds(seconds: u64) -> Duration {
@@ -55,7 +53,7 @@ struct Leases(Arc<Mutex<BTreeMap<String, Value>>>);
 
 impl Leases {
     fn holder(&self, name: &str) -> String {
-        let leases = self.0.lock().expect("lock");
+        let leases = self.0.lock();
         let holder = leases
             .get(name)
             .map(|lease| &lease["spec"]["holderIdentity"]);
@@ -71,7 +69,7 @@ impl Leases {
     }
 
     fn store(&self, name: &str, holder: &str, seconds: &Value) {
-        let mut leases = self.0.lock().expect("lock");
+        let mut leases = self.0.lock();
         let version = leases.values().map(version).max().unwrap_or(0) + 1;
         let lease = json!({
             "metadata": {"name": name, "resourceVersion": version.to_string()},
@@ -81,7 +79,7 @@ impl Leases {
     }
 
     fn answer(&self, method: &str, name: &str, body: &[u8]) -> (u16, Value) {
-        let known = self.0.lock().expect("lock").get(name).cloned();
+        let known = self.0.lock().get(name).cloned();
         if method == "GET" {
             let absent =
                 json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure"});
@@ -98,11 +96,11 @@ impl Leases {
         let spec = &sent["spec"];
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
         self.store(name, holder, &spec["leaseDurationSeconds"]);
-        let mut leases = self.0.lock().expect("lock");
+        let mut leases = self.0.lock();
         let stored = leases.get_mut(name).expect("a Lease");
         stored["metadata"]["labels"] = sent["metadata"]["labels"].clone();
         drop(leases);
-        (200, self.0.lock().expect("lock")[name].clone())
+        (200, self.0.lock()[name].clone())
     }
 
     fn api(&self) -> Api<Lease> {
@@ -225,7 +223,7 @@ async fn a_deleted_lease_does_not_end_the_time_of_its_holder() {
     let (elector, leadership) = Elector::new(leases.api(), name, metrics, Clock::system());
     let running = tokio::spawn(elector.run(CancellationToken::new()));
     tokio::time::sleep(seconds(5)).await;
-    leases.0.lock().expect("lock").remove("new");
+    leases.0.lock().remove("new");
     for _ in 5..15 {
         assert!(!leadership.holds());
         tokio::time::sleep(seconds(1)).await;
@@ -306,12 +304,7 @@ async fn a_lease_names_the_components_of_its_holder() {
         leases.put("new", "");
         let own = component("own");
         let earlier = json!({"team": "x", "volume-warden.dev/earlier": ""});
-        leases
-            .0
-            .lock()
-            .expect("lock")
-            .get_mut("new")
-            .expect("a Lease")["metadata"]["labels"] = earlier;
+        leases.0.lock().get_mut("new").expect("a Lease")["metadata"]["labels"] = earlier;
         let name = LeaseName {
             labels: [own.clone()].into(),
             ..lease_name("new", None)
@@ -324,7 +317,7 @@ async fn a_lease_names_the_components_of_its_holder() {
         let running = tokio::spawn(elector.run(CancellationToken::new()));
         tokio::time::sleep(seconds(3)).await;
         running.abort();
-        let leases = leases.0.lock().expect("lock");
+        let leases = leases.0.lock();
         let labels = &leases["new"]["metadata"]["labels"];
         assert_eq!(labels[&own.0], "", "{labels}");
         assert_eq!(labels["team"], "x", "{labels}");

@@ -7,10 +7,8 @@
 
 pub use crate::objects::keys::OBSERVED_SINCE;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::time::Duration;
 
 /// Changes that may have been missed for at most this time do not count as a break: the Lease
 /// duration, after which another replica may lead.
@@ -36,7 +34,7 @@ impl Observation {
     /// Records that since `now` all watches of this replica are complete. Later calls change
     /// nothing.
     pub fn begin(&self, now: Timestamp) {
-        self.lock().began.get_or_insert(now);
+        self.0.lock().began.get_or_insert(now);
     }
 
     /// Records that this replica may have missed changes for this time until `now`. After more than
@@ -46,7 +44,7 @@ impl Observation {
         if missed <= LONGEST_BREAK {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(began) = state.began {
             *state = State {
                 began: Some(began.max(now)),
@@ -58,7 +56,7 @@ impl Observation {
     /// Returns since when this replica, or another one before it, has watched without a break;
     /// none until all watches of this replica are complete.
     pub fn since(&self) -> Option<Timestamp> {
-        let state = self.lock();
+        let state = self.0.lock();
         let began = state.began?;
         Some(state.inherited.map_or(began, |since| since.min(began)))
     }
@@ -68,7 +66,7 @@ impl Observation {
     /// watched at the same time as this replica, so the time in its Lease counts for this replica,
     /// too.
     pub(super) fn follow(&self, lease: &Lease, renewed: bool) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.began.is_none() {
             return;
         }
@@ -88,10 +86,6 @@ impl Observation {
         } else if let Some(annotations) = annotations {
             annotations.remove(OBSERVED_SINCE);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,25 +1,25 @@
 //! Live reads of one object.
 
 use super::evidence::Evidence;
-use crate::cluster::api::{ApiOf, Scope, existing, within};
+use crate::cluster::api::{ApiOf, FairSemaphore, Scope, existing, within};
 use crate::{
     objects::{ObjectName, Tracked, can_exist},
     telemetry::Metrics,
 };
 use kube::{Client, Resource};
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
-/// Maximum number of concurrent reads of one [`LiveGet`]; further reads wait. Callers with
-/// separate `LiveGet` values, as most webhooks and reconcilers have, do not wait for each other. A
-/// pod of a tenant can have several megabytes.
+/// Maximum number of concurrent reads of one [`LiveGet`]; further reads wait, in turn with those of
+/// other namespaces. Callers with separate `LiveGet` values, as most webhooks and reconcilers have,
+/// do not wait for each other. A pod of a tenant can have several megabytes.
 const MAX_READS: usize = 16;
 
 /// Reads single objects from the API server instead of a watch cache.
 pub struct LiveGet<T: Tracked> {
     api: ApiOf<T>,
     client: Client,
-    permits: Semaphore,
+    permits: Arc<FairSemaphore>,
     metrics: Arc<Metrics>,
 }
 
@@ -32,7 +32,7 @@ impl<T: Tracked> LiveGet<T> {
         Arc::new(Self {
             api: <T::Wire as Resource>::Scope::api,
             client: client.clone(),
-            permits: Semaphore::new(MAX_READS),
+            permits: FairSemaphore::new(MAX_READS),
             metrics,
         })
     }
@@ -65,8 +65,7 @@ impl<T: Tracked> LiveGet<T> {
         let api = (self.api)(self.client.clone(), &name.namespace);
         let mut sent = false;
         let read = async {
-            // The semaphore is never closed, so acquiring a permit cannot fail.
-            let _permit = self.permits.acquire().await;
+            let _permit = self.permits.acquire(&name.namespace).await;
             sent = true;
             self.metrics.feeds.live_read(T::KIND);
             let began = Instant::now();
@@ -90,7 +89,7 @@ impl<T: Tracked> LiveGet<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::Namespace;
+    use crate::objects::{Claim, Namespace};
     use kube::client::Body;
     use tokio::time::sleep;
 
@@ -142,6 +141,28 @@ mod tests {
             waited.contains("no request was sent within 500ms"),
             "{waited}"
         );
+    }
+
+    /// One tenant may cause thousands of reads.
+    #[tokio::test(start_paused = true)]
+    async fn reads_of_one_namespace_delay_another_by_one_read() {
+        let service = tower::service_fn(move |_: http::Request<Body>| async move {
+            sleep(Duration::from_secs(1)).await;
+            let body = Body::from(br#"{"metadata": {"name": "data", "uid": "1"}}"#.to_vec());
+            Ok::<_, std::io::Error>(http::Response::new(body))
+        });
+        let client = Client::new(service, "default");
+        let get = LiveGet::<Claim>::new(Arc::new(Metrics::new()), &client);
+        let (many, other) = (ObjectName::new("many", "c"), ObjectName::new("other", "c"));
+        let limit = Duration::from_secs(60);
+        let reads = futures::future::join_all((0..20 * MAX_READS).map(|_| get.read(&many, limit)));
+        let late = async {
+            sleep(Duration::from_millis(500)).await;
+            get.read(&other, Duration::from_millis(1600)).await
+        };
+        let (reads, late) = tokio::join!(reads, late);
+        assert!(late.is_ok(), "{:?}", late.err());
+        assert!(reads.iter().all(Result::is_ok));
     }
 
     #[tokio::test]

@@ -105,7 +105,8 @@ mod tests {
     use super::*;
     use crate::objects::Pod;
     use kube::Client;
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     const JSON: &str = "application/json";
     const EMPTY: &str = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
@@ -123,8 +124,8 @@ mod tests {
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let accepts = request.headers().get(ACCEPT);
             let in_protobuf = accepts.is_some_and(|types| *types == ENCODINGS);
-            asked.lock().expect("a lock").push(in_protobuf);
-            let next = answers.lock().expect("a lock").next();
+            asked.lock().push(in_protobuf);
+            let next = answers.lock().next();
             async move {
                 let (code, media_type, body) = next.expect("no other request");
                 let answer = http::Response::builder().status(code);
@@ -134,7 +135,7 @@ mod tests {
         });
         let api = Api::namespaced(Client::new(service, "ns"), "ns");
         let read = read_page::<Pod>(&api, &ListParams::default()).await;
-        let requests = std::mem::take(&mut *requests.lock().expect("a lock"));
+        let requests = std::mem::take(&mut *requests.lock());
         (read.map(|page| page.items.len()), requests)
     }
 

@@ -11,11 +11,9 @@ use crate::{
     telemetry::Metrics,
 };
 use kube::{Api, Client, Resource, api::ListParams};
+use parking_lot::{Mutex, MutexGuard};
 use reader::Reader;
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{Semaphore, oneshot},
     time::Instant,
@@ -128,7 +126,7 @@ impl<T: Tracked> SharedList<T> {
     }
 
     fn ask(self: &Arc<Self>, namespace: &Arc<str>, since: Instant, asker: Caller<T>) {
-        let mut asking = self.lock();
+        let mut asking = self.asking.lock();
         if let Some(asked) = asking.get_mut(namespace) {
             match asked.began {
                 Some(began) if began > since => asked.present.push(asker),
@@ -183,11 +181,7 @@ impl<T: Tracked> SharedList<T> {
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Arc<str>, Listed<T>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Asking<T>>> {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 
@@ -266,7 +260,7 @@ mod tests {
         }
         assert_eq!(seen, [1, 1, 2, 2, 3]);
         assert_eq!(count.load(Ordering::SeqCst), 3);
-        assert!(lists.lock().is_empty(), "no reader is left");
+        assert!(lists.asking.lock().is_empty(), "no reader is left");
     }
 
     #[tokio::test(start_paused = true)]

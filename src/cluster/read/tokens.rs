@@ -8,10 +8,8 @@ use k8s_openapi::api::{
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep},
@@ -168,9 +166,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (Judgement, Instant)>> {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.remembered.lock()
     }
 }
 

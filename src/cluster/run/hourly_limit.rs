@@ -1,10 +1,7 @@
 //! Limits how often this process does something in any hour.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -29,7 +26,7 @@ struct Actions {
 /// A place within the limit that is reserved for one action, until it is dropped.
 #[derive(Debug)]
 pub struct Slot<'a> {
-    actions: &'a HourlyLimit,
+    of: &'a HourlyLimit,
     /// Whether the action counts when the place is dropped.
     counts: bool,
 }
@@ -67,7 +64,7 @@ impl HourlyLimit {
     /// The time to wait, if the limit is reached.
     pub fn reserve(&self) -> Result<Slot<'_>, Duration> {
         let now = Instant::now();
-        let mut actions = self.lock();
+        let mut actions = self.actions.lock();
         actions
             .last
             .retain(|action| now.duration_since(*action) < HOUR);
@@ -81,13 +78,9 @@ impl HourlyLimit {
         }
         actions.reserved += 1;
         Ok(Slot {
-            actions: self,
+            of: self,
             counts: false,
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Actions> {
-        self.actions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,9 +99,9 @@ impl Slot<'_> {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        let mut actions = self.actions.lock();
+        let mut actions = self.of.actions.lock();
         actions.reserved -= 1;
-        if self.counts && self.actions.limit != u64::MAX {
+        if self.counts && self.of.limit != u64::MAX {
             actions.last.push_back(Instant::now());
         }
     }

@@ -1,9 +1,7 @@
 use super::*;
 use crate::{cluster::Elector, objects::ObjectName};
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
-};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
 #[derive(Default)]
@@ -27,7 +25,7 @@ impl Reconcile for Clumsy {
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let first = {
-            let mut seen = self.seen.lock().expect("lock");
+            let mut seen = self.seen.lock();
             seen.push(name.name.to_string());
             seen.iter().filter(|each| **each == *name.name).count() == 1
         };
@@ -118,7 +116,7 @@ async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
     };
     let stop = CancellationToken::new();
     let task = tokio::spawn(reconciler.run(stop.clone()));
-    let seen = || reconcile.seen.lock().expect("lock").join(" ");
+    let seen = || reconcile.seen.lock().join(" ");
 
     queue.add(ObjectName::new("ns", "before"));
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -157,7 +155,7 @@ async fn candidates_come_again_after_a_notification_but_not_too_often() {
     lead.replace(Some(Instant::now() + Duration::from_secs(3600)));
     let passes = async |seconds| {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        reconcile.seen.lock().expect("lock").len() / 2
+        reconcile.seen.lock().len() / 2
     };
     assert_eq!(passes(1).await, 1);
     for _ in 0..100 {

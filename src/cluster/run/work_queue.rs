@@ -8,12 +8,9 @@
 mod state;
 
 use crate::cluster::api::doubling;
+use parking_lot::Mutex;
 use state::{Cause, Priority, State};
-use std::{
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{hash::Hash, time::Duration};
 use tokio::sync::Notify;
 
 const FIRST_DELAY: Duration = Duration::from_millis(10);
@@ -42,14 +39,14 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Queues the key, unless it is queued already, and ends its delay. A key that is being
     /// processed is queued again when it is done.
     pub fn add(&self, key: K) {
-        self.lock().add(key, Priority::Normal);
+        self.state.lock().add(key, Priority::Normal);
         self.notify.notify_one();
     }
 
     /// Queues the key before all keys that are not urgent, for writes that protect data. The key
     /// stays urgent until its processing ends with [`WorkQueue::done`].
     pub fn add_urgent(&self, key: K) {
-        self.lock().add(key, Priority::Urgent);
+        self.state.lock().add(key, Priority::Urgent);
         self.notify.notify_one();
     }
 
@@ -58,7 +55,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// key that is being processed may still fail, so it is queued again when it is done. The key
     /// keeps its priority.
     pub fn retry(&self, key: &K) {
-        if self.lock().retry(key) {
+        if self.state.lock().retry(key) {
             self.notify.notify_one();
         }
     }
@@ -77,7 +74,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     async fn take_at_least(&self, priority: Priority) -> K {
         loop {
             let due = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 state.wake_due();
                 if let Some(key) = state.take(priority) {
                     return key;
@@ -96,7 +93,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Ends the processing of a key that succeeded, and resets its backoff. The key is queued again
     /// if it was added meanwhile.
     pub fn done(&self, key: &K) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.failures.remove(key);
         let again = state.processing.remove(key).and_then(|taken| taken.again);
         if let Some(priority) = again {
@@ -109,7 +106,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// failure up to five minutes, and is at least `at_least`, or at once if the key was added
     /// meanwhile. Returns the delay.
     pub fn failed(&self, key: &K, at_least: Duration) -> Duration {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let failures = state.failures.entry(key.clone()).or_default();
         *failures += 1;
         let delay = doubling(FIRST_DELAY, LONGEST_DELAY, *failures).max(at_least);
@@ -131,7 +128,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     }
 
     fn put_off(&self, key: &K, delay: Duration, cause: Cause) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.failures.remove(key);
         state.give_back(key, delay, cause);
         self.notify.notify_one();
@@ -140,18 +137,18 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Returns the number of keys that are overdue: those that are queued, and those that are
     /// delayed after a failure. A key that waits for a date is not overdue.
     pub fn depth(&self) -> usize {
-        self.lock().depth()
+        self.state.lock().depth()
     }
 
     /// Returns whether no key is queued or delayed.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.state.lock().is_empty()
     }
 
     /// Accepts keys from now on, until [`Self::close`].
     pub fn open(&self) {
-        self.lock().closed = false;
+        self.state.lock().closed = false;
     }
 
     /// Drops all keys and accepts none until [`Self::open`]. Keys that are being processed are
@@ -159,11 +156,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// worker takes keys, so an open queue would collect the name of every object that ever
     /// existed.
     pub fn close(&self) {
-        *self.lock() = State::new();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.state.lock() = State::new();
     }
 }
 

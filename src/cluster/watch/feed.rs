@@ -17,12 +17,8 @@ use kube::{
     Api,
     runtime::watcher::{self, Event, watcher},
 };
-use std::{
-    hash::BuildHasher,
-    pin::pin,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    time::Duration,
-};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::{hash::BuildHasher, pin::pin, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Maximum duration of one watch request; the watch then continues with another one. Some load
@@ -88,24 +84,18 @@ impl<T: Tracked> Feed<T> {
     /// Calls `listener` after every change, in the order of the changes. The listener must not
     /// block.
     pub fn listen(&self, listener: impl Fn(&Change<'_, T>) + Send + Sync + 'static) {
-        self.listeners
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(listener));
+        self.listeners.write().push(Box::new(listener));
     }
 
     /// Drops all listeners: see [`Feeds::unlisten`](super::feeds::Feeds::unlisten).
     pub(super) fn unlisten(&self) {
-        let mut listeners = self
-            .listeners
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.write();
         listeners.clear();
     }
 
     /// Returns the objects of the feed. Hold the guard only shortly, and never across an `await`.
     pub fn read(&self) -> RwLockReadGuard<'_, Store<T>> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner)
+        self.store.read()
     }
 
     /// Returns whether the first list is complete.
@@ -213,18 +203,13 @@ impl<T: Tracked> Feed<T> {
     }
 
     fn notify(&self, change: &Change<'_, T>) {
-        for listener in self
-            .listeners
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
+        for listener in self.listeners.read().iter() {
             listener(change);
         }
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Store<T>> {
-        self.store.write().unwrap_or_else(PoisonError::into_inner)
+        self.store.write()
     }
 }
 

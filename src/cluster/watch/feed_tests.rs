@@ -7,8 +7,8 @@ use futures::FutureExt as _;
 use http_body_util::StreamBody;
 use hyper::body::{Bytes, Frame};
 use kube::{Client, api::ObjectMeta, client::Body};
+use parking_lot::Mutex;
 use serde_json::json;
-use std::sync::Mutex;
 use tokio::sync::Notify;
 
 fn pod(name: &str, uid: &str, claim: Option<&str>) -> PodWire {
@@ -42,7 +42,7 @@ fn changes(events: Vec<Event<PodWire>>) -> Vec<String> {
     let uid =
         |pod: Option<&Arc<Pod>>| pod.map_or_else(|| "-".to_owned(), |pod| pod.uid.to_string());
     feed.listen(move |change| {
-        lines.lock().expect("lock").push(format!(
+        lines.lock().push(format!(
             "{} {}>{}",
             change.name.name,
             uid(change.old),
@@ -50,7 +50,7 @@ fn changes(events: Vec<Event<PodWire>>) -> Vec<String> {
         ));
     });
     events.into_iter().for_each(|event| feed.take(event));
-    log.lock().expect("lock").clone()
+    log.lock().clone()
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn observed() -> (Arc<Feed<Pod>>, Arc<Mutex<Vec<Duration>>>) {
     let missed = Arc::new(Mutex::new(Vec::new()));
     let all = missed.clone();
     feed.progress
-        .during_outage(move |time| all.lock().expect("lock").push(time));
+        .during_outage(move |time| all.lock().push(time));
     (feed, missed)
 }
 
@@ -150,7 +150,7 @@ async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
     let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
     tokio::time::sleep(Duration::from_secs(200)).await;
     running.abort();
-    let missed = missed.lock().expect("lock");
+    let missed = missed.lock();
     let (last, longest) = (missed.last(), missed.iter().max());
     assert_eq!(last, longest, "the LIST ends the outage: {missed:?}");
     assert!(longest >= Some(&Duration::from_secs(85)), "{missed:?}");
@@ -174,7 +174,7 @@ async fn a_list_that_fails_after_minutes_counts_from_its_beginning() {
     let running = tokio::spawn(feed.clone().run(Api::all(Client::new(service, "default"))));
     feed.synced().await;
     running.abort();
-    let missed = missed.lock().expect("lock");
+    let missed = missed.lock();
     let seconds: Vec<_> = missed.iter().map(Duration::as_secs).collect();
     assert_eq!(seconds, [120, 121]);
 }
@@ -186,7 +186,7 @@ async fn silent(time: Duration) -> (Vec<u64>, Vec<u64>) {
     let log = seen.clone();
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let watch = request.uri().query().unwrap_or_default().contains("watch=");
-        let mut log = log.lock().expect("lock");
+        let mut log = log.lock();
         let (lists, watches) = &mut *log;
         let begun = if watch { watches } else { lists };
         begun.push(began.elapsed().as_secs());
@@ -202,7 +202,7 @@ async fn silent(time: Duration) -> (Vec<u64>, Vec<u64>) {
     let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
     tokio::time::sleep(time).await;
     running.abort();
-    seen.lock().expect("lock").clone()
+    seen.lock().clone()
 }
 
 /// A page, with single spaces between its words.
@@ -281,7 +281,7 @@ async fn requests(statuses: &[(u16, &str)]) -> (usize, usize) {
             )),
         };
         assert!(!watch || query.contains("resourceVersion=7"), "{query}");
-        log.lock().expect("lock").push(query);
+        log.lock().push(query);
         async move {
             let Some((code, body)) = answer else {
                 return std::future::pending().await;
@@ -294,7 +294,7 @@ async fn requests(statuses: &[(u16, &str)]) -> (usize, usize) {
     let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
     let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
     let counts = || {
-        let queries = queries.lock().expect("lock");
+        let queries = queries.lock();
         let watches = queries.iter().filter(|query| query.contains("watch="));
         let watches = watches.count();
         (queries.len() - watches, watches)

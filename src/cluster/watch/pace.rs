@@ -2,10 +2,8 @@
 
 use http::Request;
 use kube::{Client, client::Body};
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Shortest time between the beginnings of two watches. A watch lasts for minutes. If a proxy ends
@@ -29,7 +27,7 @@ pub(super) fn paced(client: &Client) -> Client {
 
 /// Returns when the next watch may begin.
 fn turn(next: &Mutex<Instant>) -> Instant {
-    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = next.lock();
     let begin = Instant::now().max(*next);
     *next = begin + SHORTEST;
     begin

@@ -3,10 +3,8 @@
 
 use super::outage::Outage;
 use crate::awaited::Awaited;
-use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use parking_lot::{Mutex, RwLock};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 type OutageListener = Box<dyn Fn(Duration) + Send + Sync>;
@@ -44,10 +42,7 @@ impl Progress {
     /// deleted since the watch ended is reported to no listener, so a reconcile that waits for it
     /// to appear must be repeated.
     pub(super) fn after_relist(&self, after: Arc<Notify>) {
-        let mut notified = self
-            .after_relist
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut notified = self.after_relist.write();
         notified.push(after);
     }
 
@@ -55,19 +50,13 @@ impl Progress {
     /// the time since the outage began: for so long, changes may have been missed. A watch that is
     /// silent does not fail: kube's watcher goes on at the same resourceVersion, with another one.
     pub(super) fn during_outage(&self, listener: impl Fn(Duration) + Send + Sync + 'static) {
-        let mut listeners = self
-            .during_outage
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.during_outage.write();
         listeners.push(Box::new(listener));
     }
 
     /// Records that a LIST begins.
     pub(super) fn begin_list(&self) {
-        self.outage
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .begin_list();
+        self.outage.lock().begin_list();
     }
 
     /// Records that the watch or a LIST failed.
@@ -84,20 +73,14 @@ impl Progress {
     pub(super) fn complete(&self) {
         let is_relist = self.synced.replace(true);
         if is_relist {
-            let after = self
-                .after_relist
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
+            let after = self.after_relist.read();
             after.iter().for_each(|after| after.notify_one());
         }
     }
 
     fn missed(&self, time: impl FnOnce(&mut Outage) -> Duration) {
-        let time = time(&mut self.outage.lock().unwrap_or_else(PoisonError::into_inner));
-        let listeners = self
-            .during_outage
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let time = time(&mut self.outage.lock());
+        let listeners = self.during_outage.read();
         listeners.iter().for_each(|listener| listener(time));
     }
 }

@@ -1,12 +1,8 @@
 //! Recently deleted objects, kept briefly because other controllers may still act on stale caches.
 
 use crate::hashing::HashMap;
-use std::{
-    collections::VecDeque,
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::VecDeque, hash::Hash, time::Duration};
 use tokio::time::Instant;
 
 /// Recently deleted objects of one kind.
@@ -38,7 +34,7 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
 
     /// Adds a deleted object with its last state.
     pub fn remember(&self, key: K, last: V) {
-        let (now, mut memory) = (Instant::now(), self.lock());
+        let (now, mut memory) = (Instant::now(), self.memory.lock());
         memory.forget(now, self.remembered);
         memory.order.push_back((now, key.clone()));
         memory.last.insert(key, (now, last));
@@ -46,13 +42,9 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
 
     /// Returns the last state of the object, if it was deleted recently enough to be remembered.
     pub fn get(&self, key: &K) -> Option<V> {
-        let memory = self.lock();
+        let memory = self.memory.lock();
         let (since, last) = memory.last.get(key)?;
         (since.elapsed() < self.remembered).then(|| last.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Memory<K, V>> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,7 +84,7 @@ mod tests {
         tokio::time::advance(MINUTE / 2).await;
         assert_eq!(departed.get(&"web"), None);
         departed.remember("third", 4);
-        let memory = departed.lock();
+        let memory = departed.memory.lock();
         assert_eq!(
             (memory.last.len(), memory.order.len()),
             (2, 2),

@@ -6,8 +6,8 @@ use crate::{
 };
 use futures::future::join_all;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::json;
-use std::sync::Mutex;
 use tokio::time::{advance, sleep};
 
 const CALL: Duration = Duration::from_millis(100);
@@ -34,9 +34,7 @@ impl Server {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap_or_default();
                 let body = String::from_utf8_lossy(&body);
-                log.lock()
-                    .expect("lock")
-                    .push(format!("{} {body}", head.uri));
+                log.lock().push(format!("{} {body}", head.uri));
                 sleep(CALL).await;
                 let answer = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
                 let answer = Body::from(answer.to_string().into_bytes());
@@ -80,7 +78,7 @@ impl Server {
     /// Returns the request for this claim, and the number of requests before it.
     fn sent(&self, claim: &str) -> Option<(usize, String)> {
         let path = format!("/persistentvolumeclaims/{claim}?");
-        let sent = self.sent.lock().expect("lock");
+        let sent = self.sent.lock();
         let place = sent.iter().position(|each| each.contains(&path))?;
         Some((place, sent[place].clone()))
     }
@@ -198,7 +196,7 @@ fn refusing(code: u16, text: &str) -> (Arc<Apply>, Sent, Lead) {
             let body = body.collect_bytes().await.unwrap_or_default();
             let (code, answer) = if head.uri.path().contains("/events") {
                 sleep(Duration::from_secs(3)).await;
-                log.lock().expect("lock").push(head.uri.to_string());
+                log.lock().push(head.uri.to_string());
                 (201, body.to_vec())
             } else {
                 (code, text)
@@ -233,7 +231,7 @@ async fn the_answer_of_a_proxy_is_no_refusal() {
     let applied = remove_a_finalizer(&apply).await;
     assert_eq!(applied.label(), "Failed");
     apply.reported().await;
-    assert_eq!(*events.lock().expect("lock"), [] as [&str; 0]);
+    assert_eq!(*events.lock(), [] as [&str; 0]);
 }
 
 /// The reconcile that was refused holds its key, and a place among a thousand, until `perform`
@@ -248,9 +246,9 @@ async fn a_refused_write_does_not_wait_for_its_event() {
         (applied.label(), began.elapsed()),
         ("Failed", Duration::ZERO)
     );
-    assert_eq!(events.lock().expect("lock").len(), 0);
+    assert_eq!(events.lock().len(), 0);
     apply.reported().await;
-    assert_eq!(events.lock().expect("lock").len(), 1, "the Event follows");
+    assert_eq!(events.lock().len(), 1, "the Event follows");
 }
 
 /// Returns every action, and what of it is sent for a claim in a namespace that has opted out.

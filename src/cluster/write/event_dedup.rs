@@ -3,10 +3,8 @@
 
 use crate::hashing::{HashMap, HashSet};
 use crate::objects::CompactText;
-use std::{
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::hash::Hash;
 
 /// The causes that hold for each object of one kind, to find those that are new.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
     /// Records the causes that now hold for an object, and returns those that did not hold at the
     /// previous call for this uid.
     pub fn news(&self, name: &K, uid: impl Into<CompactText>, causes: HashSet<C>) -> HashSet<C> {
-        let (uid, mut objects) = (uid.into(), self.lock());
+        let (uid, mut objects) = (uid.into(), self.objects.lock());
         let before = objects.remove(name).filter(|(known, _)| *known == uid);
         let before = before.map(|(_, causes)| causes).unwrap_or_default();
         let news = causes.difference(&before).cloned().collect();
@@ -41,24 +39,20 @@ impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
     /// Drops the causes of an object, so that each one that holds is new at the next call of
     /// [`Self::news`], for example because its Event could not be published.
     pub fn forget(&self, name: &K) {
-        self.lock().remove(name);
+        self.objects.lock().remove(name);
     }
 
     /// Drops one cause of an object, as [`Self::forget`] drops all: the Events about the others
     /// were published, and are not published again.
     pub fn forget_cause(&self, name: &K, cause: &C) {
-        if let Some((_, causes)) = self.lock().get_mut(name) {
+        if let Some((_, causes)) = self.objects.lock().get_mut(name) {
             causes.remove(cause);
         }
     }
 
     /// Drops the causes of all objects for which `there` is false: they were deleted.
     pub fn retain(&self, there: impl Fn(&K) -> bool) {
-        self.lock().retain(|name, _| there(name));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Causes<C>>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+        self.objects.lock().retain(|name, _| there(name));
     }
 }
 
@@ -97,6 +91,6 @@ mod tests {
             "its Event was not published"
         );
         events.forget(&"web");
-        assert!(events.lock().is_empty());
+        assert!(events.objects.lock().is_empty());
     }
 }

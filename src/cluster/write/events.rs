@@ -1,8 +1,7 @@
 //! Publishes Events about objects.
 
 use super::announcement::{Announcement, REPORTER, event, is_short, named, separate, type_of};
-use super::fair_semaphore::FairSemaphore;
-use crate::cluster::api::{for_log, within};
+use crate::cluster::api::{FairSemaphore, for_log, within};
 use crate::telemetry::LogLimiter;
 use k8s_openapi::api::{core::v1::ObjectReference, events::v1 as api};
 use kube::{

@@ -2,8 +2,8 @@ use super::*;
 use crate::cluster::write::announcement::NOTE_LIMIT;
 use futures::future::join_all;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::json;
-use std::sync::Mutex;
 use tokio::time::sleep;
 
 /// Events, each with the namespace to which it was written.
@@ -20,7 +20,7 @@ fn api() -> (Client, Written) {
             sleep(Duration::from_millis(10)).await;
             let body = request.into_body().collect_bytes().await.expect("a body");
             let event = serde_json::from_slice(&body).expect("an Event");
-            log.lock().expect("lock").push((namespace, event));
+            log.lock().push((namespace, event));
             let answer = http::Response::builder().status(201).body(Body::from(
                 br#"{"metadata": {"name": "e"}, "eventTime": null}"#.to_vec(),
             ));
@@ -57,7 +57,7 @@ async fn a_note_is_one_line_and_bounded() {
         let published = events.publish(&about("ns"), &announcement(note)).await;
         assert_eq!(published, Publication::Published);
     }
-    let written = written.lock().expect("lock");
+    let written = written.lock();
     let [(_, short), (_, long)] = &written[..] else {
         unreachable!("two Events");
     };
@@ -77,7 +77,7 @@ async fn an_event_about_an_object_with_a_long_name_has_a_valid_name() {
     events.counted().await;
     let published = events.publish(&regarding, &announcement("b")).await;
     assert_eq!(published, Publication::Published);
-    let written = written.lock().expect("lock");
+    let written = written.lock();
     assert_eq!(written.len(), 2);
     for (_, event) in written.iter() {
         let name = event["metadata"]["name"].as_str().expect("a name");
@@ -136,7 +136,7 @@ async fn thousands_of_events_of_one_namespace_neither_wait_nor_delay_others() {
     tokio::time::advance(Duration::from_secs(60)).await;
     let left_out = (published.len() - kept - 1) as u64;
     assert_eq!(events.dropped.check(), Some(left_out), "one was logged");
-    let written = written.lock().expect("lock");
+    let written = written.lock();
     assert_eq!(written.len(), kept);
     let place = written.iter().position(|(namespace, _)| namespace == "few");
     assert!(

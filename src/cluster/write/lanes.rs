@@ -1,8 +1,7 @@
 //! Lanes of the writer. Each lane has its own permits, so that bulk writes never delay a write that
 //! protects data.
 
-use super::fair_semaphore::FairSemaphore;
-use super::fair_semaphore::Permit;
+use crate::cluster::api::{FairSemaphore, Permit};
 use std::sync::Arc;
 
 /// How urgent a write is, and with which writes it shares permits.

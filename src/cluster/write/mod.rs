@@ -11,7 +11,6 @@ mod create;
 mod delete;
 mod event_dedup;
 mod events;
-mod fair_semaphore;
 mod lanes;
 pub mod reasons;
 mod send;

@@ -9,9 +9,10 @@ use crate::{
     cluster::{Feed, Leadership},
     objects::Namespace,
 };
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -60,11 +61,11 @@ impl Recorder {
             let name = &*change.name.name;
             match (change.old, change.new) {
                 (None, Some(_)) => {
-                    recorder.lock().insert(name.to_owned(), None);
+                    recorder.pending.lock().insert(name.to_owned(), None);
                     recorder.notify.notify_one();
                 }
                 (Some(_), None) if !recorder.leadership.holds() => {
-                    let mut pending = recorder.lock();
+                    let mut pending = recorder.pending.lock();
                     forget_old(&mut pending);
                     if let Some(deleted) = pending.get_mut(name) {
                         *deleted = Some(Instant::now());
@@ -130,19 +131,17 @@ impl Recorder {
                  collection deletes the namespaces whose names are left out"
             );
         }
-        self.lock().retain(|name, _| !pending.contains(name));
+        self.pending
+            .lock()
+            .retain(|name, _| !pending.contains(name));
         Ok(())
     }
 
     /// Returns the names that are to be recorded now.
     fn pending(&self) -> BTreeSet<String> {
-        let mut pending = self.lock();
+        let mut pending = self.pending.lock();
         forget_old(&mut pending);
         pending.keys().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Option<Instant>>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

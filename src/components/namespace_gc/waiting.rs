@@ -9,10 +9,8 @@ use crate::{
     objects::ObjectName,
 };
 use k8s_openapi::jiff::Timestamp;
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::time::Duration;
 use strum::VariantArray as _;
 use tokio::time::Instant;
 
@@ -178,9 +176,7 @@ impl Waiting {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Wait>> {
-        self.namespaces
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.namespaces.lock()
     }
 }
 

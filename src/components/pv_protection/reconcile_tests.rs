@@ -6,8 +6,9 @@ use crate::{
     objects::finalizers::PV_PROTECTION,
 };
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +26,7 @@ fn refusing_twice() -> (Client, Patches) {
             let mut refused = false;
             // Events are patched as well.
             if head.uri.path().contains("/persistentvolumes/") {
-                let mut patches = log.lock().expect("lock");
+                let mut patches = log.lock();
                 patches.push(serde_json::from_slice(&body).expect("a patch"));
                 refused = patches.len() <= 2;
             }
@@ -69,7 +70,7 @@ async fn patched(volume: Value) -> Vec<Value> {
     sleep(Duration::from_secs(300)).await;
     stop.cancel();
     task.await.expect("ends");
-    let patches = patches.lock().expect("lock");
+    let patches = patches.lock();
     patches.clone()
 }
 

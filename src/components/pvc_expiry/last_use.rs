@@ -11,7 +11,8 @@ use crate::{
     objects::{Claim, ObjectName, Pod},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// When this replica saw the last pod of each such claim end, or be deleted before it had ended. A
 /// claim is forgotten when its condition is not True any more, because then something writes it.
@@ -36,14 +37,14 @@ impl LastUse {
             for claim in old.claims() {
                 let name = ObjectName::new(change.name.namespace.clone(), claim.clone());
                 if of.read().get(&name).is_some_and(|claim| is_unused(&claim)) {
-                    memory.lock().insert(name, clock.timestamp());
+                    memory.0.lock().insert(name, clock.timestamp());
                 }
             }
         });
         let memory = last_use.clone();
         claims.listen(move |change| {
             if !change.new.is_some_and(|claim| is_unused(claim)) {
-                memory.lock().remove(change.name);
+                memory.0.lock().remove(change.name);
             }
         });
         last_use
@@ -51,11 +52,7 @@ impl LastUse {
 
     /// Returns when the last pod ended that used the claim.
     pub fn of(&self, claim: &ObjectName) -> Option<Timestamp> {
-        self.lock().get(claim).copied()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Timestamp>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().get(claim).copied()
     }
 }
 

@@ -4,10 +4,8 @@ use crate::{
     hashing::HashMap,
     objects::{CompactText, ObjectName},
 };
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Age at which the first live evaluation no longer counts: the claim is evaluated twice again.
@@ -29,13 +27,13 @@ impl Looks {
             uid: uid.clone(),
             at: Instant::now(),
         };
-        self.lock().insert(name.clone(), look);
+        self.0.lock().insert(name.clone(), look);
     }
 
     /// Returns when a live evaluation first showed that the claim with this uid is due; none if that
     /// has not happened in the last ten minutes.
     pub fn first(&self, name: &ObjectName, uid: &CompactText) -> Option<Instant> {
-        let mut looks = self.lock();
+        let mut looks = self.0.lock();
         looks.retain(|_, look| look.at.elapsed() < LOOK_EXPIRES);
         let look = looks.get(name).filter(|look| look.uid == *uid);
         look.map(|look| look.at)
@@ -43,15 +41,11 @@ impl Looks {
 
     /// Forgets the claim, so that it no longer counts as waiting for its second evaluation.
     pub fn forget(&self, name: &ObjectName) {
-        self.lock().remove(name);
+        self.0.lock().remove(name);
     }
 
     /// Returns how many claims wait for their second live evaluation.
     pub fn waiting(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Look>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().len()
     }
 }

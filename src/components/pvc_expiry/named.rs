@@ -6,10 +6,8 @@ use crate::{
     hashing::HashMap,
     objects::{CompactText, ObjectName},
 };
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Delay until it is read again whether an object names the claim, also if the claim is reconciled
@@ -35,14 +33,14 @@ impl NamedClaims {
             until: Instant::now() + NAMED_AGAIN,
             by: by.to_owned(),
         };
-        self.lock().insert(name.clone(), named);
+        self.0.lock().insert(name.clone(), named);
         wait(NAMED_AGAIN, by)
     }
 
     /// Returns when it is read again whether an object names the claim; none if it is to be read
     /// now.
     pub fn rest(&self, name: &ObjectName, uid: &CompactText) -> Option<Requeue> {
-        let all = self.lock();
+        let all = self.0.lock();
         let named = all.get(name).filter(|named| named.uid == *uid)?;
         let rest = named.until.checked_duration_since(Instant::now())?;
         (!rest.is_zero()).then(|| wait(rest, &named.by))
@@ -50,11 +48,7 @@ impl NamedClaims {
 
     /// Forgets the claims for which this is false.
     pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
-        self.lock().retain(|name, _| exists(name));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Named>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().retain(|name, _| exists(name));
     }
 }
 

@@ -9,12 +9,10 @@ use crate::{
 };
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -121,7 +119,7 @@ impl Scene {
     /// The bodies that were sent with this method to paths that contain this text, which are then
     /// forgotten.
     fn sent(&self, method: &str, path: &str) -> Vec<String> {
-        let sent = std::mem::take(&mut *self.sent.lock().expect("lock"));
+        let sent = std::mem::take(&mut *self.sent.lock());
         let found = sent
             .into_iter()
             .filter(|(line, _)| line.starts_with(method) && line.contains(path));
@@ -156,7 +154,7 @@ fn api_server(
                 .to_string(),
                 false => object.to_string(),
             };
-            sent.lock().expect("lock").push((line, body));
+            sent.lock().push((line, body));
             let response = http::Response::builder().status(match (is_refusing, is_absent) {
                 (true, _) => 403,
                 (false, true) => 404,

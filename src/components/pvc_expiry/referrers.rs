@@ -7,10 +7,8 @@ use crate::{
     objects::ObjectName,
 };
 use kube::Client;
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
 /// Maximum age of the read on which an announcement may rest; a deletion always rests on a new read.
@@ -81,7 +79,7 @@ impl Referrers {
 
     /// Returns the slot of the namespace, and forgets reads that are too old for every claim.
     fn slot(&self, namespace: &Arc<str>) -> Slot {
-        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reads = self.reads.lock();
         reads.retain(|_, slot| match slot.try_lock() {
             Ok(last) => last
                 .as_ref()

@@ -12,7 +12,8 @@ use crate::{
 };
 use clap::{Args as _, Command};
 use futures::future::BoxFuture;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Maximum number of concurrent LISTs of pods for the condition `Unused`. The removal of finalizers
 /// uses other LISTs, which never wait for these.

@@ -6,7 +6,8 @@ use crate::{
     hashing::HashMap,
     objects::{Claim, CompactText, ObjectName, finalizers::FinalizerState},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// For each claim that is being deleted, its uid and when the watch last showed it and a change of
@@ -45,16 +46,16 @@ impl LastSeen {
         match claim.filter(candidate) {
             Some(claim) => {
                 let seen = (claim.uid.clone(), Seen::at(Instant::now()));
-                self.lock().insert(name.clone(), seen);
+                self.0.lock().insert(name.clone(), seen);
             }
-            None => drop(self.lock().remove(name)),
+            None => drop(self.0.lock().remove(name)),
         }
     }
 
     /// Records now as the time at which a pod may have stopped using the claim, if the deletion of
     /// the claim is recorded.
     pub fn pod(&self, claim: &ObjectName) {
-        if let Some((_, seen)) = self.lock().get_mut(claim) {
+        if let Some((_, seen)) = self.0.lock().get_mut(claim) {
             seen.pods = Instant::now();
         }
     }
@@ -62,7 +63,7 @@ impl LastSeen {
     /// Records now as the time at which an attempt to remove the finalizer of the claim failed, if
     /// the deletion of the claim is recorded: the next attempt needs a new LIST.
     pub fn failure(&self, claim: &ObjectName) {
-        if let Some((_, seen)) = self.lock().get_mut(claim) {
+        if let Some((_, seen)) = self.0.lock().get_mut(claim) {
             *seen = Seen::at(Instant::now());
         }
     }
@@ -70,7 +71,7 @@ impl LastSeen {
     /// Returns the times recorded for this claim. Both are now if the watch has not shown the
     /// deletion of a claim with this uid yet.
     pub fn of(&self, name: &ObjectName, claim: &Claim) -> Seen {
-        match self.lock().get(name) {
+        match self.0.lock().get(name) {
             Some((uid, seen)) if *uid == claim.uid => *seen,
             _ => Seen::at(Instant::now()),
         }
@@ -78,13 +79,9 @@ impl LastSeen {
 
     /// Returns the claims of this namespace whose deletion is recorded.
     pub fn of_namespace(&self, namespace: &str) -> Vec<ObjectName> {
-        let all = self.lock();
+        let all = self.0.lock();
         let names = all.keys().filter(|name| *name.namespace == *namespace);
         names.cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, (CompactText, Seen)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,6 +129,6 @@ mod tests {
         second().await;
         assert_eq!(of(&deleted), failure);
         last_seen.claim(&name, None);
-        assert!(last_seen.lock().is_empty());
+        assert!(last_seen.0.lock().is_empty());
     }
 }

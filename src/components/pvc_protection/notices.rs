@@ -10,10 +10,8 @@ use crate::{
     hashing::HashSet,
     objects::{Claim, Kind, ObjectName, Pod},
 };
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// Interval between two evaluations of all claims that are held while being deleted.
@@ -73,7 +71,7 @@ impl HeldClaimReporter {
             |(_, claim): &&(ObjectName, Arc<Claim>)| now - claim.rare.deleted >= PATIENCE_SECONDS;
         let excludes =
             |namespace: &str| self.apply.excludes(Kind::PersistentVolumeClaim, namespace);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let (before, after) = deleted.split_at(deleted.partition_point(|(name, _)| *name <= *last));
         let due = after.iter().chain(before).filter(old);
         let due = due.filter(|(name, _)| !excludes(&name.namespace));

@@ -12,11 +12,9 @@ use crate::{
 };
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// The time at which all claims were deleted: 2026-01-01T00:00:00Z.
@@ -68,7 +66,7 @@ impl Scene {
                 }
                 let body = request.into_body().collect().await.expect("a body");
                 let event: Value = serde_json::from_slice(&body.to_bytes()).expect("an event");
-                heard.lock().expect("lock").push(event.clone());
+                heard.lock().push(event.clone());
                 let answer = Body::from(event.to_string().into_bytes());
                 Ok::<_, std::io::Error>(http::Response::new(answer))
             }
@@ -121,7 +119,7 @@ impl Scene {
     async fn look(&self, now: i64) -> Vec<String> {
         self.reporter.look(now);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let published = std::mem::take(&mut *self.events.lock().expect("lock"));
+        let published = std::mem::take(&mut *self.events.lock());
         let note = |event: &Value| event["note"].as_str().unwrap_or_default().to_owned();
         published.iter().map(note).collect()
     }
@@ -135,7 +133,7 @@ async fn the_holder_of_a_claim_is_reported_once() {
     let scene = Scene::new().used();
     scene.reporter.look(LATER);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let published = scene.events.lock().expect("lock").clone();
+    let published = scene.events.lock().clone();
     let [event] = &published[..] else {
         panic!("{published:?}");
     };
@@ -145,7 +143,7 @@ async fn the_holder_of_a_claim_is_reported_once() {
     );
     assert_eq!(event["reason"], "ClaimHeld");
     assert_eq!(event["regarding"]["name"], "data");
-    scene.events.lock().expect("lock").clear();
+    scene.events.lock().clear();
     for _ in 0..3 {
         assert!(scene.look(LATER).await.is_empty());
     }

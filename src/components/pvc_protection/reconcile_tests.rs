@@ -7,8 +7,8 @@ use super::*;
 use crate::cluster::{Elector, Feeds};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::Mutex;
 
 /// An API server with these pods, whose LIST takes a second, and the requests that it got.
 #[derive(Default)]
@@ -24,7 +24,6 @@ impl Server {
         let path = request.uri().path().to_owned();
         self.requests
             .lock()
-            .expect("lock")
             .push(format!("{} {path}", request.method()));
         if self.fails(request.method().as_str()) {
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "not today"});
@@ -34,7 +33,7 @@ impl Server {
         }
         let _ = request.into_body().collect().await;
         let answer = if path.ends_with("/pods") {
-            let items = self.pods.lock().expect("lock").clone();
+            let items = self.pods.lock().clone();
             tokio::time::sleep(Duration::from_secs(1)).await;
             json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})
         } else {
@@ -45,13 +44,13 @@ impl Server {
 
     /// Whether this request fails; the next one of its method may not.
     fn fails(&self, method: &str) -> bool {
-        let mut faults = self.faults.lock().expect("lock");
+        let mut faults = self.faults.lock();
         let place = faults.iter().position(|fault| *fault == method);
         place.map(|place| faults.remove(place)).is_some()
     }
 
     fn number_of(&self, method: &str) -> usize {
-        let requests = self.requests.lock().expect("lock");
+        let requests = self.requests.lock();
         requests
             .iter()
             .filter(|each| each.starts_with(method))
@@ -96,7 +95,7 @@ impl Scene {
 /// shows `pods`.
 fn scene(pods: Vec<Value>) -> Scene {
     let (server, metrics) = (Arc::new(Server::default()), Arc::new(Metrics::new()));
-    *server.pods.lock().expect("lock") = pods;
+    *server.pods.lock() = pods;
     let answering = server.clone();
     let service = tower::service_fn(move |request| {
         let server = answering.clone();
@@ -135,7 +134,7 @@ async fn both_are_released(pods: Vec<Value>) -> Arc<Server> {
     let scene = scene(pods);
     let second = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        scene.server.pods.lock().expect("lock").clear();
+        scene.server.pods.lock().clear();
         scene.leaves("b").await;
     };
     tokio::join!(scene.leaves("a"), second);
@@ -162,7 +161,7 @@ async fn a_list_from_long_before_a_pod_left_does_not_decide() {
     let scene = scene(vec![]);
     scene.leaves("a").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    scene.server.pods.lock().expect("lock").push(later_pod());
+    scene.server.pods.lock().push(later_pod());
     scene.feeds.pods.hear(read(pod("b")), false);
     let b = ObjectName::new("ns", "b");
     scene

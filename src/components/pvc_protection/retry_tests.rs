@@ -11,7 +11,7 @@ async fn reconciled(scene: &Scene, claim: &str) -> Reconciled {
 
 /// The claims whose finalizer a request removed, or was to remove.
 fn released(scene: &Scene) -> Vec<String> {
-    let requests = scene.server.requests.lock().expect("lock");
+    let requests = scene.server.requests.lock();
     let patches = requests.iter().filter(|each| each.starts_with("PATCH"));
     let claims = patches.filter_map(|patch| patch.rsplit('/').next());
     claims.map(str::to_owned).collect()
@@ -20,7 +20,7 @@ fn released(scene: &Scene) -> Vec<String> {
 /// The claims `a` and `b`, whose pods have left; these requests fail.
 fn failing(faults: &[&'static str]) -> Scene {
     let scene = scene(vec![]);
-    *scene.server.faults.lock().expect("lock") = faults.to_vec();
+    *scene.server.faults.lock() = faults.to_vec();
     for name in ["a", "b"] {
         scene.feeds.pods.hear(read(pod(name)), false);
     }
@@ -42,7 +42,7 @@ async fn pvc_06_each_attempt_to_release_a_claim_lists_the_pods_again() {
 async fn a_pod_created_after_a_failed_attempt_keeps_its_claim() {
     let scene = failing(&["PATCH"]);
     reconciled(&scene, "b").await.expect_err("the PATCH fails");
-    scene.server.pods.lock().expect("lock").push(later_pod());
+    scene.server.pods.lock().push(later_pod());
     reconciled(&scene, "b").await.expect_err("it is used");
     assert_eq!(released(&scene), ["b"], "only the failed attempt");
 }
@@ -73,5 +73,5 @@ async fn a_claim_that_is_not_being_deleted_costs_no_request() {
     scene.feeds.pods.hear(read(namesake), true);
     let requeue = reconciled(&scene, "c").await.expect("no failure");
     assert_eq!(requeue, Requeue::OnEvent);
-    assert_eq!(*scene.server.requests.lock().expect("lock"), [""; 0]);
+    assert_eq!(*scene.server.requests.lock(), [""; 0]);
 }

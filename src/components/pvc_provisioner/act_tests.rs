@@ -10,8 +10,8 @@ use crate::{
     telemetry::Metrics,
 };
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::Mutex;
 
 /// The notes of the Events that were sent.
 type Notes = Arc<Mutex<Vec<String>>>;
@@ -27,7 +27,7 @@ fn api_server(code: u16, notes: Notes) -> Client {
             let (code, answer) = match head.uri.path().contains("/events") {
                 true => {
                     let note = sent["note"].as_str().unwrap_or_default().to_owned();
-                    notes.lock().expect("lock").push(note);
+                    notes.lock().push(note);
                     (201, sent)
                 }
                 false if code == 404 => {
@@ -92,7 +92,7 @@ async fn given(code: u16) -> (bool, Vec<String>) {
     reconciler.waiting.look(&name, &claim);
     let given = reconciler.give(&name, &claim, &user).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let notes = notes.lock().expect("lock").clone();
+    let notes = notes.lock().clone();
     (given.is_ok(), notes)
 }
 

@@ -10,10 +10,8 @@
 
 use super::Caches;
 use crate::{hashing::HashMap, objects::ObjectName};
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Number of claims in a row, created for pods of one controller that did not come to exist, from
@@ -100,7 +98,7 @@ impl Attempts {
     /// Returns whether admission may create a claim for a pod of this controller now.
     pub fn permit(&self, controller: &Controller) -> bool {
         let now = Instant::now();
-        let mut memory = self.lock();
+        let mut memory = self.0.lock();
         memory.settle(now);
         let until = memory.controllers.get(controller);
         until
@@ -111,7 +109,7 @@ impl Attempts {
     /// Records that admission created the claim for a pod of this controller.
     pub fn created(&self, controller: &Controller, claim: &ObjectName) {
         let now = Instant::now();
-        let mut memory = self.lock();
+        let mut memory = self.0.lock();
         memory.settle(now);
         if memory.claims.len() >= MOST || memory.controllers.len() >= MOST {
             return;
@@ -130,14 +128,10 @@ impl Attempts {
     /// Records that a pod which names the claim exists. If the claim is not yet counted as one of
     /// a refused pod, the counts of its controller are reset.
     pub fn seen(&self, claim: &ObjectName) {
-        let mut memory = self.lock();
+        let mut memory = self.0.lock();
         if let Some((controller, _)) = memory.claims.remove(claim) {
             memory.controllers.remove(&controller);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,7 +193,7 @@ mod tests {
         }
         advance(REMEMBERED).await;
         assert!(attempts.permit(&web()));
-        assert!(attempts.lock().controllers.is_empty(), "forgotten");
+        assert!(attempts.0.lock().controllers.is_empty(), "forgotten");
     }
 
     /// One pod that exists shows that pods of this controller are not refused in general.
@@ -239,7 +233,7 @@ mod tests {
             let controller = Controller::new("ns", &index.to_string());
             attempts.created(&controller, &claim(index));
         }
-        assert_eq!(attempts.lock().claims.len(), MOST);
-        assert_eq!(attempts.lock().controllers.len(), MOST);
+        assert_eq!(attempts.0.lock().claims.len(), MOST);
+        assert_eq!(attempts.0.lock().controllers.len(), MOST);
     }
 }

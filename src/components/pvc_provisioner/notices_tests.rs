@@ -8,8 +8,9 @@ use crate::{
     telemetry::Metrics,
 };
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The notes of the Events that were sent.
@@ -26,7 +27,7 @@ fn notices(refused: &'static str) -> (Notices, Sent) {
             let event: Value = serde_json::from_slice(&body.expect("a body").to_bytes())?;
             let note = event["note"].as_str().unwrap_or_default().to_owned();
             let fails = !refused.is_empty() && note.contains(refused);
-            log.lock().expect("lock").push(note);
+            log.lock().push(note);
             let body = Body::from(event.to_string().into_bytes());
             let response = http::Response::builder().status(if fails { 500 } else { 201 });
             Ok::<_, serde_json::Error>(response.body(body).expect("a response"))
@@ -42,7 +43,7 @@ fn notices(refused: &'static str) -> (Notices, Sent) {
 /// Waits until `count` Events were sent, and for any more.
 async fn count(sent: &Sent) -> usize {
     tokio::time::sleep(Duration::from_secs(60)).await;
-    sent.lock().expect("lock").len()
+    sent.lock().len()
 }
 
 /// The API server quotes how much of a quota is used, which changes with each other claim.
@@ -107,7 +108,7 @@ async fn an_event_that_is_lost_repeats_no_other() {
         notices.of_pod(&name, Some(&pod), &caches).await;
         count(&sent).await;
     }
-    let sent = sent.lock().expect("lock");
+    let sent = sent.lock();
     let with = |word: &str| sent.iter().filter(|note| note.contains(word)).count();
     assert_eq!(with("kept"), 1, "{sent:?}");
     assert!(with("lost") >= 2, "{sent:?}");

@@ -9,7 +9,7 @@
 use super::view::Wait;
 use crate::hashing::HashMap;
 use crate::objects::{Claim, CompactText, ObjectName};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 type Memories = HashMap<ObjectName, Memory>;
@@ -46,7 +46,7 @@ impl Memory {
 impl Waiting {
     /// Returns what is remembered of the claim. The first call for a claim begins its record.
     pub fn look(&self, name: &ObjectName, claim: &Claim) -> Wait {
-        let mut memories = self.lock();
+        let mut memories = self.memories.lock();
         let memory = memories
             .entry(name.clone())
             .or_insert_with(|| Memory::of(claim));
@@ -67,7 +67,7 @@ impl Waiting {
     /// Records that the pod with the uid `pod` requests the claim. Returns whether the pod recorded
     /// last was another one, or none was; false for a claim without a record.
     pub fn see(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
-        let mut memories = self.lock();
+        let mut memories = self.memories.lock();
         let memory = memories.get_mut(name).filter(|each| each.uid == claim.uid);
         let before = memory.map(|memory| memory.pod.replace(pod.into()));
         before.is_some_and(|before| before.as_deref() != Some(pod))
@@ -75,16 +75,12 @@ impl Waiting {
 
     /// Removes the record of a claim that does not await its pod any more.
     pub fn forget(&self, name: &ObjectName) {
-        self.lock().remove(name);
+        self.memories.lock().remove(name);
     }
 
     /// Removes the records of all claims for which `waits` returns false.
     pub fn retain(&self, waits: impl Fn(&ObjectName) -> bool) {
-        self.lock().retain(|name, _| waits(name));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Memories> {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memories.lock().retain(|name, _| waits(name));
     }
 }
 
@@ -121,7 +117,7 @@ mod tests {
         waiting.forget(&name);
         assert_eq!(look("2", "3"), (0, 0));
         waiting.retain(|each| *each != name);
-        assert!(waiting.lock().is_empty());
+        assert!(waiting.memories.lock().is_empty());
     }
 
     #[tokio::test]

@@ -6,8 +6,8 @@ use crate::cluster::{Elector, Feed, Feeds, Leadership};
 use crate::components::pvc_retention::rule::{Mark, Update};
 use crate::hashing::HashSet;
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 /// A reconciler with the StatefulSet `web` and its claim, whose queue is open. The API server does

@@ -135,8 +135,8 @@ mod tests {
     use super::*;
     use crate::objects::claim::ClaimWire;
     use kube::client::Body;
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
-    use std::sync::Mutex;
 
     fn member(name: &str) -> Member {
         let claim = json!({"metadata": {"namespace": "ns", "name": name, "uid": name}});
@@ -159,7 +159,7 @@ mod tests {
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let path = request.uri().path().to_owned();
             let is_list = path.ends_with("/statefulsets");
-            seen.lock().expect("a lock").push(path);
+            seen.lock().push(path);
             let metadata = json!({"namespace": "ns", "name": "x", "uid": "1"});
             let set = json!({"metadata": metadata, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "t0-a"}}]}});
             let (code, answer): (_, Value) = match is_list {
@@ -186,7 +186,7 @@ mod tests {
         for (templates, lists) in [(1, 0), (8, 1)] {
             let members: Vec<_> = (0..templates).map(long).collect();
             let rivals = Rivals::read(&live, &web, &members).await.expect("read");
-            let paths = std::mem::take(&mut *paths.lock().expect("a lock"));
+            let paths = std::mem::take(&mut *paths.lock());
             let listed = paths.iter().filter(|path| path.ends_with("/statefulsets"));
             assert_eq!(listed.count(), lists, "{paths:?}");
             assert!(paths.len() <= MOST_READS && (lists == 0 || paths.len() == 1));

@@ -49,7 +49,7 @@ impl World {
                     (200, found.expect("the set exists"))
                 } else {
                     let patch = serde_json::from_slice(&body).expect("a patch");
-                    log.lock().expect("lock").push(patch);
+                    log.lock().push(patch);
                     (200, json!({"metadata": {}}))
                 };
                 let answer = Body::from(answer.to_string().into_bytes());
@@ -74,7 +74,7 @@ impl World {
     async fn reconciled(self, subject: Subject) -> (bool, Vec<Value>) {
         let (reconciler, patches) = self.answering();
         let outcome = reconciler.reconcile(&subject).await;
-        let patches = patches.lock().expect("lock").clone();
+        let patches = patches.lock().clone();
         (outcome.is_ok(), patches)
     }
 }
@@ -188,12 +188,12 @@ async fn a_claim_that_appears_later_gets_its_owner() {
     reconciler.listen(&queue);
     let key = Subject::Policy(web.clone());
     reconciler.reconcile(&key).await.expect("no failure");
-    assert_eq!(*patches.lock().expect("lock"), [] as [Value; 0]);
+    assert_eq!(*patches.lock(), [] as [Value; 0]);
     reconciler.caches.claims.hear(read(claim("1")), true);
     let woken = [next(&queue).await, next(&queue).await];
     assert_eq!(woken, Subject::both(&web).map(Some));
     reconciler.reconcile(&key).await.expect("no failure");
-    let patches = patches.lock().expect("lock").clone();
+    let patches = patches.lock().clone();
     assert_eq!(patches.len(), 1);
     let operations = patches[0].as_array().expect("operations");
     let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s",

@@ -4,11 +4,8 @@ use crate::{
     cluster::{HourlyLimit, Slot},
     objects::ObjectName,
 };
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Delay of a purge that no user requested, while requested purges wait for the limit.
 const YIELD: Duration = Duration::from_secs(10);
@@ -35,7 +32,7 @@ impl PurgeLimit {
     /// # Errors
     /// How long to wait.
     pub fn reserve(&self, volume: &ObjectName, requested: bool) -> Result<Slot<'_>, Duration> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.remove(volume);
         if !requested && !waiting.is_empty() {
             return Err(YIELD);
@@ -50,16 +47,12 @@ impl PurgeLimit {
     /// Forgets that a requested purge of the volume waits. `reserve` records it again if the limit
     /// is still reached.
     pub fn forget(&self, volume: &ObjectName) {
-        self.lock().remove(volume);
+        self.waiting.lock().remove(volume);
     }
 
     /// Forgets the requested purges of volumes for which `exists` returns false.
     pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
-        self.lock().retain(exists);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<ObjectName>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().retain(exists);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     cluster::{Change, ReferrerIndex},
     objects::{Claim, CompactText, ObjectName},
 };
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 /// An index of the Pending claims that request the data of a deleted claim, by the volume that they
 /// name.
@@ -19,7 +19,7 @@ impl Restorers {
         if before == now {
             return;
         }
-        let mut index = self.lock();
+        let mut index = self.0.lock();
         if let Some(volume) = before {
             index.remove(volume, change.name);
         }
@@ -30,14 +30,10 @@ impl Restorers {
 
     /// Returns the claims that request the volume: those of one namespace, or of all.
     pub fn of(&self, volume: &str, namespace: Option<&str>) -> Vec<ObjectName> {
-        let index = self.lock();
+        let index = self.0.lock();
         let claims = index.of(&CompactText::from(volume));
         let within = |claim: &&ObjectName| namespace.is_none_or(|only| *claim.namespace == *only);
         claims.filter(within).cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReferrerIndex<CompactText>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

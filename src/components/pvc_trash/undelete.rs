@@ -24,7 +24,8 @@ use crate::{
     objects::{Claim, CompactText, ObjectName, Volume, trash::TrashRecord},
 };
 use binding::{NEXT_TOUCH, Waiting};
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Reserves volumes for the claims that request them, and returns them to the trash if these claims
 /// are not Bound in time.

@@ -6,7 +6,7 @@ use crate::{
     hashing::HashMap,
     objects::{Volume, quantity, trash::OriginalPolicy},
 };
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 /// The total capacity of the volumes in the trash that had the policy Delete, in bytes, by the
 /// namespace of the deleted claim.
@@ -32,7 +32,7 @@ impl Usage {
         if before == now {
             return;
         }
-        let mut bytes = self.lock();
+        let mut bytes = self.bytes.lock();
         if let Some((namespace, capacity)) = before
             && let Some(sum) = bytes.get_mut(namespace)
         {
@@ -50,11 +50,13 @@ impl Usage {
     /// Returns whether the trash of the namespace has reached the limit.
     pub fn is_full(&self, namespace: &str) -> bool {
         self.limit != u64::MAX
-            && self.lock().get(namespace).copied().unwrap_or_default() >= self.limit
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, u64>> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+            && self
+                .bytes
+                .lock()
+                .get(namespace)
+                .copied()
+                .unwrap_or_default()
+                >= self.limit
     }
 }
 

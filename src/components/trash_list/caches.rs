@@ -4,7 +4,8 @@ use crate::{
     cluster::{Change, Feed, Feeds, ReferrerIndex, WorkQueue},
     objects::{Namespace, ObjectName, TrashList, Volume, trash_entry::Entry, trash_list::name_in},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The watches that trash-list reads. No two of the feeds are ever locked at once.
 #[derive(Clone)]
@@ -109,7 +110,7 @@ impl Recorded {
         if before == now {
             return;
         }
-        let mut index = self.lock();
+        let mut index = self.volumes.lock();
         if let Some(namespace) = before {
             index.remove(namespace, change.name);
         }
@@ -128,18 +129,18 @@ impl Recorded {
     }
 
     fn has(&self, namespace: &str) -> bool {
-        self.lock().of(namespace).next().is_some()
+        self.volumes.lock().of(namespace).next().is_some()
     }
 
     fn namespaces(&self) -> Vec<ObjectName> {
-        self.lock().keys().map(|each| name_in(each)).collect()
+        self.volumes
+            .lock()
+            .keys()
+            .map(|each| name_in(each))
+            .collect()
     }
 
     fn of(&self, namespace: &str) -> Vec<ObjectName> {
-        self.lock().of(namespace).cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReferrerIndex<Box<str>>> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.volumes.lock().of(namespace).cloned().collect()
     }
 }

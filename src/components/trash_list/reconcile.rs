@@ -20,11 +20,9 @@ use crate::{
         trash_list::{KEY, config_map},
     },
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Maximum age of the read on which the deletion of a list rests.
@@ -136,7 +134,7 @@ impl TrashListReconciler {
     }
 
     fn times(&self) -> MutexGuard<'_, HashMap<ObjectName, Instant>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 

@@ -18,9 +18,10 @@ use crate::{
 };
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 use tokio::time::Instant;
@@ -235,11 +236,11 @@ impl Server {
             return (200, json!({"metadata": {"name": "shop", "uid": "now"}}));
         }
         if method == http::Method::GET {
-            let list = self.list.lock().expect("lock").clone();
+            let list = self.list.lock().clone();
             return list.map_or((404, absent), |list| (200, list));
         }
         let last = path.rsplit('/').next().unwrap_or_default();
-        let mut writes = self.writes.lock().expect("lock");
+        let mut writes = self.writes.lock();
         writes.push((format!("{method} {last}"), sent));
         if self.refuses.load(Relaxed) {
             let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
@@ -252,7 +253,7 @@ impl Server {
     }
 
     fn writes(&self) -> Vec<String> {
-        let writes = self.writes.lock().expect("lock");
+        let writes = self.writes.lock();
         writes.iter().map(|(write, _)| write.clone()).collect()
     }
 }
@@ -309,7 +310,7 @@ impl Scene {
         let mut map = config_map(&name_in("shop"), text);
         map["metadata"]["uid"] = json!("u");
         map["metadata"]["resourceVersion"] = json!("7");
-        *self.server.list.lock().expect("lock") = Some(map.clone());
+        *self.server.list.lock() = Some(map.clone());
         let wire = serde_json::from_value(map).expect("a ConfigMap");
         self.feeds.trash_lists.hear(wire, true);
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
@@ -377,7 +378,7 @@ async fn a_list_is_created_changed_and_deleted_with_its_preconditions() {
     assert_eq!(scene.reconciler.candidates(), [name_in("shop")]);
     scene.reconcile().await;
     assert_eq!(scene.server.writes(), ["POST configmaps"]);
-    let created = scene.server.writes.lock().expect("lock")[0].1.clone();
+    let created = scene.server.writes.lock()[0].1.clone();
     let text = created["data"][KEY].as_str().unwrap_or_default().to_owned();
     scene.deliver(&text).await;
     scene.reconcile().await;
@@ -388,7 +389,7 @@ async fn a_list_is_created_changed_and_deleted_with_its_preconditions() {
         .hear(wire("b", json!({}), json!({})), true);
     scene.reconcile().await;
     assert_eq!(scene.server.writes()[1..], ["PATCH volume-warden-trash"]);
-    let patch = scene.server.writes.lock().expect("lock")[1].1.to_string();
+    let patch = scene.server.writes.lock()[1].1.to_string();
     for test in [
         r#"{"op":"test","path":"/metadata/uid","value":"u"}"#,
         r#"{"op":"test","path":"/metadata/resourceVersion","value":"7"}"#,
@@ -404,7 +405,7 @@ async fn a_list_is_created_changed_and_deleted_with_its_preconditions() {
     }
     assert_eq!(scene.reconciler.candidates(), [name_in("shop")]);
     scene.reconcile().await;
-    let writes = scene.server.writes.lock().expect("lock").clone();
+    let writes = scene.server.writes.lock().clone();
     assert_eq!(writes[2].0, "DELETE volume-warden-trash");
     let preconditions = json!({"uid": "u", "resourceVersion": "7"});
     assert_eq!(writes[2].1["preconditions"], preconditions);
@@ -436,7 +437,7 @@ async fn a_list_that_has_changed_meanwhile_is_not_deleted() {
     let scene = Scene::new();
     scene.deliver("{}").await;
     let unlabeled = json!({"metadata": {"labels": null, "resourceVersion": "8"}});
-    if let Some(list) = &mut *scene.server.list.lock().expect("lock") {
+    if let Some(list) = &mut *scene.server.list.lock() {
         json_patch::merge(list, &unlabeled);
     }
     let name = name_in("shop");

@@ -76,8 +76,8 @@ fn a_place_is_free_once_it_is_dropped_or_trusted() {
         admit(&places, "10.0.0.1").trust();
     }
     assert!(!first.evicted.is_cancelled());
-    assert_eq!(places.lock().taken.len(), 1);
-    assert_eq!(places.lock().trusted.len(), 1);
+    assert_eq!(places.state.lock().taken.len(), 1);
+    assert_eq!(places.state.lock().trusted.len(), 1);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn trusted_addresses_are_forgotten_in_the_order_of_their_last_use() {
     }
     let trusted = |address: &str| {
         let network = Network::of(address.parse().expect("an address"));
-        places.lock().trusted.contains(&network)
+        places.state.lock().trusted.contains(&network)
     };
     assert_eq!(
         ["10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.1.0"].map(trusted),

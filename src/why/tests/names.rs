@@ -5,16 +5,14 @@ use super::{
     pods_mounting::{EVENTS, event, pod, web},
     *,
 };
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 /// Explains the object, and returns the answer and the paths of all requests.
 async fn explained(cluster: Cluster, object: &Object) -> (Answer, Vec<String>) {
     let paths = Arc::new(Mutex::new(Vec::new()));
     let (seen, cluster) = (paths.clone(), Arc::new(cluster));
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        seen.lock()
-            .expect("no panic")
-            .push(request.uri().to_string());
+        seen.lock().push(request.uri().to_string());
         let answer = cluster.answer(request.uri());
         async move { Ok::<_, Infallible>(answer) }
     });
@@ -23,7 +21,7 @@ async fn explained(cluster: Cluster, object: &Object) -> (Answer, Vec<String>) {
     let Explanation::Explained(answer) = explanation else {
         panic!("{explanation:?}")
     };
-    let paths = paths.lock().expect("no panic").clone();
+    let paths = paths.lock().clone();
     (answer, paths)
 }
 

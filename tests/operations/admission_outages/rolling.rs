@@ -9,9 +9,10 @@ use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
 use serde_json::json;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -154,8 +155,8 @@ async fn follow(webhooks: Webhooks, running: Running) {
     }
 }
 
-fn lock(running: &Running) -> std::sync::MutexGuard<'_, Vec<Arc<Warden>>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(running: &Running) -> parking_lot::MutexGuard<'_, Vec<Arc<Warden>>> {
+    running.lock()
 }
 
 /// Creates claims until `stop`, and returns their number. The first failure ends it.

@@ -2,12 +2,13 @@
 
 use crate::support::{BINARY, deployment::arguments, kustomization::NAMESPACE};
 use anyhow::{Context, Result, ensure};
+use parking_lot::Mutex;
 use std::{
     net::{Ipv4Addr, TcpListener},
     path::Path,
     process::Command,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -102,7 +103,7 @@ async fn get(port: u16, path: &str) -> Result<String> {
 }
 
 fn all(running: &Running) -> Vec<Arc<Replica>> {
-    let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+    let running = running.lock();
     running.clone()
 }
 
@@ -143,7 +144,7 @@ pub async fn roll_out(
     for turn in 0..2 {
         let new = Replica::start(cluster, &format!("{version}-{turn}"), former).await?;
         let old = {
-            let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut running = running.lock();
             running.push(new);
             (running.len() > 2).then(|| running[0].clone())
         };
@@ -153,10 +154,7 @@ pub async fn roll_out(
         serve(cluster, running);
         if let Some(old) = old {
             old.stop().await?;
-            running
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(0);
+            running.lock().remove(0);
             logs.push(old.process.log());
         }
     }

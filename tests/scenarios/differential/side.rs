@@ -18,13 +18,11 @@ use kube::{
         PropagationPolicy,
     },
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 use volume_warden_controlplane::{AuditLog, Mark, eventually};
 

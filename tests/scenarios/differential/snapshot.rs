@@ -11,7 +11,7 @@ use kube::{
     ResourceExt,
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
 };
-use std::{collections::BTreeSet, pin::pin, sync::PoisonError};
+use std::{collections::BTreeSet, pin::pin};
 use tokio::try_join;
 use volume_warden_controlplane::Call;
 
@@ -83,10 +83,7 @@ impl Side {
 
     /// Empty for the first claim of that name, ` (2nd)` for the next.
     fn incarnation(&self, claim: &DynamicObject) -> String {
-        let mut incarnations = self
-            .incarnations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut incarnations = self.incarnations.lock();
         let uids = incarnations.entry(claim.name_any()).or_default();
         let uid = claim.uid().unwrap_or_default();
         let known = uids.iter().position(|known| *known == uid);

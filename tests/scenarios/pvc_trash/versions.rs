@@ -8,7 +8,8 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, WatchEvent, WatchParams},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use tokio::task::JoinHandle;
 use volume_warden_controlplane::eventually;
 
@@ -116,5 +117,5 @@ fn is_of(volume: &PersistentVolume, class: &str) -> bool {
 }
 
 fn lock(seen: &Seen) -> MutexGuard<'_, Collected> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+    seen.lock()
 }

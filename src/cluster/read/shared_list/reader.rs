@@ -39,7 +39,7 @@ impl<T: Tracked> Reader<T> {
 
     /// Waits until no new callers arrive, or for at most [`PATIENCE`].
     async fn gather(&self) {
-        let asking = || Some(self.lists.lock().get(&self.namespace)?.next.len());
+        let asking = || Some(self.lists.asking.lock().get(&self.namespace)?.next.len());
         let (began, mut before) = (Instant::now(), Some(0));
         while before != asking() && began.elapsed() < PATIENCE {
             before = asking();
@@ -50,7 +50,7 @@ impl<T: Tracked> Reader<T> {
     /// Begins a LIST for the waiting callers. If no caller waits, it returns none and this reader
     /// ends; the next caller starts a new reader.
     fn begin(&mut self) -> Option<Instant> {
-        let mut asking = self.lists.lock();
+        let mut asking = self.lists.asking.lock();
         let asked = asking.get_mut(&self.namespace)?;
         asked.present = std::mem::take(&mut asked.next);
         asked.present.retain(|asker| !asker.is_closed());
@@ -65,7 +65,7 @@ impl<T: Tracked> Reader<T> {
 
     /// Ends the LIST, and returns the callers that it serves.
     fn end(&self) -> Vec<Caller<T>> {
-        let mut asking = self.lists.lock();
+        let mut asking = self.lists.asking.lock();
         let Some(asked) = asking.get_mut(&self.namespace) else {
             return Vec::new();
         };
@@ -79,7 +79,7 @@ impl<T: Tracked> Reader<T> {
 impl<T: Tracked> Drop for Reader<T> {
     fn drop(&mut self) {
         if !self.ended {
-            self.lists.lock().remove(&self.namespace);
+            self.lists.asking.lock().remove(&self.namespace);
         }
     }
 }

@@ -137,7 +137,7 @@ async fn a_key_that_keeps_failing_is_put_off_once_however_often_it_is_added() {
 async fn an_empty_queue_keeps_no_memory_of_many_keys() {
     let queue = open_queue();
     let places = || {
-        let state = queue.lock();
+        let state = queue.state.lock();
         let lanes = [state.urgent.capacity(), state.ready.capacity()];
         lanes.into_iter().chain([state.queued.capacity()]).max()
     };

@@ -3,10 +3,11 @@
 use http::Method;
 use http_body_util::BodyExt;
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
 #[derive(Debug, Default)]
@@ -27,7 +28,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("lock")
+        self.state.lock()
     }
 
     pub(super) fn fail(&self, call: &'static str, code: u16, times: usize) {

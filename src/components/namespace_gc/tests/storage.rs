@@ -5,9 +5,9 @@ use crate::{
     hashing::HashSet,
 };
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard},
     time::{Duration, SystemTime},
 };
 use tokio::time::sleep;
@@ -37,7 +37,7 @@ pub(super) struct Storage {
 
 impl Storage {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("lock")
+        self.state.lock()
     }
 
     pub(super) fn create(&self, name: &str) {

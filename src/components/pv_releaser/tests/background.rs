@@ -36,7 +36,7 @@ async fn a_volume_is_released_once() {
 #[tokio::test(start_paused = true)]
 async fn an_attached_volume_is_left_until_it_is_detached() {
     let scene = Scene::new(cluster());
-    scene.server.attached.lock().expect("lock").push("pv");
+    scene.server.attached.lock().push("pv");
     scene.watch_volume("5", labelled());
     assert!(
         !scene.look().await,
@@ -50,7 +50,7 @@ async fn an_attached_volume_is_left_until_it_is_detached() {
         1,
         "the watch proves it"
     );
-    scene.server.attached.lock().expect("lock").clear();
+    scene.server.attached.lock().clear();
     scene.lose(attachments, attachment("pv"));
     assert!(scene.woken().await && scene.server.sent("PATCH persistentvolumes").is_empty());
     assert!(scene.look().await);
@@ -66,7 +66,6 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
         .server
         .answers
         .lock()
-        .expect("lock")
         .extend([(422, "the test failed"), (409, "conflict")]);
     assert!(!scene.look().await && !scene.look().await);
     assert_eq!(scene.server.events(), []);
@@ -85,12 +84,7 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
 async fn a_failed_write_is_reported_and_retried() {
     let scene = Scene::new(cluster());
     scene.watch_volume("5", labelled());
-    scene
-        .server
-        .answers
-        .lock()
-        .expect("lock")
-        .push_back((500, "etcd is away"));
+    scene.server.answers.lock().push_back((500, "etcd is away"));
     assert!(!scene.look().await);
     let (reason, note) = scene.server.events().remove(0);
     assert_eq!(reason, "ErrReleasePV");
@@ -109,7 +103,7 @@ async fn no_event_says_that_a_volume_which_does_not_exist_was_changed() {
             scene.hear(&scene.releaser.caches.claims, claim(uid, claimed()));
             scene.watch_volume("5", changes.clone());
             let answer = absent.then_some((404, "not found"));
-            scene.server.answers.lock().expect("lock").extend(answer);
+            scene.server.answers.lock().extend(answer);
             assert_eq!(scene.look().await, !absent, "{reason}");
             let done = format!("reason=\"{reason}\",outcome=\"Done\"");
             assert_eq!(scene.metrics.text().contains(&done), !absent, "{done}");
@@ -126,7 +120,7 @@ async fn no_event_says_that_a_volume_which_does_not_exist_was_parked() {
         let scene = Scene::new(Options::default());
         scene.watch_volume("5", reserved("n", None));
         let answer = absent.then_some((404, "not found"));
-        scene.server.answers.lock().expect("lock").extend(answer);
+        scene.server.answers.lock().extend(answer);
         assert_eq!(scene.look().await, !absent);
         let expected = Vec::from_iter((!absent).then_some("Parked"));
         assert_eq!(scene.server.reasons(), expected);
@@ -155,12 +149,12 @@ async fn a_volume_is_labelled_once_it_is_bound() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_reservation_of_a_waiting_claim_is_retried() {
     let scene = Scene::new(Options::default());
-    *scene.server.namespace.lock().expect("lock") = Some("n");
-    *scene.server.claim.lock().expect("lock") = Some(wanted(json!({})));
+    *scene.server.namespace.lock() = Some("n");
+    *scene.server.claim.lock() = Some(wanted(json!({})));
     scene.watch_volume("5", parked("n"));
     scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
     let answers = [(500, "etcd is away"), (409, "conflict")];
-    scene.server.answers.lock().expect("lock").extend(answers);
+    scene.server.answers.lock().extend(answers);
     let name = ObjectName::new("ns", "data");
     let mut failed = Vec::new();
     for _ in 0..3 {
@@ -177,8 +171,8 @@ async fn a_claim_of_a_namespace_that_has_opted_out_gets_no_parked_volume() {
         let labels = json!({"volume-warden.dev/exclude": excluded});
         let namespace = json!({"metadata": {"name": "ns", "uid": "n", "labels": labels}});
         scene.hear(&scene.releaser.caches.namespaces, namespace);
-        *scene.server.namespace.lock().expect("lock") = Some("n");
-        *scene.server.claim.lock().expect("lock") = Some(wanted(json!({})));
+        *scene.server.namespace.lock() = Some("n");
+        *scene.server.claim.lock() = Some(wanted(json!({})));
         scene.watch_volume("5", parked("n"));
         scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
         let claim = ObjectName::new("ns", "data");
@@ -200,7 +194,7 @@ async fn a_reserved_volume_of_another_installation_or_in_the_trash_is_left_uncha
         ("in the trash", trash, 0),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = Some("recreated");
+        *scene.server.namespace.lock() = Some("recreated");
         scene.watch_volume("5", changed(reserved("n", None), changes));
         let review = super::parking::review(&wanted(json!({})), false);
         let waiting = scene.releaser.caches.waiting_in(&"ns".into()).len();

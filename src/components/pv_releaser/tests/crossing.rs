@@ -94,9 +94,8 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
     let recreated = attempt.pick(&[1, 2, 3]);
     let uid = |step| Some(if own && step >= recreated { "m" } else { "n" });
     for step in 1..=3 {
-        *scene.server.namespace.lock().expect("lock") = uid(step);
-        *scene.server.claim.lock().expect("lock") =
-            Some(claim.clone()).filter(|_| step >= recreated);
+        *scene.server.namespace.lock() = uid(step);
+        *scene.server.claim.lock() = Some(claim.clone()).filter(|_| step >= recreated);
         scene.hear(&scene.releaser.caches.volumes, wire.clone());
         scene.look().await;
         written(&scene, &mut seen, &mut wire);
@@ -107,7 +106,7 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
     // In half of the cases, a claim in the original namespace is reviewed first, for which the
     // volume may be reserved.
     if attempt.pick(&[true, false]) && options_of(&scene) == Scope::Namespace {
-        *scene.server.namespace.lock().expect("lock") = Some("n");
+        *scene.server.namespace.lock() = Some("n");
         scene.hear(&scene.releaser.caches.volumes, wire.clone());
         let mut earlier = claim.clone();
         earlier["metadata"]["namespace"] = json!("ns");
@@ -118,7 +117,7 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
             .await;
         written(&scene, &mut seen, &mut wire);
     }
-    *scene.server.namespace.lock().expect("lock") = Some(if own { "m" } else { "n" });
+    *scene.server.namespace.lock() = Some(if own { "m" } else { "n" });
     scene.hear(&scene.releaser.caches.volumes, wire.clone());
     let _ = scene.releaser.handover.review(&review(&claim, false)).await;
     written(&scene, &mut seen, &mut wire);

@@ -205,8 +205,8 @@ async fn a_record_needs_proof() {
         ),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = namespace;
-        *scene.server.claim.lock().expect("lock") = live;
+        *scene.server.namespace.lock() = namespace;
+        *scene.server.claim.lock() = live;
         let earlier = json!({"metadata": {"annotations": {CLAIM_NAMESPACE: before}}});
         scene.watch_volume("5", changed(labelled(), earlier));
         assert!(scene.look().await);
@@ -237,8 +237,8 @@ async fn a_record_needs_proof() {
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_associated_with_its_record() {
     let scene = Scene::new(Options::default());
-    *scene.server.namespace.lock().expect("lock") = Some("n");
-    *scene.server.claim.lock().expect("lock") = Some(claim("1", claimed()));
+    *scene.server.namespace.lock() = Some("n");
+    *scene.server.claim.lock() = Some(claim("1", claimed()));
     scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
     scene.watch_volume("5", phase("Bound"));
     assert!(scene.look().await);
@@ -294,7 +294,7 @@ async fn a_parked_volume_is_reserved_for_a_new_claim_of_its_namespace() {
         ("too large", Some("n"), large, false, false),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = live;
+        *scene.server.namespace.lock() = live;
         scene.watch_volume("5", parked("n"));
         let answer = scene
             .releaser
@@ -323,7 +323,7 @@ async fn a_parked_volume_is_reserved_for_a_new_claim_of_its_namespace() {
 #[tokio::test(start_paused = true)]
 async fn the_smallest_volume_comes_first_and_a_lost_one_is_skipped() {
     let scene = Scene::new(Options::default());
-    *scene.server.namespace.lock().expect("lock") = Some("n");
+    *scene.server.namespace.lock() = Some("n");
     for (name, size) in [("a", "4Gi"), ("b", "2Gi"), ("c", "3Gi"), ("d", "512Mi")] {
         let mut changes = parked("n");
         changes["metadata"]["name"] = json!(name);
@@ -332,12 +332,7 @@ async fn the_smallest_volume_comes_first_and_a_lost_one_is_skipped() {
         changes["spec"]["capacity"]["storage"] = json!(size);
         scene.watch_volume("5", changes);
     }
-    scene
-        .server
-        .answers
-        .lock()
-        .expect("lock")
-        .push_back((409, "conflict"));
+    scene.server.answers.lock().push_back((409, "conflict"));
     let request = review(&wanted(json!({})), false);
     let reviewed = scene.releaser.handover.review(&request);
     assert_eq!(reviewed.await, Ok(Answer::Allow));
@@ -361,9 +356,9 @@ async fn no_claim_of_a_recreated_namespace_gets_a_reserved_volume() {
         (Some("n"), None, false, false),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = live;
+        *scene.server.namespace.lock() = live;
         scene.watch_volume("5", reserved("n", None));
-        scene.server.answers.lock().expect("lock").extend(answer);
+        scene.server.answers.lock().extend(answer);
         let review = review(&wanted(json!({})), false);
         let found = scene
             .releaser
@@ -400,13 +395,13 @@ async fn a_waiting_claim_gets_a_parked_volume() {
         ("a recreated namespace", "m", "2", json!({}), false),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = Some(live);
+        *scene.server.namespace.lock() = Some(live);
         scene.watch_volume("5", parked("n"));
         let known = json!({"spec": {"volumeName": changes["spec"]["volumeName"]}});
         scene.hear(&scene.releaser.caches.claims, wanted(known));
         assert!(scene.woken().await, "{row}");
         let stored = changed(wanted(json!({"metadata": {"uid": uid}})), changes);
-        *scene.server.claim.lock().expect("lock") = Some(stored);
+        *scene.server.claim.lock() = Some(stored);
         let name = ObjectName::new("ns", "data");
         assert!(scene.releaser.candidates().contains(&name));
         scene.releaser.reconcile(&name).await.expect("settled");
@@ -431,7 +426,7 @@ async fn who_reserves_a_volume_of_a_deleted_namespace_learns_how() {
         ("by Volume Warden", Some(at), None, vec![]),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = live;
+        *scene.server.namespace.lock() = live;
         scene.watch_volume("5", reserved("n", reserved_at));
         assert!(scene.look().await, "{row}");
         assert_eq!(

@@ -165,7 +165,7 @@ async fn a_claim_gets_no_volume_that_is_reserved_for_a_claim_with_another_spec()
         ("the write fails", source, at, conflict, vec![parked], true),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = Some("n");
+        *scene.server.namespace.lock() = Some("n");
         scene.watch_volume("5", reserved("n", reserved_at));
         scene.watch_volume(
             "5",
@@ -177,7 +177,7 @@ async fn a_claim_gets_no_volume_that_is_reserved_for_a_claim_with_another_spec()
                 }),
             ),
         );
-        scene.server.answers.lock().expect("lock").extend(answer);
+        scene.server.answers.lock().extend(answer);
         let request = review(&wanted(changes), false);
         let found = scene.releaser.handover.review(&request).await;
         let found = found.expect("an answer");
@@ -210,12 +210,12 @@ async fn a_volume_that_does_not_fit_the_stored_claim_is_parked_at_once() {
         ("reserved by an administrator", large(), None, false),
     ] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = Some("n");
+        *scene.server.namespace.lock() = Some("n");
         scene.watch_volume("5", reserved("n", reserved_at));
         let claim = wanted(changes);
         scene.hear(&scene.releaser.caches.claims, claim.clone());
         assert!(scene.woken().await, "{row}");
-        *scene.server.claim.lock().expect("lock") = Some(claim);
+        *scene.server.claim.lock() = Some(claim);
         assert!(scene.look().await, "{row}");
         assert_eq!(patches(&scene).len(), usize::from(expected), "{row}");
     }
@@ -226,7 +226,7 @@ async fn a_volume_that_does_not_fit_the_stored_claim_is_parked_at_once() {
 async fn a_reservation_ends_when_the_deletion_of_its_namespace_begins() {
     for (namespace, parked) in [("n", 0), ("n terminating", 1)] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = Some(namespace);
+        *scene.server.namespace.lock() = Some(namespace);
         scene.watch_volume("5", reserved("n", None));
         let name = ObjectName::new("", "pv");
         scene.releaser.reconcile(&name).await.expect("settled");
@@ -239,11 +239,11 @@ async fn a_reservation_ends_when_the_deletion_of_its_namespace_begins() {
 async fn no_volume_is_reserved_for_a_claim_of_a_namespace_that_is_being_deleted() {
     for (namespace, reserved) in [("n", 1), ("n terminating", 0)] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = Some(namespace);
+        *scene.server.namespace.lock() = Some(namespace);
         scene.watch_volume("5", parked("n"));
         let claim = wanted(json!({"metadata": {"uid": "2"}}));
         scene.hear(&scene.releaser.caches.claims, claim.clone());
-        *scene.server.claim.lock().expect("lock") = Some(claim);
+        *scene.server.claim.lock() = Some(claim);
         let name = ObjectName::new("ns", "data");
         scene.releaser.handover.serve(&name).await.expect("settled");
         assert_eq!(patches(&scene).len(), reserved, "{namespace}");
@@ -253,13 +253,13 @@ async fn no_volume_is_reserved_for_a_claim_of_a_namespace_that_is_being_deleted(
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
     let scene = Scene::new(Options::default());
-    *scene.server.namespace.lock().expect("lock") = Some("n");
+    *scene.server.namespace.lock() = Some("n");
     scene.watch_volume("5", reserved("n", Some("1970-01-01T00:01:40Z")));
     let name = ObjectName::new("", "pv");
-    *scene.server.now.lock().expect("lock") = Some(110);
+    *scene.server.now.lock() = Some(110);
     let later = scene.releaser.reconcile(&name).await.expect("settled");
     assert!(matches!(later, Requeue::After(delay, _) if delay == Duration::from_secs(50)));
-    *scene.server.now.lock().expect("lock") = Some(161);
+    *scene.server.now.lock() = Some(161);
     assert!(scene.look().await);
     let mut after = volume_at("5", reserved("n", Some("1970-01-01T00:01:40Z")));
     let patch: json_patch::Patch =
@@ -279,8 +279,8 @@ async fn reservations_are_timed_by_the_clock_of_the_api_server() {
     let name = ObjectName::new("", "pv");
     for (now, written) in [(Some(100), Some("1970-01-01T00:01:40Z")), (None, None)] {
         let scene = Scene::new(Options::default());
-        *scene.server.namespace.lock().expect("lock") = Some("n");
-        *scene.server.now.lock().expect("lock") = now;
+        *scene.server.namespace.lock() = Some("n");
+        *scene.server.now.lock() = now;
         scene.watch_volume("5", parked("n"));
         let request = review(&wanted(json!({})), false);
         let found = scene.releaser.handover.review(&request).await;
@@ -294,8 +294,8 @@ async fn reservations_are_timed_by_the_clock_of_the_api_server() {
         assert_eq!(times.next(), written, "{now:?}");
     }
     let scene = Scene::new(Options::default());
-    *scene.server.namespace.lock().expect("lock") = Some("n");
-    *scene.server.now.lock().expect("lock") = None;
+    *scene.server.namespace.lock() = Some("n");
+    *scene.server.now.lock() = None;
     scene.watch_volume("5", reserved("n", Some("1970-01-01T00:00:00Z")));
     assert!(scene.releaser.reconcile(&name).await.is_err());
     assert_eq!(patches(&scene).len(), 0);

@@ -15,12 +15,9 @@ use crate::{
 use http_body_util::BodyExt;
 use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// The method, the resource and the body of a call to the API server.
@@ -61,13 +58,13 @@ impl Server {
             .find(|resource| path.contains(resource))
             .unwrap_or(path);
         let call = format!("{} {resource}", head.method);
-        self.calls.lock().expect("lock").push((call, sent.clone()));
+        self.calls.lock().push((call, sent.clone()));
         let (code, answer) = match resource {
             "volumeattachments" => (200, self.attachments()),
             "persistentvolumes" => self.patched(),
-            "persistentvolumeclaims" => found(self.claim.lock().expect("lock").clone()),
+            "persistentvolumeclaims" => found(self.claim.lock().clone()),
             "namespaces" => {
-                let uid = *self.namespace.lock().expect("lock");
+                let uid = *self.namespace.lock();
                 found(uid.map(|uid| {
                     let uid = uid.strip_suffix(" terminating").ok_or(uid);
                     let deleted = uid.is_ok().then_some("2026-01-01T00:00:00Z");
@@ -87,20 +84,20 @@ impl Server {
     }
 
     fn date(&self) -> Option<String> {
-        let now = (*self.now.lock().expect("lock"))?;
+        let now = (*self.now.lock())?;
         let now = Timestamp::from_second(now).expect("a time");
         let printer = rfc2822::DateTimePrinter::new();
         Some(printer.timestamp_to_rfc9110_string(&now).expect("a date"))
     }
 
     fn attachments(&self) -> Value {
-        let attached = self.attached.lock().expect("lock");
+        let attached = self.attached.lock();
         let items: Vec<_> = attached.iter().map(|volume| attachment(volume)).collect();
         json!({"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1", "metadata": {}, "items": items})
     }
 
     fn patched(&self) -> (u16, Value) {
-        match self.answers.lock().expect("lock").pop_front() {
+        match self.answers.lock().pop_front() {
             Some((code, message)) => {
                 let reason = if code == 404 { "NotFound" } else { "Reason" };
                 let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
@@ -116,7 +113,7 @@ impl Server {
 
     /// Bodies of calls of this kind.
     pub(super) fn sent(&self, call: &str) -> Vec<Value> {
-        let calls = self.calls.lock().expect("lock");
+        let calls = self.calls.lock();
         let sent = calls.iter().filter(|(name, _)| name == call);
         sent.map(|(_, body)| body.clone()).collect()
     }
@@ -205,7 +202,7 @@ impl Scene {
             claims: LiveGet::new(metrics.clone(), &client),
         };
         let live_attachments = SharedList::new(metrics.clone(), &client);
-        *server.now.lock().expect("lock") = Some(0);
+        *server.now.lock() = Some(0);
         let apply = Apply::new(client.clone(), leadership, 1, false, metrics.clone());
         let apply = Arc::new(apply);
         let releaser = PvReleaserReconciler {

@@ -5,10 +5,8 @@ use crate::{
     hashing::HashMap,
     objects::{Claim, ObjectName, Unused},
 };
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// For how long kube-controller-manager may leave the condition of a claim outdated before Volume
@@ -38,7 +36,7 @@ impl InTreeWriter {
     pub fn observe(&self, name: &ObjectName, old: &Claim, new: &Claim) {
         let content = |claim: &Claim| claim.unused.map(|each| (each.holds, each.since));
         if let Some(condition) = new.unused.filter(|_| content(old) != content(new)) {
-            let mut state = self.lock();
+            let mut state = self.0.lock();
             state.writes = Some(!condition.own);
             state.unwritten.remove(name);
         }
@@ -46,7 +44,7 @@ impl InTreeWriter {
 
     /// Decides by the conditions of all claims who writes, unless that was decided before.
     pub fn assess<'a>(&self, claims: impl IntoIterator<Item = &'a Claim>) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.writes.is_none() {
             let conditions = claims.into_iter().filter_map(|claim| claim.unused);
             let newest = conditions.max_by_key(|each| (each.since, !each.own));
@@ -57,7 +55,7 @@ impl InTreeWriter {
     /// Returns how much longer kube-controller-manager may take to write the condition of this
     /// claim; none if it does not write conditions.
     pub fn wait(&self, name: &ObjectName) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.writes != Some(true) {
             return None;
         }
@@ -74,19 +72,15 @@ impl InTreeWriter {
     /// Stops waiting for kube-controller-manager to write the condition of this claim: the
     /// condition is correct, or the claim needs none.
     pub fn settle(&self, name: &ObjectName) {
-        self.lock().unwritten.remove(name);
+        self.0.lock().unwritten.remove(name);
     }
 
     /// Makes Volume Warden the writer of conditions, because kube-controller-manager has not
     /// written one in time.
     pub fn take_over(&self) {
-        *self.lock() = State {
+        *self.0.lock() = State {
             writes: Some(false),
             unwritten: HashMap::default(),
         };
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,11 +18,11 @@ fn source() -> Value {
 }
 
 fn writes(scene: &Scene) -> Vec<String> {
-    scene.server.writes.lock().expect("lock").clone()
+    scene.server.writes.lock().clone()
 }
 
 fn copy(scene: &Scene) -> Option<Value> {
-    scene.server.stored.lock().expect("lock").1.clone()
+    scene.server.stored.lock().1.clone()
 }
 
 /// The watch delivers the manifest `volume` as the copy of the volume with this uid.
@@ -33,7 +33,7 @@ pub(super) fn deliver(scene: &Scene, volume_uid: &str, volume: Value) {
     map["metadata"]["resourceVersion"] = json!("3");
     let wire: SavedVolumeWire = serde_json::from_value(map.clone()).expect("a ConfigMap");
     scene.reconciler.copies.feed.hear(wire, true);
-    scene.server.stored.lock().expect("lock").1 = Some(map);
+    scene.server.stored.lock().1 = Some(map);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn a_copy_is_deleted_when_the_volume_warden_of_another_namespace_purges_th
         let mut scene = Scene::new(server(), after(30), watched.clone(), &[]);
         scene.reconciler.caches = Caches::new(&scene.feeds, Some("other"), u64::MAX);
         deliver(&scene, "v", in_trash(source()));
-        scene.server.stored.lock().expect("lock").0 = live.clone();
+        scene.server.stored.lock().0 = live.clone();
         scene.reconcile().await.expect("it is left");
         assert_eq!(copy(&scene).is_some(), stays, "{live}");
     }
@@ -141,7 +141,7 @@ async fn the_copy_stays_if_the_purge_would_be_refused() {
 async fn the_copy_of_a_volume_that_does_not_exist_stays() {
     let scene = Scene::new(server(), after(120), in_trash(source()), &[]);
     deliver(&scene, "v", in_trash(source()));
-    scene.server.stored.lock().expect("lock").0 = Value::Null;
+    scene.server.stored.lock().0 = Value::Null;
     let outcome = scene.reconcile().await;
     assert!(copy(&scene).is_some(), "{:?}", writes(&scene));
     outcome.expect_err("it is not purged");

@@ -96,7 +96,7 @@ async fn the_copy_is_deleted_only_if_the_trash_can_be_disabled() {
         });
         let outcome = scene.reconcile().await;
         assert_eq!(outcome.is_err(), refuses, "{outcome:?}");
-        let writes = scene.server.writes.lock().expect("lock").clone();
+        let writes = scene.server.writes.lock().clone();
         assert_eq!(writes, expected);
     }
 }
@@ -115,11 +115,11 @@ async fn a_claim_that_is_deleted_meanwhile_keeps_its_record() {
             interrupts,
             ..server()
         });
-        scene.server.stored.lock().expect("lock").0["status"]["phase"] = phase.into();
+        scene.server.stored.lock().0["status"]["phase"] = phase.into();
         let outcome = scene.reconcile().await;
         let refused = interrupts.is_some_and(|write| write.starts_with("DELETE"));
         assert_eq!(outcome.is_err(), refused, "{outcome:?}");
-        let volume = scene.server.stored.lock().expect("lock").0.clone();
+        let volume = scene.server.stored.lock().0.clone();
         let found = &volume["spec"]["persistentVolumeReclaimPolicy"];
         assert_eq!(found, policy, "{interrupts:?} {phase}");
         let recorded = volume["metadata"]["annotations"][TRASH].is_string();

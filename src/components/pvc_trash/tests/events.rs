@@ -68,7 +68,7 @@ async fn a_volume_that_does_not_exist_is_not_restored() {
         ..server()
     };
     let scene = Scene::new(server, after(10), in_trash(json!({})), &[again]);
-    scene.server.stored.lock().expect("lock").0 = Value::Null;
+    scene.server.stored.lock().0 = Value::Null;
     scene.reconcile().await.expect_err("it is not restored");
     assert_eq!(scene.notes().await, [""; 0]);
 }

@@ -13,8 +13,9 @@ use crate::{
     },
     objects::{ObjectName, Volume, undelete_window::UNDELETE_WINDOW},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
 const GI: u64 = 1 << 30;

@@ -14,8 +14,9 @@ use crate::{
     telemetry::Metrics,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
 const POLICY: &str = "/spec/persistentVolumeReclaimPolicy";
 const CLAIM_REF: &str = "/spec/claimRef";
@@ -685,7 +686,7 @@ async fn a_claim_that_is_created_during_the_reads_prevents_the_purge() {
     let scene = Scene::new(server, after(120), in_trash(json!({})), &[]);
     let restore = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let mut created = scene.server.created.lock().expect("lock");
+        let mut created = scene.server.created.lock();
         created.push(requesting("again", "pv"));
     };
     let (outcome, ()) = tokio::join!(scene.reconcile(), restore);

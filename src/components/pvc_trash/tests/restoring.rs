@@ -15,8 +15,9 @@ use crate::{
     telemetry::Metrics,
 };
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
 

@@ -14,11 +14,9 @@ use crate::{
 use http_body_util::BodyExt;
 use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// What the API server answers, and the patches that it got.
@@ -66,11 +64,11 @@ impl Server {
         };
         if method != http::Method::GET && !path.ends_with("/events") {
             let last = path.rsplit('/').next().unwrap_or_default();
-            let mut writes = self.writes.lock().expect("lock");
+            let mut writes = self.writes.lock();
             let dry_run = if dry_run { " dryRun" } else { "" };
             writes.push(format!("{method} {last}{dry_run}"));
         }
-        let mut stored = self.stored.lock().expect("lock");
+        let mut stored = self.stored.lock();
         match path {
             _ if path.contains("/configmaps") && method == http::Method::POST => {
                 stored.1 = Some(sent.clone());
@@ -97,7 +95,7 @@ impl Server {
             }
             _ if method == http::Method::PATCH => {
                 if !dry_run {
-                    let mut patches = self.patches.lock().expect("lock");
+                    let mut patches = self.patches.lock();
                     if path.ends_with("/persistentvolumes/pv") {
                         patch(&mut stored.0, &sent);
                     }
@@ -108,7 +106,7 @@ impl Server {
                 (200, written)
             }
             _ if path.ends_with("/events") => {
-                let mut patches = self.patches.lock().expect("lock");
+                let mut patches = self.patches.lock();
                 patches.push((path.to_owned(), sent.clone()));
                 (201, sent)
             }
@@ -122,7 +120,7 @@ impl Server {
                 (200, list)
             }
             _ if path.ends_with("/persistentvolumeclaims") => {
-                let created = self.created.lock().expect("lock");
+                let created = self.created.lock();
                 let items: Vec<_> = self.claims.iter().chain(&*created).collect();
                 let list = json!({"kind": "PersistentVolumeClaimList", "apiVersion": "v1",
                     "metadata": {}, "items": items});
@@ -138,7 +136,7 @@ impl Server {
     }
 
     fn as_now(&self, mut claim: Value) -> Value {
-        let writes = self.writes.lock().expect("lock");
+        let writes = self.writes.lock();
         let interrupts = |write: &String| self.interrupts.is_some_and(|after| write == after);
         if writes.iter().any(interrupts) {
             claim["metadata"]["deletionTimestamp"] = self.time.to_string().into();
@@ -235,7 +233,7 @@ impl Scene {
             let claim = serde_json::from_value(claim.clone()).expect("a claim");
             caches.claims.hear(claim, true);
         }
-        server.stored.lock().expect("lock").0 = volume.clone();
+        server.stored.lock().0 = volume.clone();
         let volume = serde_json::from_value(volume).expect("a volume");
         caches.volumes.hear(volume, true);
         let live = Live::new(&metrics, &client);
@@ -281,7 +279,7 @@ impl Scene {
     /// The notes of the Events, some of which are published in the background.
     pub(super) async fn notes(&self) -> Vec<String> {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let patches = self.server.patches.lock().expect("lock");
+        let patches = self.server.patches.lock();
         let events = patches
             .iter()
             .filter(|(target, _)| target.contains("/events"));
@@ -292,7 +290,7 @@ impl Scene {
     /// The value that a patch of the volume gives to the field at this path; none without such a
     /// patch.
     pub(super) fn patched(&self, path: &str) -> Option<Value> {
-        let patches = self.server.patches.lock().expect("lock");
+        let patches = self.server.patches.lock();
         let volumes = patches
             .iter()
             .filter(|(target, _)| target.ends_with("/persistentvolumes/pv"));

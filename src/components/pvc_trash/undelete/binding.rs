@@ -8,14 +8,10 @@ use crate::{
         reasons::BINDING_RETRIED,
         recorded::{action, recorded},
     },
-    hashing::HashMap,
     objects::{ObjectName, Volume},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::{
-    sync::{Arc, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How long a volume stays reserved for a claim that is not Bound.
@@ -77,7 +73,7 @@ impl Undelete {
     /// Forgets the time at which the reservation of the volume ends, because no claim waits for it
     /// any more.
     pub fn forget(&self, volume: &ObjectName) {
-        self.lock().remove(volume);
+        self.waiting.lock().remove(volume);
     }
 
     /// Returns whether the reservation of the volume has ended.
@@ -97,7 +93,7 @@ impl Undelete {
     }
 
     fn end_of(&self, volume: &ObjectName, reserved_at: Timestamp) -> Option<Instant> {
-        let waiting = self.lock();
+        let waiting = self.waiting.lock();
         let known = waiting.get(volume)?;
         (known.reserved_at == reserved_at).then_some(known.ends)
     }
@@ -122,7 +118,7 @@ impl Undelete {
             touch: now + FIRST_TOUCH,
             delay: NEXT_TOUCH,
         };
-        self.lock().insert(volume.clone(), waiting);
+        self.waiting.lock().insert(volume.clone(), waiting);
         Ok(ends)
     }
 
@@ -133,7 +129,7 @@ impl Undelete {
     /// How long to wait.
     fn turn(&self, volume: &ObjectName) -> Result<(), Duration> {
         let now = Instant::now();
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let Some(reservation) = waiting.get_mut(volume) else {
             return Err(NEXT_TOUCH);
         };
@@ -143,9 +139,5 @@ impl Undelete {
         reservation.touch = now + reservation.delay;
         reservation.delay = SLOWEST_TOUCH.min(reservation.delay * 2);
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,16 +1,14 @@
-//! Permits for writes that are shared fairly between namespaces.
+//! Permits for calls to the API server that are shared fairly between namespaces.
 //!
 //! tokio's semaphore serves its waiters in the order of their calls, so one namespace with
-//! thousands of waiting writes would delay every other namespace until all of them are done.
+//! thousands of waiting calls would delay every other namespace until all of them are done.
 
 use crate::hashing::HashMap;
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
-/// A fixed number of permits for writes. While callers wait, each released permit goes to the next
+/// A fixed number of permits for calls. While callers wait, each released permit goes to the next
 /// namespace in turn; within a namespace, callers are served in order.
 pub(crate) struct FairSemaphore {
     state: Mutex<State>,
@@ -27,7 +25,7 @@ struct State {
 
 type Waiter = oneshot::Sender<Permit>;
 
-/// The permit for one write; when dropped, it is passed to the next caller, or becomes free if no
+/// The permit for one call; when dropped, it is passed to the next caller, or becomes free if no
 /// caller waits.
 pub(crate) struct Permit {
     /// The semaphore that gets the permit back; none after the permit was passed to another caller.
@@ -51,7 +49,7 @@ impl FairSemaphore {
     /// other caller.
     pub(crate) async fn acquire(self: &Arc<Self>, namespace: &Arc<str>) -> Permit {
         let waiter = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.free > 0 {
                 state.free -= 1;
                 return self.permit();
@@ -70,7 +68,11 @@ impl FairSemaphore {
     /// Returns the number of callers of this namespace that wait for a permit. Callers that stopped
     /// waiting may be included.
     pub(crate) fn waiting(&self, namespace: &Arc<str>) -> usize {
-        self.lock().waiting.get(namespace).map_or(0, VecDeque::len)
+        self.state
+            .lock()
+            .waiting
+            .get(namespace)
+            .map_or(0, VecDeque::len)
     }
 
     fn permit(self: &Arc<Self>) -> Permit {
@@ -81,7 +83,7 @@ impl FairSemaphore {
 
     fn pass_on(self: &Arc<Self>) {
         loop {
-            let Some(waiter) = self.lock().next_or_free() else {
+            let Some(waiter) = self.state.lock().next_or_free() else {
                 return;
             };
             match waiter.send(self.permit()) {
@@ -90,10 +92,6 @@ impl FairSemaphore {
                 Err(mut unused) => unused.semaphore = None,
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -164,16 +162,16 @@ mod tests {
             async move {
                 let first = caller.split('-').next().unwrap_or_default();
                 let _permit = semaphore.acquire(&namespace(first)).await;
-                served.lock().expect("lock").push((*caller).to_owned());
+                served.lock().push((*caller).to_owned());
                 sleep(WRITE).await;
             }
         });
         join_all(calls).await;
-        served.into_inner().expect("lock").join(" ")
+        served.into_inner().join(" ")
     }
 
     fn free(semaphore: &FairSemaphore) -> (usize, usize, usize) {
-        let state = semaphore.lock();
+        let state = semaphore.state.lock();
         (state.free, state.turns.len(), state.waiting.len())
     }
 
@@ -207,15 +205,15 @@ mod tests {
         let calls = (0..50).map(|_| async {
             let _permit = semaphore.acquire(&namespace("a")).await;
             {
-                let mut most = most.lock().expect("lock");
+                let mut most = most.lock();
                 most.0 += 1;
                 most.1 = most.0.max(most.1);
             }
             sleep(WRITE).await;
-            most.lock().expect("lock").0 -= 1;
+            most.lock().0 -= 1;
         });
         join_all(calls).await;
-        assert_eq!(most.into_inner().expect("lock"), (0, 3));
+        assert_eq!(most.into_inner(), (0, 3));
     }
 
     #[tokio::test(start_paused = true)]
