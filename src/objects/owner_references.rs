@@ -19,20 +19,29 @@ pub fn group(owner: &OwnerReference) -> &str {
     version.map_or("", |(group, _)| group)
 }
 
+/// Maximum number of owners that one patch removes. The API server accepts patches with up to 10,000
+/// operations, and each removal from a long list moves the rest of it.
+const MOST_REMOVALS: usize = 1_000;
+
 /// Returns the patch that turns `before` into `after`, which is a part of `before` followed by new
-/// owners. Owners that are kept are not written again, so none of their fields can be lost. The
-/// caller ensures that the list is unchanged, by a `resourceVersion` test or because the object is
-/// not stored yet.
+/// owners. It removes at most the last [`MOST_REMOVALS`] owners: the object then changes, and is
+/// patched again. Owners that are kept are not written again, so none of their fields can be lost.
+/// The caller ensures that the list is unchanged, by a `resourceVersion` test or because the object
+/// is not stored yet.
 pub fn rewrite(before: &[OwnerReference], after: &[OwnerReference]) -> Vec<PatchOperation> {
     let mut kept = 0;
-    let mut operations = Vec::new();
+    let mut removed = Vec::new();
     for (index, owner) in before.iter().enumerate() {
         if after.get(kept) == Some(owner) {
             kept += 1;
         } else {
-            operations.insert(0, remove(&[FIELD, &index.to_string()]));
+            removed.push(index);
         }
     }
+    let removed = removed.into_iter().rev().take(MOST_REMOVALS);
+    let mut operations: Vec<_> = removed
+        .map(|index| remove(&[FIELD, &index.to_string()]))
+        .collect();
     let mut exists = !before.is_empty();
     for owner in after.get(kept..).unwrap_or_default() {
         operations.push(if exists {
@@ -95,6 +104,24 @@ mod tests {
                 owners(after),
                 "{before} to {after}"
             );
+        }
+    }
+
+    /// The API server refuses a patch with more than 10,000 operations.
+    #[test]
+    fn a_patch_removes_a_limited_number_of_owners() {
+        let many = "a ".repeat(2 * MOST_REMOVALS + 1);
+        let mut before = owners(&format!("first {many} last"));
+        let after = owners("first new");
+        for left in [MOST_REMOVALS + 2, 2] {
+            let mut object = json!({"metadata": {"ownerReferences": before}});
+            let patch = rewrite(&before, &after);
+            json_patch::patch(&mut object, &patch).expect("applies");
+            let list = object["metadata"]["ownerReferences"].take();
+            before = serde_json::from_value(list).expect("a list");
+            assert_eq!(before[0].name, "first");
+            before.retain(|owner| owner.name != "new");
+            assert_eq!(before.len(), left + 1);
         }
     }
 

@@ -7,7 +7,7 @@ use super::{CompactText, Kind, Tracked, is_possible_name, metadata};
 use k8s_openapi::api::apps::v1 as apps;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use strum::{IntoStaticStr, VariantArray};
 
 /// Finalizer of the garbage collector on an object that is deleted with `--cascade=orphan`, so that
@@ -33,7 +33,8 @@ pub struct StatefulSet {
     /// or if replicas or ordinals are negative, which no API server accepts; then no rule may act
     /// on it.
     pub retention: Option<Retention>,
-    /// The names of the volumeClaimTemplates.
+    /// The names of the volumeClaimTemplates, in order and each once. The API server accepts
+    /// thousands of templates of one name; the StatefulSet controller makes one claim of them.
     pub templates: Box<[Box<str>]>,
     /// The `spec.selector.matchLabels`, which the StatefulSet controller sets on every claim that
     /// it creates.
@@ -81,7 +82,10 @@ impl StatefulSet {
 
     /// Returns whether the StatefulSet has a volumeClaimTemplate of this name.
     pub fn makes(&self, template: &str) -> bool {
-        self.templates.iter().any(|each| &**each == template)
+        let found = self
+            .templates
+            .binary_search_by(|each| (**each).cmp(template));
+        found.is_ok()
     }
 }
 
@@ -217,6 +221,9 @@ impl From<StatefulSetWire> for StatefulSet {
     fn from(wire: StatefulSetWire) -> Self {
         let (metadata, spec) = (wire.metadata, wire.spec);
         let templates = spec.volume_claim_templates.into_iter();
+        let templates: BTreeSet<String> = templates
+            .filter_map(|template| template.metadata.name)
+            .collect();
         let labels = spec.selector.match_labels.into_iter();
         let finalizers = metadata.finalizers.unwrap_or_default();
         let replicas = u32::try_from(spec.replicas.unwrap_or(1));
@@ -231,10 +238,7 @@ impl From<StatefulSetWire> for StatefulSet {
                 .persistent_volume_claim_retention_policy
                 .filter(|_| replicas.is_ok() && start.is_ok())
                 .map(Into::into),
-            templates: templates
-                .filter_map(|template| template.metadata.name)
-                .map(Into::into)
-                .collect(),
+            templates: templates.into_iter().map(Into::into).collect(),
             match_labels: labels
                 .map(|(key, value)| (key.into(), value.into()))
                 .collect(),
@@ -287,6 +291,16 @@ mod tests {
         ] {
             assert_eq!(read(no_claim_of_a_set), [], "{no_claim_of_a_set}");
         }
+    }
+
+    /// The API server accepts thousands of templates of one name.
+    #[test]
+    fn each_template_counts_once() {
+        let template = |name: &str| json!({"metadata": {"name": name}});
+        let names = ["logs", "data", "logs", "data", "logs"].map(template);
+        let set = set(json!({"volumeClaimTemplates": names}));
+        assert_eq!(*set.templates, ["data".into(), "logs".into()]);
+        assert!(set.makes("data") && set.makes("logs") && !set.makes("cache"));
     }
 
     /// STS-55: ordinals, and the range of `spec.ordinals`.

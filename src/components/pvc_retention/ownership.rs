@@ -5,8 +5,9 @@
 //! (`isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`,
 //! `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the tests matters and is that of
 //! Kubernetes. Differences: a reference with the right uid but another apiVersion is repaired
-//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), and the rule
-//! also decides about claims whose pod does not exist.
+//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), the reference to a
+//! pod does not block the pod's deletion, and the rule also decides about claims whose pod does not
+//! exist.
 
 use crate::objects::{
     CompactText,
@@ -21,6 +22,10 @@ pub struct Owner<'a> {
     pub api_version: &'static str,
     /// The kind of the owner: StatefulSet or Pod.
     pub kind: &'static str,
+    /// `blockOwnerDeletion` of the reference: true for a StatefulSet, as in Kubernetes. False for a
+    /// pod: with true, a pod that is deleted in the foreground, as with its StatefulSet, would wait
+    /// for the deletion of the claim, which waits for the pod.
+    pub blocks: bool,
     /// The name of the owner, whether it exists or not.
     pub name: &'a str,
     /// The uid of the owner. None for a pod that does not exist or that the StatefulSet does not
@@ -34,6 +39,7 @@ impl<'a> Owner<'a> {
         Self {
             api_version: "apps/v1",
             kind: "StatefulSet",
+            blocks: true,
             name,
             uid: Some(uid),
         }
@@ -44,6 +50,7 @@ impl<'a> Owner<'a> {
         Self {
             api_version: "v1",
             kind: "Pod",
+            blocks: false,
             name,
             uid,
         }
@@ -85,7 +92,7 @@ impl<'a> Owner<'a> {
             name: self.name.to_owned(),
             uid: self.uid.map(ToString::to_string).unwrap_or_default(),
             controller: Some(true),
-            block_owner_deletion: Some(true),
+            block_owner_deletion: Some(self.blocks),
         }
     }
 }

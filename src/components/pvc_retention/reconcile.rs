@@ -29,6 +29,9 @@ use std::{sync::Arc, time::Duration};
 /// Maximum age of the live read of a StatefulSet on which a write of its claims may rest, because
 /// the StatefulSet may be scaled or deleted meanwhile.
 const MAX_AGE: Duration = Duration::from_secs(2);
+/// Maximum number of Events of one evaluation. Each of them is a task, and a tenant may have tens of
+/// thousands of claims that each cause an Event.
+const EVENTS_AT_ONCE: usize = 50;
 
 /// Applies the retention policy of a StatefulSet to its claims.
 pub struct PvcRetentionReconciler {
@@ -152,7 +155,8 @@ impl PvcRetentionReconciler {
         applied.settled()
     }
 
-    /// Publishes the Events about the claims of the StatefulSet that have not been published yet.
+    /// Publishes the Events about the claims of the StatefulSet that have not been published yet,
+    /// at most [`EVENTS_AT_ONCE`]; later calls publish the others.
     fn publish(&self, name: &ObjectName, judged: &Judged) {
         let verdicts = judged.members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
@@ -165,7 +169,11 @@ impl PvcRetentionReconciler {
         let causes = announced.keys().cloned().collect();
         let news = self.events.news(name, &judged.set.uid, causes);
         announced.retain(|cause, _| news.contains(cause));
-        for (cause, announcement) in announced {
+        for (place, (cause, announcement)) in announced.into_iter().enumerate() {
+            if place >= EVENTS_AT_ONCE {
+                self.events.forget_cause(name, &cause);
+                continue;
+            }
             let regarding = Regarding::of(name, &judged.set);
             let (events, name) = (self.events.clone(), name.clone());
             let unpublished = move || events.forget_cause(&name, &cause);

@@ -130,7 +130,10 @@ impl Update {
     /// The part of the update that only removes owner references and the marker. It adds nothing
     /// that could cause the deletion of the claim.
     pub fn removals(&self, claim: &Claim) -> Self {
-        let stays = |owner: &&OwnerReference| self.owners.contains(owner);
+        // The owners that stay are in their order, so the lists are compared in one pass: a claim
+        // may have tens of thousands of references.
+        let mut staying = self.owners.iter().peekable();
+        let stays = |owner: &&OwnerReference| staying.next_if_eq(owner).is_some();
         Self {
             owners: claim.rare.owners.iter().filter(stays).cloned().collect(),
             mark: match self.mark {

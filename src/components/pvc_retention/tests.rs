@@ -81,7 +81,7 @@ fn reference(text: &str) -> OwnerReference {
             () if marks.contains('+') => Some(true),
             () => controller,
         },
-        block_owner_deletion: controller,
+        block_owner_deletion: controller.map(|_| kind != "Pod"),
     }
 }
 
@@ -164,6 +164,34 @@ fn written(letters: &'static str, in_range: bool, owners: &str) -> Option<Vec<Ow
         Step::Update(update) => Some(update.owners),
         Step::Delete => unreachable!("its pod is there"),
     }
+}
+
+/// A claim may have tens of thousands of owner references.
+#[test]
+fn the_removals_are_the_owners_that_stay() {
+    for (before, after, expected) in [
+        ("", "set", ""),
+        ("set", "", ""),
+        ("cm peer set", "cm set", "cm set"),
+        ("cm set peer", "cm peer pod", "cm peer"),
+        ("cm cm peer", "cm cm", "cm cm"),
+        ("pod", "set", ""),
+    ] {
+        let update = Update {
+            owners: references(after),
+            mark: Mark::Leave,
+        };
+        let removals = update.removals(&claim(before, json!({})));
+        assert_eq!(removals.owners, references(expected), "{before} to {after}");
+    }
+}
+
+/// A pod that is deleted in the foreground would wait for its claim, and the claim for the pod.
+#[test]
+fn only_a_stateful_set_waits_for_its_claims() {
+    let blocks = |letters, in_range| right(letters, in_range, "")[0].block_owner_deletion;
+    assert_eq!(blocks("rd", true), Some(true));
+    assert_eq!(blocks("dd", false), Some(false));
 }
 
 fn leaves(letters: &'static str, in_range: bool, owners: &str) -> bool {

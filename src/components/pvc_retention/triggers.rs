@@ -12,9 +12,12 @@ use crate::{
         stateful_set::{ordinal, readings},
     },
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Enqueues a StatefulSet when it changes, when one of its pods is created, deleted or gets another
@@ -67,7 +70,7 @@ fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
 impl Caches {
     /// The other StatefulSets whose claims may have the same names as those of `set`: if `set` is
     /// created or deleted, it is decided again to which StatefulSet these claims belong.
-    fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> Vec<ObjectName> {
+    fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> BTreeSet<ObjectName> {
         let claims = self.claims.read();
         let shared = named_by(name, set, &claims).flat_map(sets_named_by);
         shared.filter(|other| other != name).collect()

@@ -201,3 +201,37 @@ async fn a_claim_that_appears_later_gets_its_owner() {
     let adds = |each: &Value| each["op"] == "add" && each["value"] == json!([owner]);
     assert!(operations.iter().any(adds), "{operations:?}");
 }
+
+/// Each Event is a task, and the tenant of a StatefulSet may have tens of thousands of claims.
+#[tokio::test]
+async fn an_evaluation_publishes_a_limited_number_of_events() {
+    let number = 3 * EVENTS_AT_ONCE;
+    let claims = (1..=number).map(|ordinal| {
+        let name = format!("data-web-{ordinal}");
+        json!({"metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"}})
+    });
+    let world = World {
+        sets: vec![following("Retain", "Delete")],
+        claims: claims.collect(),
+        cached: Vec::new(),
+        listed: Vec::new(),
+        unreadable: "",
+    };
+    let (reconciler, sent) = world.answering();
+    let web = Subject::Policy(ObjectName::new("ns", "web"));
+    for expected in [EVENTS_AT_ONCE, 2 * EVENTS_AT_ONCE, number, number] {
+        reconciler.reconcile(&web).await.expect("no failure");
+        let published = async {
+            while sent.lock().len() < expected {
+                tokio::task::yield_now().await;
+            }
+            // A further Event would be sent now.
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let limit = Duration::from_secs(60);
+        timeout(limit, published).await.expect("the Events");
+        assert_eq!(sent.lock().len(), expected);
+    }
+}

@@ -28,11 +28,17 @@ impl Present {
     fn owner(&self, owner: &OwnerReference) -> String {
         let name = format!("{}/{}", owner.kind, owner.name);
         let uid = self.0.get(&name);
+        // kube-controller-manager's reference to a pod blocks the pod, that of Volume Warden does
+        // not: see the page of differences.
+        let blocks = owner.kind != "Pod";
         let notes = [
             ("gone", uid.is_none()),
             ("another", uid.is_some_and(|uid| *uid != owner.uid)),
             ("not controller", owner.controller != Some(true)),
-            ("not blocking", owner.block_owner_deletion != Some(true)),
+            (
+                "not blocking",
+                blocks && owner.block_owner_deletion != Some(true),
+            ),
         ];
         let notes = notes.into_iter().filter(|(_, applies)| *applies);
         let notes: Vec<_> = notes.map(|(note, _)| note).collect();

@@ -446,3 +446,23 @@ async fn a_change_to_retain_takes_effect_in_time() -> Result<()> {
     ];
     run_story("flip-retain", steps).await
 }
+
+/// A foreground deletion of the set deletes its pods in the foreground, too. Neither the pod nor the
+/// claim that it owns may wait for the other.
+#[tokio::test]
+async fn a_pod_that_is_deleted_in_the_foreground_does_not_wait_for_its_claim() -> Result<()> {
+    let ordered = replicas(2).pod_management("OrderedReady");
+    let steps = [
+        Create("web", ordered.policy(RETAIN_DELETE)),
+        Claims("web", "0:mark 1:mark"),
+        Hold("pod/web-1"),
+        Ask("web", replicas(0)),
+        Claims("web", "0:pod+mark 1:pod+mark"),
+        Kubectl("delete sts web --cascade=foreground --wait=false"),
+        Wait("--for=delete pod/web-0"),
+        Free("pod/web-1"),
+        Wait("--for=delete sts/web"),
+        Claims("web", ""),
+    ];
+    run_story("foreground", steps).await
+}

@@ -125,7 +125,7 @@ impl SetSpace {
     }
 
     /// Waits until the claim has exactly these owners, as `StatefulSet/web`, each with
-    /// `controller` and `blockOwnerDeletion`.
+    /// `controller`, and the StatefulSet with `blockOwnerDeletion`.
     pub async fn claim_is_owned_by(&self, claim: &str, owners: &[&str]) -> Result<()> {
         let what = format!("claim {claim} is owned by {owners:?}");
         eventually(&what, async || {
@@ -247,5 +247,6 @@ pub fn words<'a>(claim: &'a PersistentVolumeClaim, living: &[Option<String>]) ->
 }
 
 fn complete(owner: &OwnerReference) -> bool {
-    owner.controller == Some(true) && owner.block_owner_deletion == Some(true)
+    owner.controller == Some(true)
+        && (owner.kind == "Pod" || owner.block_owner_deletion == Some(true))
 }
