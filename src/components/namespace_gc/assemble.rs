@@ -104,10 +104,12 @@ pub(super) fn assemble(
         &shared.clock,
         leads,
     );
+    let seen = Arc::new(Seen::new(client.clone(), &shared.system_namespace));
     let reconcile = NamespaceGcReconciler {
         namespaces: shared.feeds.namespaces.clone(),
         remover: Arc::new(remover),
         waiting: Arc::default(),
+        seen: (options.scope == Scope::Seen).then(|| seen.clone()),
         soon: watch::Sender::default(),
         notices: Notices::new(
             client.clone(),
@@ -119,7 +121,6 @@ pub(super) fn assemble(
     let queue = Arc::new(WorkQueue::default());
     reconcile.listen(&queue);
     reconcile.count(leadership, &shared.metrics);
-    let seen = Arc::new(Seen::new(client.clone(), &shared.system_namespace));
     let (storage, stop) = (backend.clone(), shared.stop.clone());
     let tending: BoxFuture<'static, ()> = Box::pin(async move { storage.tend(stop).await });
     let mut background = vec![tending];

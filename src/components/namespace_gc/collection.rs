@@ -208,7 +208,7 @@ impl Collection {
         place: usize,
         listed: &'a Listed,
     ) -> (usize, &'a Listed, Removal) {
-        let removal = self.remover.remove_listed(listed, Origin::Collected);
+        let removal = self.remover.remove_listed(listed, Origin::Collected, None);
         (place, listed, removal.await)
     }
 }

@@ -21,7 +21,8 @@
 //! since it was listed. Two replicas that delete at the same time do no harm for that reason. With
 //! `--gc-scope=seen`, for shared storage, a collection deletes only names that this cluster once
 //! had. They are recorded in a ConfigMap, which the collection reads before it lists anything; if
-//! it cannot be read, nothing is deleted.
+//! it cannot be read, nothing is deleted. A retry reads it, too: once it has lost a name, the
+//! removal of that namespace is not retried.
 //!
 //! Volume Warden sets no finalizer on namespaces: a backend that is down would block their
 //! deletion.
@@ -45,6 +46,7 @@ mod reconcile;
 mod record;
 mod remover;
 mod report;
+mod retry;
 mod rule;
 mod schedule;
 mod seen;

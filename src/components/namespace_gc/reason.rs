@@ -14,7 +14,8 @@ pub enum Reason {
     Unauthorized,
     /// The backend does not answer, or fails.
     Unavailable,
-    /// The live read of the namespace from the API server failed, so it may still exist.
+    /// A live read from the API server failed: that of the namespace, which may still exist, or
+    /// that of the record, which may have lost its name.
     Unconfirmed,
 }
 

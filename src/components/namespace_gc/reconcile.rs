@@ -1,9 +1,10 @@
 //! The reconciler: removes a deleted namespace from the backend.
 
 use super::{
-    NAME,
+    NAME, Seen,
     notices::Notices,
     remover::{Removal, Remover},
+    retry::Retry,
     waiting::{Origin, Waiting},
 };
 use crate::{
@@ -23,6 +24,8 @@ pub struct NamespaceGcReconciler {
     pub remover: Arc<Remover>,
     /// Namespaces that could not be removed yet.
     pub waiting: Arc<Waiting>,
+    /// The record of the names that this cluster once had; none unless the scope is `Scope::Seen`.
+    pub seen: Option<Arc<Seen>>,
     /// Sends a value to request a collection before the scheduled time.
     pub soon: watch::Sender<()>,
     /// Publishes Events and log lines about namespaces of the backend.
@@ -38,9 +41,11 @@ impl NamespaceGcReconciler {
     /// namespace.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
         let (keys, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
+        let remover = self.remover.clone();
         self.namespaces.listen(move |change| {
             if change.new.is_some() {
                 waiting.forget(change.name);
+                waiting.take_reported(change.name);
             } else if change.tombstone {
                 let namespace = &*change.name.name;
                 tracing::info!(
@@ -49,7 +54,9 @@ impl NamespaceGcReconciler {
                     "the watch missed the deletion of the namespace; a collection must remove it from the storage backend"
                 );
                 soon.send_replace(());
-            } else {
+            } else if remover.leads() {
+                // The queue of another replica drops the key.
+                waiting.report(change.name);
                 keys.add(change.name.clone());
             }
         });
@@ -71,6 +78,13 @@ impl NamespaceGcReconciler {
                 own.waiting(reason.name(), count, oldest);
             }
         });
+    }
+
+    fn retry(&self) -> Retry<'_> {
+        Retry {
+            seen: self.seen.as_deref(),
+            waiting: &self.waiting,
+        }
     }
 
     /// Records the result of a removal, and publishes an Event if the namespace was deleted, or if
@@ -137,9 +151,14 @@ impl Reconcile for NamespaceGcReconciler {
                 "waiting for the next attempt to remove the namespace".into(),
             ));
         }
-        let waits = self.waiting.origin(name);
+        let (waits, reported) = (self.waiting.origin(name), self.waiting.take_reported(name));
+        if waits.is_none() && !reported {
+            // The key is left over from a retry that is no longer needed.
+            return Ok(Requeue::OnEvent);
+        }
+        let retry = waits.is_some().then(|| self.retry());
         let origin = waits.unwrap_or(Origin::RecentlyDeleted);
-        let removal = self.remover.remove(name, origin, waits.is_some()).await;
+        let removal = self.remover.remove(name, origin, retry.as_ref()).await;
         self.conclude(name, &removal, origin)
     }
 }

@@ -1,6 +1,9 @@
 //! Deletes namespaces in the storage backend. No other code does.
 
-use super::{GcMetrics, NAME, Options, Reason, metered::Metered, rule::is_young, waiting::Origin};
+use super::{
+    GcMetrics, NAME, Options, Reason, metered::Metered, retry::Retry, rule::is_young,
+    waiting::Origin,
+};
 use crate::{
     backend::{Backend, Deletion, Failure, Listed, Sentence},
     clock::Clock,
@@ -25,7 +28,7 @@ pub enum Removal {
     Deleted,
     /// The backend has no namespace of that name.
     Absent,
-    /// The namespace is kept: Kubernetes has it, or it is protected.
+    /// The namespace is kept: Kubernetes has it, it is protected, or the record has lost its name.
     Kept,
     /// The namespace was created or changed within the grace period.
     TooYoung,
@@ -51,7 +54,7 @@ impl Removal {
         }
     }
 
-    fn waits(reason: Reason, why: impl AsRef<str>) -> Self {
+    pub(super) fn waits(reason: Reason, why: impl AsRef<str>) -> Self {
         Self::Waits(reason, Sentence::new(why))
     }
 }
@@ -103,26 +106,40 @@ impl Remover {
         }
     }
 
-    /// Removes the namespace with this name, if the backend has one. `waited` states that an
-    /// earlier attempt failed: the namespace may meanwhile be a new one of that name, so the grace
-    /// period applies.
+    /// Whether this replica may delete namespaces at this moment.
+    pub fn leads(&self) -> bool {
+        self.leadership.as_ref().is_none_or(Leadership::holds)
+    }
+
+    /// Removes the namespace with this name, if the backend has one. On a retry the namespace may
+    /// be a new one of that name, so the grace period and the record apply.
     ///
     /// Lists the backend before it reads Kubernetes: a namespace that is created in both meanwhile
     /// is found in Kubernetes.
-    pub async fn remove(&self, name: &ObjectName, origin: Origin, waited: bool) -> Removal {
+    pub async fn remove(
+        &self,
+        name: &ObjectName,
+        origin: Origin,
+        retry: Option<&Retry<'_>>,
+    ) -> Removal {
         if self.options.protects(&name.name) {
             return Removal::Kept;
         }
-        let mut removal = self.try_once(name, origin, waited).await;
+        let mut removal = self.try_once(name, origin, retry).await;
         if is_stale(&removal) {
             // The removal is retried once immediately. A namespace that keeps changing is retried
             // on its schedule.
-            removal = self.try_once(name, origin, waited).await;
+            removal = self.try_once(name, origin, retry).await;
         }
         removal
     }
 
-    async fn try_once(&self, name: &ObjectName, origin: Origin, waited: bool) -> Removal {
+    async fn try_once(
+        &self,
+        name: &ObjectName,
+        origin: Origin,
+        retry: Option<&Retry<'_>>,
+    ) -> Removal {
         let listing = match self.backend.list().await {
             Ok(listing) => listing,
             Err(failure) => return failure.into(),
@@ -131,15 +148,20 @@ impl Remover {
         let Some(listed) = namespaces.find(|listed| *listed.name == *name.name) else {
             return Removal::Absent;
         };
-        if waited && is_young(listed, self.clock.system_time(), &self.options) {
+        if retry.is_some() && is_young(listed, self.clock.system_time(), &self.options) {
             return Removal::TooYoung;
         }
-        self.remove_listed(listed, origin).await
+        self.remove_listed(listed, origin, retry).await
     }
 
     /// Removes a namespace as it was listed, unless Kubernetes has a namespace of that name.
-    pub async fn remove_listed(&self, listed: &Listed, origin: Origin) -> Removal {
-        let removal = self.delete(listed).await;
+    pub async fn remove_listed(
+        &self,
+        listed: &Listed,
+        origin: Origin,
+        retry: Option<&Retry<'_>>,
+    ) -> Removal {
+        let removal = self.delete(listed, retry).await;
         let why = origin.name();
         let said = if self.options.dry_run {
             "would act"
@@ -159,11 +181,16 @@ impl Remover {
         removal
     }
 
-    async fn delete(&self, listed: &Listed) -> Removal {
-        // Acquiring a permit cannot fail, because the semaphore is never closed. The live read
-        // follows, so that it is recent.
+    async fn delete(&self, listed: &Listed, retry: Option<&Retry<'_>>) -> Removal {
+        // Acquiring a permit cannot fail, because the semaphore is never closed. The live reads
+        // follow, so that they are recent.
         let _permit = self.workers.acquire().await;
         let name = ObjectName::new("", &*listed.name);
+        if let Some(retry) = retry
+            && let Some(refusal) = retry.refusal(&name).await
+        {
+            return refusal;
+        }
         match self.live.get(&name, LOOK).await {
             Ok(None) => {}
             Ok(Some(_)) => return Removal::Kept,
@@ -176,7 +203,7 @@ impl Remover {
             return Removal::Withheld;
         }
         // The leadership is checked immediately before the deletion.
-        if !self.leadership.as_ref().is_none_or(Leadership::holds) {
+        if !self.leads() {
             return Removal::NotLeading;
         }
         match self.backend.delete(listed).await {

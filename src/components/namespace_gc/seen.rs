@@ -75,15 +75,15 @@ impl Seen {
     /// Reads all recorded namespace names; none if the ConfigMap does not exist.
     ///
     /// # Errors
-    /// If the ConfigMap could not be read, or is of another cluster. The collection must then
-    /// delete no namespace.
+    /// If the ConfigMap could not be read, or is of another cluster. A collection or a retry must
+    /// then delete no namespace.
     pub async fn read(&self) -> Result<HashSet<String>, Unreadable> {
         let Some(map) = self.map().await? else {
             tracing::warn!(
                 component = NAME,
                 name = CONFIG_MAP,
                 "ConfigMap not found in the system namespace; this cluster is not known to have \
-                 had any namespace, so the collection deletes none"
+                 had any namespace, so no collection deletes one"
             );
             return Ok(HashSet::default());
         };

@@ -43,6 +43,9 @@ struct Wait {
     failures: u32,
     attempts: u32,
     due: Instant,
+    /// Whether the record had the name: the collection that found the namespace read it there, or
+    /// an earlier retry did.
+    recorded: bool,
     /// Reasons for which an Event was published.
     published: HashSet<Reason>,
 }
@@ -51,6 +54,8 @@ struct Wait {
 #[derive(Debug, Default)]
 pub struct Waiting {
     namespaces: Mutex<HashMap<ObjectName, Wait>>,
+    /// Namespaces whose deletion the watch reported, and for which no attempt has begun.
+    reported: Mutex<HashSet<ObjectName>>,
 }
 
 /// The result of a failed removal.
@@ -81,8 +86,10 @@ impl Waiting {
             failures: 0,
             attempts: 0,
             due: now,
+            recorded: false,
             published: HashSet::default(),
         });
+        wait.recorded |= origin == Origin::Collected;
         if wait.reason != reason {
             (wait.reason, wait.failures) = (reason, 0);
         }
@@ -113,9 +120,34 @@ impl Waiting {
         }
     }
 
+    /// Records that the watch reported the deletion of the namespace.
+    pub fn report(&self, name: &ObjectName) {
+        self.reported().insert(name.clone());
+    }
+
+    /// Whether the watch reported the deletion of the namespace since the last attempt began. The
+    /// next call returns false, unless the watch reports another deletion.
+    pub fn take_reported(&self, name: &ObjectName) -> bool {
+        self.reported().remove(name)
+    }
+
+    /// Records that a retry found the name in the record.
+    pub fn mark_recorded(&self, name: &ObjectName) {
+        if let Some(wait) = self.lock().get_mut(name) {
+            wait.recorded = true;
+        }
+    }
+
+    /// Whether a retry may delete the namespace only if the record has its name: the record had it
+    /// before, or the namespace no longer waits, because Kubernetes has one of that name again.
+    pub fn needs_record(&self, name: &ObjectName) -> bool {
+        self.lock().get(name).is_none_or(|wait| wait.recorded)
+    }
+
     /// Removes the records of all namespaces, because this replica no longer leads.
     pub fn clear(&self) {
         self.lock().clear();
+        self.reported().clear();
     }
 
     /// Removes the record of a namespace that needs no further attempt.
@@ -178,63 +210,8 @@ impl Waiting {
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Wait>> {
         self.namespaces.lock()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-    const START: Timestamp = Timestamp::UNIX_EPOCH;
-
-    #[tokio::test(start_paused = true)]
-    async fn delays_grow_for_one_reason_and_reset_for_another() {
-        let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
-        let mut last = Duration::ZERO;
-        for attempt in 1..=4 {
-            let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
-            assert!(
-                waits.delay > last && waits.news == (attempt == 1),
-                "{waits:?}"
-            );
-            assert_eq!(waits.attempts, attempt);
-            last = waits.delay;
-        }
-        let waits = waiting.failed(&name, Reason::Unavailable, Origin::Collected, START);
-        assert!(waits.delay <= SECOND && waits.news, "{waits:?}");
-        assert_eq!(
-            waiting.origin(&name),
-            Some(Origin::RecentlyDeleted),
-            "the first origin is kept"
-        );
-        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
-        assert!(waits.delay <= SECOND * 30 && !waits.news, "{waits:?}");
-        waiting.mark_unpublished(&name, Reason::NotEmpty);
-        assert!(
-            waiting
-                .failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START)
-                .news
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_namespace_is_counted_while_it_waits_and_due_afterwards() {
-        let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
-        let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
-        assert_eq!(waiting.left(&name), Some(waits.delay));
-        assert!(waiting.due().is_empty());
-        tokio::time::advance(SECOND * 30).await;
-        assert_eq!(
-            (waiting.left(&name), waiting.due()),
-            (None, vec![name.clone()])
-        );
-        let counts = waiting.count();
-        assert_eq!(counts[&Reason::NotEmpty], (1, Some(START)));
-        assert_eq!(counts[&Reason::Changing], (0, None));
-        assert_eq!(waiting.names(), HashSet::from_iter(["shop".to_owned()]));
-        waiting.forget(&name);
-        let counts = waiting.count();
-        assert_eq!(counts[&Reason::NotEmpty], (0, None));
-        assert_eq!(counts.len(), Reason::VARIANTS.len());
+    fn reported(&self) -> MutexGuard<'_, HashSet<ObjectName>> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -82,6 +82,28 @@ async fn a_namespace_that_is_new_at_the_next_attempt_is_kept() {
     assert!(scene.storage.has("shop") && scene.storage.deletions() == 1);
 }
 
+/// The queue still has the key of a retry after the namespace was recreated in Kubernetes. The watch
+/// then misses its deletion, which is left to a collection.
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_no_longer_needed_deletes_nothing() {
+    let scene = Scene::new(Options::default()).await;
+    scene.storage.create("shop");
+    scene.storage.fill("shop");
+    sleep(MINUTE).await;
+    scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 1"#);
+    let tries = scene.storage.deletions();
+    scene.create("shop");
+    scene.storage.state().namespaces.clear();
+    scene.storage.create_since("shop", Some(SystemTime::now()));
+    scene.storage.empty("shop");
+    scene.delete_unseen("shop");
+    scene.list_again();
+    sleep(MINUTE * 30).await;
+    assert!(scene.storage.has("shop"));
+    assert_eq!(scene.storage.deletions(), tries);
+    scene.shows(r#"gc_namespaces{verdict="TooYoung"} 1"#);
+}
+
 /// A deletion in the backend is aborted after a time limit, because the live read that justifies it
 /// expires.
 #[tokio::test(start_paused = true)]

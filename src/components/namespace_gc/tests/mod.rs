@@ -6,9 +6,11 @@ mod judging;
 mod labels;
 mod reconciling;
 mod remembering;
+mod retrying;
 mod safety;
 mod scene;
 mod server;
 mod storage;
+mod waiting;
 
 use super::{rule::judge, *};

@@ -188,7 +188,7 @@ async fn ns_23_a_replica_that_does_not_lead_never_deletes() {
     let name = ObjectName::new("", "orphan");
     let removal = scene
         .remover
-        .remove(&name, Origin::RecentlyDeleted, false)
+        .remove(&name, Origin::RecentlyDeleted, None)
         .await;
     assert_eq!(
         (removal, scene.storage.deletions()),
@@ -197,7 +197,7 @@ async fn ns_23_a_replica_that_does_not_lead_never_deletes() {
     scene.gain_lead();
     let removal = scene
         .remover
-        .remove(&name, Origin::RecentlyDeleted, false)
+        .remove(&name, Origin::RecentlyDeleted, None)
         .await;
     assert_eq!((removal, scene.storage.deletions()), (Removal::Deleted, 1));
 }
