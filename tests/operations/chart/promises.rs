@@ -45,7 +45,8 @@ async fn the_policy_permits_the_fields_of_templates() -> Result<()> {
     Ok(())
 }
 
-/// TCP 443 and 6443 for the API server, DNS, and the port of the storage backend if there is one.
+/// TCP 443 and 6443 for the API server, 53 and 5353 for DNS, and the port of the storage backend if
+/// there is one. The pods of OpenShift's DNS use 5353.
 #[tokio::test]
 async fn egress_is_limited_to_these_ports() -> Result<()> {
     let storageos = json!({"namespaceGc": {"storageBackend": "storageos"}});
@@ -57,8 +58,10 @@ async fn egress_is_limited_to_these_ports() -> Result<()> {
         let found: BTreeSet<_> = ports
             .map(|port| format!("{}/{}", port["port"], port["protocol"]).replace('"', ""))
             .collect();
-        let expected = ["443/TCP", "6443/TCP", "53/UDP", "53/TCP"].into_iter();
-        let expected: BTreeSet<_> = expected.chain(more).map(str::to_owned).collect();
+        let api_server = ["443/TCP", "6443/TCP"].into_iter();
+        let dns = ["53/UDP", "53/TCP", "5353/UDP", "5353/TCP"];
+        let expected = api_server.chain(dns).chain(more);
+        let expected: BTreeSet<_> = expected.map(str::to_owned).collect();
         assert_eq!(found, expected);
         let any = |rule: &Value| rule["ports"].as_array().is_none_or(Vec::is_empty);
         ensure!(!rules.iter().any(any), "{rules:?}");
