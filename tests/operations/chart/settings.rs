@@ -5,7 +5,10 @@ use super::template;
 use crate::support::BINARY;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -260,6 +263,44 @@ async fn certificate_and_account_may_be_provided_by_the_user() -> Result<()> {
         let subjects = object["subjects"].as_array().into_iter().flatten();
         for subject in subjects {
             assert_eq!(subject["name"], "own", "{name}");
+        }
+    }
+    Ok(())
+}
+
+/// The Secrets of the release, and those that its Certificates have cert-manager write.
+fn written_secrets(objects: &[Value]) -> BTreeSet<&str> {
+    let written = objects
+        .iter()
+        .filter_map(|object| match object["kind"].as_str() {
+            Some("Secret") => object["metadata"]["name"].as_str(),
+            Some("Certificate") => object["spec"]["secretName"].as_str(),
+            _ => None,
+        });
+    written.collect()
+}
+
+/// Helm deletes the objects of the old mode, and until then its Secrets are overwritten. So the new
+/// mode mounts none of them, unless it writes the same one.
+#[tokio::test]
+async fn another_tls_mode_deletes_no_secret_that_it_mounts() -> Result<()> {
+    let mut all = vec![];
+    for mode in ["selfSigned", "certManager", "secret"] {
+        all.push((mode, rendered(&json!({"tls": {"mode": mode}})).await?));
+    }
+    for (new, after) in &all {
+        let deployment = find(after, "Deployment");
+        let volumes = deployment.pointer("/spec/template/spec/volumes");
+        let volumes = volumes.and_then(Value::as_array).into_iter().flatten();
+        let mounted: BTreeSet<_> = volumes
+            .filter_map(|volume| volume["secret"]["secretName"].as_str())
+            .collect();
+        ensure!(mounted.is_empty() == (*new == "selfSigned"), "{mounted:?}");
+        let still_written = written_secrets(after);
+        for (old, before) in &all {
+            let mut lost = written_secrets(before);
+            lost.retain(|name| mounted.contains(name) && !still_written.contains(name));
+            ensure!(lost.is_empty(), "{old} to {new}: {lost:?}");
         }
     }
     Ok(())
