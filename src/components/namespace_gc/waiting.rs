@@ -9,7 +9,7 @@ use crate::{
     objects::ObjectName,
 };
 use k8s_openapi::jiff::Timestamp;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::time::Duration;
 use strum::VariantArray as _;
 use tokio::time::Instant;
@@ -78,7 +78,7 @@ impl Waiting {
         origin: Origin,
         at: Timestamp,
     ) -> Waits {
-        let (now, mut namespaces) = (Instant::now(), self.lock());
+        let (now, mut namespaces) = (Instant::now(), self.namespaces.lock());
         let wait = namespaces.entry(name.clone()).or_insert_with(|| Wait {
             origin,
             reason,
@@ -107,7 +107,7 @@ impl Waiting {
     /// Records that the Event for this reason was not published, so that the next failure for it
     /// publishes one.
     pub fn mark_unpublished(&self, name: &ObjectName, reason: Reason) {
-        if let Some(wait) = self.lock().get_mut(name) {
+        if let Some(wait) = self.namespaces.lock().get_mut(name) {
             wait.published.remove(&reason);
         }
     }
@@ -115,25 +115,25 @@ impl Waiting {
     /// Postpones the next attempt to remove the namespace until `delay` has passed. A namespace
     /// that does not wait is not affected.
     pub fn put_off(&self, name: &ObjectName, delay: Duration) {
-        if let Some(wait) = self.lock().get_mut(name) {
+        if let Some(wait) = self.namespaces.lock().get_mut(name) {
             wait.due = Instant::now() + delay;
         }
     }
 
     /// Records that the watch reported the deletion of the namespace.
     pub fn report(&self, name: &ObjectName) {
-        self.reported().insert(name.clone());
+        self.reported.lock().insert(name.clone());
     }
 
     /// Whether the watch reported the deletion of the namespace since the last attempt began. The
     /// next call returns false, unless the watch reports another deletion.
     pub fn take_reported(&self, name: &ObjectName) -> bool {
-        self.reported().remove(name)
+        self.reported.lock().remove(name)
     }
 
     /// Records that a retry found the name in the record.
     pub fn mark_recorded(&self, name: &ObjectName) {
-        if let Some(wait) = self.lock().get_mut(name) {
+        if let Some(wait) = self.namespaces.lock().get_mut(name) {
             wait.recorded = true;
         }
     }
@@ -141,24 +141,27 @@ impl Waiting {
     /// Whether a retry may delete the namespace only if the record has its name: the record had it
     /// before, or the namespace no longer waits, because Kubernetes has one of that name again.
     pub fn needs_record(&self, name: &ObjectName) -> bool {
-        self.lock().get(name).is_none_or(|wait| wait.recorded)
+        self.namespaces
+            .lock()
+            .get(name)
+            .is_none_or(|wait| wait.recorded)
     }
 
     /// Removes the records of all namespaces, because this replica no longer leads.
     pub fn clear(&self) {
-        self.lock().clear();
-        self.reported().clear();
+        self.namespaces.lock().clear();
+        self.reported.lock().clear();
     }
 
     /// Removes the record of a namespace that needs no further attempt.
     pub fn forget(&self, name: &ObjectName) {
-        self.lock().remove(name);
+        self.namespaces.lock().remove(name);
     }
 
     /// Time until the next attempt to remove the namespace; none if the attempt is due or the
     /// namespace does not wait.
     pub fn left(&self, name: &ObjectName) -> Option<Duration> {
-        let namespaces = self.lock();
+        let namespaces = self.namespaces.lock();
         let left = namespaces
             .get(name)?
             .due
@@ -168,20 +171,21 @@ impl Waiting {
 
     /// How the namespace was found; none if it does not wait for a removal.
     pub fn origin(&self, name: &ObjectName) -> Option<Origin> {
-        self.lock().get(name).map(|wait| wait.origin)
+        self.namespaces.lock().get(name).map(|wait| wait.origin)
     }
 
     /// The namespaces for which the next attempt to remove them is due.
     pub fn due(&self) -> Vec<ObjectName> {
         let now = Instant::now();
-        let namespaces = self.lock();
+        let namespaces = self.namespaces.lock();
         let due = namespaces.iter().filter(|(_, wait)| wait.due <= now);
         due.map(|(name, _)| name.clone()).collect()
     }
 
     /// The names of all namespaces that wait for their removal.
     pub fn names(&self) -> HashSet<String> {
-        self.lock()
+        self.namespaces
+            .lock()
             .keys()
             .map(|name| name.name.to_string())
             .collect()
@@ -198,20 +202,12 @@ impl Waiting {
             clippy::iter_over_hash_type,
             reason = "a sum and a minimum do not depend on the order"
         )]
-        for wait in self.lock().values() {
+        for wait in self.namespaces.lock().values() {
             let (count, oldest): &mut (i64, Option<Timestamp>) =
                 counts.entry(wait.reason).or_default();
             *count += 1;
             *oldest = Some(oldest.map_or(wait.since, |oldest| oldest.min(wait.since)));
         }
         counts
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectName, Wait>> {
-        self.namespaces.lock()
-    }
-
-    fn reported(&self) -> MutexGuard<'_, HashSet<ObjectName>> {
-        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
