@@ -7,12 +7,13 @@ use std::{fmt::Debug, time::Duration};
 
 /// Maximum number of objects of one page. Pages are large, because each call is slow and counts
 /// towards a user's limit: the API server takes about as long for 20 pages of 500 claims as for
-/// 100,000 claims at once.
+/// 100,000 claims at once. The client requests a page of more than 16 MiB, such as one of 10,000
+/// pods, again with fewer objects.
 const PAGE_SIZE: u32 = 10_000;
-/// Time limit of the request for one page: 10,000 pods are some 80 MB.
+/// Time limit of the request for one page.
 const PAGE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Lists all objects, in one call if there are no more than [`PAGE_SIZE`].
+/// Lists all objects, in pages of up to [`PAGE_SIZE`].
 pub(super) async fn list<K>(api: &Api<K>) -> kube::Result<Vec<K>>
 where
     K: Clone + Debug + DeserializeOwned,
