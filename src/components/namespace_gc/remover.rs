@@ -1,7 +1,10 @@
 //! Deletes namespaces in the storage backend. No other code does.
 
 use super::{
-    GcMetrics, NAME, Options, Reason, metered::Metered, retry::Retry, rule::is_young,
+    GcMetrics, NAME, Options, Reason,
+    metered::Metered,
+    retry::{Record, Retry},
+    rule::is_young,
     waiting::Origin,
 };
 use crate::{
@@ -54,7 +57,7 @@ impl Removal {
         }
     }
 
-    pub(super) fn waits(reason: Reason, why: impl AsRef<str>) -> Self {
+    fn waits(reason: Reason, why: impl AsRef<str>) -> Self {
         Self::Waits(reason, Sentence::new(why))
     }
 }
@@ -186,10 +189,12 @@ impl Remover {
         // follow, so that they are recent.
         let _permit = self.workers.acquire().await;
         let name = ObjectName::new("", &*listed.name);
-        if let Some(retry) = retry
-            && let Some(refusal) = retry.refusal(&name).await
-        {
-            return refusal;
+        if let Some(retry) = retry {
+            match retry.record(&name).await {
+                Record::Permits => {}
+                Record::Lost => return Removal::Kept,
+                Record::Unreadable(why) => return Removal::waits(Reason::Unconfirmed, why),
+            }
         }
         match self.live.get(&name, LOOK).await {
             Ok(None) => {}

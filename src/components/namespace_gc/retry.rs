@@ -4,7 +4,7 @@
 //! namespace, or when a collection finds that neither Kubernetes nor the backend has the namespace.
 //! What the backend has under that name afterwards may be of another user of the storage.
 
-use super::{NAME, Reason, Removal, Seen, waiting::Waiting};
+use super::{NAME, Seen, waiting::Waiting};
 use crate::objects::ObjectName;
 
 /// A further attempt to remove a namespace, after an earlier one failed.
@@ -15,29 +15,41 @@ pub struct Retry<'a> {
     pub waiting: &'a Waiting,
 }
 
+/// What the record says about a retry.
+pub enum Record {
+    /// The namespace may be deleted.
+    Permits,
+    /// The record has lost the name, so the namespace is kept.
+    Lost,
+    /// The record could not be read, as the sentence says, so the namespace is not deleted now.
+    Unreadable(String),
+}
+
 impl Retry<'_> {
-    /// Reads the record. Returns the result of a retry that must not delete the namespace; none if
-    /// it may.
+    /// Reads what the record says about the namespace.
     ///
-    /// A name that the record never had is not refused: the watch reported the deletion of its
+    /// A name that the record never had is permitted: the watch reported the deletion of its
     /// namespace, so this cluster had it, but the record may be full.
-    pub async fn refusal(&self, name: &ObjectName) -> Option<Removal> {
-        let names = match self.seen?.read().await {
+    pub async fn record(&self, name: &ObjectName) -> Record {
+        let Some(seen) = self.seen else {
+            return Record::Permits;
+        };
+        let names = match seen.read().await {
             Ok(names) => names,
             Err(error) => {
                 let why = format!(
                     "the names of the namespaces that this cluster once had could not be read: \
                      {error}"
                 );
-                return Some(Removal::waits(Reason::Unconfirmed, why));
+                return Record::Unreadable(why);
             }
         };
         if names.contains(&*name.name) {
             self.waiting.mark_recorded(name);
-            return None;
+            return Record::Permits;
         }
         if !self.waiting.needs_record(name) {
-            return None;
+            return Record::Permits;
         }
         tracing::info!(
             component = NAME,
@@ -45,6 +57,6 @@ impl Retry<'_> {
             "the ConfigMap volume-warden-seen-namespaces no longer has the name of the namespace, \
              so its deletion from the storage backend is not retried"
         );
-        Some(Removal::Kept)
+        Record::Lost
     }
 }
