@@ -141,7 +141,7 @@ async fn volume(client: &Client, name: &str) -> Result<Store<Volume>, ExitCode> 
     })?;
     let mut volumes = Store::default();
     if let Some(volume) = read.and_then(Volume::track) {
-        volumes.put(ObjectName::new("", name), Some(Arc::new(volume)));
+        volumes.put(ObjectName::cluster_scoped(name), Some(Arc::new(volume)));
     }
     Ok(volumes)
 }

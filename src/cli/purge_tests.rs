@@ -42,7 +42,10 @@ fn now() -> Timestamp {
 fn choice(volumes: &[(&str, Value)]) -> Result<String, Option<String>> {
     let mut store = Store::default();
     for (name, wire) in volumes {
-        store.put(ObjectName::new("", *name), Some(Arc::new(read(wire))));
+        store.put(
+            ObjectName::cluster_scoped(*name),
+            Some(Arc::new(read(wire))),
+        );
     }
     let mut found = in_trash(&store, |entry| is_of(entry, "shop", "data"));
     sort(&mut found);
@@ -129,7 +132,7 @@ async fn no_earlier_volume_is_chosen_while_that_of_the_last_claim_is_not_release
 #[test]
 fn the_write_fails_on_another_volume_or_claim() {
     let wire = wire("1", json!({}), json!({}));
-    let (name, volume) = (ObjectName::new("", "pv"), read(&wire));
+    let (name, volume) = (ObjectName::cluster_scoped("pv"), read(&wire));
     let entry = Entry::of(&name, &volume).expect("in the trash");
     let mut patched = wire.clone();
     json_patch::patch(&mut patched, &operations(&entry)).expect("the patch applies");
@@ -152,7 +155,7 @@ fn the_write_fails_on_another_volume_or_claim() {
 #[tokio::test]
 async fn only_a_request_that_was_certainly_refused_is_reported_as_refused() {
     let wire = wire("1", json!({}), json!({}));
-    let (name, volume) = (ObjectName::new("", "pv"), read(&wire));
+    let (name, volume) = (ObjectName::cluster_scoped("pv"), read(&wire));
     let entry = Entry::of(&name, &volume).expect("in the trash");
     let requested = async |code, answer: Value| {
         let requested = request(&answering(code, &answer), &entry).await;
@@ -176,7 +179,7 @@ async fn only_a_request_that_was_certainly_refused_is_reported_as_refused() {
 #[test]
 fn the_page_of_the_command_shows_its_output() {
     let volume = read(&wire("1", json!({}), json!({})));
-    let name = ObjectName::new("", "pvc-7d2c");
+    let name = ObjectName::cluster_scoped("pvc-7d2c");
     let entry = Entry::of(&name, &volume).expect("in the trash");
     let now = "2026-01-01T16:00:00Z".parse().expect("a time");
     let output = [

@@ -107,7 +107,10 @@ fn refusal(
     let Some(whole) = copy.whole.as_ref().filter(|whole| whole.record().is_some()) else {
         return Some(format!("the ConfigMap {name} cannot be read"));
     };
-    if volumes.get(&ObjectName::new("", whole.name())).is_some() {
+    if volumes
+        .get(&ObjectName::cluster_scoped(whole.name()))
+        .is_some()
+    {
         return Some("a volume of this name exists".to_owned());
     }
     let Some(source) = whole.source() else {

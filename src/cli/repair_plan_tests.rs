@@ -26,7 +26,7 @@ fn whole(changes: Value) -> WholeVolume {
 fn volumes(all: &[WholeVolume]) -> Store<WholeVolume> {
     let mut store = Store::default();
     for each in all {
-        let name = ObjectName::new("", each.name());
+        let name = ObjectName::cluster_scoped(each.name());
         store.put(name, Some(Arc::new(each.clone())));
     }
     store

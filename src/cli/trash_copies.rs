@@ -36,7 +36,7 @@ impl VolumeCopy {
     /// Returns the name of the volume; none if the manifest in the copy cannot be parsed.
     pub(super) fn name(&self) -> Option<ObjectName> {
         let whole = self.whole.as_ref()?;
-        Some(ObjectName::new("", whole.name()))
+        Some(ObjectName::cluster_scoped(whole.name()))
     }
 }
 

@@ -27,7 +27,9 @@ fn volume(record: Value, changes: Value) -> Volume {
 }
 
 fn printed(volumes: &[(&str, Volume)], output: Output) -> String {
-    let names = volumes.iter().map(|(name, _)| ObjectName::new("", *name));
+    let names = volumes
+        .iter()
+        .map(|(name, _)| ObjectName::cluster_scoped(*name));
     let names: Vec<_> = names.collect();
     let volumes = names.iter().zip(volumes);
     let entries = volumes.filter_map(|(name, (_, volume))| Entry::of(name, volume));
@@ -37,7 +39,7 @@ fn printed(volumes: &[(&str, Volume)], output: Output) -> String {
 }
 
 fn next(record: Value, changes: Value) -> Option<Next> {
-    let (name, volume) = (ObjectName::new("", "pv"), volume(record, changes));
+    let (name, volume) = (ObjectName::cluster_scoped("pv"), volume(record, changes));
     Entry::of(&name, &volume).map(|entry| entry.next)
 }
 
@@ -115,7 +117,7 @@ fn a_deletion_without_a_time_is_the_last_one() {
     let table = printed(&volumes, Output::Table);
     let place = |volume| table.find(volume).expect("a row");
     assert!(place("pv-2") < place("pv-1"), "{table}");
-    let names = ["pv-1", "pv-2"].map(|name| ObjectName::new("", name));
+    let names = ["pv-1", "pv-2"].map(ObjectName::cluster_scoped);
     let entries = names.iter().zip(&volumes);
     let entries = entries.filter_map(|(name, (_, volume))| Entry::of(name, volume));
     let mut entries: Vec<_> = entries.collect();
@@ -154,7 +156,7 @@ fn a_list_of_the_namespace_is_shown_as_its_volumes_are() {
         ),
     ];
     let listed = volumes.iter().map(|(name, volume)| {
-        let name = ObjectName::new("", *name);
+        let name = ObjectName::cluster_scoped(*name);
         let entry = Entry::of(&name, volume).expect("in the trash");
         ListedVolume::of(&entry)
     });

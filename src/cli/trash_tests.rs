@@ -45,7 +45,7 @@ async fn counted(present: &[Value], namespace: Option<&str>) -> [usize; 2] {
         let wire: VolumeWire = serde_json::from_value(each.clone()).expect("a volume");
         let name = wire.metadata.name.clone().unwrap_or_default();
         store.put(
-            ObjectName::new("", name.as_str()),
+            ObjectName::cluster_scoped(name.as_str()),
             Some(Arc::new(wire.into())),
         );
     }

@@ -119,7 +119,7 @@ mod tests {
         let mut store = Store::default();
         for volume in volumes {
             let wire: VolumeWire = serde_json::from_value(volume).expect("a volume");
-            let name = ObjectName::new("", wire.metadata.name.clone().expect("a name"));
+            let name = ObjectName::cluster_scoped(wire.metadata.name.clone().expect("a name"));
             store.put(name, Volume::track(wire).map(Arc::new));
         }
         store

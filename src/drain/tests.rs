@@ -77,7 +77,7 @@ pub(super) fn objects(claim: &Value, volume: &Value, pods: &[Value]) -> ClusterO
         serde_json::from_value::<PodWire>(pod).expect("a pod")
     });
     let mut volumes = crate::cluster::Store::default();
-    let name = crate::objects::ObjectName::new("", "v");
+    let name = crate::objects::ObjectName::cluster_scoped("v");
     volumes.put(name, Some(Arc::new(volume.into())));
     ClusterObjects {
         caches: Caches {

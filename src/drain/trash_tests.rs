@@ -230,12 +230,12 @@ fn what_may_still_be_needed_is_not_purged() {
     let volume = in_trash(none(), none());
     let mut attached = objects(&none(), &volume, &[]);
     let attachment = VolumeAttachment {
-        volume: ObjectName::new("", "v"),
+        volume: ObjectName::cluster_scoped("v"),
         node: "n7".into(),
     };
     attached
         .attachments
-        .put(ObjectName::new("", "a"), Some(attachment.into()));
+        .put(ObjectName::cluster_scoped("a"), Some(attachment.into()));
     let kept = |objects: &ClusterObjects| {
         let plan = plan(objects, &purging());
         assert_eq!((plan.pieces.len(), plan.kept.len()), (0, 1));
@@ -248,7 +248,7 @@ fn what_may_still_be_needed_is_not_purged() {
         let source = json!({"metadata": {}, "spec": {"nfs": {"server": "s", "path": "/p"}}});
         let source = VolumeSource::track(serde_json::from_value(source).expect("readable"));
         let source = source.map(Into::into);
-        shared.sources.put(ObjectName::new("", name), source);
+        shared.sources.put(ObjectName::cluster_scoped(name), source);
     }
     let why = kept(&shared);
     assert!(why.contains("the volume copy has the same data"), "{why}");

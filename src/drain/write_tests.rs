@@ -67,7 +67,7 @@ async fn written(
     let volume: Value = json!({"metadata": {"name": "pv", "uid": "v", "resourceVersion": "1"}});
     let volume = serde_json::from_value(volume).expect("a volume");
     let volume = Volume::track(volume).expect("a volume");
-    let (name, version) = (ObjectName::new("", "pv"), &volume.resource_version);
+    let (name, version) = (ObjectName::cluster_scoped("pv"), &volume.resource_version);
     let mut piece = Piece::new(Kind::PersistentVolume, &name, &volume.uid, version);
     piece.remove_parts("trash".to_owned(), [remove(&["annotations", "trash"])]);
     piece.forgets = true;

@@ -10,6 +10,9 @@ use serde::{
 };
 use std::{borrow::Cow, fmt};
 
+/// The field manager of the entries that Volume Warden applies.
+pub const FIELD_MANAGER: &str = "volume-warden";
+
 /// Returns whether JSON has a path of keys, without storing the JSON: `managedFields` are often
 /// half of an object.
 struct Contains<'a>(&'a [&'a str]);

@@ -55,6 +55,7 @@ pub use any_object::AnyObject;
 pub use claim::Claim;
 pub use claim_requests::ClaimRequests;
 pub use compact_text::CompactText;
+pub use field_owner::FIELD_MANAGER;
 pub use identified::{Identified, Versioned};
 pub use kind::Kind;
 pub use listed_claim::ListedClaim;

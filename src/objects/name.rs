@@ -13,12 +13,17 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
-    /// Creates the name of an object. The namespace is empty for a cluster-scoped object.
+    /// Creates the name of an object in a namespace.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),
         }
+    }
+
+    /// Creates the name of a cluster-scoped object.
+    pub fn cluster_scoped(name: impl Into<Arc<str>>) -> Self {
+        Self::new("", name)
     }
 
     /// Returns the name in `metadata`, or none if the API server has not generated it yet

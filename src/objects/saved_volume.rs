@@ -93,7 +93,7 @@ impl Tracked for SavedVolume {
 
     /// Returns the name of the volume, so that the copies of a volume are found by it.
     fn references(&self, _name: &ObjectName) -> Vec<ObjectName> {
-        vec![ObjectName::new("", &*self.volume)]
+        vec![ObjectName::cluster_scoped(&*self.volume)]
     }
 }
 

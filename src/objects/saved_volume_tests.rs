@@ -98,8 +98,8 @@ fn a_copy_is_read_as_it_was_written() {
     );
     assert_eq!(saved.fingerprint, fingerprint(&volume.volume));
     assert_eq!(saved.source.as_deref(), Some("csi.example.com h"));
-    let refers = saved.references(&ObjectName::new("", "x"));
-    assert_eq!(refers, [ObjectName::new("", "pv")]);
+    let refers = saved.references(&ObjectName::cluster_scoped("x"));
+    assert_eq!(refers, [ObjectName::cluster_scoped("pv")]);
 }
 
 #[test]

@@ -60,7 +60,10 @@ fn no_list_is_too_long() {
         "status": {"phase": "Released"},
     });
     let wire: VolumeWire = serde_json::from_value(volume).expect("a volume");
-    let (name, volume) = (ObjectName::new("", long.as_str()), Volume::from(wire));
+    let (name, volume) = (
+        ObjectName::cluster_scoped(long.as_str()),
+        Volume::from(wire),
+    );
     let entry = Entry::of(&name, &volume).expect("in the trash");
     let text = List::of(vec![ListedVolume::of(&entry); MAX_CLAIMS]).text();
     assert!(text.len() <= MAX_LIST, "{}", text.len());

@@ -4,6 +4,7 @@
 //! `setUnusedCondition` in `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` of
 //! Kubernetes 1.37.
 
+use super::field_owner::FIELD_MANAGER;
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
     jiff::Timestamp,
@@ -13,9 +14,6 @@ use serde_json::{Value, json};
 
 /// The type of the condition.
 pub const UNUSED: &str = "Unused";
-
-/// The field manager of the entries that Volume Warden applies.
-pub const FIELD_MANAGER: &str = "volume-warden";
 
 /// The condition `Unused` of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -229,7 +229,7 @@ mod tests {
             (Phase::Released, true, "fast")
         );
         assert!(read.bound_by_controller && read.labelled && read.managed_by.is_none());
-        let name = ObjectName::new("", "pv");
+        let name = ObjectName::cluster_scoped("pv");
         assert_eq!(read.references(&name), [ObjectName::new("ns", "data")]);
     }
 

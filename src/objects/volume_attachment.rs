@@ -54,7 +54,7 @@ impl Tracked for VolumeAttachment {
 
     fn track(wire: VolumeAttachmentWire) -> Option<Self> {
         let volume = wire.spec.source.persistent_volume_name?;
-        let volume = ObjectName::new("", volume);
+        let volume = ObjectName::cluster_scoped(volume);
         let node = wire.spec.node_name.into();
         Some(Self { volume, node })
     }
@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn an_attachment_is_found_by_its_volume() {
-        let name = ObjectName::new("", "csi-1");
+        let name = ObjectName::cluster_scoped("csi-1");
         let kept = attachment(json!({"persistentVolumeName": "pv"})).expect("kept");
-        assert_eq!(kept.references(&name), [ObjectName::new("", "pv")]);
+        assert_eq!(kept.references(&name), [ObjectName::cluster_scoped("pv")]);
         assert_eq!(&*kept.node, "n");
         assert_eq!(attachment(json!({"inlineVolumeSpec": {}})), None);
     }

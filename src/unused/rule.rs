@@ -187,7 +187,7 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
 /// Returns whether the volume is in the trash, and its data can still be restored.
 fn in_trash(volume: &VolumeWire) -> bool {
     let volume = Volume::from(volume.clone());
-    let name = ObjectName::new("", "");
+    let name = ObjectName::cluster_scoped("");
     Entry::of(&name, &volume).is_some_and(|entry| entry.next != Next::Purging)
 }
 

@@ -101,7 +101,7 @@ mod tests {
         });
         let client = Client::new(service, "default");
         let get = LiveGet::new(Arc::new(Metrics::new()), &client);
-        let name = ObjectName::new("", "shop");
+        let name = ObjectName::cluster_scoped("shop");
         get.get(&name, Duration::from_secs(1)).await
     }
 
@@ -117,7 +117,7 @@ mod tests {
         });
         let client = Client::new(service, "default");
         let get = LiveGet::<Namespace>::new(Arc::new(Metrics::new()), &client);
-        let name = ObjectName::new("", "shop");
+        let name = ObjectName::cluster_scoped("shop");
         let reads = |limit| {
             let reads = (0..=MAX_READS).map(|_| get.read(&name, limit));
             futures::future::join_all(reads)
@@ -176,7 +176,7 @@ mod tests {
         let long = "a".repeat(254);
         for name in ["?watch=1", "a/b", "..", "", "A", &long, &long[1..]] {
             let read = get
-                .get(&ObjectName::new("", name), Duration::from_secs(1))
+                .get(&ObjectName::cluster_scoped(name), Duration::from_secs(1))
                 .await;
             let error = read.expect_err("a failure").to_string();
             let sent = name.len() == 253;

@@ -59,9 +59,10 @@ enum Backoff {
 }
 
 impl ReconcileError {
-    /// Creates an error that says that something could not be read, with the cause.
-    pub fn unread(what: &str, error: &dyn Display) -> Self {
-        Self::new(format!("{what} could not be read: {error}"))
+    /// Returns a function that turns the cause into an error which says that something could not be
+    /// read.
+    pub fn unread<E: Display>(what: impl Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::new(format!("{what} could not be read: {error}"))
     }
 
     /// Creates an error after which the key is reconciled again with exponential backoff.

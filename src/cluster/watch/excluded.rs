@@ -28,7 +28,7 @@ impl Excluded {
 
     /// Returns whether the namespace has opted out.
     pub fn contains(&self, namespace: &str) -> bool {
-        let name = || ObjectName::new("", namespace);
+        let name = || ObjectName::cluster_scoped(namespace);
         let found = |feed: &Arc<Feed<Namespace>>| feed.read().get(&name());
         let known = self.namespaces.as_ref().filter(|_| !namespace.is_empty());
         known

@@ -13,7 +13,7 @@ use super::target::Target;
 use crate::cluster::api::{for_log, within};
 use crate::cluster::leader::Leadership;
 use crate::cluster::watch::Excluded;
-use crate::objects::{Kind, unused::FIELD_MANAGER};
+use crate::objects::{FIELD_MANAGER, Kind};
 use crate::telemetry::Metrics;
 use json_patch::Patch;
 use kube::{

@@ -114,7 +114,7 @@ impl Collector {
             // This replica lost the lead, so the new leader runs the next collection.
             return;
         }
-        let name = ObjectName::new("", name);
+        let name = ObjectName::cluster_scoped(name);
         if self
             .reconcile
             .conclude(&name, removal, Origin::Collected)
@@ -188,7 +188,7 @@ impl Collector {
         }
         let namespaces = &self.reconcile.namespaces;
         let exist = |name: &str| {
-            let name = ObjectName::new("", name);
+            let name = ObjectName::cluster_scoped(name);
             namespaces.read().get(&name).is_some()
         };
         if let Err(error) = self.collection.seen.forget(&gone, exist).await {

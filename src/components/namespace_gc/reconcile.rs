@@ -40,7 +40,7 @@ impl NamespaceGcReconciler {
     /// it, which has a maximum number of deletions: an API server that has lost its data lists no
     /// namespace.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let (keys, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
+        let (queue, waiting, soon) = (queue.clone(), self.waiting.clone(), self.soon.clone());
         let remover = self.remover.clone();
         self.namespaces.listen(move |change| {
             if change.new.is_some() {
@@ -57,7 +57,7 @@ impl NamespaceGcReconciler {
             } else if remover.leads() {
                 // The queue of another replica drops the key.
                 waiting.report(change.name);
-                keys.add(change.name.clone());
+                queue.add(change.name.clone());
             }
         });
     }

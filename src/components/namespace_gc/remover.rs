@@ -188,7 +188,7 @@ impl Remover {
         // Acquiring a permit cannot fail, because the semaphore is never closed. The live reads
         // follow, so that they are recent.
         let _permit = self.workers.acquire().await;
-        let name = ObjectName::new("", &*listed.name);
+        let name = ObjectName::cluster_scoped(&*listed.name);
         if let Some(retry) = retry {
             match retry.record(&name).await {
                 Record::Permits => {}

@@ -24,11 +24,11 @@ impl PvProtectionReconciler {
     /// removed. A volume that is deleted while it is Bound is enqueued again when the binder
     /// changes its phase.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let line = queue.clone();
+        let queue = queue.clone();
         self.volumes.listen(move |change| {
             match change.new.map(|volume| volume.finalizer_state()) {
-                Some(FinalizerState::NeedsFinalizer) => line.add_urgent(change.name.clone()),
-                Some(FinalizerState::DeletionCandidate) => line.add(change.name.clone()),
+                Some(FinalizerState::NeedsFinalizer) => queue.add_urgent(change.name.clone()),
+                Some(FinalizerState::DeletionCandidate) => queue.add(change.name.clone()),
                 Some(FinalizerState::Settled) | None => {}
             }
         });

@@ -116,7 +116,7 @@ impl Caches {
     }
 
     fn class(&self, volume: &Volume) -> Option<Arc<StorageClass>> {
-        let class = ObjectName::new("", &*volume.class);
+        let class = ObjectName::cluster_scoped(&*volume.class);
         self.classes.read().get(&class)
     }
 

@@ -63,9 +63,9 @@ impl Handover {
 
     /// Returns how long ago this time was. A text that is no time counts as very long ago.
     async fn age(&self, reserved_at: &str) -> Result<SignedDuration, ReconcileError> {
-        let now = server_time(&self.client, UNHURRIED).await;
-        let now =
-            now.map_err(|error| ReconcileError::unread("the time of the API server", &error))?;
+        let now = server_time(&self.client, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread("the time of the API server"))?;
         Ok(now.duration_since(reserved_at.parse::<Timestamp>().unwrap_or_default()))
     }
 }

@@ -74,7 +74,7 @@ impl Identity {
     }
 
     async fn found(&self, name: &Arc<str>, limit: Duration) -> kube::Result<Option<Namespace>> {
-        let name = ObjectName::new("", name.clone());
+        let name = ObjectName::cluster_scoped(name.clone());
         self.namespaces.get(&name, limit).await
     }
 

@@ -229,6 +229,7 @@ impl Handover {
     }
 }
 
+/// The error that a namespace or claim could not be read.
 pub(super) fn unread(error: kube::Error) -> ReconcileError {
-    ReconcileError::unread("a namespace or claim", &error)
+    ReconcileError::unread("a namespace or claim")(error)
 }

@@ -4,7 +4,7 @@ use super::{
     NAME, Scope,
     caches::Caches,
     metrics, notices,
-    parked::Handover,
+    parked::{Handover, unread},
     patch::{action, association, record, release},
     reasons::{ASSOCIATED, CANNOT_ASSOCIATE, CANNOT_RELEASE, RECORDED, RELEASED},
     rule::{Attachment, Decision, Left, Unconfirmed},
@@ -94,7 +94,7 @@ impl PvReleaserReconciler {
     /// not prove in which namespace, by uid, the claim is or was.
     async fn identify(&self, volume: &Volume) -> Result<Option<Record>, ReconcileError> {
         let found = self.handover.identity.record(volume, UNHURRIED).await;
-        found.map_err(|error| ReconcileError::unread("a namespace or claim", &error))
+        found.map_err(unread)
     }
 
     async fn associate(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {

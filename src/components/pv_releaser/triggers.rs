@@ -14,38 +14,59 @@ use std::sync::Arc;
 /// Enqueues a claim that waits for a volume while a parked volume waits for claims of its
 /// namespace: when the claim changes, and when such a volume becomes Available.
 pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
-    let (line, all) = (queue.clone(), caches.clone());
+    listen_to_volumes(caches, queue.clone());
+    listen_to_waiting_claims(caches, queue.clone());
+    listen_to_claims(caches, queue.clone());
+    listen_to_attachments(caches, queue.clone());
+    listen_to_classes(caches, queue.clone());
+    listen_to_namespaces(caches, queue.clone());
+}
+
+fn listen_to_volumes(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let all = caches.clone();
     caches.volumes.listen(move |change| {
-        line.add(change.name.clone());
+        queue.add(change.name.clone());
         let ready = |volume: &Arc<Volume>| all.is_parked(volume) && volume.phase == Phase::Other;
         let parked = change
             .new
             .filter(|new| ready(new) && !change.old.is_some_and(ready));
         if let Some(record) = parked.and_then(|volume| volume.record()) {
             let claims = all.claims_waiting_in(&record.namespace);
-            claims.into_iter().for_each(|claim| line.add(claim));
+            claims.into_iter().for_each(|claim| queue.add(claim));
         }
     });
-    let (line, all) = (queue.clone(), caches.clone());
+}
+
+fn listen_to_waiting_claims(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let all = caches.clone();
     caches.claims.listen(move |change| {
         let waits = change.new.is_some_and(|claim| claim.awaits_volume());
         if waits && !all.parked_in(&change.name.namespace).is_empty() {
-            line.add(change.name.clone());
+            queue.add(change.name.clone());
         }
     });
-    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+}
+
+fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let volumes = caches.volumes.clone();
     caches.claims.listen(move |change| {
-        if concerns_us(change) {
+        if affects_volume(change) {
             let volumes = volumes.read();
             let bound = volumes.names_referring_to(change.name);
-            bound.for_each(|volume| line.add(volume.clone()));
+            bound.for_each(|volume| queue.add(volume.clone()));
         }
     });
-    let line = queue.clone();
+}
+
+fn listen_to_attachments(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
     caches.attachments.listen(move |change| {
-        left(change).into_iter().for_each(|volume| line.add(volume));
+        let detached = detached_volume(change).into_iter();
+        detached.for_each(|volume| queue.add(volume));
     });
-    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+}
+
+fn listen_to_classes(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let volumes = caches.volumes.clone();
     caches.classes.listen(move |change| {
         let class = &*change.name.name;
         // For a volume that is Bound, the namespace of its claim may have to be recorded now.
@@ -53,15 +74,14 @@ pub fn listen(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
         let of_class = volumes
             .read()
             .names_where(|volume| in_use(volume) && &*volume.class == class);
-        of_class.into_iter().for_each(|volume| line.add(volume));
+        of_class.into_iter().for_each(|volume| queue.add(volume));
     });
-    listen_to_namespaces(caches, queue);
 }
 
 /// Enqueues the volumes that are reserved for claims of a namespace whose deletion begins, or that is
 /// deleted: claims of a later namespace of that name must not get them.
-fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
-    let (line, all) = (queue.clone(), caches.clone());
+fn listen_to_namespaces(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let all = caches.clone();
     caches.namespaces.listen(move |change| {
         let remains = |old: &Namespace| {
             let same = |new: &Namespace| new.uid == old.uid && new.deleting == old.deleting;
@@ -72,18 +92,18 @@ fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
         }
         let waiting = all.waiting_in(&change.name.name).into_iter();
         let reserved = waiting.filter(|(_, volume)| !all.is_parked(volume));
-        reserved.for_each(|(volume, _)| line.add(volume));
+        reserved.for_each(|(volume, _)| queue.add(volume));
     });
 }
 
 /// Returns whether the claim was created, deleted or recreated, or its managed-by labels changed.
-fn concerns_us(change: &Change<'_, Claim>) -> bool {
-    let looked_at = |claim: &Arc<Claim>| (claim.uid.clone(), claim.rare.managed_by.clone());
-    change.old.map(looked_at) != change.new.map(looked_at)
+fn affects_volume(change: &Change<'_, Claim>) -> bool {
+    let read = |claim: &Arc<Claim>| (claim.uid.clone(), claim.rare.managed_by.clone());
+    change.old.map(read) != change.new.map(read)
 }
 
 /// The volume that a VolumeAttachment no longer names.
-fn left(change: &Change<'_, VolumeAttachment>) -> Option<ObjectName> {
+fn detached_volume(change: &Change<'_, VolumeAttachment>) -> Option<ObjectName> {
     let before = change.old.map(|attachment| &attachment.volume)?;
     let now = change.new.map(|attachment| &attachment.volume);
     (now != Some(before)).then(|| before.clone())

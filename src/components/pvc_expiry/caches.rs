@@ -80,7 +80,7 @@ impl Caches {
     pub fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
         self.volumes
             .read()
-            .get(&ObjectName::new("", claim.volume_name.to_string()))
+            .get(&ObjectName::cluster_scoped(claim.volume_name.to_string()))
     }
 
     /// Returns the StorageClass of the volume, if that StorageClass has annotations of Volume
@@ -88,7 +88,7 @@ impl Caches {
     pub fn class_of(&self, volume: &Volume) -> Option<Arc<StorageClass>> {
         self.classes
             .read()
-            .get(&ObjectName::new("", &*volume.class))
+            .get(&ObjectName::cluster_scoped(&*volume.class))
     }
 
     /// Returns the claims for which [`Self::may_expire`] is true. In namespaces that have opted

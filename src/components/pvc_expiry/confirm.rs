@@ -86,10 +86,16 @@ impl Live {
         observed: Option<Timestamp>,
         local: Timestamp,
     ) -> Result<Confirmed, ReconcileError> {
-        let pods = self.pods.list(&name.namespace).await;
-        let pods = pods.map_err(|error| ReconcileError::unread("the pods", &*error))?;
-        let claim = self.claims.get(name, UNHURRIED).await;
-        let claim = claim.map_err(|error| ReconcileError::unread("the claim", &error))?;
+        let pods = self
+            .pods
+            .list(&name.namespace)
+            .await
+            .map_err(ReconcileError::unread("the pods"))?;
+        let claim = self
+            .claims
+            .get(name, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread("the claim"))?;
         let Some(claim) = claim.filter(|claim| claim.uid == *uid) else {
             return Err(ReconcileError::new("the claim was deleted"));
         };
@@ -97,22 +103,25 @@ impl Live {
         // end of the announcement.
         let volume = self
             .volumes
-            .get(&cluster_scoped(&claim.volume_name.to_string()), UNHURRIED)
-            .await;
-        let volume = volume.map_err(|error| ReconcileError::unread("the volume", &error))?;
+            .get(
+                &ObjectName::cluster_scoped(claim.volume_name.to_string()),
+                UNHURRIED,
+            )
+            .await
+            .map_err(ReconcileError::unread("the volume"))?;
         let class = match &volume {
             Some(volume) => {
                 self.classes
-                    .get(&cluster_scoped(&volume.class), UNHURRIED)
+                    .get(&ObjectName::cluster_scoped(&*volume.class), UNHURRIED)
                     .await
             }
             None => Ok(None),
         };
-        let class = class.map_err(|error| ReconcileError::unread("the StorageClass", &error))?;
+        let class = class.map_err(ReconcileError::unread("the StorageClass"))?;
         self.is_included(&name.namespace).await?;
-        let server = server_time(&self.client, UNHURRIED).await;
-        let server =
-            server.map_err(|error| ReconcileError::unread("the time of the API server", &error))?;
+        let server = server_time(&self.client, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread("the time of the API server"))?;
         let decision = decide(&View {
             claim: &claim,
             volume: volume.as_ref(),
@@ -137,19 +146,17 @@ impl Live {
         let Some(namespaces) = &self.namespaces else {
             return Ok(());
         };
-        let name = ObjectName::new("", namespace.clone());
-        let live = namespaces.get(&name, UNHURRIED).await;
-        let live = live.map_err(|error| ReconcileError::unread("the namespace", &error))?;
+        let name = ObjectName::cluster_scoped(namespace.clone());
+        let live = namespaces
+            .get(&name, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread("the namespace"))?;
         match live.map(|live| live.excluded) {
             Some(false) => Ok(()),
             Some(true) => Err(ReconcileError::new("the namespace has opted out")),
             None => Err(ReconcileError::new("the namespace does not exist")),
         }
     }
-}
-
-fn cluster_scoped(name: &str) -> ObjectName {
-    ObjectName::new("", name)
 }
 
 #[cfg(test)]

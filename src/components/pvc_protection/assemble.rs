@@ -71,7 +71,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         clock: shared.clock.clone(),
         finished_pods,
         events: Arc::default(),
-        last: Mutex::new(ObjectName::new("", "")),
+        last: Mutex::new(ObjectName::cluster_scoped("")),
     };
     parts
         .tasks

@@ -32,6 +32,7 @@ mod reconcile;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod triggers;
 pub mod unused;
 mod warn;
 #[cfg(test)]

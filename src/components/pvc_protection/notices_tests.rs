@@ -88,7 +88,7 @@ impl Scene {
             leadership,
             finished_pods: FinishedPods::Hold,
             events: Arc::default(),
-            last: Mutex::new(ObjectName::new("", "")),
+            last: Mutex::new(ObjectName::cluster_scoped("")),
         };
         let scene = Self {
             reporter,

@@ -1,4 +1,4 @@
-//! The reconciler of pvc-protection: which changes enqueue a claim, and how a claim is processed.
+//! The reconciler of pvc-protection: how a claim is processed.
 
 use super::{
     NAME,
@@ -10,8 +10,8 @@ use super::{
 use crate::{
     causes::FinishedPods,
     cluster::{
-        Action, Apply, Basis, Change, Evidence, Feed, Proof, Reconcile, ReconcileError, Reconciled,
-        Requeue, SharedList, Store, Target, WorkQueue,
+        Action, Apply, Basis, Evidence, Feed, Proof, Reconcile, ReconcileError, Reconciled,
+        Requeue, SharedList, Store, Target,
     },
     objects::{
         Claim, Kind, ObjectName, Pod,
@@ -49,29 +49,6 @@ pub struct PvcProtectionReconciler {
 }
 
 impl PvcProtectionReconciler {
-    /// Enqueues a claim on every change after which the finalizer may have to be added or removed.
-    pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let (line, seen) = (queue.clone(), self.last_seen.clone());
-        self.claims.listen(move |change| {
-            seen.claim(change.name, change.new);
-            match change.new.map(|claim| claim.finalizer_state()) {
-                Some(FinalizerState::NeedsFinalizer) => line.add_urgent(change.name.clone()),
-                Some(FinalizerState::DeletionCandidate) => line.add(change.name.clone()),
-                Some(FinalizerState::Settled) | None => {}
-            }
-        });
-        let (line, seen) = (queue.clone(), self.last_seen.clone());
-        self.pods.listen(move |change| {
-            for claim in woken_by(change)
-                .into_iter()
-                .chain(woken_by_many(change, &seen))
-            {
-                seen.pod(&claim);
-                line.add(claim);
-            }
-        });
-    }
-
     /// Registers the metrics of pvc-protection: of claims that are being deleted, and of unused
     /// ones.
     pub fn register_metrics(&self, metrics: &Metrics) {
@@ -217,37 +194,6 @@ impl Reconcile for PvcProtectionReconciler {
             }
         }
     }
-}
-
-/// The claims that must be evaluated again after a change of a pod, because the pod may not use
-/// them, or not any more: it was deleted, has ended, is shut down, or has no node.
-///
-/// A scheduled pod that keeps running enqueues nothing. If one event replaces a pod by another of
-/// the same name, the claims of the first pod are enqueued.
-pub(super) fn woken_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
-    let claims = letting_go(change).flat_map(|pod| pod.claims());
-    claims
-        .map(|claim| ObjectName::new(change.name.namespace.clone(), claim.clone()))
-        .collect()
-}
-
-/// The claims that must be evaluated again after a change of a pod that names too many claims to
-/// keep their names: all of the namespace that are being deleted.
-fn woken_by_many(change: &Change<'_, Pod>, deleted: &LastSeen) -> Vec<ObjectName> {
-    match letting_go(change).any(|pod| pod.mounts.are_too_many()) {
-        true => deleted.of_namespace(&change.name.namespace),
-        false => Vec::new(),
-    }
-}
-
-/// The pod before and after the change, each only if it may not use its claims any more.
-fn letting_go<'a>(change: &Change<'a, Pod>) -> impl Iterator<Item = &'a Arc<Pod>> {
-    let new = change.new;
-    let replaced = move |old: &Pod| new.is_none_or(|new| new.uid != old.uid);
-    let left = change.old.filter(|old| replaced(old) || !old.scheduled);
-    let lets_go = |new: &Pod| new.terminated() || new.shut_down || !new.scheduled;
-    let idle = change.new.filter(|new| lets_go(new));
-    left.into_iter().chain(idle)
 }
 
 #[cfg(test)]

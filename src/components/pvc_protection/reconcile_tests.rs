@@ -4,7 +4,7 @@
 mod retries;
 
 use super::*;
-use crate::cluster::{Elector, Feeds};
+use crate::cluster::{Elector, Feeds, WorkQueue};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use parking_lot::Mutex;

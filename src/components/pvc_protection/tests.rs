@@ -3,8 +3,8 @@
 
 use super::{
     reasons::IN_USE,
-    reconcile::woken_by,
     rule::{Cached, Step, View, decide, decide_live},
+    triggers::claims_to_reconcile,
 };
 use crate::{
     causes::FinishedPods,
@@ -295,7 +295,7 @@ fn finished_pods_can_be_ignored() {
 fn wakes(old: Option<Pod>, new: Option<Pod>) -> bool {
     let name = ObjectName::new("ns", "pod");
     let (old, new) = (old.map(Arc::new), new.map(Arc::new));
-    let woken = woken_by(&Change {
+    let woken = claims_to_reconcile(&Change {
         name: &name,
         old: old.as_ref(),
         new: new.as_ref(),

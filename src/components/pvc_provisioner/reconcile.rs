@@ -150,8 +150,11 @@ impl PvcProvisionerReconciler {
     /// API server would answer with a conflict: a quota that the claim exhausts would refuse the
     /// request first.
     async fn confirm_absence(&self, name: &ObjectName, users: &[User]) -> Reconciled {
-        let live = self.live_claims.get(name, GET_LIMIT).await;
-        let live = live.map_err(|error| ReconcileError::unread("the claim", &error))?;
+        let live = self
+            .live_claims
+            .get(name, GET_LIMIT)
+            .await
+            .map_err(ReconcileError::unread("the claim"))?;
         if live.is_some() {
             // The watch delivers the claim, which triggers another reconcile. If it ended, and a new
             // LIST lacks the claim, all candidates are reconciled again.
@@ -199,8 +202,11 @@ impl PvcProvisionerReconciler {
             return Ok(None);
         };
         let pod = ObjectName::new(name.namespace.clone(), &*candidate.name);
-        let live = self.live_pod.get(&pod, GET_LIMIT).await;
-        let live = live.map_err(|error| ReconcileError::unread("the pod", &error))?;
+        let live = self
+            .live_pod
+            .get(&pod, GET_LIMIT)
+            .await
+            .map_err(ReconcileError::unread("the pod"))?;
         let live = live.map(|live| self.caches.asker(&pod, &live, name));
         Ok(live.filter(|live| known.is_still_candidate(live)))
     }

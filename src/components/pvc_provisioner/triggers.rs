@@ -14,8 +14,12 @@ use std::sync::Arc;
 
 /// Adds the claims and pods that a change concerns to the queue.
 pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQueue<Subject>>) {
-    let (keys, claims) = (queue.clone(), caches.claims.clone());
-    let id = controller_id.clone();
+    listen_to_pods(caches, controller_id.clone(), queue.clone());
+    listen_to_claims(caches, controller_id.clone(), queue.clone());
+}
+
+fn listen_to_pods(caches: &Caches, id: ControllerId, queue: Arc<WorkQueue<Subject>>) {
+    let claims = caches.claims.clone();
     caches.pods.listen(move |change| {
         let awaits = |name: &ObjectName| {
             let claim = claims.read().get(name);
@@ -23,14 +27,16 @@ pub fn listen(caches: &Caches, controller_id: &ControllerId, queue: &Arc<WorkQue
         };
         pod_changed(change, awaits)
             .into_iter()
-            .for_each(|subject| keys.add(subject));
+            .for_each(|subject| queue.add(subject));
     });
-    let (keys, all) = (queue.clone(), caches.clone());
-    let id = controller_id.clone();
+}
+
+fn listen_to_claims(caches: &Caches, id: ControllerId, queue: Arc<WorkQueue<Subject>>) {
+    let all = caches.clone();
     caches.claims.listen(move |change| {
         claim_changed(change, &all, &id)
             .into_iter()
-            .for_each(|subject| keys.add(subject));
+            .for_each(|subject| queue.add(subject));
     });
 }
 
@@ -57,7 +63,7 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
 /// deletion of a pod also triggers the claims that the pod named and that still await a pod: they
 /// may have been kept only because this pod named them.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
-    if change.old.map(asked_by) == change.new.map(asked_by) {
+    if change.old.map(pod_trigger) == change.new.map(pod_trigger) {
         return Vec::new();
     }
     let asked = [change.old, change.new].into_iter().flatten();
@@ -81,7 +87,7 @@ fn claim_changed(
     caches: &Caches,
     controller_id: &ControllerId,
 ) -> Vec<Subject> {
-    let same = change.old.map(standing_of) == change.new.map(standing_of);
+    let same = change.old.map(claim_trigger) == change.new.map(claim_trigger);
     let marked = |claim: &Arc<Claim>| is_marked(claim, controller_id);
     if same && !change.new.is_some_and(marked) {
         return Vec::new();
@@ -95,13 +101,13 @@ fn claim_changed(
 }
 
 /// The fields of a pod whose change triggers a reconcile.
-fn asked_by(pod: &Arc<Pod>) -> (&CompactText, Option<&ClaimRequests>) {
+fn pod_trigger(pod: &Arc<Pod>) -> (&CompactText, Option<&ClaimRequests>) {
     (&pod.uid, pod.claim_requests.as_deref())
 }
 
 /// The fields of a claim whose change triggers a reconcile of the claim and of the pods that
 /// request it, if such a pod exists.
-fn standing_of(claim: &Arc<Claim>) -> (&CompactText, bool, &[OwnerReference]) {
+fn claim_trigger(claim: &Arc<Claim>) -> (&CompactText, bool, &[OwnerReference]) {
     (&claim.uid, claim.deleting, &claim.rare.owners)
 }
 

@@ -113,8 +113,11 @@ impl PvcRetentionReconciler {
         name: &ObjectName,
         cached: &Judged,
     ) -> Result<Option<Read>, ReconcileError> {
-        let set = live.one.read(name, READ_LIMIT).await;
-        let set = set.map_err(|error| ReconcileError::unread("the StatefulSet", &error))?;
+        let set = live
+            .one
+            .read(name, READ_LIMIT)
+            .await
+            .map_err(ReconcileError::unread("the StatefulSet"))?;
         let proof = set.strict_proof(MAX_AGE);
         let read = set.value.and_then(|set| managed(set, Some(proof)));
         Ok(read.filter(|read| read.set.uid == cached.set.uid))

@@ -136,7 +136,10 @@ impl Caches {
     /// Returns the undelete window that the StorageClass of this name requests, or an error if its
     /// annotation cannot be read; none without the annotation.
     pub fn window(&self, class: &str) -> Option<Result<Window, String>> {
-        let class = self.classes.read().get(&ObjectName::new("", class))?;
+        let class = self
+            .classes
+            .read()
+            .get(&ObjectName::cluster_scoped(class))?;
         class.undelete_window.as_deref().map(Window::of_class)
     }
 
@@ -144,7 +147,10 @@ impl Caches {
     /// its annotation cannot be read; none without the annotation: no namespace may then lengthen
     /// the window of the class.
     pub fn longest(&self, class: &str) -> Option<Result<Duration, String>> {
-        let class = self.classes.read().get(&ObjectName::new("", class))?;
+        let class = self
+            .classes
+            .read()
+            .get(&ObjectName::cluster_scoped(class))?;
         let longest = class.undelete_window_max.as_deref();
         longest.map(go_duration::parse)
     }
@@ -152,7 +158,10 @@ impl Caches {
     /// Returns whether new claims of this StorageClass get the volume of the deleted claim of
     /// their name, or an error if its annotation cannot be read; none without the annotation.
     pub fn rebinds(&self, class: &str) -> Option<Result<bool, String>> {
-        let class = self.classes.read().get(&ObjectName::new("", class))?;
+        let class = self
+            .classes
+            .read()
+            .get(&ObjectName::cluster_scoped(class))?;
         class.rebind.as_deref().map(rebind::parse)
     }
 
@@ -160,7 +169,9 @@ impl Caches {
         let Some(namespaces) = &self.namespaces else {
             return NamespaceWindow::Unset;
         };
-        let found = namespaces.read().get(&ObjectName::new("", namespace));
+        let found = namespaces
+            .read()
+            .get(&ObjectName::cluster_scoped(namespace));
         found.map_or(NamespaceWindow::Unknown, |found| {
             NamespaceWindow::of(found.undelete_window.as_deref())
         })
@@ -169,7 +180,7 @@ impl Caches {
     /// Returns the uid of the namespace, if the watch of namespaces has delivered it.
     pub fn namespace_uid(&self, namespace: &str) -> Option<Box<str>> {
         let namespaces = self.namespaces.as_ref()?.read();
-        let found = namespaces.get(&ObjectName::new("", namespace))?;
+        let found = namespaces.get(&ObjectName::cluster_scoped(namespace))?;
         Some(found.uid.clone())
     }
 

@@ -55,7 +55,7 @@ impl Live {
     /// When it could not be read.
     pub async fn now(&self) -> Result<Timestamp, ReconcileError> {
         let now = server_time(&self.client, UNHURRIED).await;
-        now.map_err(|error| ReconcileError::unread("the time of the API server", &error))
+        now.map_err(ReconcileError::unread("the time of the API server"))
     }
 
     /// Returns the time of the API server. If `local`, the time of this process, differs from it
@@ -78,10 +78,11 @@ impl Live {
     /// # Errors
     /// When it exists or could not be read.
     pub async fn claim_is_deleted(&self, claim: &ClaimRef) -> Result<Proof, ReconcileError> {
-        let live = self.claims.read(&claim.name, UNHURRIED).await;
-        let live = live.map_err(|error| {
-            ReconcileError::unread(&format!("the claim {}", claim.name), &error)
-        })?;
+        let live = self
+            .claims
+            .read(&claim.name, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread(format!("the claim {}", claim.name)))?;
         match &live.value {
             Some(found) if found.uid == claim.uid => Err(ReconcileError::new(format!(
                 "the claim {} still exists",
@@ -96,9 +97,11 @@ impl Live {
     /// # Errors
     /// When it could not be read.
     pub async fn claim(&self, name: &ObjectName) -> Result<(Option<Claim>, Proof), ReconcileError> {
-        let live = self.claims.read(name, UNHURRIED).await;
-        let live =
-            live.map_err(|error| ReconcileError::unread(&format!("the claim {name}"), &error))?;
+        let live = self
+            .claims
+            .read(name, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread(format!("the claim {name}")))?;
         let proof = live.proof(MAX_AGE);
         Ok((live.value, proof))
     }
@@ -109,7 +112,7 @@ impl Live {
     /// When it could not be read.
     pub async fn volume(&self, name: &ObjectName) -> Result<Option<Volume>, ReconcileError> {
         let live = self.volumes.get(name, UNHURRIED).await;
-        live.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))
+        live.map_err(ReconcileError::unread(format!("the volume {name}")))
     }
 
     /// Returns the uid of the namespace; none if it does not exist.
@@ -121,7 +124,7 @@ impl Live {
         namespace: &str,
         limit: Duration,
     ) -> kube::Result<Option<Box<str>>> {
-        let name = ObjectName::new("", namespace);
+        let name = ObjectName::cluster_scoped(namespace);
         let live = self.namespaces.get(&name, limit).await?;
         Ok(live.map(|live| live.uid.clone()))
     }
@@ -135,7 +138,7 @@ impl Live {
         namespace: &str,
         limit: Duration,
     ) -> kube::Result<(Option<Box<str>>, Timestamp)> {
-        let name = ObjectName::new("", namespace);
+        let name = ObjectName::cluster_scoped(namespace);
         let namespace = self.namespaces.get(&name, limit);
         let time = server_time(&self.client, limit);
         let (namespace, now) = futures::try_join!(namespace, time)?;
@@ -149,8 +152,10 @@ impl Live {
     /// When the namespace could not be read.
     pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
         let namespace = record.claim.namespace.as_str();
-        let uid = self.namespace_uid(namespace, UNHURRIED).await;
-        let uid = uid.map_err(|error| ReconcileError::unread("the namespace", &error))?;
+        let uid = self
+            .namespace_uid(namespace, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread("the namespace"))?;
         Ok(record.is_of(uid.as_deref()))
     }
 
@@ -160,7 +165,7 @@ impl Live {
     /// # Errors
     /// When the namespace could not be read.
     pub async fn accepts_claims(&self, record: &TrashRecord) -> kube::Result<bool> {
-        let name = ObjectName::new("", record.claim.namespace.as_str());
+        let name = ObjectName::cluster_scoped(record.claim.namespace.as_str());
         let found = self.namespaces.get(&name, UNHURRIED).await?;
         let found = found.filter(|namespace| !namespace.deleting);
         Ok(found.is_some_and(|namespace| record.is_of(Some(&namespace.uid))))
@@ -177,7 +182,7 @@ impl Live {
     /// When one of them could not be read. Both reads together take at most `limit`.
     pub async fn complete(&self, claim: &mut RecordedClaim, limit: Duration) -> kube::Result<()> {
         let until = Instant::now() + limit;
-        let name = ObjectName::new("", claim.namespace.as_str());
+        let name = ObjectName::cluster_scoped(claim.namespace.as_str());
         let Some(namespace) = self.namespaces.get(&name, limit).await? else {
             return Ok(());
         };
@@ -198,9 +203,9 @@ impl Live {
     /// When the namespace or the claim could not be read.
     pub async fn complete_record(&self, claim: &mut RecordedClaim) -> Result<(), ReconcileError> {
         let completed = self.complete(claim, UNHURRIED).await;
-        completed.map_err(|error| {
-            ReconcileError::unread("the namespace of the claim, or the claim,", &error)
-        })
+        completed.map_err(ReconcileError::unread(
+            "the namespace of the claim, or the claim,",
+        ))
     }
 }
 

@@ -20,9 +20,8 @@ impl Live {
         let live = self
             .requesting
             .list(&record.claim.namespace.as_str().into())
-            .await;
-        let live =
-            live.map_err(|error| ReconcileError::unread("the claims of the namespace", &*error))?;
+            .await
+            .map_err(ReconcileError::unread("the claims of the namespace"))?;
         let found = live.value.objects().find(|(_, claim)| {
             requested(claim).is_some_and(|requested| *requested == *volume.name)
                 && record.may_restore(&claim.uid)
@@ -44,8 +43,11 @@ impl Live {
     /// When the volumes could not be listed, or the volume is not among them: it was removed by
     /// force, and only its copy says where its data is.
     pub async fn twin(&self, volume: &ObjectName) -> Result<Option<ObjectName>, ReconcileError> {
-        let live = self.sources.list(&volume.namespace).await;
-        let live = live.map_err(|error| ReconcileError::unread("the volumes", &*error))?;
+        let live = self
+            .sources
+            .list(&volume.namespace)
+            .await
+            .map_err(ReconcileError::unread("the volumes"))?;
         if live.value.get(volume).is_none() {
             return Err(ReconcileError::new(
                 "a live LIST of volumes does not contain the volume",
@@ -59,8 +61,11 @@ impl Live {
     /// # Errors
     /// When one names it, or they could not be listed.
     pub async fn is_detached(&self, volume: &ObjectName) -> Result<(), ReconcileError> {
-        let live = self.attachments.list(&volume.namespace).await;
-        let live = live.map_err(|error| ReconcileError::unread("VolumeAttachments", &*error))?;
+        let live = self
+            .attachments
+            .list(&volume.namespace)
+            .await
+            .map_err(ReconcileError::unread("VolumeAttachments"))?;
         match live.value.is_unreferenced(volume) {
             true => Ok(()),
             false => Err(ReconcileError::new(

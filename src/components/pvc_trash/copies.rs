@@ -132,9 +132,9 @@ impl Copies {
     }
 
     async fn delete(&self, copy: &ObjectName) -> Result<(), ReconcileError> {
-        let deleted = forget(&self.live, &self.apply, NAME, copy).await;
-        let deleted = deleted
-            .map_err(|error| ReconcileError::unread(&format!("the ConfigMap {copy}"), &error))?;
+        let deleted = forget(&self.live, &self.apply, NAME, copy)
+            .await
+            .map_err(ReconcileError::unread(format!("the ConfigMap {copy}")))?;
         deleted.settled().map(drop)
     }
 
@@ -142,7 +142,7 @@ impl Copies {
     pub fn volumes(&self) -> Vec<ObjectName> {
         let copies = self.feed.read();
         let volumes = copies.objects().map(|(_, copy)| &*copy.volume);
-        volumes.map(|name| ObjectName::new("", name)).collect()
+        volumes.map(ObjectName::cluster_scoped).collect()
     }
 
     /// Returns whether there is a copy of a volume of this name.
@@ -161,9 +161,11 @@ impl Copies {
         name: &ObjectName,
         volume: &Volume,
     ) -> Result<Option<WholeVolume>, ReconcileError> {
-        let whole = self.whole.get(name, UNHURRIED).await;
-        let whole =
-            whole.map_err(|error| ReconcileError::unread(&format!("the volume {name}"), &error))?;
+        let whole = self
+            .whole
+            .get(name, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread(format!("the volume {name}")))?;
         Ok(whole.filter(|whole| whole.volume.uid == volume.uid))
     }
 

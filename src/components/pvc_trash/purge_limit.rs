@@ -63,7 +63,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn named(name: &str) -> ObjectName {
-        ObjectName::new("", name)
+        ObjectName::cluster_scoped(name)
     }
 
     /// A limit of one purge, which is used up while a requested purge waits.

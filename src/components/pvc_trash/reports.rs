@@ -27,7 +27,7 @@ impl PvcTrashReconciler {
     /// Publishes an Event, once, for each annotation on the StorageClass that pvc-trash reads and
     /// cannot parse.
     pub(super) fn report_class(&self, name: &str) {
-        let key = ObjectName::new("", name);
+        let key = ObjectName::cluster_scoped(name);
         let Some(class) = self.caches.classes.read().get(&key) else {
             return;
         };

@@ -11,17 +11,32 @@ use std::sync::Arc;
 /// window of its claim's namespace changes; and when a claim that requests it changes. Changes that
 /// need no decision are skipped.
 pub fn listen(caches: &Caches, copies: &Copies, queue: &Arc<WorkQueue<ObjectName>>) {
-    let (line, classes) = (queue.clone(), caches.classes.clone());
+    listen_to_volumes(caches, queue.clone());
+    listen_to_claims(caches, queue.clone());
+    listen_to_classes(caches, queue.clone());
+    listen_to_namespaces(caches, queue.clone());
+    listen_to_copies(copies, queue.clone());
+}
+
+fn listen_to_volumes(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let classes = caches.classes.clone();
     caches.volumes.listen(move |change| {
-        let class = |volume: &Volume| classes.read().get(&ObjectName::new("", &*volume.class));
+        let class = |volume: &Volume| {
+            classes
+                .read()
+                .get(&ObjectName::cluster_scoped(&*volume.class))
+        };
         if change
             .new
             .is_some_and(|volume| volume.trash.is_some() || class(volume).is_some())
         {
-            line.add(change.name.clone());
+            queue.add(change.name.clone());
         }
     });
-    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+}
+
+fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let volumes = caches.volumes.clone();
     caches.claims.listen(move |change| {
         if !changes_the_decision(change) {
             return;
@@ -31,34 +46,30 @@ pub fn listen(caches: &Caches, copies: &Copies, queue: &Arc<WorkQueue<ObjectName
             let claimed: Vec<_> = volumes.names_referring_to(change.name).cloned().collect();
             (claimed, change.new.and_then(|claim| requested(claim)))
         };
-        let named = named.map(|volume| ObjectName::new("", volume.to_string()));
+        let named = named.map(|volume| ObjectName::cluster_scoped(volume.to_string()));
         claimed
             .into_iter()
             .chain(named)
-            .for_each(|volume| line.add(volume));
+            .for_each(|volume| queue.add(volume));
     });
-    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+}
+
+fn listen_to_classes(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
+    let volumes = caches.volumes.clone();
     caches.classes.listen(move |change| {
         let class = &*change.name.name;
         let of_class = volumes.read().names_where(|volume| &*volume.class == class);
-        of_class.into_iter().for_each(|volume| line.add(volume));
-    });
-    listen_to_namespaces(caches, queue);
-    let line = queue.clone();
-    copies.feed.listen(move |change| {
-        for copy in [change.old, change.new].into_iter().flatten() {
-            line.add(ObjectName::new("", &*copy.volume));
-        }
+        of_class.into_iter().for_each(|volume| queue.add(volume));
     });
 }
 
 /// Enqueues the volumes that have a record and whose claim is in a namespace, when the undelete
 /// window of that namespace changes.
-fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
+fn listen_to_namespaces(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
     let Some(namespaces) = &caches.namespaces else {
         return;
     };
-    let (line, volumes) = (queue.clone(), caches.volumes.clone());
+    let volumes = caches.volumes.clone();
     namespaces.listen(move |change| {
         let window = |namespace: &Arc<Namespace>| namespace.undelete_window.clone();
         let now = change.new.and_then(window);
@@ -71,7 +82,15 @@ fn listen_to_namespaces(caches: &Caches, queue: &Arc<WorkQueue<ObjectName>>) {
             volume.trash.is_some() && claim.is_some_and(|claim| claim.name.namespace == *name)
         };
         let recorded = volumes.read().names_where(within);
-        recorded.into_iter().for_each(|volume| line.add(volume));
+        recorded.into_iter().for_each(|volume| queue.add(volume));
+    });
+}
+
+fn listen_to_copies(copies: &Copies, queue: Arc<WorkQueue<ObjectName>>) {
+    copies.feed.listen(move |change| {
+        for copy in [change.old, change.new].into_iter().flatten() {
+            queue.add(ObjectName::cluster_scoped(&*copy.volume));
+        }
     });
 }
 

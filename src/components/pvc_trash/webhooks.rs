@@ -147,7 +147,11 @@ impl Reviews {
     fn deletion(&self, request: &Request) -> Reviewed {
         let claim = request.old_object::<ClaimWire>()?;
         let volume = claim.spec.volume_name.as_deref().unwrap_or_default();
-        let volume = self.caches.volumes.read().get(&ObjectName::new("", volume));
+        let volume = self
+            .caches
+            .volumes
+            .read()
+            .get(&ObjectName::cluster_scoped(volume));
         // An administrator may have set the policy Delete since the record was written.
         let kept = volume
             .as_deref()

@@ -39,28 +39,28 @@ impl Caches {
     /// Enqueues the list of a namespace when the list changes, when what it says about a volume
     /// changes, and when the namespace is created or deleted, or opts out or in.
     pub fn listen(&self, queue: &Arc<WorkQueue<ObjectName>>) {
-        let (line, recorded) = (queue.clone(), self.recorded.clone());
+        let (list_queue, recorded) = (queue.clone(), self.recorded.clone());
         self.volumes.listen(move |change| {
             let old = change.old.and_then(|volume| shown(change.name, volume));
             let new = change.new.and_then(|volume| shown(change.name, volume));
             if old != new {
                 let namespaces = [change.old, change.new].into_iter().flatten();
                 let namespaces = namespaces.filter_map(|volume| recorded.namespace(volume));
-                namespaces.for_each(|namespace| line.add(name_in(namespace)));
+                namespaces.for_each(|namespace| list_queue.add(name_in(namespace)));
             }
         });
-        let line = queue.clone();
+        let list_queue = queue.clone();
         self.lists.listen(move |change| {
             if change.old != change.new {
-                line.add(change.name.clone());
+                list_queue.add(change.name.clone());
             }
         });
-        let (line, recorded) = (queue.clone(), self.recorded.clone());
+        let (list_queue, recorded) = (queue.clone(), self.recorded.clone());
         self.namespaces.listen(move |change| {
             let excluded = |namespace: &Arc<Namespace>| namespace.excluded;
             let namespace = &change.name.name;
             if change.old.map(excluded) != change.new.map(excluded) && recorded.has(namespace) {
-                line.add(name_in(namespace));
+                list_queue.add(name_in(namespace));
             }
         });
     }

@@ -61,9 +61,7 @@ impl TrashListReconciler {
             (Step::Delete, Some(list)) => {
                 let target = target(name, list);
                 let deleted = delete(&self.live, &self.apply, NAME, &target).await;
-                deleted.map_err(|error| {
-                    ReconcileError::unread(&format!("the ConfigMap {name}"), &error)
-                })?
+                deleted.map_err(ReconcileError::unread(format!("the ConfigMap {name}")))?
             }
             _ => return Ok(Requeue::OnEvent),
         };
@@ -165,10 +163,12 @@ impl Reconcile for TrashListReconciler {
         if list.is_none() && (known.is_some() || nothing) {
             return Ok(Requeue::OnEvent);
         }
-        let of = ObjectName::new("", name.namespace.clone());
-        let namespace = self.namespaces.get(&of, UNHURRIED).await;
-        let namespace =
-            namespace.map_err(|error| ReconcileError::unread("the namespace", &error))?;
+        let of = ObjectName::cluster_scoped(name.namespace.clone());
+        let namespace = self
+            .namespaces
+            .get(&of, UNHURRIED)
+            .await
+            .map_err(ReconcileError::unread("the namespace"))?;
         let excluded = namespace.as_ref().is_some_and(|found| found.excluded);
         let step = decide(&View {
             namespace: namespace.as_ref(),

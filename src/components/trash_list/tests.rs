@@ -46,7 +46,7 @@ fn wire(claim: &str, record: Value, changes: Value) -> VolumeWire {
 }
 
 fn volume(claim: &str, record: Value, changes: Value) -> (ObjectName, Arc<Volume>) {
-    let name = ObjectName::new("", format!("pv-{claim}"));
+    let name = ObjectName::cluster_scoped(format!("pv-{claim}"));
     (name, Arc::new(wire(claim, record, changes).into()))
 }
 
@@ -128,7 +128,7 @@ fn the_page_shows_the_list_of_a_deleted_claim() {
     let record = json!({"windowSeconds": 259_200, "deletedAt": "2026-01-01T12:00:00Z"});
     let name = json!({"metadata": {"name": "pvc-7f3a"}});
     let (_, photos) = volume("photos", record, name);
-    let Step::Create(text) = step(&[(ObjectName::new("", "pvc-7f3a"), photos)], None) else {
+    let Step::Create(text) = step(&[(ObjectName::cluster_scoped("pvc-7f3a"), photos)], None) else {
         panic!("it is created");
     };
     let page = include_str!("../../../docs/components/trash-list.md");

@@ -18,7 +18,7 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
     if rules.trash.is_none() || rules.phase != Phase::Released || !rules.retain || rules.deleting {
         return None;
     }
-    let name = ObjectName::new("", volume.name_any());
+    let name = ObjectName::cluster_scoped(volume.name_any());
     let next = Entry::of(&name, rules).map(|entry| entry.next);
     Some(match next {
         Some(Next::Until(Some(end))) => format!("until {end}"),

@@ -115,10 +115,7 @@ impl ApiServer {
         let mut review = parse(body)?;
         review["status"] = match path.ends_with("tokenreviews") {
             true => json!({"authenticated": false}),
-            false => {
-                let access = self.outside().access;
-                json!({"allowed": access.is_none_or(|allowed| allowed(&review["spec"]))})
-            }
+            false => json!({"allowed": true}),
         };
         Ok(respond(201, review.to_string().into()))
     }

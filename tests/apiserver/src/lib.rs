@@ -32,5 +32,5 @@ mod watch;
 
 pub use admission::{Admission, WebhookCall};
 pub use body::Body;
-pub use server::{Access, ApiServer, Attempt, Policy, Settings, User, Version};
+pub use server::{ApiServer, Attempt, Policy, Settings, User, Version};
 pub use store::Change;

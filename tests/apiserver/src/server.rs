@@ -61,9 +61,6 @@ pub struct Attempt<'a> {
 /// `exceeded quota` is answered with 403, any other with 422.
 pub type Policy = Arc<dyn Fn(&Attempt<'_>) -> Result<(), String> + Send + Sync>;
 
-/// Returns whether the spec of a SubjectAccessReview is allowed.
-pub type Access = Arc<dyn Fn(&Value) -> bool + Send + Sync>;
-
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) store: Mutex<Store>,
@@ -75,7 +72,6 @@ pub(crate) struct Parts {
 pub(crate) struct Outside {
     pub(crate) admission: Option<Arc<dyn Admission>>,
     pub(crate) policy: Option<Policy>,
-    pub(crate) access: Option<Access>,
 }
 
 /// An API server. Clones share one state.
@@ -105,11 +101,6 @@ impl ApiServer {
     /// Refuses writes. Without it, all are allowed.
     pub fn set_policy(&self, policy: Policy) {
         self.plug().policy = Some(policy);
-    }
-
-    /// Answers SubjectAccessReviews. Without it, everything is allowed.
-    pub fn set_access(&self, access: Access) {
-        self.plug().access = Some(access);
     }
 
     /// Calls `observer` at each write, in order, before the write is answered. It must not call the

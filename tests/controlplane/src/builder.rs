@@ -149,12 +149,6 @@ impl ClusterBuilder {
         self
     }
 
-    /// One more argument for kube-controller-manager.
-    pub fn controller_manager_arg(mut self, argument: impl Into<String>) -> Self {
-        self.options.controller_manager_args.push(argument.into());
-        self
-    }
-
     /// Controllers of kube-controller-manager to disable, in addition to the default.
     pub fn without_controllers(mut self, controllers: &[&str]) -> Self {
         self.options

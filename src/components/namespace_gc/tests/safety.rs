@@ -185,7 +185,7 @@ async fn ns_23_the_leadership_is_checked_before_each_deletion() {
 async fn ns_23_a_replica_that_does_not_lead_never_deletes() {
     let scene = Scene::following(Options::default());
     scene.storage.create("orphan");
-    let name = ObjectName::new("", "orphan");
+    let name = ObjectName::cluster_scoped("orphan");
     let removal = scene
         .remover
         .remove(&name, Origin::RecentlyDeleted, None)

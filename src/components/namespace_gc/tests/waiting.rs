@@ -11,7 +11,7 @@ const START: Timestamp = Timestamp::UNIX_EPOCH;
 
 #[tokio::test(start_paused = true)]
 async fn delays_grow_for_one_reason_and_reset_for_another() {
-    let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
+    let (waiting, name) = (Waiting::default(), ObjectName::cluster_scoped("shop"));
     let mut last = Duration::ZERO;
     for attempt in 1..=4 {
         let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
@@ -41,7 +41,7 @@ async fn delays_grow_for_one_reason_and_reset_for_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_is_counted_while_it_waits_and_due_afterwards() {
-    let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
+    let (waiting, name) = (Waiting::default(), ObjectName::cluster_scoped("shop"));
     let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
     assert_eq!(waiting.left(&name), Some(waits.delay));
     assert!(waiting.due().is_empty());
@@ -62,7 +62,7 @@ async fn a_namespace_is_counted_while_it_waits_and_due_afterwards() {
 
 #[test]
 fn a_reported_deletion_is_taken_once() {
-    let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
+    let (waiting, name) = (Waiting::default(), ObjectName::cluster_scoped("shop"));
     assert!(!waiting.take_reported(&name));
     waiting.report(&name);
     assert!(waiting.take_reported(&name) && !waiting.take_reported(&name));
@@ -73,7 +73,7 @@ fn a_reported_deletion_is_taken_once() {
 
 #[test]
 fn a_name_that_the_record_had_is_needed_there() {
-    let (waiting, name) = (Waiting::default(), ObjectName::new("", "shop"));
+    let (waiting, name) = (Waiting::default(), ObjectName::cluster_scoped("shop"));
     assert!(waiting.needs_record(&name), "it does not wait");
     waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
     assert!(!waiting.needs_record(&name));

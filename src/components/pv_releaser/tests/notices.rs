@@ -80,7 +80,7 @@ async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
 async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     let scene = Scene::new(cluster());
     scene.watch_volume("5", json!({}));
-    let name = ObjectName::new("", "pv");
+    let name = ObjectName::cluster_scoped("pv");
     scene.releaser.reconcile(&name).await.expect("settled");
     scene.hear(&scene.releaser.caches.claims, claim("1", json!(null)));
     assert!(scene.look().await);

@@ -35,7 +35,7 @@ fn a_reservation_lasts_as_long_as_it_serves_a_claim() {
     let volume = volume(reserved("n", None));
     let decided = |namespace, age: Option<i64>, claim| {
         decide_reservation(&Reservation {
-            name: &ObjectName::new("", "pv"),
+            name: &ObjectName::cluster_scoped("pv"),
             volume: &volume,
             record: volume.record().expect("a record"),
             namespace,
@@ -228,7 +228,7 @@ async fn a_reservation_ends_when_the_deletion_of_its_namespace_begins() {
         let scene = Scene::new(Options::default());
         *scene.server.namespace.lock() = Some(namespace);
         scene.watch_volume("5", reserved("n", None));
-        let name = ObjectName::new("", "pv");
+        let name = ObjectName::cluster_scoped("pv");
         scene.releaser.reconcile(&name).await.expect("settled");
         assert_eq!(patches(&scene).len(), parked, "{namespace}");
     }
@@ -255,7 +255,7 @@ async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
     let scene = Scene::new(Options::default());
     *scene.server.namespace.lock() = Some("n");
     scene.watch_volume("5", reserved("n", Some("1970-01-01T00:01:40Z")));
-    let name = ObjectName::new("", "pv");
+    let name = ObjectName::cluster_scoped("pv");
     *scene.server.now.lock() = Some(110);
     let later = scene.releaser.reconcile(&name).await.expect("settled");
     assert!(matches!(later, Requeue::After(delay, _) if delay == Duration::from_secs(50)));
@@ -276,7 +276,7 @@ async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
 /// it. If it cannot be read, no volume is reserved, and no reservation ends.
 #[tokio::test(start_paused = true)]
 async fn reservations_are_timed_by_the_clock_of_the_api_server() {
-    let name = ObjectName::new("", "pv");
+    let name = ObjectName::cluster_scoped("pv");
     for (now, written) in [(Some(100), Some("1970-01-01T00:01:40Z")), (None, None)] {
         let scene = Scene::new(Options::default());
         *scene.server.namespace.lock() = Some("n");

@@ -260,7 +260,10 @@ impl Scene {
     /// Reconciles the volume and waits for its Events, for less than a minute, because after a
     /// minute the written volume would be evaluated again. Returns whether the volume is settled.
     pub(super) async fn look(&self) -> bool {
-        let outcome = self.releaser.reconcile(&ObjectName::new("", "pv")).await;
+        let outcome = self
+            .releaser
+            .reconcile(&ObjectName::cluster_scoped("pv"))
+            .await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         outcome.is_ok()
     }

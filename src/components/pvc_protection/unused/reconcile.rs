@@ -138,8 +138,11 @@ impl UnusedReconciler {
     /// delivered, or the claim does not exist any more. If so, the watch is late, and will deliver
     /// the change.
     async fn is_written(&self, name: &ObjectName, claim: &Claim) -> Result<bool, ReconcileError> {
-        let live = self.live_claims.get(name, READ_LIMIT).await;
-        let live = live.map_err(|error| ReconcileError::unread("the claim", &error))?;
+        let live = self
+            .live_claims
+            .get(name, READ_LIMIT)
+            .await
+            .map_err(ReconcileError::unread("the claim"))?;
         let unwritten = |live: Claim| live.uid == claim.uid && live.unused == claim.unused;
         Ok(!live.is_some_and(unwritten))
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cluster::Change,
-    objects::{Claim, ObjectName, Pod, claim::ClaimWire, pod::PodWire, unused::FIELD_MANAGER},
+    objects::{Claim, FIELD_MANAGER, ObjectName, Pod, claim::ClaimWire, pod::PodWire},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};

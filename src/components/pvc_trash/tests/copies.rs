@@ -131,7 +131,7 @@ async fn the_copy_stays_if_the_purge_would_be_refused() {
     let metrics = scene.metrics.text();
     let refused = |line: &&str| line.contains("action=\"Purge\"") && line.contains("\"Failed\"");
     assert!(metrics.lines().any(|line| refused(&line)), "{metrics}");
-    let other = ObjectName::new("", "other");
+    let other = ObjectName::cluster_scoped("other");
     assert!(scene.reconciler.purges.reserve(&other, false).is_ok());
 }
 

@@ -137,7 +137,7 @@ async fn the_end_of_an_announcement_disables_the_trash_at_once() {
     let ended = serde_json::from_value(claim(json!({}))).expect("a claim");
     scene.reconciler.caches.claims.hear(ended, true);
     let next = timeout(Duration::from_millis(1), queue.take()).await;
-    assert_eq!(next.ok(), Some(ObjectName::new("", "pv")));
+    assert_eq!(next.ok(), Some(ObjectName::cluster_scoped("pv")));
     scene.reconcile().await.expect("the trash is disabled");
     assert_eq!(scene.patched(POLICY), Some(json!("Delete")));
 }

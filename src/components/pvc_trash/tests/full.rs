@@ -29,7 +29,7 @@ fn in_trash(changes: Value) -> Arc<Volume> {
 #[test]
 fn only_what_is_in_the_trash_counts() {
     let usage = Usage::new(2 * GI);
-    let name = ObjectName::new("", "pv");
+    let name = ObjectName::cluster_scoped("pv");
     let change = |old, new| {
         usage.update(&Change {
             name: &name,

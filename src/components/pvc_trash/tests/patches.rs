@@ -152,7 +152,7 @@ fn a_claim_that_restores_data_gets_what_the_volume_has() {
         "spec": {"volumeMode": "Block", "volumeAttributesClassName": "gold",
             "accessModes": ["ReadWriteMany"], "capacity": {"storage": "5Gi"}, "storageClassName": "fast"},
     }));
-    let name = ObjectName::new("", "pv");
+    let name = ObjectName::cluster_scoped("pv");
     let restored = |claim: Value| {
         let operations = restore(&claim, &name, &block);
         applied(claim, &operations)["spec"].clone()

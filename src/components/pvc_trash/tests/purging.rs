@@ -616,7 +616,7 @@ async fn a_requested_purge_that_the_limit_delays_is_the_next_one() {
 }
 
 fn other() -> ObjectName {
-    ObjectName::new("", "other")
+    ObjectName::cluster_scoped("other")
 }
 
 /// When one purge becomes possible, hundreds of volumes may wait for it: only one of them is read.

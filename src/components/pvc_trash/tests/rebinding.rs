@@ -28,7 +28,7 @@ fn kept(name: &str, changes: Value, of_record: Value) -> Named {
         "status": {"phase": "Released"},
     });
     json_patch::merge(&mut all, &changes);
-    (ObjectName::new("", name), Arc::new(volume(all)))
+    (ObjectName::cluster_scoped(name), Arc::new(volume(all)))
 }
 
 fn claim(changes: Value) -> Value {

@@ -54,7 +54,7 @@ async fn an_unreadable_maximum_leaves_recorded_windows_unchanged() {
         caches
             .classes
             .hear(serde_json::from_value(class).expect("a class"), true);
-        caches.judge(&ObjectName::new("", "pv"), &volume)
+        caches.judge(&ObjectName::cluster_scoped("pv"), &volume)
     };
     assert_eq!(decision("10h"), Decision::Leave(Left::Enabled));
     assert_eq!(

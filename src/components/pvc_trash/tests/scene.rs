@@ -272,7 +272,10 @@ impl Scene {
 
     /// Reconciles the volume `pv`. Returns when it is reconciled again, or why it failed.
     pub(super) async fn reconcile(&self) -> Result<Requeue, String> {
-        let outcome = self.reconciler.reconcile(&ObjectName::new("", "pv")).await;
+        let outcome = self
+            .reconciler
+            .reconcile(&ObjectName::cluster_scoped("pv"))
+            .await;
         outcome.map_err(|error| error.to_string())
     }
 
