@@ -60,12 +60,8 @@ impl Answer {
 
     /// Allows the request, and appends the finalizer if the object lacks it and is not being
     /// deleted.
-    pub fn with_finalizer(
-        standing: FinalizerState,
-        finalizers: &[Box<str>],
-        finalizer: &str,
-    ) -> Self {
-        match standing {
+    pub fn with_finalizer(state: FinalizerState, finalizers: &[Box<str>], finalizer: &str) -> Self {
+        match state {
             FinalizerState::NeedsFinalizer => Self::Patch {
                 operations: vec![finalizers::append(finalizers, finalizer)],
                 what: format!("add the finalizer {finalizer}"),
@@ -80,59 +76,26 @@ impl Answer {
     /// same fields.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (refused @ Self::Deny { .. }, _) | (_, refused @ Self::Deny { .. }) => refused,
-            (Self::Allow, other @ Self::Patch { .. }) => other,
-            (
-                Self::Warn(mut sentences),
-                Self::Patch {
-                    operations,
-                    what,
-                    warnings,
-                },
-            )
-            | (
-                Self::Patch {
-                    operations,
-                    what,
-                    warnings,
-                },
-                Self::Warn(mut sentences),
-            ) => {
-                sentences.extend(warnings);
-                Self::Patch {
-                    operations,
-                    what,
-                    warnings: sentences,
-                }
-            }
-            (Self::Warn(mut sentences), Self::Warn(more)) => {
-                sentences.extend(more);
-                Self::Warn(sentences)
-            }
-            (Self::Allow, warning @ Self::Warn(_)) => warning,
-            (
-                Self::Patch {
-                    mut operations,
-                    what,
-                    mut warnings,
-                },
-                Self::Patch {
-                    operations: more,
-                    what: also,
-                    warnings: further,
-                },
-            ) => {
-                operations.extend(more);
-                warnings.extend(further);
-                Self::Patch {
-                    operations,
-                    what: format!("{what} and {also}"),
-                    warnings,
-                }
-            }
-            (first, Self::Allow) => first,
+        match (self.allowed(), other.allowed()) {
+            (Err(denial), _) | (_, Err(denial)) => denial,
+            (Ok(first), Ok(second)) => first.and(second).into(),
         }
+    }
+
+    /// # Errors
+    /// The answer itself, if it is a denial.
+    fn allowed(self) -> Result<Allowed, Self> {
+        let (patch, warnings) = match self {
+            Self::Allow => (None, Vec::new()),
+            Self::Warn(warnings) => (None, warnings),
+            Self::Patch {
+                operations,
+                what,
+                warnings,
+            } => (Some((operations, what)), warnings),
+            denial @ Self::Deny { .. } => return Err(denial),
+        };
+        Ok(Allowed { patch, warnings })
     }
 
     /// Returns the value of the metric label `verdict`.
@@ -142,6 +105,45 @@ impl Answer {
             Self::Warn(_) => "Warned",
             Self::Deny { .. } => "Denied",
             Self::Patch { .. } => "Patched",
+        }
+    }
+}
+
+/// An answer that is no denial.
+struct Allowed {
+    /// The operations of the patch, and what it does.
+    patch: Option<(Vec<PatchOperation>, String)>,
+    warnings: Vec<String>,
+}
+
+impl Allowed {
+    fn and(mut self, other: Self) -> Self {
+        self.warnings.extend(other.warnings);
+        let patch = match (self.patch, other.patch) {
+            (Some((mut operations, what)), Some((more, also))) => {
+                operations.extend(more);
+                Some((operations, format!("{what} and {also}")))
+            }
+            (first, second) => first.or(second),
+        };
+        Self {
+            patch,
+            warnings: self.warnings,
+        }
+    }
+}
+
+impl From<Allowed> for Answer {
+    fn from(allowed: Allowed) -> Self {
+        let Allowed { patch, warnings } = allowed;
+        match patch {
+            Some((operations, what)) => Self::Patch {
+                operations,
+                what,
+                warnings,
+            },
+            None if warnings.is_empty() => Self::Allow,
+            None => Self::Warn(warnings),
         }
     }
 }
@@ -161,10 +163,13 @@ mod tests {
     #[test]
     fn two_answers_make_one() {
         let deny = Answer::deny("no".into());
+        let warned = || Answer::Warn(vec!["w".to_owned()]);
         for (first, second, both) in [
             (Answer::Allow, Answer::Allow, Answer::Allow),
             (patch("a"), Answer::Allow, patch("a")),
             (Answer::Allow, patch("a"), patch("a")),
+            (warned(), Answer::Allow, warned()),
+            (Answer::Allow, warned(), warned()),
             (deny.clone(), patch("a"), deny.clone()),
             (patch("a"), deny.clone(), deny),
         ] {
@@ -177,7 +182,6 @@ mod tests {
             unreachable!("both change something");
         };
         assert_eq!((operations.len(), what.as_str()), (2, "add a and add b"));
-        let warned = || Answer::Warn(vec!["w".to_owned()]);
         for both in [patch("a").and(warned()), warned().and(patch("a"))] {
             let Answer::Patch { warnings, .. } = both else {
                 unreachable!("one changes something");
