@@ -2,15 +2,16 @@
 //! their order there, and the cases missing there.
 
 use super::{
+    last_seen::LastSeen,
     reasons::IN_USE,
     rule::{Cached, Step, View, decide, decide_live},
-    triggers::claims_to_reconcile,
+    triggers::{claims_of_namespace, claims_to_reconcile},
 };
 use crate::{
     causes::FinishedPods,
     cluster::Change,
     objects::{
-        Claim, ObjectName, Pod,
+        Claim, ObjectName, Pod, Tracked,
         finalizers::{self, PVC_PROTECTION},
         pod::PodWire,
         rare_fields::{Rare, RareFields},
@@ -368,4 +369,40 @@ fn changes_of_pods_enqueue_claims() {
     ] {
         assert_eq!(wakes(old, new), expected, "{row}");
     }
+}
+
+/// The names of more than 1,000 claims of a pod are not kept.
+#[tokio::test]
+async fn a_pod_with_too_many_claims_enqueues_those_of_its_namespace_that_are_being_deleted() {
+    let volume = |number: u32| json!({"name": number.to_string(), "persistentVolumeClaim": {"claimName": number.to_string()}});
+    let volumes: Vec<_> = (0..=1_000).map(volume).collect();
+    let wire = |number: usize| {
+        let pod = json!({"metadata": {"name": "pod", "uid": "u"},
+            "spec": {"nodeName": "node", "volumes": volumes[..number]}});
+        serde_json::from_value::<PodWire>(pod).expect("a pod")
+    };
+    let pod = |number| {
+        Pod::track(wire(number))
+            .map(Arc::new)
+            .expect("it names claims")
+    };
+    let seen = LastSeen::default();
+    let claim = Arc::new(deleted());
+    for name in [ObjectName::new("ns", "a"), ObjectName::new("other", "b")] {
+        seen.claim(&name, Some(&claim));
+    }
+    let enqueued = |old: Option<&Arc<Pod>>, new: Option<&Arc<Pod>>| {
+        let name = ObjectName::new("ns", "pod");
+        let change = Change {
+            name: &name,
+            old,
+            new,
+            tombstone: false,
+        };
+        claims_of_namespace(&change, &seen)
+    };
+    let (many, most) = (pod(1_001), pod(1_000));
+    assert_eq!(enqueued(Some(&many), None), [ObjectName::new("ns", "a")]);
+    assert_eq!(enqueued(None, Some(&many)), [], "it uses its claims");
+    assert_eq!(enqueued(Some(&most), None), [], "its claims are known");
 }

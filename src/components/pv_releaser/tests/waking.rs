@@ -94,8 +94,8 @@ async fn a_class_enqueues_its_bound_volumes() {
     assert!(scene.woken().await);
 }
 
-/// When a namespace is deleted, its reserved volumes are enqueued: claims of a recreated namespace
-/// must not get them.
+/// When a namespace is being deleted, and when it is deleted, its reserved volumes are enqueued:
+/// claims of a recreated namespace must not get them.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_namespace_enqueues_the_volumes_that_are_reserved_in_it() {
     let scene = Scene::new(cluster());
@@ -108,7 +108,13 @@ async fn a_deleted_namespace_enqueues_the_volumes_that_are_reserved_in_it() {
     assert!(!scene.woken().await, "it still exists");
     scene.hear(namespaces, namespace("2"));
     assert!(scene.woken().await, "recreated");
-    scene.lose(namespaces, namespace("2"));
+    let mut terminating = namespace("2");
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    scene.hear(namespaces, terminating.clone());
+    assert!(scene.woken().await, "its deletion begins");
+    scene.hear(namespaces, terminating.clone());
+    assert!(!scene.woken().await, "nothing has changed");
+    scene.lose(namespaces, terminating);
     assert!(scene.woken().await, "deleted");
     scene.watch_volume("6", parked("1"));
     assert!(scene.woken().await);
