@@ -14,9 +14,14 @@ use std::sync::Arc;
 impl Apply {
     /// Publishes an Event about an object if this replica leads, the namespace has not opted out
     /// and this is not a dry run. It does so in a separate task, because the caller must not wait
-    /// for an API server that accepts writes but no Events. Calls `otherwise` if no Event was
-    /// published and a later attempt may succeed, except in a dry run.
-    pub fn announce(
+    /// for an API server that accepts writes but no Events.
+    pub fn announce(self: &Arc<Self>, regarding: Regarding, announcement: Announcement) {
+        self.announce_or(regarding, announcement, || {});
+    }
+
+    /// Publishes an Event as [`Self::announce`] does. Calls `otherwise` if no Event was published
+    /// and a later attempt may succeed, except in a dry run.
+    pub fn announce_or(
         self: &Arc<Self>,
         regarding: Regarding,
         announcement: Announcement,

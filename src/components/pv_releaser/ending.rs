@@ -53,8 +53,7 @@ impl Handover {
                 let same = namespace.as_deref() == Some(&*record.namespace_uid);
                 if parked.written() && age.is_none() && !same {
                     let event = notices::parked(volume, record);
-                    self.apply
-                        .announce(Regarding::of(name, volume), event, || {});
+                    self.apply.announce(Regarding::of(name, volume), event);
                 }
                 parked.settled()
             }

@@ -53,12 +53,12 @@ impl PvReleaserReconciler {
             };
             if caches.is_labelled_from_birth(change) {
                 let regarding = Regarding::of(change.name, volume);
-                apply.announce(regarding, notices::associated(volume), || {});
+                apply.announce(regarding, notices::associated(volume));
             }
             let was_parked = change.old.is_some_and(|old| caches.is_parked(old));
             if was_parked && !caches.is_parked(volume) && volume.reserved_for().is_some() {
                 let regarding = Regarding::of(change.name, volume);
-                apply.announce(regarding, notices::reserved(volume), || {});
+                apply.announce(regarding, notices::reserved(volume));
             }
         });
     }
@@ -110,8 +110,7 @@ impl PvReleaserReconciler {
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
             let regarding = Regarding::of(name, volume);
-            self.apply
-                .announce(regarding, notices::associated(volume), || {});
+            self.apply.announce(regarding, notices::associated(volume));
         }
         applied.settled()
     }
@@ -158,7 +157,7 @@ impl PvReleaserReconciler {
             self.caches.volumes.mark_stale(name, volume);
             let announcement = notices::released(volume, scope, options.release_mode);
             self.apply
-                .announce(Regarding::of(name, volume), announcement, || {});
+                .announce(Regarding::of(name, volume), announcement);
         }
         applied.settled()
     }

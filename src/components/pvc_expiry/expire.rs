@@ -80,8 +80,7 @@ impl PvcExpiryReconciler {
         if applied.written() {
             self.looks.forget(name);
             let event = notices::expired(name, record);
-            self.apply
-                .announce(Regarding::of(name, claim), event, || {});
+            self.apply.announce(Regarding::of(name, claim), event);
         }
         applied.settled()
     }

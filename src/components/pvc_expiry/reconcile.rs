@@ -97,8 +97,7 @@ impl PvcExpiryReconciler {
         let applied = applied.await;
         if applied.written() {
             let event = notices::cancelled(name);
-            self.apply
-                .announce(Regarding::of(name, claim), event, || {});
+            self.apply.announce(Regarding::of(name, claim), event);
         }
         applied.settled()
     }

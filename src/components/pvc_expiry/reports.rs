@@ -28,7 +28,7 @@ impl PvcExpiryReconciler {
         if let Some(event) = left.and_then(|left| of_claim(name, claim, left)) {
             let (reported, key) = (self.reported.clone(), name.clone());
             self.apply
-                .announce(Regarding::of(name, claim), event, move || {
+                .announce_or(Regarding::of(name, claim), event, move || {
                     reported.forget(&key)
                 });
         }
@@ -88,7 +88,7 @@ impl PvcExpiryReconciler {
             let regarding = Regarding::of(name, class);
             let (classes, key) = (self.classes.clone(), name.clone());
             self.apply
-                .announce(regarding, event, move || classes.forget(&key));
+                .announce_or(regarding, event, move || classes.forget(&key));
         }
     }
 }

@@ -118,6 +118,6 @@ impl HeldClaimReporter {
         };
         let regarding = Regarding::of(name, claim);
         let otherwise = move || events.forget(&forgotten);
-        self.apply.announce(regarding, announcement, otherwise);
+        self.apply.announce_or(regarding, announcement, otherwise);
     }
 }

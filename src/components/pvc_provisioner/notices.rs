@@ -135,7 +135,7 @@ impl Notices {
             note: notice.sentence,
             related,
         };
-        self.apply.announce(regarding, announcement, otherwise);
+        self.apply.announce_or(regarding, announcement, otherwise);
     }
 }
 

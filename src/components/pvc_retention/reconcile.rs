@@ -180,7 +180,7 @@ impl PvcRetentionReconciler {
             let regarding = Regarding::of(name, &judged.set);
             let (events, name) = (self.events.clone(), name.clone());
             let unpublished = move || events.forget_cause(&name, &cause);
-            self.apply.announce(regarding, announcement, unpublished);
+            self.apply.announce_or(regarding, announcement, unpublished);
         }
     }
 }

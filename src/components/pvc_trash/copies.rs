@@ -266,7 +266,7 @@ impl Copies {
             return;
         }
         let (large, key) = (self.large.clone(), name.clone());
-        self.apply.announce(
+        self.apply.announce_or(
             Regarding::of(name, volume),
             notices::too_large(),
             move || {

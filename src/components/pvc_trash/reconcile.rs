@@ -139,7 +139,7 @@ impl PvcTrashReconciler {
         self.announce(name, volume, announcement.clone());
         // Users who may not read volumes see the Event in the namespace of their claim.
         let claim = Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
-        self.apply.announce(claim, announcement, || {});
+        self.apply.announce(claim, announcement);
     }
 
     /// Reserves the volume for the claim. If the claim may not have it, the volume is treated as if
@@ -180,7 +180,7 @@ impl PvcTrashReconciler {
 
     pub(super) fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
         self.apply
-            .announce(Regarding::of(name, volume), announcement, || {});
+            .announce(Regarding::of(name, volume), announcement);
     }
 }
 

@@ -46,7 +46,7 @@ impl PvcTrashReconciler {
             let event = notices::unreadable_class(name, annotation, &error);
             let (classes, key) = (self.classes.clone(), key.clone());
             self.apply
-                .announce(regarding, event, move || classes.forget(&key));
+                .announce_or(regarding, event, move || classes.forget(&key));
         }
     }
 
@@ -59,7 +59,7 @@ impl PvcTrashReconciler {
         let (events, key) = (self.events.clone(), name.clone());
         let event = notices::shared(&twin.name);
         self.apply
-            .announce(Regarding::of(name, volume), event, move || {
+            .announce_or(Regarding::of(name, volume), event, move || {
                 events.forget(&key)
             });
     }
@@ -80,12 +80,12 @@ impl PvcTrashReconciler {
                 // Users who may not read volumes see the Event in the namespace of their claim.
                 let regarding =
                     Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
-                self.apply.announce(regarding, event.clone(), || {});
+                self.apply.announce(regarding, event.clone());
                 event
             }
             None => notices::unreadable(),
         };
         self.apply
-            .announce(Regarding::of(name, volume), event, otherwise);
+            .announce_or(Regarding::of(name, volume), event, otherwise);
     }
 }

@@ -85,7 +85,7 @@ impl Undelete {
             self.caches.volumes.mark_stale(name, volume);
             let restored = notices::restored(claim);
             self.apply
-                .announce(Regarding::of(name, volume), restored.clone(), || {});
+                .announce(Regarding::of(name, volume), restored.clone());
             self.announce_on(claim, &live, restored);
         }
         applied.settled().map(Some)
@@ -147,8 +147,7 @@ impl Undelete {
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
             let event = notices::returned(name, &returned);
-            self.apply
-                .announce(Regarding::of(name, volume), event, || {});
+            self.apply.announce(Regarding::of(name, volume), event);
             if let Some(claim) = unbindable {
                 let event = notices::unbindable(&claim_ref.name);
                 self.announce_on(&claim_ref.name, &claim, event);
@@ -179,7 +178,6 @@ impl Undelete {
     }
 
     fn announce_on(&self, name: &ObjectName, claim: &Claim, event: Announcement) {
-        self.apply
-            .announce(Regarding::of(name, claim), event, || {});
+        self.apply.announce(Regarding::of(name, claim), event);
     }
 }

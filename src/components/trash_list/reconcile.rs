@@ -118,7 +118,7 @@ impl TrashListReconciler {
         };
         let (reported, key) = (self.reported.clone(), name.clone());
         self.apply
-            .announce(regarding, notices::taken(name), move || {
+            .announce_or(regarding, notices::taken(name), move || {
                 reported.forget(&key);
             });
     }
