@@ -45,6 +45,11 @@ impl Unavailable {
     pub fn new(why: impl Into<Cow<'static, str>>) -> Self {
         Self(why.into())
     }
+
+    /// Creates the error that a watch which the review reads has no complete list yet.
+    pub fn unsynced(objects: &str) -> Self {
+        Self::new(format!("the watch of {objects} has no complete list yet"))
+    }
 }
 
 impl Answer {

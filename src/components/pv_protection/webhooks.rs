@@ -118,9 +118,7 @@ impl Guard {
             return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() {
-            return Err(Unavailable::new(
-                "the watch of claims has no complete list yet",
-            ));
+            return Err(Unavailable::unsynced("claims"));
         }
         let name = ObjectName::new(claim_ref.namespace.as_str(), claim_ref.name.as_str());
         let was_bound = |claim: &Claim| claim.uid == claim_ref.uid && claim.is_bound_to(volume);

@@ -94,9 +94,7 @@ impl Guard {
             return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() {
-            return Err(Unavailable::new(
-                "the watch of claims has no complete list yet",
-            ));
+            return Err(Unavailable::unsynced("claims"));
         }
         // A new pod has no uid, so it owns no claim yet. Therefore `uses` counts only the claims
         // that the pod names, and not those of its ephemeral volumes.
@@ -110,9 +108,7 @@ impl Guard {
             return Ok(Answer::Allow);
         }
         if !self.claims.is_synced() || !self.pods.is_synced() {
-            return Err(Unavailable::new(
-                "the watch of claims or of pods has no complete list yet",
-            ));
+            return Err(Unavailable::unsynced("claims or of pods"));
         }
         let PodReference { name, uid } = binding.metadata;
         let name = ObjectName::new(request.namespace.as_str(), name.unwrap_or_default());

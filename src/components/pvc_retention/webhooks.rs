@@ -89,9 +89,7 @@ impl ClaimWebhook {
         }
         let claim = request.object::<ClaimWire>()?;
         if !self.sets.is_synced() {
-            return Err(Unavailable::new(
-                "the watch of StatefulSets has no complete list yet",
-            ));
+            return Err(Unavailable::unsynced("StatefulSets"));
         }
         let name = claim.metadata.name.clone().unwrap_or_default();
         let claim = Claim::from(claim);

@@ -12,27 +12,28 @@ use crate::{
     objects::quantity,
     telemetry::{
         Metrics,
-        labels::{Fate, Level},
+        labels::{Fate as FateLabel, Level},
     },
 };
 use prometheus_client::metrics::gauge::Gauge;
+use strum::{IntoStaticStr, VariantArray};
 
-/// Every fate that the metric reports. A fate without a volume is reported as zero.
-const FATES: [&str; 8] = [
-    ENABLED, RELEASED, IN_TRASH, DUE, KEPT, RESTORING, PURGING, UNREADABLE,
-];
-const ENABLED: &str = "Enabled";
-const RELEASED: &str = "Released";
-const IN_TRASH: &str = "InTrash";
-const DUE: &str = "Due";
-const KEPT: &str = "Kept";
-const RESTORING: &str = "Restoring";
-const PURGING: &str = "Purging";
-const UNREADABLE: &str = "Unreadable";
+/// What becomes of a volume with a record. A fate without a volume is reported as zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+enum Fate {
+    Enabled,
+    Released,
+    InTrash,
+    Due,
+    Kept,
+    Restoring,
+    Purging,
+    Unreadable,
+}
 
 struct TrashMetrics {
-    volumes: Level<Fate>,
-    bytes: Level<Fate>,
+    volumes: Level<FateLabel>,
+    bytes: Level<FateLabel>,
     oldest: Gauge,
 }
 
@@ -70,20 +71,20 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             .collect()
     };
     let now = clock.timestamp();
-    let mut fates: HashMap<&str, (i64, f64)> = HashMap::default();
+    let mut fates: HashMap<Fate, (i64, f64)> = HashMap::default();
     let mut oldest = None;
     for (name, volume) in &recorded {
         let fate = match caches.judge(name, volume) {
-            Decision::Keep { until, requested } if requested || until <= now => DUE,
-            Decision::Keep { .. } => IN_TRASH,
-            Decision::MoveToTrash(_) => RELEASED,
-            Decision::Restore(_) | Decision::AwaitBinding | Decision::Return => RESTORING,
-            Decision::Record(_) | Decision::Disable => ENABLED,
-            Decision::Leave(Left::Enabled | Left::Terminating | Left::Announced) => ENABLED,
-            Decision::Leave(Left::Kept) => KEPT,
-            Decision::Leave(Left::Purging) => PURGING,
-            Decision::Leave(Left::Unreadable) => UNREADABLE,
-            Decision::Leave(Left::Shared) => IN_TRASH,
+            Decision::Keep { until, requested } if requested || until <= now => Fate::Due,
+            Decision::Keep { .. } => Fate::InTrash,
+            Decision::MoveToTrash(_) => Fate::Released,
+            Decision::Restore(_) | Decision::AwaitBinding | Decision::Return => Fate::Restoring,
+            Decision::Record(_) | Decision::Disable => Fate::Enabled,
+            Decision::Leave(Left::Enabled | Left::Terminating | Left::Announced) => Fate::Enabled,
+            Decision::Leave(Left::Kept) => Fate::Kept,
+            Decision::Leave(Left::Purging) => Fate::Purging,
+            Decision::Leave(Left::Unreadable) => Fate::Unreadable,
+            Decision::Leave(Left::Shared) => Fate::InTrash,
             Decision::Leave(Left::NotEnabled | Left::Full | Left::Deleting) => continue,
         };
         let capacity = volume.trash.as_deref().map(|trash| &*trash.capacity);
@@ -93,14 +94,12 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
         let deleted = record_in_trash(volume).and_then(|record| record.deleted_at);
         oldest = deleted.into_iter().chain(oldest).min();
     }
-    for fate in FATES {
+    for fate in Fate::VARIANTS {
         let (number, bytes) = fates.get(fate).copied().unwrap_or_default();
-        metrics.volumes.get_or_create(&Fate { fate }).set(number);
+        let label = FateLabel { fate: fate.into() };
+        metrics.volumes.get_or_create(&label).set(number);
         // The sum fits into an `i64`: no cluster has that many bytes.
-        metrics
-            .bytes
-            .get_or_create(&Fate { fate })
-            .set(bytes as i64);
+        metrics.bytes.get_or_create(&label).set(bytes as i64);
     }
     metrics
         .oldest

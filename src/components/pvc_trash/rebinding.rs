@@ -25,9 +25,7 @@ impl Reviews {
     pub(super) async fn rebind(&self, request: &Request, claim: &Value) -> Reviewed {
         let need = Need::from(request.object::<NeedWire>()?);
         if !self.caches.classes.is_synced() {
-            return Err(Unavailable::new(
-                "the watch of StorageClasses has no complete list yet",
-            ));
+            return Err(Unavailable::unsynced("StorageClasses"));
         }
         let requested = self.caches.rebinds(need.class()) == Some(Ok(true));
         let handled = !request.name.is_empty() && self.caches.handles(&request.namespace);
@@ -50,9 +48,7 @@ impl Reviews {
 
     async fn rebound(&self, request: &Request, need: &Need, claim: &Value) -> Reviewed {
         if !self.caches.volumes.is_synced() {
-            return Err(Unavailable::new(
-                "the watch of volumes has no complete list yet",
-            ));
+            return Err(Unavailable::unsynced("volumes"));
         }
         let name = ObjectName::new(request.namespace.as_str(), request.name.as_str());
         let volumes = self.caches.referring(&name);

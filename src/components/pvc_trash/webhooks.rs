@@ -112,9 +112,7 @@ impl Reviews {
             )));
         }
         if !self.caches.volumes.is_synced() {
-            return Err(Unavailable::new(
-                "the watch of volumes has no complete list yet",
-            ));
+            return Err(Unavailable::unsynced("volumes"));
         }
         let parsed = UndeleteRequest::parse(requested);
         let found = self.caches.deleted(&request.namespace, parsed);
