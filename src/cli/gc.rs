@@ -174,19 +174,20 @@ async fn refuse_elsewhere(client: &Client, system_namespace: &str) -> anyhow::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::test_answers::{answering, failure};
+    use crate::cluster::test_server::{answering, failure};
     use serde_json::{Value, json};
 
     /// Reads the ConfigMap from an API server that answers with this.
-    async fn refused(code: u16, answer: &Value) -> anyhow::Result<()> {
-        refuse_shared(&Seen::new(answering(code, answer), "system")).await
+    async fn refused(answer: (u16, Value)) -> anyhow::Result<()> {
+        let client = answering(move |_, _| answer.clone());
+        refuse_shared(&Seen::new(client, "system")).await
     }
 
     /// Otherwise the namespaces of another cluster would be deleted.
     #[tokio::test]
     async fn a_config_map_that_cannot_be_read_ends_the_command() {
         for (code, reason) in [(403, "Forbidden"), (500, "InternalError")] {
-            let error = refused(code, &failure(code, reason)).await;
+            let error = refused(failure(code, reason)).await;
             let error = error.expect_err("it is unknown whether the storage is shared");
             assert!(!error.is::<clap::Error>(), "{error}");
             let expected = "the ConfigMap volume-warden-seen-namespaces could not be read, so it \
@@ -200,10 +201,10 @@ mod tests {
     async fn storage_that_may_be_shared_requires_a_scope() {
         let exists =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}});
-        let error = refused(200, &exists).await.expect_err("it may be shared");
+        let error = refused((200, exists)).await.expect_err("it may be shared");
         assert!(error.is::<clap::Error>(), "{error}");
         assert!(error.to_string().contains("--gc-scope=seen"), "{error}");
-        let absent = refused(404, &failure(404, "NotFound")).await;
+        let absent = refused(failure(404, "NotFound")).await;
         assert!(absent.is_ok(), "{absent:?}");
     }
 
@@ -215,11 +216,12 @@ mod tests {
             let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"});
             json!({"metadata": {"name": namespace}, "roleRef": role, "subjects": [account]})
         };
-        let refused = async |code: u16, answer: &Value| {
-            refuse_elsewhere(&answering(code, answer), "volume-warden").await
+        let refused = async |answer: (u16, Value)| {
+            let client = answering(move |_, _| answer.clone());
+            refuse_elsewhere(&client, "volume-warden").await
         };
-        let list = |items: &[Value]| json!({"metadata": {}, "items": items});
-        let elsewhere = refused(200, &list(&[bound("storage")])).await;
+        let list = |items: &[Value]| (200, json!({"metadata": {}, "items": items}));
+        let elsewhere = refused(list(&[bound("storage")])).await;
         let elsewhere = elsewhere.expect_err("it is installed elsewhere");
         assert!(elsewhere.is::<clap::Error>(), "{elsewhere}");
         let text = elsewhere.to_string();
@@ -228,10 +230,10 @@ mod tests {
             "{text}"
         );
         for installed in [&[][..], &[bound("storage"), bound("volume-warden")]] {
-            let permitted = refused(200, &list(installed)).await;
+            let permitted = refused(list(installed)).await;
             assert!(permitted.is_ok(), "{permitted:?}");
         }
-        let unread = refused(403, &failure(403, "Forbidden")).await;
+        let unread = refused(failure(403, "Forbidden")).await;
         let unread = unread.expect_err("it is unknown where it is installed");
         assert!(!unread.is::<clap::Error>(), "{unread}");
     }

@@ -28,8 +28,6 @@ mod signals;
 mod single_dash;
 mod target;
 mod tasks;
-#[cfg(test)]
-mod test_answers;
 mod tls;
 mod trash;
 mod trash_common;

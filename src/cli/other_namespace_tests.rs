@@ -1,9 +1,10 @@
 //! Tests of the restore in another namespace, against a simulated API server.
 
 use super::*;
-use crate::objects::trash::{PURGE, TRASH};
-use http_body_util::BodyExt as _;
-use kube::client::Body;
+use crate::{
+    cluster::test_server::{answering, failure},
+    objects::trash::{PURGE, TRASH},
+};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -28,12 +29,6 @@ fn volume(name: &str, deleted: &str, changes: &Value) -> Value {
     volume
 }
 
-fn failure(code: u16, reason: &str) -> (u16, Value) {
-    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": reason, "message": "the words", "code": code});
-    (code, status)
-}
-
 /// What the API server got: the method, the path and the body of each write.
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
 
@@ -43,41 +38,33 @@ fn server(volumes: Vec<Value>, patched: (u16, Value)) -> (Client, Writes) {
     let got = writes.clone();
     let list = json!({"kind": "PersistentVolumeList", "apiVersion": "v1", "metadata": {},
         "items": volumes});
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (got, list, patched) = (got.clone(), list.clone(), patched.clone());
-        async move {
-            let (head, body) = request.into_parts();
-            let bytes = body.collect().await.expect("a body").to_bytes();
-            let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            let call = format!("{} {}", head.method, head.uri.path());
-            let (code, answer) = match head.method {
-                http::Method::GET if call.ends_with("/persistentvolumes") => (200, list),
-                http::Method::POST => {
-                    let mut claim = body.clone();
-                    claim["metadata"]["uid"] = json!("new");
-                    claim["metadata"]["resourceVersion"] = json!("9");
-                    (201, claim)
-                }
-                http::Method::PATCH if call.contains("/persistentvolumes/") => patched,
-                http::Method::GET => {
-                    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                        "metadata": {"name": "data", "uid": "new"}, "status": {"phase": "Bound"}});
-                    (200, claim)
-                }
-                _ => (
-                    200,
-                    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}}),
-                ),
-            };
-            if head.method != http::Method::GET {
-                got.lock().push((call, body));
+    let client = answering(move |head, body| {
+        let call = format!("{} {}", head.method, head.uri.path());
+        let answer = match head.method {
+            http::Method::GET if call.ends_with("/persistentvolumes") => (200, list.clone()),
+            http::Method::POST => {
+                let mut claim = body.clone();
+                claim["metadata"]["uid"] = json!("new");
+                claim["metadata"]["resourceVersion"] = json!("9");
+                (201, claim)
             }
-            let response = http::Response::builder().status(code);
-            let response = response.body(Body::from(answer.to_string().into_bytes()));
-            Ok::<_, std::io::Error>(response.expect("a response"))
+            http::Method::PATCH if call.contains("/persistentvolumes/") => patched.clone(),
+            http::Method::GET => {
+                let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                        "metadata": {"name": "data", "uid": "new"}, "status": {"phase": "Bound"}});
+                (200, claim)
+            }
+            _ => (
+                200,
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}}),
+            ),
+        };
+        if head.method != http::Method::GET {
+            got.lock().push((call, body));
         }
+        answer
     });
-    (Client::new(service, "default"), writes)
+    (client, writes)
 }
 
 const WANTED: Restoration<'static> = Restoration {

@@ -2,13 +2,10 @@
 
 use super::*;
 use crate::{
-    cli::{
-        test_answers::{answering, failure},
-        trash_common::UNREADABLE,
-    },
+    cli::trash_common::UNREADABLE,
+    cluster::test_server::{answering, failure},
     objects::trash::TRASH,
 };
-use kube::client::Body;
 use serde_json::Value;
 
 /// A Released volume of the claim `shop/data` with this uid, with changes to its record and to the
@@ -114,16 +111,10 @@ async fn no_earlier_volume_is_chosen_while_that_of_the_last_claim_is_not_release
         let mut first = wire("1", json!({}), json!({"metadata": {"name": "first"}}));
         first["spec"]["claimRef"]["resourceVersion"] = json!("1");
         let list = json!({"metadata": {}, "items": [first, last]});
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let (code, answer) = match request.uri().path() {
-                "/api/v1/persistentvolumes" => (200, list.clone()),
-                _ => (404, failure(404, "NotFound")),
-            };
-            let response = http::Response::builder().status(code);
-            let response = response.body(Body::from(answer.to_string().into_bytes()));
-            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+        let client = answering(move |head, _| match head.uri.path() {
+            "/api/v1/persistentvolumes" => (200, list.clone()),
+            _ => failure(404, "NotFound"),
         });
-        let client = Client::new(service, "default");
         let read = volumes_of(&client, &ObjectName::new("shop", "data")).await;
         assert_eq!(read.err(), expected, "{phase}");
     }
@@ -157,21 +148,23 @@ async fn only_a_request_that_was_certainly_refused_is_reported_as_refused() {
     let wire = wire("1", json!({}), json!({}));
     let (name, volume) = (ObjectName::cluster_scoped("pv"), read(&wire));
     let entry = Entry::of(&name, &volume).expect("in the trash");
-    let requested = async |code, answer: Value| {
-        let requested = request(&answering(code, &answer), &entry).await;
+    let requested = async |answer: (u16, Value)| {
+        let client = answering(move |_, _| answer.clone());
+        let requested = request(&client, &entry).await;
         requested.expect("printed")
     };
-    assert_eq!(requested(200, wire.clone()).await, ExitCode::SUCCESS);
+    assert_eq!(requested((200, wire.clone())).await, ExitCode::SUCCESS);
     for (code, reason) in [(403, "Forbidden"), (422, "Invalid")] {
-        let refused = requested(code, failure(code, reason)).await;
+        let refused = requested(failure(code, reason)).await;
         assert_eq!(refused, ExitCode::FAILURE, "{code}");
     }
-    for (code, answer) in [
-        (500, failure(500, "InternalError")),
-        (504, failure(504, "Timeout")),
+    for answer in [
+        failure(500, "InternalError"),
+        failure(504, "Timeout"),
         (502, json!({"error": "a proxy"})),
     ] {
-        let unknown = requested(code, answer).await;
+        let code = answer.0;
+        let unknown = requested(answer).await;
         assert_eq!(unknown, ExitCode::from(UNREADABLE), "{code}");
     }
 }

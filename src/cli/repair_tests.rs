@@ -2,17 +2,14 @@
 
 use super::*;
 use crate::{
-    cli::{
-        test_answers::{answering, failure},
-        trash_common::UNREADABLE,
-    },
+    cli::trash_common::UNREADABLE,
+    cluster::test_server::{answering, failure},
     objects::{
         ObjectName, Tracked as _,
         saved_volume::{self, WholeVolumeWire},
         trash::TRASH,
     },
 };
-use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -31,7 +28,7 @@ fn volume() -> Value {
 }
 
 /// The exit code if the API server answers the creation of the volume with this.
-async fn created(code: u16, answer: &Value) -> ExitCode {
+async fn created(answer: (u16, Value)) -> ExitCode {
     let wire: WholeVolumeWire = serde_json::from_value(volume()).expect("a volume");
     let removed = Removed {
         copy: ObjectName::new("volume-warden", "copy"),
@@ -39,24 +36,25 @@ async fn created(code: u16, answer: &Value) -> ExitCode {
         whole: WholeVolume::track(wire),
         refused: None,
     };
-    let created = create_all(&answering(code, answer), &[&removed], true).await;
+    let created = create_all(&answering(move |_, _| answer.clone()), &[&removed], true).await;
     created.expect("printed")
 }
 
 /// With a status of 500 or more, the API server may have stored the volume.
 #[tokio::test]
 async fn only_a_creation_that_was_certainly_refused_is_reported_as_refused() {
-    assert_eq!(created(201, &volume()).await, ExitCode::SUCCESS);
+    assert_eq!(created((201, volume())).await, ExitCode::SUCCESS);
     for (code, reason) in [(403, "Forbidden"), (409, "AlreadyExists")] {
-        let refused = created(code, &failure(code, reason)).await;
+        let refused = created(failure(code, reason)).await;
         assert_eq!(refused, ExitCode::FAILURE, "{code}");
     }
-    for (code, answer) in [
-        (500, failure(500, "InternalError")),
-        (504, failure(504, "Timeout")),
+    for answer in [
+        failure(500, "InternalError"),
+        failure(504, "Timeout"),
         (502, json!({"error": "a proxy"})),
     ] {
-        let unknown = created(code, &answer).await;
+        let code = answer.0;
+        let unknown = created(answer).await;
         assert_eq!(unknown, ExitCode::from(UNREADABLE), "{code}");
     }
 }
@@ -84,33 +82,26 @@ async fn repaired(change: impl FnOnce(&mut State)) -> (ExitCode, Vec<String>) {
     let state = Arc::new(Mutex::new(state));
     let created = Arc::new(Mutex::new(Vec::new()));
     let (now, log) = (state.clone(), created.clone());
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (now, log) = (now.lock().clone(), log.clone());
-        async move {
-            let (head, body) = request.into_parts();
-            let items = match head.uri.path().ends_with("/configmaps") {
-                true => {
-                    let name = saved_volume::name_of("volume-warden", "v");
-                    vec![saved_volume::config_map(&name, &now.copied.to_string())]
-                }
-                false => now.volumes,
-            };
-            let answer = match head.method == http::Method::GET {
-                true => json!({"metadata": {"resourceVersion": "1"}, "items": items}),
-                false => {
-                    let body = body.collect_bytes().await.unwrap_or_default();
-                    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                    let handle = body.pointer("/spec/csi/volumeHandle").cloned();
-                    let handle = handle.as_ref().and_then(Value::as_str).map(str::to_owned);
-                    log.lock().extend(handle);
-                    body
-                }
-            };
-            let answer = Body::from(answer.to_string().into_bytes());
-            Ok::<_, io::Error>(http::Response::new(answer))
-        }
+    let client = answering(move |head, body| {
+        let now = now.lock().clone();
+        let items = match head.uri.path().ends_with("/configmaps") {
+            true => {
+                let name = saved_volume::name_of("volume-warden", "v");
+                vec![saved_volume::config_map(&name, &now.copied.to_string())]
+            }
+            false => now.volumes,
+        };
+        let answer = match head.method == http::Method::GET {
+            true => json!({"metadata": {"resourceVersion": "1"}, "items": items}),
+            false => {
+                let handle = body.pointer("/spec/csi/volumeHandle").cloned();
+                let handle = handle.as_ref().and_then(Value::as_str).map(str::to_owned);
+                log.lock().extend(handle);
+                body
+            }
+        };
+        (200, answer)
     });
-    let client = Client::new(service, "default");
     let flags = <Flags as clap::Parser>::try_parse_from([""]).expect("flags");
     let confirmed = || {
         change(&mut state.lock());

@@ -1,8 +1,7 @@
 //! Tests of the claim that `undelete` creates, and of its sentences.
 
 use super::*;
-use crate::cli::test_answers::{answering, failure};
-use kube::{Client, client::Body};
+use crate::cluster::test_server::{answering, failure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ const WANTED: Restoration<'static> = Restoration {
     from: None,
 };
 
-fn refused(status: Value) -> String {
+fn refused((_, status): (u16, Value)) -> String {
     let status: Status = serde_json::from_value(status).expect("a status");
     WANTED.refusal(&kube::Error::Api(Box::new(status)))
 }
@@ -22,18 +21,15 @@ fn refused(status: Value) -> String {
 /// Waits for the claim with the uid 1 while the API server gives these answers, the last of them
 /// again and again.
 async fn ended(answers: Vec<(u16, Value)>) -> End {
-    let answers = std::sync::Arc::new(Mutex::new(answers));
-    let service = tower::service_fn(move |_: http::Request<Body>| {
+    let answers = Mutex::new(answers);
+    let client = answering(move |_, _| {
         let mut left = answers.lock();
-        let (code, body) = match left.len() {
+        match left.len() {
             1 => left[0].clone(),
             _ => left.remove(0),
-        };
-        let response = http::Response::builder().status(code);
-        let response = response.body(Body::from(body.to_string().into_bytes()));
-        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+        }
     });
-    let claims = Api::namespaced(Client::new(service, "shop"), "shop");
+    let claims = Api::namespaced(client, "shop");
     let created: PersistentVolumeClaim =
         serde_json::from_value(claim("1", "Pending")).expect("a claim");
     WANTED
@@ -78,7 +74,7 @@ fn a_refusal_says_what_to_do() {
         "the claim was not created: the words"
     );
     let mut invalid = failure(422, "Invalid");
-    invalid["details"] =
+    invalid.1["details"] =
         json!({"causes": [{"field": "spec.accessModes", "reason": "FieldValueRequired"}]});
     let invalid = refused(invalid);
     assert!(invalid.contains("did not process"), "{invalid}");
@@ -92,23 +88,24 @@ fn a_refusal_says_what_to_do() {
 
 #[tokio::test]
 async fn the_exit_code_says_whether_the_claim_may_have_been_created() {
-    let created = async |code, answer: Value| {
-        let claims = Api::namespaced(answering(code, &answer), "shop");
+    let created = async |answer: (u16, Value)| {
+        let claims = Api::namespaced(answering(move |_, _| answer.clone()), "shop");
         let created = WANTED.create(&claims, &WANTED.claim()).await;
         created.map(|claim| claim.uid())
     };
     let uid = Some("1".to_owned());
-    assert_eq!(created(201, claim("1", "Pending")).await, Ok(uid));
+    assert_eq!(created((201, claim("1", "Pending"))).await, Ok(uid));
     for (code, reason) in [(409, "AlreadyExists"), (422, "Invalid")] {
-        let refused = created(code, failure(code, reason)).await;
+        let refused = created(failure(code, reason)).await;
         assert_eq!(refused, Err(ExitCode::FAILURE), "{code}");
     }
-    for (code, answer) in [
-        (500, failure(500, "InternalError")),
-        (504, failure(504, "Timeout")),
+    for answer in [
+        failure(500, "InternalError"),
+        failure(504, "Timeout"),
         (502, json!({"error": "a proxy"})),
     ] {
-        let unknown = created(code, answer).await;
+        let code = answer.0;
+        let unknown = created(answer).await;
         assert_eq!(unknown, Err(ExitCode::from(UNREADABLE)), "{code}");
     }
 }
@@ -139,7 +136,7 @@ fn a_volume_is_not_called_that_of_the_named_claim_unless_it_is() {
 async fn the_wait_ends_when_the_claim_is_bound() {
     let answers = vec![
         (200, claim("1", "Pending")),
-        (503, failure(503, "ServiceUnavailable")),
+        failure(503, "ServiceUnavailable"),
         (200, claim("1", "Bound")),
     ];
     let end = ended(answers).await;
@@ -148,7 +145,7 @@ async fn the_wait_ends_when_the_claim_is_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_ends_when_the_claim_does_not_exist_any_more() {
-    for answer in [(404, failure(404, "NotFound")), (200, claim("2", "Bound"))] {
+    for answer in [failure(404, "NotFound"), (200, claim("2", "Bound"))] {
         let end = ended(vec![answer]).await;
         assert!(matches!(end, End::Deleted), "{end:?}");
     }
@@ -163,7 +160,7 @@ async fn the_wait_ends_when_the_claim_is_refused() {
     let events =
         |items| json!({"apiVersion": "v1", "kind": "EventList", "metadata": {}, "items": items});
     let mut answers = vec![pending(), pending(), pending(), pending()];
-    answers.push((403, failure(403, "Forbidden")));
+    answers.push(failure(403, "Forbidden"));
     answers.extend([pending(), pending(), pending(), pending()]);
     answers.push((200, events(json!([event]))));
     answers.push((200, claim("1", "Bound")));

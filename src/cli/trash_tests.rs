@@ -1,13 +1,15 @@
 //! Tests of how many volumes count as removed without a purge.
 
 use super::*;
-use crate::objects::{
-    ObjectName,
-    saved_volume::{config_map, name_of},
-    trash::TRASH,
-    volume::VolumeWire,
+use crate::{
+    cluster::test_server::answering,
+    objects::{
+        ObjectName,
+        saved_volume::{config_map, name_of},
+        trash::TRASH,
+        volume::VolumeWire,
+    },
 };
-use kube::client::Body;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -30,16 +32,14 @@ fn volume(changes: Value) -> Value {
 async fn counted(present: &[Value], namespace: Option<&str>) -> [usize; 2] {
     let copy = config_map(&name_of("vw", "v"), &volume(json!({})).to_string());
     let volumes = present.to_vec();
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let items = match request.uri().path().ends_with("/configmaps") {
+    let client = answering(move |head, _| {
+        let items = match head.uri.path().ends_with("/configmaps") {
             true => vec![copy.clone()],
             false => volumes.clone(),
         };
         let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
-        let list = Body::from(list.to_string().into_bytes());
-        std::future::ready(Ok::<_, std::io::Error>(http::Response::new(list)))
+        (200, list)
     });
-    let client = Client::new(service, "default");
     let mut store = Store::default();
     for each in present {
         let wire: VolumeWire = serde_json::from_value(each.clone()).expect("a volume");

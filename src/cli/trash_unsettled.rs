@@ -92,10 +92,8 @@ pub(super) async fn last_is_settled(
 mod tests {
     use super::*;
     use crate::{
-        cli::{
-            test_answers::{answering, failure},
-            trash_common::UNREADABLE,
-        },
+        cli::trash_common::UNREADABLE,
+        cluster::test_server::{answering, failure},
         objects::{Tracked as _, trash::TRASH, volume::VolumeWire},
     };
     use serde_json::{Value, json};
@@ -134,7 +132,7 @@ mod tests {
         claim: &str,
         answer: (u16, Value),
     ) -> Option<ExitCode> {
-        let client = answering(answer.0, &answer.1);
+        let client = answering(move |_, _| answer.clone());
         let claim = ObjectName::new("shop", claim);
         last_is_settled(&client, volumes, &claim, "--volume")
             .await
@@ -155,11 +153,8 @@ mod tests {
             (present(json!({"uid": "last"})), None),
             (present(json!({"uid": "later"})), Some(ExitCode::FAILURE)),
             (present(deleting), Some(ExitCode::FAILURE)),
-            ((404, failure(404, "NotFound")), Some(ExitCode::FAILURE)),
-            (
-                (403, failure(403, "Forbidden")),
-                Some(ExitCode::from(UNREADABLE)),
-            ),
+            (failure(404, "NotFound"), Some(ExitCode::FAILURE)),
+            (failure(403, "Forbidden"), Some(ExitCode::from(UNREADABLE))),
         ] {
             assert_eq!(
                 settled(&bound, "data", answer.clone()).await,
@@ -171,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_claim_is_read_for_a_volume_of_another_claim_or_in_the_trash() {
-        let forbidden = || (403, failure(403, "Forbidden"));
+        let forbidden = || failure(403, "Forbidden");
         let bound = volumes(json!({}));
         assert_eq!(settled(&bound, "other", forbidden()).await, None);
         let released = volumes(json!({"status": {"phase": "Released"}}));
@@ -180,7 +175,7 @@ mod tests {
 
     /// The claim of these volumes does not exist.
     async fn is_refused(volumes: Vec<Value>) -> bool {
-        let absent = (404, failure(404, "NotFound"));
+        let absent = failure(404, "NotFound");
         settled(&store(volumes), "data", absent).await.is_some()
     }
 

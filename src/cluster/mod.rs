@@ -11,6 +11,8 @@ mod run;
 mod watch;
 mod write;
 
+#[cfg(test)]
+pub(crate) use api::test_server;
 pub use api::{
     PATH_SECRET_DIGITS, UNHURRIED, connect, doubling, error_message, existing, for_log, for_users,
     is_absent, is_lasting_refusal, is_refused, scoped, server_time, with_clamped_times, within,

@@ -97,16 +97,13 @@ async fn read(client: &Client, configuration: Configuration) -> anyhow::Result<O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{component::Component, components::pvc_protection::PvcProtection};
-    use kube::client::Body;
+    use crate::{
+        cluster::test_server::answering, component::Component,
+        components::pvc_protection::PvcProtection,
+    };
 
     async fn answered(body: &'static str) -> anyhow::Result<Option<ObjectMeta>> {
-        let service = tower::service_fn(move |_: http::Request<Body>| {
-            let response = http::Response::builder().status(404);
-            let response = response.body(Body::from(body.as_bytes().to_vec()));
-            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-        });
-        let client = Client::new(service, "default");
+        let client = answering(move |_, _| (404, body));
         let configuration = PvcProtection.webhook_configurations().first();
         read(&client, *configuration.expect("it has one")).await
     }

@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::{
-    cluster::{Apply, Elector},
+    cluster::{
+        Apply, Elector,
+        test_server::{answering, failure},
+    },
     drain::Terms,
     objects::{ObjectName, Tracked as _, Volume, patch::remove},
     telemetry::Metrics,
 };
-use http::{Method, Request, Response};
-use kube::{Client, client::Body};
+use http::Method;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
@@ -23,11 +25,11 @@ async fn written(
 ) -> (&'static str, Vec<String>) {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let log = sent.clone();
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (method, uri) = (request.method().clone(), request.uri().clone());
+    let client = answering(move |head, _| {
+        let (method, uri) = (&head.method, &head.uri);
         let last = uri.path().rsplit('/').next().unwrap_or_default().to_owned();
         let dry = uri.query().unwrap_or_default().contains("dryRun=All");
-        if matches!(method, Method::PATCH | Method::DELETE) {
+        if matches!(*method, Method::PATCH | Method::DELETE) {
             let dry = if dry { " dryRun" } else { "" };
             let line = format!("{method} {last}{dry}");
             log.lock().push(line);
@@ -38,17 +40,12 @@ async fn written(
         if last == "c" && log.lock().iter().any(is_copy) {
             metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
-        let (code, body) = match method {
-            Method::PATCH if code != 200 => (
-                code,
-                json!({"kind": "Status", "code": code, "reason": "Forbidden", "message": "no"}),
-            ),
+        match *method {
+            Method::PATCH if code != 200 => failure(code, "Forbidden"),
             _ => (200, json!({"metadata": metadata, "data": {}})),
-        };
-        let body = Body::from(body.to_string().into_bytes());
-        std::future::ready(Response::builder().status(code).body(body))
+        }
     });
-    let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
+    let metrics = Arc::new(Metrics::new());
     let (lead, leadership) = Elector::by_hand();
     lead.replace(Some(Instant::now() + Duration::from_secs(600)));
     let drain = Drain {

@@ -172,8 +172,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{Request, Response};
-    use kube::client::Body;
+    use crate::cluster::test_server::answering;
     use serde_json::{Value, json};
 
     /// Objects, each with the end of the path of its LIST.
@@ -181,14 +180,12 @@ mod tests {
 
     /// What is listed if the API server has only these objects.
     async fn listed(objects: Objects) -> kube::Result<Listed> {
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let path = request.uri().path().to_owned();
+        let client = answering(move |head, _| {
+            let path = head.uri.path();
             let items = objects.iter().filter(|(end, _)| path.ends_with(end));
             let items: Vec<_> = items.map(|(_, object)| object()).collect();
-            let list = json!({"metadata": {}, "items": items}).to_string();
-            async move { Ok::<_, tower::BoxError>(Response::new(Body::from(list.into_bytes()))) }
+            (200, json!({"metadata": {}, "items": items}))
         });
-        let client = Client::new(service, "default");
         read(&client, None, &[]).await
     }
 

@@ -4,11 +4,14 @@
 use super::Warnings;
 use crate::{
     clock::Clock,
-    cluster::{Apply, Configuration, Elector, LeaseName, LeaseObject, ServiceName},
+    cluster::{
+        Apply, Configuration, Elector, LeaseName, LeaseObject, ServiceName,
+        test_server::{answering, failure},
+    },
     telemetry::Metrics,
 };
-use http::{Method, Request, Response};
-use kube::{Api, Client, client::Body};
+use http::Method;
+use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::{
@@ -54,34 +57,23 @@ pub(super) struct State {
 impl Fake {
     pub(super) fn client(&self) -> Client {
         let api = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let api = api.clone();
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect_bytes().await.expect("a body");
-                let (code, answer) = api.answer(&head.method, head.uri.path(), &body);
-                let body = Body::from(answer.to_string().into_bytes());
-                let response = Response::builder().status(code).body(body);
-                Ok::<_, std::io::Error>(response.expect("a response"))
-            }
-        });
-        Client::new(service, "default")
+        answering(move |head, body| api.answer(&head.method, head.uri.path(), body))
     }
 
-    fn answer(&self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+    fn answer(&self, method: &Method, path: &str, body: Value) -> (u16, Value) {
         let mut state = self.state.lock();
         state.calls.push((method.clone(), path.to_owned()));
         if self.fails {
-            return status(500);
+            return failure(500, "InternalError");
         }
         if path.contains("webhookconfigurations") {
             if self.hides.load(Ordering::SeqCst) {
-                return status(403);
+                return failure(403, "Forbidden");
             }
             if method == Method::PATCH
                 && let Some(message) = &self.refusal
             {
-                let (code, mut answer) = status(422);
+                let (code, mut answer) = failure(422, "Invalid");
                 answer["message"] = json!(message);
                 return (code, answer);
             }
@@ -90,26 +82,26 @@ impl Fake {
             let original = json!({"metadata": metadata, "webhooks": [webhook]});
             let stored = state.configuration.get_or_insert(original);
             if method == Method::PATCH && self.stores_bundles {
-                let patch: json_patch::Patch = serde_json::from_slice(body).expect("a patch");
+                let patch: json_patch::Patch = serde_json::from_value(body).expect("a patch");
                 json_patch::patch(stored, &patch).expect("the patch applies");
             }
             return (200, stored.clone());
         }
         if !path.contains("/secrets") {
-            return status(404);
+            return failure(404, "NotFound");
         }
         if self.forbids {
-            return status(403);
+            return failure(403, "Forbidden");
         }
         if method != Method::GET {
             if self.keeps.load(Ordering::SeqCst) {
-                return status(403);
+                return failure(403, "Forbidden");
             }
-            state.secret = serde_json::from_slice(body).ok();
+            state.secret = Some(body);
         }
         match &state.secret {
             Some(secret) => (200, secret.clone()),
-            None => status(404),
+            None => failure(404, "NotFound"),
         }
     }
 
@@ -141,14 +133,4 @@ impl Fake {
         let apply = Apply::new(client.clone(), leadership, 1, false, metrics);
         Warnings::new(Arc::new(apply), LeaseObject::new(client, lease), "a test")
     }
-}
-
-fn status(code: u16) -> (u16, Value) {
-    let reason = match code {
-        404 => "NotFound",
-        403 => "Forbidden",
-        _ => "InternalError",
-    };
-    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason});
-    (code, status)
 }

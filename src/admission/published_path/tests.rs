@@ -1,7 +1,9 @@
 use super::*;
-use crate::telemetry::test_log::Log;
-use http::{Method, Request, Response};
-use kube::client::Body;
+use crate::{
+    cluster::test_server::{answering, failure},
+    telemetry::test_log::Log,
+};
+use http::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -59,24 +61,11 @@ impl Fake {
     /// Creates a replica, and the set of paths that it accepts.
     fn replica(&self) -> (PathPublisher, SecretPaths) {
         let (api, paths) = (self.clone(), SecretPaths::default());
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let api = api.clone();
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect_bytes().await.expect("a body");
-                let (code, answer) =
-                    api.edit(|state| state.answer(&head.method, head.uri.path(), &body));
-                let body = Body::from(answer.to_string().into_bytes());
-                Ok::<_, std::io::Error>(
-                    Response::builder()
-                        .status(code)
-                        .body(body)
-                        .expect("a response"),
-                )
-            }
+        let client = answering(move |head, body| {
+            api.edit(|state| state.answer(&head.method, head.uri.path(), body))
         });
         let settings = Settings {
-            client: Client::new(service, "default"),
+            client,
             secret: "serving".to_owned(),
             service: ServiceName {
                 namespace: "b".to_owned(),
@@ -113,9 +102,9 @@ impl Stored {
 
     /// Applies a JSON patch or a merge patch to the configuration, and counts the changes of its
     /// webhooks.
-    fn patch(&mut self, body: &[u8]) -> bool {
+    fn patch(&mut self, body: Value) -> bool {
         let before = self.configuration["webhooks"].clone();
-        let patched = match serde_json::from_slice(body).expect("a patch") {
+        let patched = match body {
             merge @ Value::Object(_) => {
                 self.repeats += 1;
                 json_patch::merge(&mut self.configuration, &merge);
@@ -137,56 +126,50 @@ impl Stored {
         *generation = json!(generation.as_i64().unwrap_or_default() + 1);
     }
 
-    fn answer(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+    fn answer(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
         self.version += 1;
         let version = self.version.to_string();
         if path.contains("webhookconfigurations") {
             match self.configurations_code {
-                403 => return status(403, "Forbidden"),
-                404 => return status(404, "NotFound"),
+                403 => return failure(403, "Forbidden"),
+                404 => return failure(404, "NotFound"),
                 _ => {}
             }
             if method == Method::PATCH
                 && let Some(message) = &self.publications_fail
             {
-                let (code, mut answer) = status(422, "Invalid");
+                let (code, mut answer) = failure(422, "Invalid");
                 answer["message"] = json!(message);
                 return (code, answer);
             }
             if method == Method::PATCH && !self.patch(body) {
-                return status(422, "Invalid");
+                return failure(422, "Invalid");
             }
             return (200, self.configuration.clone());
         }
         if self.secrets_fail {
-            return status(500, "InternalError");
+            return failure(500, "InternalError");
         }
         if method != Method::GET && self.writes_fail {
-            return status(403, "Forbidden");
+            return failure(403, "Forbidden");
         }
         if method != Method::GET {
-            let sent: Value = serde_json::from_slice(body).expect("a Secret");
             let known = self
                 .secret
                 .as_ref()
                 .map(|secret| &secret["metadata"]["resourceVersion"]);
-            if known.is_some_and(|known| sent["metadata"]["resourceVersion"] != *known) {
-                return status(409, "Conflict");
+            if known.is_some_and(|known| body["metadata"]["resourceVersion"] != *known) {
+                return failure(409, "Conflict");
             }
-            let mut secret = sent;
+            let mut secret = body;
             secret["metadata"]["resourceVersion"] = json!(version);
             self.secret = Some(secret);
         }
         match &self.secret {
             Some(secret) => (200, secret.clone()),
-            None => status(404, "NotFound"),
+            None => failure(404, "NotFound"),
         }
     }
-}
-
-fn status(code: u16, reason: &str) -> (u16, Value) {
-    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason});
-    (code, status)
 }
 
 async fn round(replica: &mut PathPublisher) {

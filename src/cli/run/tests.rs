@@ -1,10 +1,10 @@
 use super::*;
 use crate::{
     cli::{Cli, Command, command},
+    cluster::test_server::silent,
     components::ALL,
 };
 use clap::FromArgMatches;
-use kube::client::Body;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -44,10 +44,7 @@ async fn review_timeouts_equal_those_of_the_manifests() {
     let Ok(Command::Run(options)) = cli.map(|cli| cli.command) else {
         panic!("another command");
     };
-    let service = tower::service_fn(|_: http::Request<Body>| {
-        std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
-    });
-    let client = Client::new(service, "default");
+    let client = silent();
     let process = Process::start(*options, ALL, Handle::current()).expect("a process");
     let (shared, _elector) = process.shared(&client);
     let assembly = Assembly::new(&process.components, shared).await;

@@ -25,16 +25,12 @@ pub fn existing<T>(read: kube::Result<T>) -> kube::Result<Option<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::{Api, Client, client::Body};
+    use crate::cluster::test_server::answering;
+    use kube::Api;
 
     /// Returns how kube's client interprets a 404 with this body.
     async fn answered(body: &'static str) -> kube::Result<Option<()>> {
-        let service = tower::service_fn(move |_: http::Request<Body>| {
-            let response = http::Response::builder().status(404);
-            let response = response.body(Body::from(body.as_bytes().to_vec()));
-            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-        });
-        let client = Client::new(service, "default");
+        let client = answering(move |_, _| (404, body));
         let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::default_namespaced(client);
         existing(secrets.get("one").await.map(drop))
     }

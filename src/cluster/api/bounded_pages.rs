@@ -134,6 +134,7 @@ fn lock(limits: &Limits) -> MutexGuard<'_, HashMap<String, u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::test_server::answering;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::{Api, ResourceExt, api::ListParams};
     use serde_json::json;
@@ -155,8 +156,8 @@ mod tests {
     fn server_with(size: fn(usize) -> usize) -> (Client, Asked) {
         let asked = Asked::default();
         let seen = asked.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let uri = request.uri();
+        let client = answering(move |head, _| {
+            let uri = &head.uri;
             let mut pairs = uri.query().unwrap_or_default().split('&');
             let from = pairs.find_map(|pair| pair.strip_prefix("continue="));
             let from: usize = from.map_or(0, |from| from.parse().expect("a number"));
@@ -166,10 +167,9 @@ mod tests {
             let object = |number| json!({"metadata": {"name": format!("n{number}")}, "data": {"a": "x".repeat(size(number))}});
             let items: Vec<_> = (from..to).map(object).collect();
             let next = (to < COUNT).then(|| to.to_string());
-            let list = json!({"metadata": {"continue": next}, "items": items}).to_string();
-            async move { Ok::<_, std::io::Error>(Response::new(Body::from(list.into_bytes()))) }
+            (200, json!({"metadata": {"continue": next}, "items": items}))
         });
-        (Client::new(service, "default"), asked)
+        (client, asked)
     }
 
     /// Lists all objects in pages of 16, with at most this number of bytes in each answer. Returns

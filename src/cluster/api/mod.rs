@@ -10,6 +10,8 @@ mod for_users;
 mod path_secrets;
 mod scope;
 mod server_time;
+#[cfg(test)]
+pub(crate) mod test_server;
 
 pub use absence::{existing, is_absent};
 pub use backoff::doubling;

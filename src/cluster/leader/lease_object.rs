@@ -67,7 +67,7 @@ impl LeaseObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::client::Body;
+    use crate::cluster::test_server::answering;
     use serde_json::json;
 
     /// The Lease is recreated, and read again after a minute.
@@ -75,12 +75,11 @@ mod tests {
     async fn the_uid_is_that_of_a_recreated_lease() {
         let reads = Arc::new(parking_lot::Mutex::new(0));
         let counted = reads.clone();
-        let service = tower::service_fn(move |_: http::Request<Body>| {
+        let client = answering(move |_, _| {
             let mut reads = counted.lock();
             *reads += 1;
             let lease = json!({"metadata": {"name": "warden", "uid": reads.to_string()}});
-            let body = Body::from(lease.to_string().into_bytes());
-            std::future::ready(Ok::<_, std::io::Error>(http::Response::new(body)))
+            (200, lease)
         });
         let lease = LeaseName {
             namespace: "ns".to_owned(),
@@ -89,7 +88,7 @@ mod tests {
             former: None,
             labels: Default::default(),
         };
-        let object = LeaseObject::new(Client::new(service, "ns"), lease);
+        let object = LeaseObject::new(client, lease);
         let uid = async || object.reference().await.expect("a reference").uid;
         assert_eq!(uid().await.as_deref(), Some("1"));
         assert_eq!(

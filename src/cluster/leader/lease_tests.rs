@@ -2,8 +2,8 @@
 
 use super::super::held::DURATION;
 use super::*;
+use crate::cluster::test_server::{answering, failure};
 use k8s_openapi::jiff::Timestamp;
-use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
@@ -78,20 +78,15 @@ impl Leases {
         leases.insert(name.to_owned(), lease);
     }
 
-    fn answer(&self, method: &str, name: &str, body: &[u8]) -> (u16, Value) {
+    fn answer(&self, method: &str, name: &str, sent: Value) -> (u16, Value) {
         let known = self.0.lock().get(name).cloned();
         if method == "GET" {
-            let absent =
-                json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure"});
-            return known.map_or((404, absent), |lease| (200, lease));
+            return known.map_or(failure(404, "NotFound"), |lease| (200, lease));
         }
-        let sent: Value = serde_json::from_slice(body).expect("a Lease");
         let name = sent["metadata"]["name"].as_str().expect("a name");
         let current = known.as_ref().map_or(0, version);
         if method == "PUT" && version(&sent) != current {
-            let conflict =
-                json!({"kind": "Status", "code": 409, "reason": "Conflict", "status": "Failure"});
-            return (409, conflict);
+            return failure(409, "Conflict");
         }
         let spec = &sent["spec"];
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
@@ -110,25 +105,14 @@ impl Leases {
     /// An API server that answers every request with 503 while `reachable` is false.
     fn api_while(&self, reachable: Arc<AtomicBool>) -> Api<Lease> {
         let leases = self.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let (leases, is_up) = (leases.clone(), reachable.load(Ordering::SeqCst));
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect_bytes().await.unwrap_or_default();
-                let name = head.uri.path().rsplit('/').next().unwrap_or_default();
-                let (code, answer) = match is_up {
-                    true => leases.answer(head.method.as_str(), name, &body),
-                    false => (
-                        503,
-                        json!({"kind": "Status", "code": 503, "status": "Failure"}),
-                    ),
-                };
-                let answer = Body::from(answer.to_string().into_bytes());
-                let response = http::Response::builder().status(code).body(answer);
-                Ok::<_, std::io::Error>(response.expect("a response"))
+        let client = answering(move |head, body| {
+            let name = head.uri.path().rsplit('/').next().unwrap_or_default();
+            match reachable.load(Ordering::SeqCst) {
+                true => leases.answer(head.method.as_str(), name, body),
+                false => failure(503, "ServiceUnavailable"),
             }
         });
-        Api::namespaced(Client::new(service, "default"), "system")
+        Api::namespaced(client, "system")
     }
 }
 

@@ -89,17 +89,15 @@ impl<T: Tracked> LiveGet<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{Claim, Namespace};
+    use crate::{
+        cluster::test_server::{answering, answering_after},
+        objects::{Claim, Namespace},
+    };
     use kube::client::Body;
     use tokio::time::sleep;
 
     async fn answered(body: &'static str) -> kube::Result<Option<Namespace>> {
-        let service = tower::service_fn(move |_: http::Request<Body>| {
-            let response = http::Response::builder().status(404);
-            let response = response.body(Body::from(body.as_bytes().to_vec()));
-            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-        });
-        let client = Client::new(service, "default");
+        let client = answering(move |_, _| (404, body));
         let get = LiveGet::new(Arc::new(Metrics::new()), &client);
         let name = ObjectName::cluster_scoped("shop");
         get.get(&name, Duration::from_secs(1)).await
@@ -110,12 +108,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reads_beyond_the_limit_wait_within_their_time() {
         let second = Duration::from_secs(1);
-        let service = tower::service_fn(move |_: http::Request<Body>| async move {
-            sleep(second).await;
-            let body = Body::from(br#"{"metadata": {"name": "shop", "uid": "1"}}"#.to_vec());
-            Ok::<_, std::io::Error>(http::Response::new(body))
+        let client = answering_after(second, |_, _| {
+            (200, r#"{"metadata": {"name": "shop", "uid": "1"}}"#)
         });
-        let client = Client::new(service, "default");
         let get = LiveGet::<Namespace>::new(Arc::new(Metrics::new()), &client);
         let name = ObjectName::cluster_scoped("shop");
         let reads = |limit| {
@@ -146,12 +141,9 @@ mod tests {
     /// One tenant may cause thousands of reads.
     #[tokio::test(start_paused = true)]
     async fn reads_of_one_namespace_delay_another_by_one_read() {
-        let service = tower::service_fn(move |_: http::Request<Body>| async move {
-            sleep(Duration::from_secs(1)).await;
-            let body = Body::from(br#"{"metadata": {"name": "data", "uid": "1"}}"#.to_vec());
-            Ok::<_, std::io::Error>(http::Response::new(body))
+        let client = answering_after(Duration::from_secs(1), |_, _| {
+            (200, r#"{"metadata": {"name": "data", "uid": "1"}}"#)
         });
-        let client = Client::new(service, "default");
         let get = LiveGet::<Claim>::new(Arc::new(Metrics::new()), &client);
         let (many, other) = (ObjectName::new("many", "c"), ObjectName::new("other", "c"));
         let limit = Duration::from_secs(60);

@@ -213,30 +213,23 @@ pub async fn read_all<T: Tracked>(api: &Api<T::Wire>) -> kube::Result<Store<T>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::Pod;
-    use kube::{Client, client::Body};
+    use crate::{cluster::test_server::answering_after, objects::Pod};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// An API server whose pod LIST takes a second; its n-th answer has n pods that use a claim.
     fn lists() -> (Arc<SharedList<Pod>>, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
         let counter = count.clone();
-        let service = tower::service_fn(move |_: http::Request<Body>| {
+        let client = answering_after(Duration::from_secs(1), move |_, _| {
             let round = counter.fetch_add(1, Ordering::SeqCst) + 1;
-            async move {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                let pod = |n| {
-                    serde_json::json!({"metadata": {"name": format!("p{n}"), "namespace": "ns", "uid": format!("{n}")},
+            let pod = |n| {
+                serde_json::json!({"metadata": {"name": format!("p{n}"), "namespace": "ns", "uid": format!("{n}")},
                         "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}})
-                };
-                let items: Vec<_> = (0..round).map(pod).collect();
-                let list = serde_json::json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items});
-                Ok::<_, std::io::Error>(http::Response::new(Body::from(
-                    list.to_string().into_bytes(),
-                )))
-            }
+            };
+            let items: Vec<_> = (0..round).map(pod).collect();
+            let list = serde_json::json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items});
+            (200, list)
         });
-        let client = Client::new(service, "default");
         (SharedList::new(Arc::new(Metrics::new()), &client), count)
     }
 

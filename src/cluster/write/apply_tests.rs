@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
     awaited::Awaited,
-    cluster::{Basis, Caller, Creation, Elector, Excluded, Feeds, OnRefusal, Proof},
+    cluster::{
+        Basis, Caller, Creation, Elector, Excluded, Feeds, OnRefusal, Proof,
+        test_server::answering_after,
+    },
     objects::{Kind, ObjectName, patch::remove},
 };
 use futures::future::join_all;
@@ -28,22 +31,13 @@ impl Server {
     fn new(max_in_flight: usize) -> Self {
         let sent = Arc::new(Mutex::new(Vec::new()));
         let log = sent.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let log = log.clone();
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect_bytes().await.unwrap_or_default();
-                let body = String::from_utf8_lossy(&body);
-                log.lock().push(format!("{} {body}", head.uri));
-                sleep(CALL).await;
-                let answer = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
-                let answer = Body::from(answer.to_string().into_bytes());
-                Ok::<_, std::io::Error>(http::Response::new(answer))
-            }
+        let client = answering_after(CALL, move |head, body| {
+            log.lock().push(format!("{} {body}", head.uri));
+            let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
+            (200, written)
         });
         let (lead, leadership) = Elector::by_hand();
         lead.replace(Some(Instant::now() + Duration::from_secs(600)));
-        let client = Client::new(service, "default");
         let metrics = Arc::new(Metrics::new());
         Self {
             apply: Apply::new(client, leadership, max_in_flight, false, metrics),

@@ -1,10 +1,11 @@
 use super::*;
-use crate::cluster::write::announcement::NOTE_LIMIT;
+use crate::cluster::{
+    test_server::{answering, answering_after},
+    write::announcement::NOTE_LIMIT,
+};
 use futures::future::join_all;
-use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::time::sleep;
 
 /// Events, each with the namespace to which it was written.
 type Written = Arc<Mutex<Vec<(String, serde_json::Value)>>>;
@@ -13,21 +14,12 @@ type Written = Arc<Mutex<Vec<(String, serde_json::Value)>>>;
 fn api() -> (Client, Written) {
     let written = Written::default();
     let log = written.clone();
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let namespace = request.uri().path().split('/').nth(5).expect("a namespace");
-        let (namespace, log) = (namespace.to_owned(), log.clone());
-        async move {
-            sleep(Duration::from_millis(10)).await;
-            let body = request.into_body().collect_bytes().await.expect("a body");
-            let event = serde_json::from_slice(&body).expect("an Event");
-            log.lock().push((namespace, event));
-            let answer = http::Response::builder().status(201).body(Body::from(
-                br#"{"metadata": {"name": "e"}, "eventTime": null}"#.to_vec(),
-            ));
-            answer.map_err(std::io::Error::other)
-        }
+    let client = answering_after(Duration::from_millis(10), move |head, event| {
+        let namespace = head.uri.path().split('/').nth(5).expect("a namespace");
+        log.lock().push((namespace.to_owned(), event));
+        (201, r#"{"metadata": {"name": "e"}, "eventTime": null}"#)
     });
-    (Client::new(service, "default"), written)
+    (client, written)
 }
 
 fn about(namespace: &str) -> ObjectReference {
@@ -91,12 +83,7 @@ async fn answered_with(code: u16, reason: &str, cause: &str) -> Publication {
         "kind": "Status", "code": code, "reason": reason, "message": "no",
         "details": {"causes": [{"reason": cause}]},
     });
-    let service = tower::service_fn(move |_: http::Request<Body>| {
-        let body = Body::from(status.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        async move { response.map_err(std::io::Error::other) }
-    });
-    let events = Events::new(Client::new(service, "default"));
+    let events = Events::new(answering(move |_, _| (code, status.clone())));
     events.publish_once(&about("ns"), &announcement("a")).await
 }
 

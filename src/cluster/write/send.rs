@@ -23,21 +23,13 @@ pub(super) async fn send(client: &Client, request: http::Request<Vec<u8>>) -> ku
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::client::Body;
+    use crate::cluster::test_server::answering;
     use serde_json::{Value, json};
 
     async fn sent(code: u16, answer: Value) -> kube::Result<()> {
-        let service = tower::service_fn(move |_: http::Request<Body>| {
-            let response = http::Response::builder().status(code);
-            let response = response.body(Body::from(answer.to_string().into_bytes()));
-            std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-        });
+        let client = answering(move |_, _| (code, answer.clone()));
         let request = http::Request::delete("/").body(Vec::new());
-        send(
-            &Client::new(service, "default"),
-            request.expect("a request"),
-        )
-        .await
+        send(&client, request.expect("a request")).await
     }
 
     /// A user can write such an entry into an object.

@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::{
-    cluster::{Elector, Reconciler},
+    cluster::{
+        Elector, Reconciler,
+        test_server::{answering, failure},
+    },
     objects::finalizers::PV_PROTECTION,
 };
-use kube::{Client, client::Body};
+use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -18,32 +21,18 @@ type Patches = Arc<Mutex<Vec<Value>>>;
 fn refusing_twice() -> (Client, Patches) {
     let patches = Patches::default();
     let log = patches.clone();
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let log = log.clone();
-        async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
-            let mut refused = false;
-            // Events are patched as well.
-            if head.uri.path().contains("/persistentvolumes/") {
-                let mut patches = log.lock();
-                patches.push(serde_json::from_slice(&body).expect("a patch"));
-                refused = patches.len() <= 2;
+    let client = answering(move |head, patch| {
+        // Events are patched as well.
+        if head.uri.path().contains("/persistentvolumes/") {
+            let mut patches = log.lock();
+            patches.push(patch);
+            if patches.len() <= 2 {
+                return failure(403, "Forbidden");
             }
-            let answer = match refused {
-                true => {
-                    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "not today"})
-                }
-                false => json!({"metadata": {}}),
-            };
-            let mut answer = http::Response::new(Body::from(answer.to_string().into_bytes()));
-            if refused {
-                *answer.status_mut() = http::StatusCode::FORBIDDEN;
-            }
-            Ok::<_, tower::BoxError>(answer)
         }
+        (200, json!({"metadata": {}}))
     });
-    (Client::new(service, "default"), patches)
+    (client, patches)
 }
 
 /// The patches of the only volume, whose watch delivers none of them.

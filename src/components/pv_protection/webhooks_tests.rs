@@ -3,11 +3,14 @@
 use super::hooks;
 use crate::{
     admission::{Answer, Request, Reviewed},
-    cluster::{Excluded, Feed, Feeds, LiveGet},
+    cluster::{
+        Excluded, Feed, Feeds, LiveGet,
+        test_server::{answering, failure},
+    },
     objects::{Claim, finalizers::PV_PROTECTION},
     telemetry::Metrics,
 };
-use kube::{Client, client::Body};
+use kube::Client;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -48,28 +51,16 @@ fn claims() -> Arc<Feed<Claim>> {
 
 /// An API server that has these claims, or that returns only errors.
 fn api(claims: Option<Vec<Value>>) -> Client {
-    let answer = move |path: &str| {
+    answering(move |head, _| {
         let Some(claims) = &claims else {
-            return (
-                500,
-                json!({"kind": "Status", "code": 500, "status": "Failure"}),
-            );
+            return failure(500, "InternalError");
         };
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let absent =
-            json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure"});
+        let name = head.uri.path().rsplit('/').next().unwrap_or_default();
         let found = claims
             .iter()
             .find(|claim| claim["metadata"]["name"] == name);
-        found.map_or((404, absent), |claim| (200, claim.clone()))
-    };
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (code, body) = answer(request.uri().path());
-        let body = Body::from(body.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-    });
-    Client::new(service, "default")
+        found.map_or(failure(404, "NotFound"), |claim| (200, claim.clone()))
+    })
 }
 
 /// A `spec.claimRef` with the uid of the claim.

@@ -3,11 +3,10 @@
 use super::*;
 use crate::{
     admission::{Answer, Request},
-    cluster::{Feed, Feeds, LiveGet},
+    cluster::{Feed, Feeds, LiveGet, test_server::answering},
     objects::managed_by::{LEGACY_LABEL, PROVISIONER_LABEL, RELEASER_LABEL},
     telemetry::Metrics,
 };
-use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -42,16 +41,15 @@ fn created(changes: Value) -> Request {
 
 /// The answer, where the API server knows the namespace with the uid `n` and this claim.
 async fn answered(caches: &Caches, request: &Request, claim_uid: &'static str) -> Answer {
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let uid = match request.uri().path().ends_with("/namespaces/ns") {
+    let client = answering(move |head, _| {
+        let uid = match head.uri.path().ends_with("/namespaces/ns") {
             true => "n",
             false => claim_uid,
         };
-        let body = json!({"metadata": {"namespace": "ns", "name": "data", "uid": uid}});
-        let body = Body::from(body.to_string().into_bytes());
-        std::future::ready(Ok::<_, std::io::Error>(http::Response::new(body)))
+        let object = json!({"metadata": {"namespace": "ns", "name": "data", "uid": uid}});
+        (200, object)
     });
-    let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
+    let metrics = Arc::new(Metrics::new());
     let hook = volume_hook(VolumeWebhook {
         caches: caches.clone(),
         identity: Identity {

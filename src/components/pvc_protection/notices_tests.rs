@@ -5,13 +5,11 @@ use crate::{
     awaited::Awaited,
     causes::{Code, FinishedPods},
     clock::Clock,
-    cluster::{Apply, Elector, Excluded, Feed, Feeds},
+    cluster::{Apply, Elector, Excluded, Feed, Feeds, test_server::answering},
     hashing::HashSet,
     objects::{ObjectName, claim::ClaimWire, finalizers::PVC_PROTECTION, pod::PodWire},
     telemetry::Metrics,
 };
-use http_body_util::BodyExt;
-use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -57,22 +55,15 @@ impl Scene {
     fn new() -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
         let heard = events.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let heard = heard.clone();
-            async move {
-                if request.uri().path().contains("/ending/") {
-                    let refused = http::Response::builder().status(403).body(Body::empty());
-                    return Ok(refused.expect("a response"));
-                }
-                let body = request.into_body().collect().await.expect("a body");
-                let event: Value = serde_json::from_slice(&body.to_bytes()).expect("an event");
-                heard.lock().push(event.clone());
-                let answer = Body::from(event.to_string().into_bytes());
-                Ok::<_, std::io::Error>(http::Response::new(answer))
+        let client = answering(move |head, event| {
+            if head.uri.path().contains("/ending/") {
+                return (403, String::new());
             }
+            heard.lock().push(event.clone());
+            (200, event.to_string())
         });
         let (lead, leadership) = Elector::by_hand();
-        let (client, metrics) = (Client::new(service, "default"), Arc::new(Metrics::new()));
+        let metrics = Arc::new(Metrics::new());
         let feeds = Feeds::new(&metrics);
         let labels = json!({"volume-warden.dev/exclude": "true"});
         let out = json!({"metadata": {"name": "a-out", "uid": "o", "labels": labels}});

@@ -3,7 +3,10 @@
 use super::hooks;
 use crate::{
     admission::{Answer, Request, Reviewed},
-    cluster::{Feed, LiveGet},
+    cluster::{
+        Feed, LiveGet,
+        test_server::{answering, failure, silent},
+    },
     objects::{Claim, Pod, finalizers::PVC_PROTECTION},
     telemetry::Metrics,
 };
@@ -63,12 +66,9 @@ fn claims() -> Arc<Feed<Claim>> {
 
 /// An API server that has these claims, or that returns only errors.
 fn api(claims: Option<Vec<Value>>) -> Client {
-    let answer = move |path: &str| {
+    answering(move |head, _| {
         let Some(claims) = &claims else {
-            return (
-                500,
-                json!({"kind": "Status", "code": 500, "status": "Failure"}),
-            );
+            return failure(500, "InternalError");
         };
         let path_of = |claim: &Value| {
             let (namespace, name) = (&claim["metadata"]["namespace"], &claim["metadata"]["name"]);
@@ -76,18 +76,10 @@ fn api(claims: Option<Vec<Value>>) -> Client {
             let (namespace, name) = (text(namespace), text(name));
             format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
         };
-        let absent =
-            json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure"});
-        let found = claims.iter().find(|claim| path_of(claim) == path);
-        found.map_or((404, absent), |claim| (200, claim.clone()))
-    };
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (code, body) = answer(request.uri().path());
-        let body = Body::from(body.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-    });
-    Client::new(service, "default")
+        let mut claims = claims.iter();
+        let found = claims.find(|claim| path_of(claim) == head.uri.path());
+        found.map_or(failure(404, "NotFound"), |claim| (200, claim.clone()))
+    })
 }
 
 fn explicit(claim: &str) -> Value {
@@ -188,13 +180,10 @@ fn created(namespace: &str, pod: Value) -> Answer {
 /// concurrently.
 #[tokio::test(start_paused = true)]
 async fn a_silent_api_server_costs_one_timeout() {
-    let silent = tower::service_fn(|_: http::Request<Body>| {
-        std::future::pending::<std::io::Result<http::Response<Body>>>()
-    });
     let pod = pod("pod", &[explicit("gone"), ephemeral()], on_a_node());
     let request = review("pods", "", "ns", pod);
     let (claims, pods) = (claims(), Feed::filled(Vec::new()));
-    let client = Client::new(silent, "default");
+    let client = silent();
     let asked = asked_by(&client, &claims, &pods, &request);
     let answer = tokio::time::timeout(request.call_budget * 3 / 2, asked).await;
     assert!(matches!(answer, Ok(Ok(Answer::Allow))), "{answer:?}");

@@ -2,47 +2,36 @@
 
 use super::*;
 use crate::{
-    cluster::{Apply, Elector, Feed, LiveGet, SharedList},
+    cluster::{
+        Apply, Elector, Feed, LiveGet, SharedList,
+        test_server::{answering, failure},
+    },
     components::pvc_provisioner::{
         Caches, Notices, Options, TemplatePolicy, Waiting, options::Authorize, tests::user,
     },
     objects::{claim::ClaimWire, pod::PodWire},
     telemetry::Metrics,
 };
-use kube::{Client, client::Body};
+use kube::Client;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The notes of the Events that were sent.
 type Notes = Arc<Mutex<Vec<String>>>;
 
 /// An API server that answers each patch of a claim with this code, and accepts Events.
 fn api_server(code: u16, notes: Notes) -> Client {
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let notes = notes.clone();
-        async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect_bytes().await.expect("a body");
-            let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let (code, answer) = match head.uri.path().contains("/events") {
-                true => {
-                    let note = sent["note"].as_str().unwrap_or_default().to_owned();
-                    notes.lock().push(note);
-                    (201, sent)
-                }
-                false if code == 404 => {
-                    let status = json!({"kind": "Status", "apiVersion": "v1", "code": code,
-                        "status": "Failure", "reason": "NotFound", "message": "not found"});
-                    (code, status)
-                }
-                false => (code, json!({"metadata": {}})),
-            };
-            let response = http::Response::builder().status(code);
-            let response = response.body(Body::from(answer.to_string().into_bytes()));
-            Ok::<_, std::io::Error>(response.expect("a response"))
-        }
-    });
-    Client::new(service, "default")
+    answering(
+        move |head, sent| match head.uri.path().contains("/events") {
+            true => {
+                let note = sent["note"].as_str().unwrap_or_default().to_owned();
+                notes.lock().push(note);
+                (201, sent)
+            }
+            false if code == 404 => failure(code, "NotFound"),
+            false => (code, json!({"metadata": {}})),
+        },
+    )
 }
 
 fn claim() -> ClaimWire {

@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::{
-    cluster::{Elector, Feed},
+    cluster::{Elector, Feed, test_server::answering},
     components::pvc_provisioner::tests::user,
     objects::{claim::ClaimWire, managed_by::PROVISIONER_LABEL, pod::PodWire},
     telemetry::Metrics,
 };
-use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -20,22 +19,14 @@ type Sent = Arc<Mutex<Vec<String>>>;
 fn notices(refused: &'static str) -> (Notices, Sent) {
     let (sent, metrics) = (Sent::default(), Arc::new(Metrics::new()));
     let log = sent.clone();
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let log = log.clone();
-        async move {
-            let body = http_body_util::BodyExt::collect(request.into_body()).await;
-            let event: Value = serde_json::from_slice(&body.expect("a body").to_bytes())?;
-            let note = event["note"].as_str().unwrap_or_default().to_owned();
-            let fails = !refused.is_empty() && note.contains(refused);
-            log.lock().push(note);
-            let body = Body::from(event.to_string().into_bytes());
-            let response = http::Response::builder().status(if fails { 500 } else { 201 });
-            Ok::<_, serde_json::Error>(response.body(body).expect("a response"))
-        }
+    let client = answering(move |_, event| {
+        let note = event["note"].as_str().unwrap_or_default().to_owned();
+        let fails = !refused.is_empty() && note.contains(refused);
+        log.lock().push(note);
+        (if fails { 500 } else { 201 }, event)
     });
     let (lead, leadership) = Elector::by_hand();
     lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
-    let client = Client::new(service, "default");
     let apply = Apply::new(client, leadership, 1, false, metrics);
     (Notices::new(Arc::new(apply)), sent)
 }

@@ -3,14 +3,17 @@
 use super::*;
 use crate::{
     clock::Clock,
-    cluster::{Access, Elector, Feed},
+    cluster::{
+        Access, Elector, Feed,
+        test_server::{answering, answering_after, failure},
+    },
     components::pvc_provisioner::{TemplatePolicy, options::Authorize, tests::TEMPLATE},
     objects::{
         ControllerId, Pod, claim::ClaimWire, claim_requests::PREFIX, managed_by::PROVISIONER_LABEL,
     },
     telemetry::Metrics,
 };
-use kube::{Client, client::Body};
+use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -22,26 +25,20 @@ type Calls = Arc<Mutex<Vec<String>>>;
 fn api(code: u16, reason: &'static str, allowed: bool) -> (Client, Calls) {
     let calls = Calls::default();
     let log = calls.clone();
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let path = request.uri().path().to_owned();
+    let client = answering(move |head, _| {
+        let path = head.uri.path().to_owned();
         let asks = path.ends_with("subjectaccessreviews");
         log.lock().push(path);
-        let (code, answer) = match code {
+        match code {
             _ if asks => (
                 201,
                 json!({"metadata": {}, "spec": {}, "status": {"allowed": allowed}}),
             ),
             201 => (201, json!({"metadata": {}})),
-            _ => (
-                code,
-                json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "the cause"}),
-            ),
-        };
-        let body = Body::from(answer.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
+            _ => failure(code, reason),
+        }
     });
-    (Client::new(service, "default"), calls)
+    (client, calls)
 }
 
 struct Scene {
@@ -147,21 +144,12 @@ const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /// An API server that answers after this time, and always reports a conflict for this claim.
 fn slow_api(pause: Duration, conflicts_for: &'static str) -> Client {
-    let service = tower::service_fn(move |request: http::Request<Body>| async move {
-        let body = request.into_body().collect_bytes().await?;
-        let manifest: Value = serde_json::from_slice(&body).expect("a claim");
-        tokio::time::sleep(pause).await;
-        let conflict =
-            json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"});
-        let (code, answer) = match manifest["metadata"]["name"] == conflicts_for {
-            true => (409, conflict),
+    answering_after(pause, move |_, manifest| {
+        match manifest["metadata"]["name"] == conflicts_for {
+            true => failure(409, "Conflict"),
             false => (201, json!({"metadata": {}})),
-        };
-        let response = http::Response::builder().status(code);
-        let response = response.body(Body::from(answer.to_string().into_bytes()));
-        Ok::<_, tower::BoxError>(response.expect("a response"))
-    });
-    Client::new(service, "default")
+        }
+    })
 }
 
 /// The answer to a pod that requests the claims `c` and `d`, if each response of the API server
@@ -333,7 +321,7 @@ async fn bad_templates_cause_warnings_or_refusals() {
         };
         assert!(
             answer.contains(&format!(
-                "claim \"c\" for volume \"v\" was not created, {then}: the cause"
+                "claim \"c\" for volume \"v\" was not created, {then}: the words"
             )),
             "{answer}"
         );

@@ -2,10 +2,13 @@
 mod writes;
 
 use super::*;
-use crate::cluster::{Elector, Feed, Feeds, Leadership};
+use crate::cluster::{
+    Elector, Feed, Feeds, Leadership,
+    test_server::{answering, failure, silent},
+};
 use crate::components::pvc_retention::rule::{Mark, Update};
 use crate::hashing::HashSet;
-use kube::{Client, client::Body};
+use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -14,17 +17,13 @@ use tokio::time::{Instant, timeout};
 /// not answer.
 fn scene() -> (PvcRetentionReconciler, Arc<WorkQueue<Subject>>) {
     let metrics = Arc::new(Metrics::new());
-    let service = tower::service_fn(|_: http::Request<Body>| {
-        std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
-    });
-    let client = Client::new(service, "default");
     let (_, leadership) = Elector::by_hand();
     let feeds = Feeds {
         sets: Feed::filled(vec![read(set())]),
         claims: Feed::filled(vec![read(claim("1"))]),
         ..Feeds::new(&metrics)
     };
-    let reconciler = reconciler(&feeds, client, leadership, metrics);
+    let reconciler = reconciler(&feeds, silent(), leadership, metrics);
     let queue = Arc::new(WorkQueue::default());
     queue.open();
     reconciler.listen(&queue);

@@ -133,10 +133,12 @@ fn possible(set: &ObjectName, members: &[Member]) -> HashSet<ObjectName> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::claim::ClaimWire;
-    use kube::client::Body;
+    use crate::{
+        cluster::test_server::{answering, failure},
+        objects::claim::ClaimWire,
+    };
     use parking_lot::Mutex;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn member(name: &str) -> Member {
         let claim = json!({"metadata": {"namespace": "ns", "name": name, "uid": name}});
@@ -156,25 +158,18 @@ mod tests {
     async fn many_possible_sets_are_one_list() {
         let paths = Arc::new(Mutex::new(Vec::new()));
         let seen = paths.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let path = request.uri().path().to_owned();
+        let client = answering(move |head, _| {
+            let path = head.uri.path().to_owned();
             let is_list = path.ends_with("/statefulsets");
             seen.lock().push(path);
             let metadata = json!({"namespace": "ns", "name": "x", "uid": "1"});
             let set = json!({"metadata": metadata, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "t0-a"}}]}});
-            let (code, answer): (_, Value) = match is_list {
+            match is_list {
                 true => (200, json!({"metadata": {}, "items": [set]})),
-                false => (
-                    404,
-                    json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""}),
-                ),
-            };
-            let answer = http::Response::builder()
-                .status(code)
-                .body(Body::from(answer.to_string().into_bytes()));
-            std::future::ready(Ok::<_, std::io::Error>(answer.expect("a response")))
+                false => failure(404, "NotFound"),
+            }
         });
-        let live = LiveSets::new(&Arc::new(Metrics::new()), &Client::new(service, "ns"));
+        let live = LiveSets::new(&Arc::new(Metrics::new()), &client);
         let web = ObjectName::new("ns", "web");
         // Each name has 20 readings, of which `x` is one.
         let long = |template: usize| {

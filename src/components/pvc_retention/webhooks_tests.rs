@@ -1,8 +1,11 @@
 //! Tests of the answers of the webhook of pvc-retention when a live read fails, by user.
 
 use super::*;
-use crate::{objects::stateful_set::StatefulSetWire, telemetry::Metrics};
-use kube::{Client, client::Body};
+use crate::{
+    cluster::test_server::{answering, failure, silent},
+    objects::stateful_set::StatefulSetWire,
+    telemetry::Metrics,
+};
 use serde_json::{Value, json};
 
 const CONTROLLER: &str = MAKERS[0];
@@ -24,9 +27,8 @@ fn wire() -> StatefulSetWire {
 }
 
 /// A webhook with a simulated API server that answers every GET with this response.
-fn webhook(cached: Vec<StatefulSetWire>, code: u16, answer: &Value) -> ClaimWebhook {
-    let answer = answer.clone();
-    door_before(cached, move |_| (code, answer.clone()))
+fn webhook(cached: Vec<StatefulSetWire>, answer: (u16, Value)) -> ClaimWebhook {
+    door_before(cached, move |_| answer.clone())
 }
 
 /// A webhook before an API server that answers the GET of each set, by its name, like this.
@@ -34,14 +36,8 @@ fn door_before(
     cached: Vec<StatefulSetWire>,
     answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
 ) -> ClaimWebhook {
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let set = request.uri().path().rsplit('/').next().unwrap_or_default();
-        let (code, answer) = answer(set);
-        let body = Body::from(answer.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-    });
-    let client = Client::new(service, "default");
+    let client =
+        answering(move |head, _| answer(head.uri.path().rsplit('/').next().unwrap_or_default()));
     let metrics = Arc::new(Metrics::new());
     ClaimWebhook {
         sets: Feed::filled(cached),
@@ -49,10 +45,6 @@ fn door_before(
         recently_deleted: Arc::new(RecentlyDeleted::new(REMEMBERED)),
         namespace: None,
     }
-}
-
-fn status(code: u16, reason: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason})
 }
 
 fn recently_deleted(webhook: ClaimWebhook) -> ClaimWebhook {
@@ -91,19 +83,21 @@ async fn review(webhook: &ClaimWebhook, user: &str, metadata: Value) -> Reviewed
 
 #[tokio::test]
 async fn the_watch_the_live_read_and_the_user_decide() {
-    let (gone, broken) = (status(404, "NotFound"), status(500, "InternalError"));
-    for (cached, deleted, (code, body), [by_it, by_any]) in [
+    let gone = || failure(404, "NotFound");
+    let broken = || failure(500, "InternalError");
+    for (cached, deleted, live, [by_it, by_any]) in [
         (true, false, (200, set()), ["stamped", "stamped"]),
-        (true, false, (404, gone.clone()), ["refused", "allowed"]),
-        (true, false, (500, broken.clone()), ["allowed", "allowed"]),
-        (false, true, (404, gone.clone()), ["refused", "allowed"]),
-        (false, true, (500, broken.clone()), ["refused", "allowed"]),
+        (true, false, gone(), ["refused", "allowed"]),
+        (true, false, broken(), ["allowed", "allowed"]),
+        (false, true, gone(), ["refused", "allowed"]),
+        (false, true, broken(), ["refused", "allowed"]),
         (false, false, (200, set()), ["stamped", "stamped"]),
-        (false, false, (404, gone), ["refused", "allowed"]),
-        (false, false, (500, broken), ["allowed", "allowed"]),
+        (false, false, gone(), ["refused", "allowed"]),
+        (false, false, broken(), ["allowed", "allowed"]),
     ] {
         let cached_sets = if cached { vec![wire()] } else { vec![] };
-        let webhook = webhook(cached_sets, code, &body);
+        let code = live.0;
+        let webhook = webhook(cached_sets, live);
         let webhook = if deleted {
             recently_deleted(webhook)
         } else {
@@ -128,10 +122,7 @@ async fn the_watch_the_live_read_and_the_user_decide() {
 /// The API server does not answer, and the watch still has an earlier StatefulSet of that name.
 #[tokio::test(start_paused = true)]
 async fn no_claim_gets_an_owner_from_the_watch_alone() {
-    let silent = tower::service_fn(|_: http::Request<Body>| {
-        std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
-    });
-    let client = Client::new(silent, "default");
+    let client = silent();
     for (when_deleted, when_scaled, marked) in [
         ("Delete", "Retain", false),
         ("Delete", "Delete", false),
@@ -141,7 +132,7 @@ async fn no_claim_gets_an_owner_from_the_watch_alone() {
         ("Retain", "Delete", true),
     ] {
         let cached = named("web", "data", (when_deleted, when_scaled));
-        let webhook = webhook(vec![read(cached)], 200, &json!(null));
+        let webhook = webhook(vec![read(cached)], (200, json!(null)));
         let webhook = ClaimWebhook {
             live: LiveGet::new(Arc::new(Metrics::new()), &client),
             ..webhook
@@ -165,7 +156,7 @@ fn read(set: Value) -> StatefulSetWire {
 /// The claim of an ephemeral volume may have a name that a set's claim could have.
 #[tokio::test]
 async fn a_claim_with_a_controller_is_left_unchanged() {
-    let webhook = recently_deleted(webhook(vec![], 404, &status(404, "NotFound")));
+    let webhook = recently_deleted(webhook(vec![], failure(404, "NotFound")));
     let pod = json!([{"apiVersion": "v1", "kind": "Pod", "name": "data", "uid": "p", "controller": true}]);
     for user in [CONTROLLER, ALL_CONTROLLERS] {
         assert_eq!(answer(&webhook, user, pod.clone()).await, "allowed");
@@ -210,8 +201,8 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
         ("Retain", "Delete"),
     );
     let (c, b_c) = ("c: true, b-c: false", "c: false, b-c: true");
-    let gone = || (404, status(404, "NotFound"));
-    let broken = || (500, status(500, "InternalError"));
+    let gone = || failure(404, "NotFound");
+    let broken = || failure(500, "InternalError");
     let there = |name: &str, template: &str| (200, named(name, template, delete));
     let (set_c, set_bc) = (|| there("c", "a-b"), || there("b-c", "a"));
     for (cached, live_c, live_bc, label, expected) in [
@@ -294,7 +285,7 @@ async fn nothing_is_read_for_a_set_that_retains_all() {
 #[tokio::test]
 async fn a_claim_of_sets_that_the_watch_shows_as_deleted_is_refused() {
     for (policy, expected) in [("Delete", "refused"), ("Retain", "allowed")] {
-        let webhook = webhook(vec![], 500, &status(500, "InternalError"));
+        let webhook = webhook(vec![], failure(500, "InternalError"));
         let set = named("c", "a-b", (policy, "Delete"));
         let set: StatefulSetWire = serde_json::from_value(set).expect("a set");
         let name = ObjectName::new("ns", "c");
@@ -309,19 +300,17 @@ async fn a_claim_of_sets_that_the_watch_shows_as_deleted_is_refused() {
 #[tokio::test]
 async fn the_refusal_says_what_does_not_exist() {
     let other = named("web", "logs", ("Delete", "Retain"));
-    for (code, live, expected) in [
+    for (live, expected) in [
         (
-            404,
-            status(404, "NotFound"),
+            failure(404, "NotFound"),
             "statefulset \"web\" does not exist",
         ),
         (
-            200,
-            other,
+            (200, other),
             "statefulset \"web\" has no volume claim template \"data\"",
         ),
     ] {
-        let webhook = webhook(vec![wire()], code, &live);
+        let webhook = webhook(vec![wire()], live);
         let answer = review(&webhook, CONTROLLER, json!({"name": "data-web-0"})).await;
         let Ok(Answer::Deny { message, .. }) = answer else {
             unreachable!("{answer:?}");

@@ -28,36 +28,23 @@ impl World {
         let patches = Arc::new(Mutex::new(Vec::new()));
         let log = patches.clone();
         let (sets, listed, unreadable) = (self.sets.clone(), self.listed, self.unreadable);
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let (log, sets, listed) = (log.clone(), sets.clone(), listed.clone());
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect_bytes().await?;
-                let path = head.uri.path();
-                let last = path.rsplit('/').next().unwrap_or_default();
-                let (code, answer): (u16, Value) = if path.ends_with("/pods") {
-                    let answer = json!({"metadata": {"resourceVersion": "9"}, "items": listed});
-                    (200, answer)
-                } else if path.contains("/statefulsets/") && last == unreadable {
-                    (
-                        500,
-                        json!({"kind": "Status", "code": 500, "reason": "InternalError"}),
-                    )
-                } else if path.contains("/statefulsets/") {
-                    let mut sets = sets.into_iter();
-                    let found = sets.find(|set| set["metadata"]["name"] == last);
-                    (200, found.expect("the set exists"))
-                } else {
-                    let patch = serde_json::from_slice(&body).expect("a patch");
-                    log.lock().push(patch);
-                    (200, json!({"metadata": {}}))
-                };
-                let answer = Body::from(answer.to_string().into_bytes());
-                let response = http::Response::builder().status(code).body(answer)?;
-                Ok::<_, tower::BoxError>(response)
+        let client = answering(move |head, patch| {
+            let path = head.uri.path();
+            let last = path.rsplit('/').next().unwrap_or_default();
+            if path.ends_with("/pods") {
+                let list = json!({"metadata": {"resourceVersion": "9"}, "items": listed});
+                (200, list)
+            } else if path.contains("/statefulsets/") && last == unreadable {
+                failure(500, "InternalError")
+            } else if path.contains("/statefulsets/") {
+                let mut sets = sets.iter();
+                let found = sets.find(|set| set["metadata"]["name"] == last);
+                (200, found.expect("the set exists").clone())
+            } else {
+                log.lock().push(patch);
+                (200, json!({"metadata": {}}))
             }
         });
-        let client = Client::new(service, "default");
         let metrics = Arc::new(Metrics::new());
         let (lead, leadership) = Elector::by_hand();
         lead.replace(Some(Instant::now() + Duration::from_secs(600)));

@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     awaited::Awaited,
-    cluster::{Apply, Elector, Feeds, LiveGet, Reconcile, Requeue},
+    cluster::{
+        Apply, Elector, Feeds, LiveGet, Reconcile, Requeue,
+        test_server::{answering, failure},
+    },
     objects::{
         Namespace, ObjectName, Tracked, TrashList, Volume,
         trash::{PURGE, TRASH},
@@ -16,8 +19,6 @@ use crate::{
     },
     telemetry::Metrics,
 };
-use http_body_util::BodyExt;
-use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::{
@@ -229,23 +230,19 @@ struct Server {
 
 impl Server {
     fn answer(&self, method: &http::Method, path: &str, sent: Value) -> (u16, Value) {
-        let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
-            "reason": "NotFound"});
         if path == "/api/v1/namespaces/shop" {
             self.reads.fetch_add(1, Relaxed);
             return (200, json!({"metadata": {"name": "shop", "uid": "now"}}));
         }
         if method == http::Method::GET {
             let list = self.list.lock().clone();
-            return list.map_or((404, absent), |list| (200, list));
+            return list.map_or(failure(404, "NotFound"), |list| (200, list));
         }
         let last = path.rsplit('/').next().unwrap_or_default();
         let mut writes = self.writes.lock();
         writes.push((format!("{method} {last}"), sent));
         if self.refuses.load(Relaxed) {
-            let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
-                "code": 409, "reason": "Conflict"});
-            return (409, conflict);
+            return failure(409, "Conflict");
         }
         let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
             "metadata": {}});
@@ -269,20 +266,8 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let server = Arc::new(Server::default());
-        let answering = server.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let server = answering.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect().await.expect("a body").to_bytes();
-                let sent = serde_json::from_slice(&body).unwrap_or_default();
-                let (code, answer) = server.answer(&parts.method, parts.uri.path(), sent);
-                let response = http::Response::builder().status(code);
-                let body = Body::from(answer.to_string().into_bytes());
-                Ok::<_, std::io::Error>(response.body(body).expect("a response"))
-            }
-        });
-        let client = Client::new(service, "default");
+        let asked = server.clone();
+        let client = answering(move |head, sent| asked.answer(&head.method, head.uri.path(), sent));
         let metrics = Arc::new(Metrics::new());
         let (lead, leadership) = Elector::by_hand();
         lead.replace(Some(Instant::now() + std::time::Duration::from_secs(3600)));

@@ -25,10 +25,11 @@ mod volumes;
 mod wardens;
 
 use super::{Answer, Code, Explanation, Look, Next, Object, World, ask, explain::explain};
+use crate::cluster::test_server::answering;
 use k8s_openapi::jiff::Timestamp;
-use kube::{Client, client::Body};
+use kube::Client;
 use serde_json::{Value, json};
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 /// The time at which the tests call `why`.
 const NOW: &str = "2026-01-01T01:00:00Z";
@@ -103,18 +104,13 @@ impl Cluster {
     }
 
     fn client(self) -> Client {
-        let cluster = Arc::new(self);
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let answer = cluster.answer(request.uri());
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        Client::new(service, "shop")
+        answering(move |head, _| self.answer(&head.uri))
     }
 
-    fn answer(&self, uri: &http::Uri) -> http::Response<Body> {
+    fn answer(&self, uri: &http::Uri) -> (u16, Value) {
         let (path, labels) = (uri.path(), wanted_labels(uri.query()));
         let refused = |each: &&'static str| path.split('/').any(|part| part == *each);
-        let (code, body) = if self.forbidden.iter().any(refused) {
+        if self.forbidden.iter().any(refused) {
             (403, status(403, "Forbidden"))
         } else if let Some(found) = self.one(path) {
             (200, found.clone())
@@ -129,10 +125,7 @@ impl Cluster {
             )
         } else {
             (404, status(404, "NotFound"))
-        };
-        let body = Body::from(body.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        response.expect("a response")
+        }
     }
 
     fn one(&self, path: &str) -> Option<&Value> {

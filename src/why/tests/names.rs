@@ -10,13 +10,11 @@ use parking_lot::Mutex;
 /// Explains the object, and returns the answer and the paths of all requests.
 async fn explained(cluster: Cluster, object: &Object) -> (Answer, Vec<String>) {
     let paths = Arc::new(Mutex::new(Vec::new()));
-    let (seen, cluster) = (paths.clone(), Arc::new(cluster));
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        seen.lock().push(request.uri().to_string());
-        let answer = cluster.answer(request.uri());
-        async move { Ok::<_, Infallible>(answer) }
+    let seen = paths.clone();
+    let client = answering(move |head, _| {
+        seen.lock().push(head.uri.to_string());
+        cluster.answer(&head.uri)
     });
-    let client = Client::new(service, "shop");
     let explanation = ask(client, object, NOW.parse().expect("a time")).await;
     let Explanation::Explained(answer) = explanation else {
         panic!("{explanation:?}")

@@ -1,6 +1,5 @@
 use super::*;
-use http::{Request, Response};
-use kube::client::Body;
+use crate::cluster::test_server::answering;
 use serde_json::{Value, json};
 
 /// The requests that the fake API server received, in order.
@@ -10,20 +9,12 @@ struct Fake(Arc<Mutex<Vec<Value>>>);
 impl Fake {
     fn tokens(&self) -> Tokens {
         let fake = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let fake = fake.clone();
-            async move {
-                let body = request.into_body().collect_bytes().await.expect("a body");
-                let body: Value = serde_json::from_slice(&body).expect("JSON");
-                let answer = answer(&body);
-                fake.0.lock().push(body);
-                let code = if answer.is_null() { 500 } else { 201 };
-                let answer = Body::from(answer.to_string().into_bytes());
-                let response = Response::builder().status(code).body(answer);
-                Ok::<_, std::io::Error>(response.expect("a response"))
-            }
+        let client = answering(move |_, body| {
+            let answer = answer(&body);
+            fake.0.lock().push(body);
+            (if answer.is_null() { 500 } else { 201 }, answer)
         });
-        Tokens::new(Client::new(service, "default"), "/metrics")
+        Tokens::new(client, "/metrics")
     }
 
     fn calls(&self) -> usize {

@@ -10,12 +10,13 @@ use crate::{
     awaited::Awaited,
     backend::Backend,
     clock::Clock,
-    cluster::{Apply, Elector, Feed, Feeds, LeaseName, Reconciler, SharedList},
+    cluster::{
+        Apply, Elector, Feed, Feeds, LeaseName, Reconciler, SharedList, test_server::answering,
+    },
     component::Shared,
     objects::Namespace,
     telemetry::Metrics,
 };
-use kube::Client;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -54,12 +55,8 @@ impl Scene {
     pub(super) fn following(options: Options) -> Self {
         let (storage, server) = (Arc::new(Storage::default()), Arc::new(Server::default()));
         let metrics = Arc::new(Metrics::new());
-        let service = server.clone();
-        let service = tower::service_fn(move |request| {
-            let server = service.clone();
-            async move { Ok::<_, std::io::Error>(server.answer(request).await) }
-        });
-        let client = Client::new(service, "default");
+        let asked = server.clone();
+        let client = answering(move |head, sent| asked.answer(head, sent));
         let (lead, leadership) = Elector::by_hand();
         let dry_run = options.dry_run;
         let apply = Apply::new(

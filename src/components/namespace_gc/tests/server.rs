@@ -1,14 +1,10 @@
 //! A fake API server: namespaces, one ConfigMap, a Lease and Events.
 
-use http::Method;
-use http_body_util::BodyExt;
-use kube::client::Body;
+use crate::cluster::test_server::failure;
+use http::{Method, request::Parts};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -62,24 +58,14 @@ impl Server {
         self.state().config_map = Some(map);
     }
 
-    pub(super) async fn answer(
-        self: Arc<Self>,
-        request: http::Request<Body>,
-    ) -> http::Response<Body> {
-        let (head, body) = request.into_parts();
-        let body = body.collect().await.expect("a body").to_bytes();
-        let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+    pub(super) fn answer(&self, head: &Parts, sent: Value) -> (u16, Value) {
         let (code, answer) = self.state().answer(&head.method, head.uri.path(), sent);
-        let reason = match code {
-            404 => "NotFound",
-            409 => "Conflict",
-            _ => "InternalError",
-        };
-        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no", "reason": reason});
-        let answer = if code == 200 { answer } else { status };
-        let body = Body::from(answer.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body);
-        response.expect("a response")
+        match code {
+            200 => (code, answer),
+            404 => failure(code, "NotFound"),
+            409 => failure(code, "Conflict"),
+            _ => failure(code, "InternalError"),
+        }
     }
 }
 

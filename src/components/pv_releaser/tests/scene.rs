@@ -5,6 +5,7 @@ use crate::{
     awaited::Awaited,
     cluster::{
         Apply, Elector, EventDeduplicator, Feed, Feeds, LiveGet, Reconcile, SharedList, WorkQueue,
+        test_server::failure,
     },
     objects::{
         ObjectName, Tracked,
@@ -137,8 +138,7 @@ impl Server {
 }
 
 fn found(object: Option<Value>) -> (u16, Value) {
-    let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"});
-    object.map_or((404, absent), |object| (200, object))
+    object.map_or(failure(404, "NotFound"), |object| (200, object))
 }
 
 pub(super) fn attachment(volume: &str) -> Value {

@@ -7,7 +7,7 @@ use super::super::{
 use crate::{
     awaited::Awaited,
     clock::Clock,
-    cluster::{Apply, Elector, Feed, Feeds, Reconcile, Requeue},
+    cluster::{Apply, Elector, Feed, Feeds, Reconcile, Requeue, test_server::failure},
     objects::ObjectName,
     telemetry::Metrics,
 };
@@ -55,9 +55,8 @@ impl Server {
     fn answer(&self, method: &http::Method, uri: &http::Uri, sent: Value) -> (u16, Value) {
         let path = uri.path();
         let dry_run = uri.query().unwrap_or_default().contains("dryRun=All");
-        let absent = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
-            "reason": "NotFound"});
-        let found = |object: Option<Value>| object.map_or((404, absent), |object| (200, object));
+        let found =
+            |object: Option<Value>| object.map_or(failure(404, "NotFound"), |object| (200, object));
         let named = |claim: &&Value| {
             let name = claim["metadata"]["name"].as_str().unwrap_or_default();
             path.ends_with(&format!("/persistentvolumeclaims/{name}"))
@@ -79,7 +78,7 @@ impl Server {
             }
             _ if path.contains("/configmaps") && method == http::Method::GET => {
                 match self.unreadable.is_some_and(|part| path.contains(part)) {
-                    true => (503, unavailable()),
+                    true => unavailable(),
                     false => found(stored.1.clone()),
                 }
             }
@@ -88,11 +87,7 @@ impl Server {
             {
                 found(present(&stored.0))
             }
-            _ if method == http::Method::PATCH && self.refuses => {
-                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
-                    "code": 403, "reason": "Forbidden", "message": "no"});
-                (403, status)
-            }
+            _ if method == http::Method::PATCH && self.refuses => failure(403, "Forbidden"),
             _ if method == http::Method::PATCH => {
                 if !dry_run {
                     let mut patches = self.patches.lock();
@@ -110,7 +105,7 @@ impl Server {
                 patches.push((path.to_owned(), sent.clone()));
                 (201, sent)
             }
-            _ if self.unreadable.is_some_and(|part| path.contains(part)) => (503, unavailable()),
+            _ if self.unreadable.is_some_and(|part| path.contains(part)) => unavailable(),
             _ if path.ends_with("/volumeattachments") => self.attachments(),
             _ if path.ends_with("/persistentvolumes") => {
                 let volumes = [present(&stored.0), self.other.clone()];
@@ -146,7 +141,7 @@ impl Server {
 
     fn attachments(&self) -> (u16, Value) {
         let Some(attached) = &self.attached else {
-            return (503, unavailable());
+            return unavailable();
         };
         let items: Vec<_> = attached
             .iter()
@@ -182,8 +177,8 @@ fn namespace(uid: &str) -> Value {
     json!({"metadata": {"name": "ns", "uid": uid, "deletionTimestamp": terminating}})
 }
 
-fn unavailable() -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503})
+fn unavailable() -> (u16, Value) {
+    failure(503, "ServiceUnavailable")
 }
 
 /// The reconciler and webhooks of pvc-trash on a replica that leads.
