@@ -65,10 +65,13 @@ impl Holder<'_> {
 /// Source: `podUsesPVC` in `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`.
 pub fn uses(pod: &Pod, name: &str, claim: &Claim, finished_pods: FinishedPods) -> bool {
     let counts = pod.scheduled && !(pod.finished && finished_pods == FinishedPods::Release);
-    let owns = claim
-        .controller()
-        .is_some_and(|controller| pod.uid == controller);
-    let mounted = |mount: &Mount| !mount.ephemeral || (owns && !pod.shut_down);
+    // It is looked up for ephemeral volumes only: a claim may have tens of thousands of owners.
+    let owns = || {
+        claim
+            .controller()
+            .is_some_and(|controller| pod.uid == controller)
+    };
+    let mounted = |mount: &Mount| !mount.ephemeral || (!pod.shut_down && owns());
     counts && pod.mounts.may_name(name, mounted)
 }
 

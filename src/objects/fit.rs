@@ -18,6 +18,10 @@ use std::collections::BTreeMap;
 /// claim.
 const TAKEN: [&str; 3] = [STORAGE_PROVISIONER, STORAGE_PROVISIONER_BETA, SELECTED_NODE];
 const DEFAULT_MODE: &str = "Filesystem";
+/// Maximum number of access modes, selector requirements and their values of a claim that are
+/// compared with volumes. No volume fits a claim with more: it may have more than 100,000, and is
+/// compared with each parked volume while its creation waits.
+const MOST_REQUIREMENTS: usize = 256;
 
 /// What a volume offers, except its StorageClass.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +48,8 @@ pub struct Need {
     /// Whether the claim is not being deleted, and neither a provisioner nor the scheduler has
     /// begun to find a volume for it.
     pub open: bool,
+    /// Whether the claim has more than [`MOST_REQUIREMENTS`].
+    excessive: bool,
     class: String,
     spec: PersistentVolumeClaimSpec,
 }
@@ -69,6 +75,7 @@ impl Offer {
         let (wanted, own) = (&spec.volume_attributes_class_name, &self.attributes_class);
         let named = spec.volume_name.as_deref().unwrap_or_default();
         need.class == class
+            && !need.excessive
             && requested(spec).is_some_and(|size| quantity::of(&size.0) <= self.capacity)
             && missing_mode(&self.access_modes, spec).is_none()
             && volume_mode(spec.volume_mode.as_ref()) == volume_mode(self.mode.as_ref())
@@ -90,6 +97,16 @@ impl Need {
     pub fn volume_name(&self) -> &str {
         self.spec.volume_name.as_deref().unwrap_or_default()
     }
+}
+
+/// Returns the number of access modes, selector requirements and their values of the claim.
+fn requirements(claim: &PersistentVolumeClaimSpec) -> usize {
+    let modes = claim.access_modes.iter().flatten().count();
+    let selector = claim.selector.iter();
+    let labels = selector.clone().flat_map(|each| &each.match_labels);
+    let expressions = selector.flat_map(|each| &each.match_expressions).flatten();
+    let expressions = expressions.map(|each| 1 + each.values.iter().flatten().count());
+    modes + labels.flatten().count() + expressions.sum::<usize>()
 }
 
 /// Returns the storage that the claim requests.
@@ -178,6 +195,7 @@ impl From<NeedWire> for Need {
             uid: metadata.uid.unwrap_or_default().into(),
             name: metadata.name.unwrap_or_default().into(),
             open: !taken && metadata.deletion_timestamp.is_none(),
+            excessive: requirements(&spec) > MOST_REQUIREMENTS,
             class: class_of(&annotations, spec.storage_class_name.as_ref()),
             spec,
         }
@@ -206,6 +224,25 @@ mod tests {
         json_patch::merge(&mut claim, &changes);
         let wire: NeedWire = serde_json::from_value(claim).expect("a claim");
         wire.into()
+    }
+
+    /// Its creation waits while it is compared with each parked volume.
+    #[test]
+    fn a_claim_with_thousands_of_requirements_fits_no_volume() {
+        let absent =
+            |number: usize| json!({"key": format!("k{number}"), "operator": "DoesNotExist"});
+        let many = |number| json!({"spec": {"selector": {"matchExpressions": (0..number).map(absent).collect::<Vec<_>>()}}});
+        assert!(fits(many(MOST_REQUIREMENTS - 1)));
+        assert!(!fits(many(MOST_REQUIREMENTS)));
+        let values: Vec<_> = (0..MOST_REQUIREMENTS)
+            .map(|each| each.to_string())
+            .collect();
+        let one = json!([{"key": "absent", "operator": "NotIn", "values": values}]);
+        assert!(!fits(
+            json!({"spec": {"selector": {"matchExpressions": one}}})
+        ));
+        let modes = vec!["ReadWriteOnce"; MOST_REQUIREMENTS + 1];
+        assert!(!fits(json!({"spec": {"accessModes": modes}})));
     }
 
     fn fits(changes: Value) -> bool {

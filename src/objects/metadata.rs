@@ -22,6 +22,33 @@ pub(super) fn bounded(annotations: &BTreeMap<String, String>, key: &str) -> Opti
     Some(if value.len() > MAX_TEXT { "" } else { value }.into())
 }
 
+/// Parses owner references, each as [`bounded_owner`] keeps it.
+fn bounded_owners<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<OwnerReference>>, D::Error> {
+    let owners = Option::<Vec<OwnerReference>>::deserialize(deserializer)?;
+    Ok(owners.map(|owners| owners.into_iter().map(bounded_owner).collect()))
+}
+
+/// Shortens each text of an owner reference to [`MAX_TEXT`] bytes. No object has a longer name or
+/// uid, but the API server accepts references of more than a megabyte, and Events and warnings name
+/// owners. Volume Warden removes references by their index, and never writes one again that it read.
+pub(super) fn bounded_owner(mut owner: OwnerReference) -> OwnerReference {
+    let OwnerReference {
+        api_version,
+        kind,
+        name,
+        uid,
+        ..
+    } = &mut owner;
+    for text in [api_version, kind, name, uid] {
+        if text.len() > MAX_TEXT {
+            *text = text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
+        }
+    }
+    owner
+}
+
 /// Parses a `metadata` field, for `#[serde(deserialize_with)]`. `managedFields`, often half of an
 /// object, are skipped while parsing, so that they use no memory.
 pub fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
@@ -93,6 +120,7 @@ struct Trimmed<ManagedFields: Default> {
     deletion_timestamp: Option<Time>,
     deletion_grace_period_seconds: Option<i64>,
     finalizers: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "bounded_owners")]
     owner_references: Option<Vec<OwnerReference>>,
     annotations: Option<BTreeMap<String, String>>,
     labels: Option<BTreeMap<String, String>>,
@@ -124,6 +152,25 @@ impl<ManagedFields: Default> From<Trimmed<ManagedFields>> for ObjectMeta {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// The API server limits neither the names nor the uids of owner references.
+    #[test]
+    fn the_texts_of_owners_are_bounded() {
+        #[derive(Deserialize)]
+        struct Wire {
+            #[serde(deserialize_with = "trimmed")]
+            metadata: ObjectMeta,
+        }
+        let long = "ä".repeat(1_000_000);
+        let owner = json!({"apiVersion": long, "kind": long, "name": long, "uid": long, "controller": true});
+        let object = json!({"metadata": {"ownerReferences": [owner]}});
+        let wire: Wire = serde_json::from_value(object).expect("an object");
+        let owner = wire.metadata.owner_references.unwrap_or_default().remove(0);
+        assert_eq!(owner.controller, Some(true));
+        for text in [owner.api_version, owner.kind, owner.name, owner.uid] {
+            assert_eq!(text, "ä".repeat(MAX_TEXT / 2));
+        }
+    }
 
     /// A creation by server-side apply is reviewed with the time that the user wrote. If the review
     /// failed, the claim would be stored without it.

@@ -5,6 +5,7 @@
 //! `pkg/runtime/generated.proto` and `pkg/apis/meta/v1/generated.proto` there for the numbers of the
 //! fields. Kubernetes never changes the number of a field.
 
+use super::metadata::bounded_owner;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1 as meta, jiff::Timestamp};
 use kube::{api::ObjectMeta, core::Status};
 use prost::{Message, bytes::Bytes};
@@ -204,14 +205,14 @@ impl TryFrom<Metadata> for ObjectMeta {
 }
 
 fn owner(read: OwnerReference) -> meta::OwnerReference {
-    meta::OwnerReference {
+    bounded_owner(meta::OwnerReference {
         api_version: read.api_version,
         block_owner_deletion: read.block_owner_deletion,
         controller: read.controller,
         kind: read.kind,
         name: read.name,
         uid: read.uid,
-    }
+    })
 }
 
 fn time(read: Time) -> Result<meta::Time, DecodeError> {

@@ -80,6 +80,15 @@ impl StatefulSet {
             .is_some_and(|index| index < self.replicas)
     }
 
+    /// Returns the bytes of the texts that a user may make as long as the object: the names of the
+    /// templates, and the labels.
+    pub fn text_bytes(&self) -> usize {
+        let labels = self.match_labels.iter();
+        let labels = labels.map(|(key, value)| key.len() + value.len());
+        let templates = self.templates.iter().map(|name| name.len());
+        templates.chain(labels).sum()
+    }
+
     /// Returns whether the StatefulSet has a volumeClaimTemplate of this name.
     pub fn makes(&self, template: &str) -> bool {
         let found = self

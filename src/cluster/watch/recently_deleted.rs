@@ -42,9 +42,9 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
 
     /// Returns the last state of the object, if it was deleted recently enough to be remembered.
     pub fn get(&self, key: &K) -> Option<V> {
-        let memory = self.memory.lock();
-        let (since, last) = memory.last.get(key)?;
-        (since.elapsed() < self.remembered).then(|| last.clone())
+        let mut memory = self.memory.lock();
+        memory.forget(Instant::now(), self.remembered);
+        memory.last.get(key).map(|(_, last)| last.clone())
     }
 }
 
@@ -83,12 +83,14 @@ mod tests {
         );
         tokio::time::advance(MINUTE / 2).await;
         assert_eq!(departed.get(&"web"), None);
+        let kept = || {
+            let memory = departed.memory.lock();
+            (memory.last.len(), memory.order.len())
+        };
         departed.remember("third", 4);
-        let memory = departed.memory.lock();
-        assert_eq!(
-            (memory.last.len(), memory.order.len()),
-            (2, 2),
-            "nothing is kept indefinitely"
-        );
+        assert_eq!(kept(), (2, 2), "nothing is kept indefinitely");
+        tokio::time::advance(MINUTE).await;
+        assert_eq!(departed.get(&"any"), None);
+        assert_eq!(kept(), (0, 0), "also if nothing more is deleted");
     }
 }

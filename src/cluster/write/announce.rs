@@ -48,7 +48,7 @@ impl Apply {
         once: bool,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        let apply = self.clone();
+        let (apply, announcement) = (self.clone(), announcement.shortened());
         #[expect(clippy::disallowed_methods, reason = "no write waits for this Event")]
         tokio::spawn(async move {
             let Regarding { kind, name, uid } = &regarding;

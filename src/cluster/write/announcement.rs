@@ -95,6 +95,17 @@ pub(super) fn event(announcement: &Announcement) -> Event {
     }
 }
 
+impl Announcement {
+    /// Shortens the note to [`NOTE_LIMIT`], so that a long text of the cluster is neither kept while
+    /// the Event waits nor logged.
+    pub(super) fn shortened(mut self) -> Self {
+        let limit = self.note.floor_char_boundary(NOTE_LIMIT);
+        self.note.truncate(limit);
+        self.note.shrink_to_fit();
+        self
+    }
+}
+
 /// The note of the Event: plain text that the API server accepts.
 fn note_of(announcement: &Announcement) -> String {
     let mut note = Plain(&announcement.note).to_string();

@@ -21,6 +21,10 @@ impl PvcProtectionReconciler {
         });
         let (queue, seen) = (queue.clone(), self.last_seen.clone());
         self.pods.listen(move |change| {
+            // A user may update a pod all the time, and it may name a thousand claims.
+            if change.old == change.new {
+                return;
+            }
             for claim in claims_to_reconcile(change)
                 .into_iter()
                 .chain(claims_of_namespace(change, &seen))

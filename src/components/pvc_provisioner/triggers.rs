@@ -59,17 +59,22 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
 
 /// The queue keys that a change of a pod concerns. A pod is reconciled when its claim requests
 /// change, or whether it is Pending, has ended or is being deleted; not with every change of its
-/// status: otherwise a claim that the API server refused would be requested again each time. The
-/// deletion of a pod also triggers the claims that the pod named and that still await a pod: they
+/// status: otherwise a claim that the API server refused would be requested again each time. If the
+/// pod stays, only the claims that it requests are affected: it names the same claims, perhaps a
+/// thousand, as long as it exists. The deletion of a pod also triggers the claims that the pod named and that still await a pod: they
 /// may have been kept only because this pod named them.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
     if change.old.map(pod_trigger) == change.new.map(pod_trigger) {
         return Vec::new();
     }
+    let stays = change.old.map(|pod| &pod.uid) == change.new.map(|pod| &pod.uid);
     let asked = [change.old, change.new].into_iter().flatten();
+    let asked = asked.filter(|pod| pod.claim_requests.is_some());
     let mut subjects: Vec<_> = asked
-        .filter(|pod| pod.claim_requests.is_some())
-        .flat_map(|pod| of_pod(change.name, pod))
+        .flat_map(|pod| match stays {
+            true => requested_by(change.name, pod),
+            false => of_pod(change.name, pod),
+        })
         .collect();
     if let (Some(gone), None) = (change.old, change.new) {
         let kept = claims(change.name, gone).filter(awaits);
@@ -111,19 +116,31 @@ fn claim_trigger(claim: &Arc<Claim>) -> (&CompactText, bool, &[OwnerReference]) 
     (&claim.uid, claim.deleting, &claim.rare.owners)
 }
 
+/// The pod, and the claims that it names.
 fn of_pod(name: &ObjectName, pod: &Pod) -> Vec<Subject> {
     let claims = claims(name, pod).map(Subject::Claim);
     claims.chain([Subject::Pod(name.clone())]).collect()
 }
 
+/// The pod, and the claims that it requests.
+fn requested_by(name: &ObjectName, pod: &Pod) -> Vec<Subject> {
+    let claims = requested(name, pod).map(Subject::Claim);
+    claims.chain([Subject::Pod(name.clone())]).collect()
+}
+
 /// The claims that the pod names; of a pod that names too many, those that it requests.
 fn claims(name: &ObjectName, pod: &Pod) -> impl Iterator<Item = ObjectName> {
+    let named = pod.claims();
+    let named = named.map(|claim| ObjectName::new(name.namespace.clone(), claim.clone()));
+    let many = requested(name, pod).filter(|_| pod.mounts.are_too_many());
+    named.chain(many)
+}
+
+fn requested(name: &ObjectName, pod: &Pod) -> impl Iterator<Item = ObjectName> {
     let requests = pod.claim_requests.iter();
-    let requests = requests.filter(|_| pod.mounts.are_too_many());
-    let requested = requests.flat_map(|requests| &requests.volumes);
-    let requested = requested.filter_map(|volume| volume.claim.as_ref().ok());
-    let named = pod.claims().chain(requested);
-    named.map(|claim| ObjectName::new(name.namespace.clone(), claim.clone()))
+    let volumes = requests.flat_map(|requests| &requests.volumes);
+    let requested = volumes.filter_map(|volume| volume.claim.as_ref().ok());
+    requested.map(|claim| ObjectName::new(name.namespace.clone(), claim.clone()))
 }
 
 #[cfg(test)]
@@ -172,6 +189,17 @@ mod tests {
         let runs = compact(json!({"status": {"phase": "Running"}}));
         assert!(!triggered_by_pod(asks(), runs, false).is_empty());
         assert_eq!(triggered_by_pod(asks(), None, false), all);
+        let other = json!({"spec": {"volumes": [
+            {"name": "v", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "w", "persistentVolumeClaim": {"claimName": "named"}}]}});
+        let mut runs = other.clone();
+        runs["status"]["phase"] = "Running".into();
+        let (waits, runs) = (compact(other), compact(runs));
+        let named = ["claim ns/c", "claim ns/named", "pod ns/p"];
+        assert_eq!(triggered_by_pod(None, waits.clone(), false), named);
+        let mut updated = triggered_by_pod(waits, runs, false);
+        updated.dedup();
+        assert_eq!(updated, [all, all].concat(), "the pod only names the other");
         // The pod does not request the claim, but the claim may have been kept because the pod uses
         // it.
         assert!(triggered_by_pod(None, plain(), true).is_empty());

@@ -142,11 +142,19 @@ pub(super) fn named_by<'a>(
     set: &'a StatefulSet,
     claims: &'a Store<Claim>,
 ) -> impl Iterator<Item = &'a ObjectName> {
-    set.templates.iter().flat_map(move |template| {
-        let common = format!("{template}-{}", name.name);
-        let common = ObjectName::new(name.namespace.clone(), common);
-        claims.names_referring_to(&common)
-    })
+    let templates = set.templates.iter();
+    templates.flat_map(move |template| named_for(name, template, claims))
+}
+
+/// Returns the claims named `<template>-<set>-<ordinal>`.
+pub(super) fn named_for<'a>(
+    set: &ObjectName,
+    template: &str,
+    claims: &'a Store<Claim>,
+) -> impl Iterator<Item = &'a ObjectName> + use<'a> {
+    let common = format!("{template}-{}", set.name);
+    let common = ObjectName::new(set.namespace.clone(), common);
+    claims.names_referring_to(&common)
 }
 
 /// The StatefulSet that the claim belongs to; none if that is not certain. `set` looks up a

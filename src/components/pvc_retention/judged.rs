@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     cluster::{Proof, Store},
+    hashing::HashSet,
     objects::{ObjectName, Pod, StatefulSet, stateful_set::Retention},
 };
 
@@ -55,7 +56,7 @@ impl Judged {
 
     /// The claims in range that the pod of their ordinal owns, although the pods do not show it.
     /// The watch may lack the pod: then the garbage collector would delete the claim after it.
-    pub fn doubted(&self, name: &ObjectName) -> Vec<ObjectName> {
+    pub fn doubted(&self, name: &ObjectName) -> HashSet<ObjectName> {
         let verdicts = self.members.iter().zip(&self.verdicts);
         let doubted = verdicts.filter(|(member, verdict)| {
             let in_range = member.own && !member.stale && self.set.has(member.ordinal);

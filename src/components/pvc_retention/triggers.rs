@@ -1,7 +1,7 @@
 //! Enqueues StatefulSets for the reconciler of pvc-retention when related objects change.
 
 use super::{
-    caches::{Caches, named_by},
+    caches::{Caches, named_for},
     resolve_set::READINGS,
     subject::Subject,
 };
@@ -71,9 +71,17 @@ impl Caches {
     /// The other StatefulSets whose claims may have the same names as those of `set`: if `set` is
     /// created or deleted, it is decided again to which StatefulSet these claims belong.
     fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> BTreeSet<ObjectName> {
-        let claims = self.claims.read();
-        let shared = named_by(name, set, &claims).flat_map(sets_named_by);
-        shared.filter(|other| other != name).collect()
+        let mut rivals: BTreeSet<_> = {
+            let claims = self.claims.read();
+            // The claims of a template differ in their ordinals only, so the names of all of them
+            // contain the same StatefulSets.
+            let templates = set.templates.iter();
+            let first = templates.filter_map(|each| named_for(name, each, &claims).next());
+            first.flat_map(sets_named_by).collect()
+        };
+        let sets = self.sets.read();
+        rivals.retain(|other| other != name && sets.get(other).is_some());
+        rivals
     }
 }
 

@@ -34,6 +34,9 @@ const MAKERS: [&str; 2] = [
 /// How long a deleted StatefulSet is remembered: the StatefulSet controller may still create claims
 /// for it from a stale cache.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// Maximum size of a deleted StatefulSet that is remembered. A user may create and delete larger ones
+/// all the time; a claim for such a one is refused once it is deleted.
+const MOST_REMEMBERED: usize = 64 * 1024;
 
 pub(super) const CREATE_CLAIM: &[Rule] = &[Rule("CREATE", "persistentvolumeclaims")];
 
@@ -53,7 +56,9 @@ pub fn hook(
     let recently_deleted = Arc::new(RecentlyDeleted::new(REMEMBERED));
     let memory = recently_deleted.clone();
     sets.listen(move |change| {
-        if let (Some(old), None) = (change.old, change.new) {
+        if let (Some(old), None) = (change.old, change.new)
+            && old.text_bytes() <= MOST_REMEMBERED
+        {
             memory.remember(change.name.clone(), old.clone());
         }
     });
