@@ -128,6 +128,24 @@ fn scene(pods: Vec<Value>) -> Scene {
     }
 }
 
+/// A user may update a pod all the time, and it may name a thousand claims.
+#[tokio::test(start_paused = true)]
+async fn an_update_of_a_pod_that_changes_nothing_enqueues_no_claim() {
+    let scene = scene(Vec::new());
+    let queue = Arc::new(WorkQueue::default());
+    queue.open();
+    scene.reconciler.listen(&queue);
+    let mut ended = pod("a");
+    ended["status"]["phase"] = "Failed".into();
+    scene.feeds.pods.hear(read(ended.clone()), true);
+    assert!(!queue.is_empty(), "it may not use its claim any more");
+    let key = queue.take().await;
+    queue.done(&key);
+    ended["metadata"]["annotations"] = json!({"any": "text"});
+    scene.feeds.pods.hear(read(ended), true);
+    assert!(queue.is_empty());
+}
+
 /// The pod of `a` is seen to leave before a LIST of pods begins, that of `b` while it is under way.
 /// Returns the server, which has `pods` until the first LIST has begun.
 async fn both_are_released(pods: Vec<Value>) -> Arc<Server> {

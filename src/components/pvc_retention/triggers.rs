@@ -208,6 +208,30 @@ mod tests {
     }
 
     #[test]
+    fn a_set_wakes_the_other_sets_that_exist_and_may_have_its_claims() {
+        use crate::{cluster::Feeds, telemetry::Metrics};
+        let read = |value: Value| serde_json::from_value(value);
+        let set = |name: &str| {
+            let templates = json!([{"metadata": {"name": "a"}}]);
+            json!({"metadata": {"namespace": "ns", "name": name, "uid": name},
+                "spec": {"volumeClaimTemplates": templates}})
+        };
+        let caches = Caches::from(&Feeds::new(&Arc::new(Metrics::new())));
+        let (claims, sets) = (&caches.claims, &caches.sets);
+        for ordinal in 0..3 {
+            let claim = json!({"metadata": {"namespace": "ns", "name": format!("a-b-c-d-{ordinal}"), "uid": "1"}});
+            claims.hear(serde_json::from_value(claim).expect("a claim"), true);
+        }
+        let name = ObjectName::new("ns", "b-c-d");
+        for each in ["b-c-d", "d"] {
+            sets.hear(read(set(each)).expect("a set"), true);
+        }
+        let own = sets.read().get(&name).expect("the set");
+        let rivals = caches.rivals(&name, &own);
+        assert_eq!(rivals, BTreeSet::from([ObjectName::new("ns", "d")]));
+    }
+
+    #[test]
     fn a_claim_wakes_its_set_for_what_the_rule_looks_at() {
         let before = claim(json!({}));
         let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"}]);
