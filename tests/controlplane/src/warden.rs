@@ -201,7 +201,16 @@ impl Warden {
 
     /// Whether it reports readiness.
     pub async fn ready(&self) -> bool {
-        matches!(http_get(self.probe_port, "/readyz").await, Ok((200, _)))
+        matches!(self.readiness().await, Ok(200))
+    }
+
+    /// The status that `/readyz` answers.
+    ///
+    /// # Errors
+    /// When there is no answer, for example because the process has ended.
+    pub async fn readiness(&self) -> Result<u16> {
+        let (status, _) = http_get(self.probe_port, "/readyz").await?;
+        Ok(status)
     }
 
     /// Sends SIGTERM, and waits until it has ended.

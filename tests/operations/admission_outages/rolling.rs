@@ -144,10 +144,14 @@ async fn follow(webhooks: Webhooks, running: Running) {
     loop {
         let replicas = lock(&running).clone();
         let asked = replicas.iter().map(async |replica| {
-            let ready = timeout(PROPAGATION, replica.ready()).await;
-            // A kubelet tolerates a slow probe. A slow replica must not keep another one, which
-            // may be shutting down, among the endpoints.
-            ready.unwrap_or(true).then(|| replica.webhook_port())
+            let ready = match timeout(PROPAGATION, replica.readiness()).await {
+                Ok(Ok(status)) => status == 200,
+                // A kubelet tolerates probes without an answer, which a busy machine causes: only
+                // the end of the process counts. A slow replica must not keep another one, which
+                // may be shutting down, among the endpoints.
+                Ok(Err(_)) | Err(_) => replica.process().is_running(),
+            };
+            ready.then(|| replica.webhook_port())
         });
         let ready = join_all(asked).await.into_iter().flatten();
         webhooks.serve(SERVICE, ready.collect());
