@@ -151,8 +151,14 @@ impl Remover {
         let Some(listed) = namespaces.find(|listed| *listed.name == *name.name) else {
             return Removal::Absent;
         };
-        if retry.is_some() && is_young(listed, self.clock.system_time(), &self.options) {
-            return Removal::TooYoung;
+        if let Some(retry) = retry
+            && is_young(listed, self.clock.system_time(), &self.options)
+        {
+            // It may stay young for long, and its name may leave the record meanwhile.
+            return match retry.record(name).await {
+                Record::Lost => Removal::Kept,
+                Record::Permits | Record::Unreadable(_) => Removal::TooYoung,
+            };
         }
         self.remove_listed(listed, origin, retry).await
     }

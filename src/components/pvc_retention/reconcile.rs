@@ -32,6 +32,8 @@ const MAX_AGE: Duration = Duration::from_secs(2);
 /// Maximum number of Events of one evaluation. Each of them is a task, and a tenant may have tens of
 /// thousands of claims that each cause an Event.
 const EVENTS_AT_ONCE: usize = 50;
+/// Delay of the evaluation that publishes the next [`EVENTS_AT_ONCE`].
+const NEXT_EVENTS: Duration = Duration::from_secs(30);
 
 /// Applies the retention policy of a StatefulSet to its claims.
 pub struct PvcRetentionReconciler {
@@ -159,8 +161,8 @@ impl PvcRetentionReconciler {
     }
 
     /// Publishes the Events about the claims of the StatefulSet that have not been published yet,
-    /// at most [`EVENTS_AT_ONCE`]; later calls publish the others.
-    fn publish(&self, name: &ObjectName, judged: &Judged) {
+    /// at most [`EVENTS_AT_ONCE`]. Returns whether others remain, which later calls publish.
+    fn publish(&self, name: &ObjectName, judged: &Judged) -> bool {
         let verdicts = judged.members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
             let set = (name, &judged.set.uid);
@@ -172,6 +174,7 @@ impl PvcRetentionReconciler {
         let causes = announced.keys().cloned().collect();
         let news = self.events.news(name, &judged.set.uid, causes);
         announced.retain(|cause, _| news.contains(cause));
+        let remain = announced.len() > EVENTS_AT_ONCE;
         for (place, (cause, announcement)) in announced.into_iter().enumerate() {
             if place >= EVENTS_AT_ONCE {
                 self.events.forget_cause(name, &cause);
@@ -182,6 +185,7 @@ impl PvcRetentionReconciler {
             let unpublished = move || events.forget_cause(&name, &cause);
             self.apply.announce_or(regarding, announcement, unpublished);
         }
+        remain
     }
 }
 
@@ -244,8 +248,13 @@ impl PvcRetentionReconciler {
         let rescues = judged.rescues();
         let found = rescues.filter(|(member, _)| doubted.contains(&member.name));
         let acted = self.act(&judged, judged.others().chain(found)).await;
-        self.publish(name, &judged);
-        acted
+        match (self.publish(name, &judged), acted?) {
+            (true, Requeue::OnEvent) => Ok(Requeue::After(
+                NEXT_EVENTS,
+                "publishing further Events".to_owned(),
+            )),
+            (_, requeue) => Ok(requeue),
+        }
     }
 }
 

@@ -207,7 +207,10 @@ async fn an_evaluation_publishes_a_limited_number_of_events() {
     let (reconciler, sent) = world.answering();
     let web = Subject::Policy(ObjectName::new("ns", "web"));
     for expected in [EVENTS_AT_ONCE, 2 * EVENTS_AT_ONCE, number, number] {
-        reconciler.reconcile(&web).await.expect("no failure");
+        let before = sent.lock().len();
+        let requeue = reconciler.reconcile(&web).await.expect("no failure");
+        let continues = matches!(requeue, Requeue::After(NEXT_EVENTS, _));
+        assert_eq!(continues, before < 2 * EVENTS_AT_ONCE);
         let published = async {
             while sent.lock().len() < expected {
                 tokio::task::yield_now().await;

@@ -4,6 +4,7 @@ use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
     *,
 };
+use std::time::SystemTime;
 use tokio::time::sleep;
 
 fn seen() -> Options {
@@ -62,6 +63,30 @@ async fn a_deleted_namespace_whose_name_was_removed_from_the_record_is_kept() {
     sleep(HOUR).await;
     assert!(scene.storage.has("shop"));
     scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);
+}
+
+/// While the storage writes to the namespace, each retry finds it too young.
+#[tokio::test(start_paused = true)]
+async fn a_young_namespace_whose_name_leaves_the_record_is_kept() {
+    let scene = Scene::new(seen()).await;
+    let since = |since| {
+        let mut state = scene.storage.state();
+        let shop = state.namespaces.iter_mut().find(|each| each.name == "shop");
+        shop.expect("it exists").since = since;
+    };
+    scene.have("shop");
+    sleep(SECOND).await;
+    scene.storage.fill("shop");
+    scene.delete("shop");
+    sleep(SECOND * 5).await;
+    since(Some(SystemTime::now()));
+    sleep(MINUTE * 2).await;
+    scene.server.record("default\nkube-system\n");
+    scene.storage.empty("shop");
+    sleep(HOUR).await;
+    since(None);
+    sleep(HOUR * 2).await;
+    assert!(scene.storage.has("shop"));
 }
 
 #[tokio::test(start_paused = true)]
