@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::BodyExt;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     pin::pin,
@@ -56,16 +56,12 @@ impl Reviews {
 
     /// Adds a replica.
     pub fn add(&self, endpoint: Endpoint) {
-        self.endpoints().push(endpoint);
-    }
-
-    fn endpoints(&self) -> MutexGuard<'_, Vec<Endpoint>> {
-        self.endpoints.lock()
+        self.endpoints.lock().push(endpoint);
     }
 
     /// Chooses a replica that is ready.
     fn choose(&self, chance: u64) -> Option<Endpoint> {
-        let endpoints = self.endpoints();
+        let endpoints = self.endpoints.lock();
         let ready = |each: &&Endpoint| !each.connection.is_cut() && (each.missing)().is_empty();
         let ready: Vec<&Endpoint> = endpoints.iter().filter(ready).collect();
         let chosen = usize::try_from(chance)

@@ -12,8 +12,9 @@ use serde::{
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Maximum length, in bytes, of the value of a claim's annotation about the trash or expiry. A
-/// longer one is read as an empty text, because it is no name, duration or time.
+/// Maximum length, in bytes, of the value of a claim's annotation about the trash or expiry, and of
+/// a text of an owner reference. A longer annotation is read as an empty text, because it is no name,
+/// duration or time.
 pub const MAX_TEXT: usize = 253;
 
 /// Returns the value of an annotation, or an empty text if it is longer than [`MAX_TEXT`].

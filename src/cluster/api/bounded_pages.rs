@@ -9,7 +9,7 @@ use http::{Request, Response, Uri, uri::PathAndQuery};
 use http_body_util::{BodyExt as _, Either, StreamBody};
 use hyper::body::{Bytes, Frame};
 use kube::{Client, Error, client::Body, core::request::Error as BuildError};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Maximum size of a page in bytes, unless it is one object. 500 pods of 32 KB fit.
@@ -56,11 +56,12 @@ async fn page(
     let mut limit = asked;
     match is_continued(&head.uri) {
         true => {
-            limit = lock(limits)
+            limit = limits
+                .lock()
                 .get(&path)
                 .map_or(asked, |less| asked.min(*less))
         }
-        false => drop(lock(limits).remove(&path)),
+        false => drop(limits.lock().remove(&path)),
     }
     loop {
         head.uri = with_limit(&head.uri, limit)?;
@@ -71,12 +72,12 @@ async fn page(
         let most_bytes = if limit <= 1 { usize::MAX } else { most };
         if let Some((page, size)) = read(answer, most_bytes).await? {
             if limit < asked && size <= most / 2 {
-                lock(limits).insert(path, limit * 2);
+                limits.lock().insert(path, limit * 2);
             }
             return Ok(page);
         }
         limit = (limit / STEP).max(1);
-        lock(limits).insert(path.clone(), limit);
+        limits.lock().insert(path.clone(), limit);
         tracing::debug!(path, limit, "a page of a list was too large");
     }
 }
@@ -125,10 +126,6 @@ fn with_limit(uri: &Uri, limit: u32) -> Result<Uri, Error> {
     let whole = PathAndQuery::try_from(format!("{}?{query}", uri.path()));
     parts.path_and_query = Some(whole.map_err(|error| failed(error.into()))?);
     Uri::from_parts(parts).map_err(|error| failed(error.into()))
-}
-
-fn lock(limits: &Limits) -> MutexGuard<'_, HashMap<String, u32>> {
-    limits.lock()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{
     telemetry::Metrics,
 };
 use kube::{Api, Client, Resource, api::ListParams};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use reader::Reader;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -108,7 +108,8 @@ impl<T: Tracked> SharedList<T> {
         since: Instant,
     ) -> ListResult<T> {
         let kept = self
-            .kept()
+            .kept
+            .lock()
             .get(namespace)
             .filter(|kept| kept.began() > since)
             .cloned();
@@ -164,12 +165,12 @@ impl<T: Tracked> SharedList<T> {
 
     /// Keeps the result of a LIST for later callers until it is too old.
     fn keep(self: &Arc<Self>, namespace: &Arc<str>, listed: &Listed<T>) {
-        self.kept().insert(namespace.clone(), listed.clone());
+        self.kept.lock().insert(namespace.clone(), listed.clone());
         let (lists, namespace, began) = (self.clone(), namespace.clone(), listed.began());
         #[expect(clippy::disallowed_methods, reason = "the task only removes an entry")]
         tokio::spawn(async move {
             tokio::time::sleep_until(began + KEPT).await;
-            let mut kept = lists.kept();
+            let mut kept = lists.kept.lock();
             // If a later LIST has replaced the result, its own task removes it.
             if kept
                 .get(&namespace)
@@ -178,10 +179,6 @@ impl<T: Tracked> SharedList<T> {
                 kept.remove(&namespace);
             }
         });
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<Arc<str>, Listed<T>>> {
-        self.kept.lock()
     }
 }
 
@@ -275,7 +272,7 @@ mod tests {
         assert_eq!(size(since).await, 2, "something was seen after it began");
         assert_eq!(size(before).await, 2, "the later answer is kept");
         tokio::time::sleep(KEPT).await;
-        assert!(lists.kept().is_empty(), "it is too old");
+        assert!(lists.kept.lock().is_empty(), "it is too old");
         assert_eq!(size(before).await, 3);
     }
 

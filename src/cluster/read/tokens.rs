@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::Semaphore,
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     fn recall(&self, token: &str) -> Option<Judgement> {
-        let remembered = self.lock();
+        let remembered = self.remembered.lock();
         let (judgement, until) = remembered.get(token)?;
         (Instant::now() < *until).then_some(*judgement)
     }
@@ -154,7 +154,7 @@ impl Shared {
             Judgement::Forbidden | Judgement::Unauthenticated => REFUSED_FOR,
             Judgement::Unavailable => return,
         };
-        let mut remembered = self.lock();
+        let mut remembered = self.remembered.lock();
         remembered.retain(|_, (_, until)| now < *until);
         if remembered.len() >= REMEMBERED {
             remembered.retain(|_, (judgement, _)| *judgement == Judgement::Allowed);
@@ -163,10 +163,6 @@ impl Shared {
             remembered.clear();
         }
         remembered.insert(token, (judgement, now + lasts));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Judgement, Instant)>> {
-        self.remembered.lock()
     }
 }
 

@@ -85,7 +85,7 @@ impl Apply {
         announcement: Announcement,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        let apply = self.clone();
+        let (apply, announcement) = (self.clone(), announcement.shortened());
         #[expect(
             clippy::disallowed_methods,
             reason = "the caller does not wait for this Event"

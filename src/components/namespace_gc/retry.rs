@@ -46,17 +46,15 @@ impl Retry<'_> {
         };
         if names.contains(&*name.name) {
             self.waiting.mark_recorded(name);
-            return Record::Permits;
+        } else if self.waiting.needs_record(name) {
+            tracing::info!(
+                component = NAME,
+                namespace = &*name.name,
+                "the ConfigMap volume-warden-seen-namespaces no longer has the name of the namespace, \
+                 so its deletion from the storage backend is not retried"
+            );
+            return Record::Lost;
         }
-        if !self.waiting.needs_record(name) {
-            return Record::Permits;
-        }
-        tracing::info!(
-            component = NAME,
-            namespace = &*name.name,
-            "the ConfigMap volume-warden-seen-namespaces no longer has the name of the namespace, \
-             so its deletion from the storage backend is not retried"
-        );
-        Record::Lost
+        Record::Permits
     }
 }

@@ -43,15 +43,15 @@ fn listen_to_claims(caches: &Caches, id: ControllerId, queue: Arc<WorkQueue<Subj
 /// All claims and pods that may need work.
 pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject> {
     let marked = |claim: &Claim| is_marked(claim, controller_id);
-    let claims = caches.claims.read().names_where(marked);
-    let mut subjects: Vec<_> = claims.into_iter().map(Subject::Claim).collect();
+    let marked = caches.claims.read().names_where(marked);
+    let mut subjects: Vec<_> = marked.into_iter().map(Subject::Claim).collect();
     for (name, pod) in caches.pods.read().objects() {
         if pod
             .claim_requests
             .as_deref()
             .is_some_and(ClaimRequests::waiting)
         {
-            subjects.extend(of_pod(name, pod));
+            subjects.extend(keys(name, claims(name, pod)));
         }
     }
     subjects
@@ -72,8 +72,8 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
     let asked = asked.filter(|pod| pod.claim_requests.is_some());
     let mut subjects: Vec<_> = asked
         .flat_map(|pod| match stays {
-            true => requested_by(change.name, pod),
-            false => of_pod(change.name, pod),
+            true => keys(change.name, requested(change.name, pod)),
+            false => keys(change.name, claims(change.name, pod)),
         })
         .collect();
     if let (Some(gone), None) = (change.old, change.new) {
@@ -116,16 +116,10 @@ fn claim_trigger(claim: &Arc<Claim>) -> (&CompactText, bool, &[OwnerReference]) 
     (&claim.uid, claim.deleting, &claim.rare.owners)
 }
 
-/// The pod, and the claims that it names.
-fn of_pod(name: &ObjectName, pod: &Pod) -> Vec<Subject> {
-    let claims = claims(name, pod).map(Subject::Claim);
-    claims.chain([Subject::Pod(name.clone())]).collect()
-}
-
-/// The pod, and the claims that it requests.
-fn requested_by(name: &ObjectName, pod: &Pod) -> Vec<Subject> {
-    let claims = requested(name, pod).map(Subject::Claim);
-    claims.chain([Subject::Pod(name.clone())]).collect()
+/// The queue keys of the claims, and that of the pod.
+fn keys(pod: &ObjectName, claims: impl Iterator<Item = ObjectName>) -> Vec<Subject> {
+    let claims = claims.map(Subject::Claim);
+    claims.chain([Subject::Pod(pod.clone())]).collect()
 }
 
 /// The claims that the pod names; of a pod that names too many, those that it requests.
@@ -136,6 +130,7 @@ fn claims(name: &ObjectName, pod: &Pod) -> impl Iterator<Item = ObjectName> {
     named.chain(many)
 }
 
+/// The claims that the pod requests.
 fn requested(name: &ObjectName, pod: &Pod) -> impl Iterator<Item = ObjectName> {
     let requests = pod.claim_requests.iter();
     let volumes = requests.flat_map(|requests| &requests.volumes);

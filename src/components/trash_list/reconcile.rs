@@ -20,7 +20,7 @@ use crate::{
         trash_list::{KEY, config_map},
     },
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ impl TrashListReconciler {
         };
         // A write that failed also delays the next one by `PAUSE`: a user who changes the list all
         // the time makes each write fail.
-        self.times().insert(name.clone(), Instant::now());
+        self.written.lock().insert(name.clone(), Instant::now());
         if let Some(list) = list.filter(|_| applied.written()) {
             self.caches.lists.mark_stale(name, list);
         }
@@ -125,14 +125,10 @@ impl TrashListReconciler {
 
     /// Returns how long the list has to wait for its next write, if it was written just now.
     fn rest(&self, name: &ObjectName) -> Option<Duration> {
-        let mut times = self.times();
+        let mut times = self.written.lock();
         times.retain(|_, written| written.elapsed() < PAUSE);
         let written = times.get(name)?;
         Some(PAUSE.saturating_sub(written.elapsed()))
-    }
-
-    fn times(&self) -> MutexGuard<'_, HashMap<ObjectName, Instant>> {
-        self.written.lock()
     }
 }
 

@@ -104,7 +104,7 @@ impl Replicas {
         let running = Running::default();
         for name in ["first", "second"] {
             let warden = start(cluster, name).await?;
-            lock(&running).push(warden);
+            running.lock().push(warden);
         }
         let endpoints = tokio::spawn(follow(cluster.webhooks().clone(), running.clone()));
         Ok(Self { running, endpoints })
@@ -113,7 +113,9 @@ impl Replicas {
     /// Replaces a replica as a rolling update does: stops it, waits until it has ended, and starts
     /// another.
     async fn replace(&self, cluster: &Cluster, turn: usize) -> Result<()> {
-        let old = lock(&self.running)
+        let old = self
+            .running
+            .lock()
             .get(turn)
             .cloned()
             .context("a replica")?;
@@ -121,7 +123,7 @@ impl Replicas {
         let status = old.process().wait(Duration::from_secs(60)).await?;
         ensure!(status.success(), "{status}");
         let new = start(cluster, &format!("successor-{turn}")).await?;
-        lock(&self.running)[turn] = new;
+        self.running.lock()[turn] = new;
         Ok(())
     }
 }
@@ -142,7 +144,7 @@ async fn start(cluster: &Cluster, name: &str) -> Result<Arc<Warden>> {
 async fn follow(webhooks: Webhooks, running: Running) {
     let mut tick = interval(PROPAGATION);
     loop {
-        let replicas = lock(&running).clone();
+        let replicas = running.lock().clone();
         let asked = replicas.iter().map(async |replica| {
             let ready = match timeout(PROPAGATION, replica.readiness()).await {
                 Ok(Ok(status)) => status == 200,
@@ -157,10 +159,6 @@ async fn follow(webhooks: Webhooks, running: Running) {
         webhooks.serve(SERVICE, ready.collect());
         tick.tick().await;
     }
-}
-
-fn lock(running: &Running) -> parking_lot::MutexGuard<'_, Vec<Arc<Warden>>> {
-    running.lock()
 }
 
 /// Creates claims until `stop`, and returns their number. The first failure ends it.

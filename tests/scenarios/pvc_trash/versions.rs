@@ -8,7 +8,7 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, WatchEvent, WatchParams},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use volume_warden_controlplane::eventually;
@@ -39,7 +39,7 @@ impl Versions {
         let result = seen.clone();
         let task = tokio::spawn(async move {
             if let Err(error) = collected.await {
-                lock(&result).ended = Some(format!("{error:#}"));
+                result.lock().ended = Some(format!("{error:#}"));
             }
         });
         Ok(Self {
@@ -57,7 +57,7 @@ impl Versions {
         let present: Vec<_> = present.iter().filter(of_class).collect();
         eventually("the watch has delivered all versions", async || {
             let versions = {
-                let seen = lock(&self.seen);
+                let seen = self.seen.lock();
                 ensure!(
                     seen.ended.is_none(),
                     "the watch has ended: {:?}",
@@ -101,7 +101,7 @@ async fn collect(
                 | WatchEvent::Deleted(volume) => {
                     version = volume.resource_version().context("no version")?;
                     if is_of(&volume, &class) {
-                        lock(&seen).versions.push(volume);
+                        seen.lock().versions.push(volume);
                     }
                 }
                 WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
@@ -114,8 +114,4 @@ async fn collect(
 fn is_of(volume: &PersistentVolume, class: &str) -> bool {
     let spec = volume.spec.as_ref();
     spec.and_then(|spec| spec.storage_class_name.as_deref()) == Some(class)
-}
-
-fn lock(seen: &Seen) -> MutexGuard<'_, Collected> {
-    seen.lock()
 }

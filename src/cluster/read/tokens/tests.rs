@@ -108,7 +108,7 @@ async fn invalid_tokens_cause_few_calls() {
         (3..=2 + QUESTIONS * pauses).contains(&calls),
         "{calls} in {pauses} pauses"
     );
-    assert!(tokens.0.lock().len() <= REMEMBERED);
+    assert!(tokens.0.remembered.lock().len() <= REMEMBERED);
     assert_eq!(tokens.judge(allowed).await, Judgement::Allowed);
     assert_eq!(fake.calls(), calls);
 }

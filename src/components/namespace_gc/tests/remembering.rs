@@ -8,7 +8,7 @@ use super::{
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::sleep;
 
-fn seen() -> Options {
+pub(super) fn seen() -> Options {
     Options {
         scope: Scope::Seen,
         ..Options::default()

@@ -1,18 +1,11 @@
 //! Tests of retries with the record of the namespace names that this cluster once had.
 
 use super::{
+    remembering::seen,
     scene::{HOUR, MINUTE, SECOND, Scene},
-    *,
 };
 use std::time::SystemTime;
 use tokio::time::sleep;
-
-fn seen() -> Options {
-    Options {
-        scope: Scope::Seen,
-        ..Options::default()
-    }
-}
 
 /// A collection has found the recorded namespace `full`, which is not empty and waits.
 async fn waiting_orphan() -> Scene {
