@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::time::{Instant, sleep};
 
 use crate::util::{lock, tail};
@@ -66,19 +67,28 @@ impl Process {
         self.pid
     }
 
-    /// Stops it with SIGSTOP: it keeps its connections and answers nothing.
+    /// Stops it with SIGSTOP: it keeps its connections and answers nothing. Returns when all of its
+    /// threads are stopped; until one of them has received the signal, the others continue.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        let pid = self.signal(Signal::STOP)?;
+        let stopped = || {
+            waitid(
+                WaitId::Pid(pid),
+                WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT,
+            )
+        };
+        retry_on_intr(stopped).with_context(|| format!("waiting until {} stops", self.name))?;
+        Ok(())
     }
 
     /// Resumes it after [`Process::pause`].
     pub fn resume(&self) -> Result<()> {
-        self.signal(Signal::CONT)
+        self.signal(Signal::CONT).map(drop)
     }
 
     /// Sends SIGTERM.
     pub fn terminate(&self) -> Result<()> {
-        self.signal(Signal::TERM)
+        self.signal(Signal::TERM).map(drop)
     }
 
     /// Kills it with SIGKILL and returns when it is gone.
@@ -166,14 +176,15 @@ impl Process {
         &self.log
     }
 
-    fn signal(&self, signal: Signal) -> Result<()> {
+    fn signal(&self, signal: Signal) -> Result<Pid> {
         // No other thread can reap it under the lock, so the id is still its own.
         let mut child = lock(&self.child);
         if let Some(status) = child.try_wait()? {
             bail!("{} has ended already ({status})", self.name);
         }
-        kill_process(Pid::from_child(&child), signal)
-            .with_context(|| format!("sending a signal to {}", self.name))
+        let pid = Pid::from_child(&child);
+        kill_process(pid, signal).with_context(|| format!("sending a signal to {}", self.name))?;
+        Ok(pid)
     }
 
     fn status_field(&self, field: &str) -> Result<u64> {
