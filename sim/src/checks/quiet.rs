@@ -7,6 +7,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::sync::Arc;
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use volume_warden::objects::{
     claim::AWAITING_POD,
     finalizers::{PV_PROTECTION, PVC_PROTECTION},
@@ -77,9 +78,8 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
 fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     let protected = has_finalizer(claim, PVC_PROTECTION);
     let annotations = at(claim, "/metadata/annotations");
-    // The mark of a replica whose clock is off by more than ten minutes is taken for a copied one.
-    let in_time = ledger.plan.clock_skew.abs() < 600;
-    let awaiting = in_time && annotations.is_some_and(|all| all.get(AWAITING_POD).is_some());
+    let mark = annotations.and_then(|all| all.get(AWAITING_POD)?.as_str());
+    let awaiting = mark.is_some_and(|mark| is_in_time(claim, mark));
     let named = |pod: &Arc<Value>| {
         namespace(pod) == namespace(claim) && claims_of(pod).any(|used| used == name(claim))
     };
@@ -102,6 +102,16 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     let used = ledger.all("pods").any(|pod| uses(&pod));
     (protected && !used)
         .then(|| format!("the claim {} is unused and was not released", name(claim)))
+}
+
+/// Returns whether Volume Warden takes the mark for its own. If its time differs from the creation of
+/// the claim by more than ten minutes, it is taken for a copied one: the clock of its replica may be
+/// off, and the request may have been held.
+fn is_in_time(claim: &Value, mark: &str) -> bool {
+    let time = |text| OffsetDateTime::parse(text, &Rfc3339);
+    let created = time(text(claim, "/metadata/creationTimestamp"));
+    let apart = time(mark).and_then(|mark| Ok(mark - created?));
+    apart.is_ok_and(|apart| apart.abs() <= Duration::minutes(10))
 }
 
 /// The condition Unused of a bound claim shows whether a pod that has not ended names the claim.
