@@ -24,7 +24,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use json_patch::Patch as JsonPatch;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -132,9 +132,14 @@ fn claim(entry: &Entry<'_>, restoration: &Restoration<'_>) -> anyhow::Result<Val
     let mut claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": restoration.name, "namespace": restoration.namespace},
+        "spec": {},
     });
     let deleted = &entry.record.claim;
-    let mut operations = restore(&claim, entry.name, entry.volume);
+    let mut operations = restore(
+        &PersistentVolumeClaimSpec::default(),
+        entry.name,
+        entry.volume,
+    );
     operations.push(add(&["labels"], json!(deleted.kept_labels())));
     operations.push(add(&["annotations"], json!(deleted.kept_annotations())));
     json_patch::patch(&mut claim, &operations).context("building the claim")?;

@@ -93,6 +93,11 @@ impl Need {
         &self.class
     }
 
+    /// The complete `spec` of the claim.
+    pub fn spec(&self) -> &PersistentVolumeClaimSpec {
+        &self.spec
+    }
+
     /// The volume that the claim names or is bound to; empty if it names none.
     pub fn volume_name(&self) -> &str {
         self.spec.volume_name.as_deref().unwrap_or_default()

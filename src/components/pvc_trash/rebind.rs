@@ -9,12 +9,11 @@ use crate::objects::{
     ObjectName, Volume,
     claim::AWAITING_POD,
     deletion_order::{Deletion, latest},
-    fit::{Need, Offer},
+    fit::{Need, NeedWire, Offer},
     quantity,
     trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord},
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use std::{fmt, sync::Arc};
 
 /// How long before the end of its window a volume is not given to a claim any more. A purge lists
@@ -72,19 +71,21 @@ pub enum Kept {
 /// Returns whether any volume may be given to the claim: it has no `volumeName`, selector or data
 /// source. False for a claim that was made for a single pod, which must begin with an empty
 /// volume.
-pub fn is_open(claim: &Value) -> bool {
-    let (metadata, spec) = (&claim["metadata"], &claim["spec"]);
-    let unset = |field| spec[field].is_null();
-    let owners = metadata["ownerReferences"].as_array();
-    let of_pod = |owner: &Value| owner["apiVersion"] == "v1" && owner["kind"] == "Pod";
-    let for_a_pod = owners.is_some_and(|owners| owners.iter().any(of_pod))
-        || !metadata["annotations"][AWAITING_POD].is_null();
-    let unnamed = spec["volumeName"].as_str().unwrap_or_default().is_empty();
-    unnamed
+pub fn is_open(claim: &NeedWire) -> bool {
+    let (metadata, spec) = (&claim.metadata, &claim.spec);
+    let mut owners = metadata.owner_references.iter().flatten();
+    let of_a_pod = owners.any(|owner| owner.api_version == "v1" && owner.kind == "Pod");
+    let annotations = metadata.annotations.as_ref();
+    let for_a_pod = of_a_pod || annotations.is_some_and(|all| all.contains_key(AWAITING_POD));
+    let named = spec
+        .volume_name
+        .as_ref()
+        .is_some_and(|name| !name.is_empty());
+    !named
         && !for_a_pod
-        && ["selector", "dataSource", "dataSourceRef"]
-            .into_iter()
-            .all(unset)
+        && spec.selector.is_none()
+        && spec.data_source.is_none()
+        && spec.data_source_ref.is_none()
 }
 
 /// Decides which volume the claim gets.

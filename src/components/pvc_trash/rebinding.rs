@@ -17,36 +17,40 @@ use crate::{
     },
 };
 use json_patch::PatchOperation;
-use serde_json::{Value, json};
+use serde_json::json;
 
 impl Reviews {
     /// Gives a new claim the volume of the deleted claim of its name, if its class requests that
     /// and [`decide`] permits it, unless the annotation `rebind` of the claim is `off`.
-    pub(super) async fn rebind(&self, request: &Request, claim: &Value) -> Reviewed {
-        let need = Need::from(request.object::<NeedWire>()?);
+    pub(super) async fn rebind(&self, request: &Request, claim: NeedWire) -> Reviewed {
+        let open = is_open(&claim);
+        let annotations = claim.metadata.annotations.as_ref();
+        let own = annotations.and_then(|all| all.get(REBIND));
+        let own = own.map(|value| rebind::parse(value));
+        let annotated = annotations.is_some();
+        let need = Need::from(claim);
         if !self.caches.classes.is_synced() {
             return Err(Unavailable::unsynced("StorageClasses"));
         }
         let requested = self.caches.rebinds(need.class()) == Some(Ok(true));
         let handled = !request.name.is_empty() && self.caches.handles(&request.namespace);
-        if !requested || !handled || !is_open(claim) {
+        if !requested || !handled || !open {
             return Ok(Answer::Allow);
         }
-        let own = claim["metadata"]["annotations"][REBIND].as_str();
-        match own.map(rebind::parse) {
+        match own {
             Some(Ok(false)) => Ok(Answer::Allow),
             Some(Err(error)) => {
-                let answer = self.rebound(request, &need, claim).await?;
+                let answer = self.rebound(request, &need, annotated).await?;
                 let warning = format!(
                     "the annotation {REBIND} of the claim cannot be read and has no effect: {error}"
                 );
                 Ok(answer.and(Answer::warned(Some(warning))))
             }
-            Some(Ok(true)) | None => self.rebound(request, &need, claim).await,
+            Some(Ok(true)) | None => self.rebound(request, &need, annotated).await,
         }
     }
 
-    async fn rebound(&self, request: &Request, need: &Need, claim: &Value) -> Reviewed {
+    async fn rebound(&self, request: &Request, need: &Need, annotated: bool) -> Reviewed {
         if !self.caches.volumes.is_synced() {
             return Err(Unavailable::unsynced("volumes"));
         }
@@ -87,7 +91,7 @@ impl Reviews {
             Rebinding::Absent => Answer::Allow,
             Rebinding::Keep(volume, why) => Answer::Warn(vec![kept(&name, volume, &why)]),
             Rebinding::Get(found) => Answer::Patch {
-                operations: operations(claim, &name, found),
+                operations: operations(need, annotated, &name, found),
                 what: format!("give the claim the volume {} of its name", found.0.name),
                 warnings: vec![given(&name, &found.0)],
             },
@@ -98,10 +102,15 @@ impl Reviews {
 /// Returns the same patch as for a claim that requests the data by annotation, and that
 /// annotation. It adds no labels and annotations of the deleted claim: the author of this claim
 /// has written those that it is to have.
-fn operations(claim: &Value, name: &ObjectName, (volume, found): &Named) -> Vec<PatchOperation> {
-    let mut operations = restore(claim, volume, found);
+fn operations(
+    need: &Need,
+    annotated: bool,
+    name: &ObjectName,
+    (volume, found): &Named,
+) -> Vec<PatchOperation> {
+    let mut operations = restore(need.spec(), volume, found);
     let requested = undelete_request::of_claim(&name.name);
-    operations.push(match claim["metadata"]["annotations"].is_object() {
+    operations.push(match annotated {
         true => add_at(&["metadata", "annotations", UNDELETE], json!(requested)),
         false => add_at(&["metadata", "annotations"], json!({UNDELETE: requested})),
     });

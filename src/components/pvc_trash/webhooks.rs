@@ -16,6 +16,7 @@ use crate::{
         MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
         deletion_order::{Deletion, latest},
+        fit::{NeedWire, requested as requested_storage},
         patch::add_at,
         trash::{RecordedClaim, TrashRecord},
         undelete_request::{UNDELETE, UndeleteRequest},
@@ -23,8 +24,10 @@ use crate::{
     },
 };
 use json_patch::PatchOperation;
-use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
+use kube::api::ObjectMeta;
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The caches and the live reads of the webhooks.
 pub struct Reviews {
@@ -94,10 +97,10 @@ impl Reviews {
     /// creates an empty volume, or refuses the claim. For a claim without such a request, see
     /// [`Self::rebind`].
     async fn restorer(&self, request: &Request) -> Reviewed {
-        let object = request.object::<Value>()?;
-        let requested = object["metadata"]["annotations"][UNDELETE].as_str();
-        let Some(requested) = requested else {
-            return self.rebind(request, &object).await;
+        let claim = request.object::<NeedWire>()?;
+        let annotations = claim.metadata.annotations.as_ref();
+        let Some(requested) = annotations.and_then(|all| all.get(UNDELETE)) else {
+            return self.rebind(request, claim).await;
         };
         if requested.len() > MAX_TEXT {
             return Ok(refuse(format!(
@@ -131,9 +134,9 @@ impl Reviews {
                 Err(refusal) => return Ok(refusal),
             };
         Ok(Answer::Patch {
-            operations: restore(&object, name, volume)
+            operations: restore(&claim.spec, name, volume)
                 .into_iter()
-                .chain(give_back(&object, &record.claim))
+                .chain(give_back(&claim.metadata, &record.claim))
                 .collect(),
             // With `--dry-run` of Volume Warden, users see this text in a warning. They must not
             // learn the volume's name.
@@ -214,14 +217,15 @@ fn warning(record: &TrashRecord) -> String {
 
 /// Sets the volume, its class and its mode in the claim, and adds what the claim leaves out, such
 /// as access modes and size.
-pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOperation> {
-    let spec = &claim["spec"];
-    let mut operations = Vec::new();
-    if !spec.is_object() {
-        operations.push(add_at(&["spec"], json!({})));
-    }
-    operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));
-    operations.push(add_at(&["spec", "storageClassName"], json!(&*volume.class)));
+pub fn restore(
+    claim: &PersistentVolumeClaimSpec,
+    name: &ObjectName,
+    volume: &Volume,
+) -> Vec<PatchOperation> {
+    let mut operations = vec![
+        add_at(&["spec", "volumeName"], json!(&*name.name)),
+        add_at(&["spec", "storageClassName"], json!(&*volume.class)),
+    ];
     let trash = volume.trash.as_deref();
     // The API server has already set the default mode, which looks like a requested one. So the
     // mode of the volume replaces it.
@@ -229,17 +233,17 @@ pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOp
         operations.push(add_at(&["spec", "volumeMode"], json!(mode)));
     }
     let attributes = trash.and_then(|trash| trash.attributes_class.as_deref());
-    if let Some(class) = attributes.filter(|_| spec["volumeAttributesClassName"].is_null()) {
+    if let Some(class) = attributes.filter(|_| claim.volume_attributes_class_name.is_none()) {
         let path = ["spec", "volumeAttributesClassName"];
         operations.push(add_at(&path, json!(class)));
     }
-    if let Some(trash) = trash.filter(|_| spec["accessModes"].is_null()) {
+    if let Some(trash) = trash.filter(|_| claim.access_modes.is_none()) {
         operations.push(add_at(
             &["spec", "accessModes"],
             json!(&trash.access_modes[..]),
         ));
     }
-    if let Some(trash) = trash.filter(|_| spec["resources"]["requests"]["storage"].is_null()) {
+    if let Some(trash) = trash.filter(|_| requested_storage(claim).is_none()) {
         let request = json!({"requests": {"storage": &*trash.capacity}});
         operations.push(add_at(&["spec", "resources"], request));
     }
@@ -249,15 +253,14 @@ pub fn restore(claim: &Value, name: &ObjectName, volume: &Volume) -> Vec<PatchOp
 /// Adds the recorded labels of the deleted claim to a claim without labels, and its annotations to
 /// a claim whose only annotation is the request: an author who writes labels or annotations gets
 /// only those.
-pub(super) fn give_back(claim: &Value, deleted: &RecordedClaim) -> Vec<PatchOperation> {
-    let metadata = &claim["metadata"];
-    let number = |field: &str| metadata[field].as_object().map_or(0, serde_json::Map::len);
+pub(super) fn give_back(claim: &ObjectMeta, deleted: &RecordedClaim) -> Vec<PatchOperation> {
+    let number = |texts: &Option<BTreeMap<_, _>>| texts.as_ref().map_or(0, BTreeMap::len);
     let mut operations = Vec::new();
     let labels = deleted.kept_labels();
-    if number("labels") == 0 && !labels.is_empty() {
+    if number(&claim.labels) == 0 && !labels.is_empty() {
         operations.push(add_at(&["metadata", "labels"], json!(labels)));
     }
-    if number("annotations") == 1 {
+    if number(&claim.annotations) == 1 {
         let kept = deleted.kept_annotations().into_iter();
         operations.extend(
             kept.map(|(key, value)| add_at(&["metadata", "annotations", key], json!(value))),

@@ -8,11 +8,13 @@ use crate::{
     },
     objects::{
         ObjectName, Volume,
+        fit::NeedWire,
         trash::{PURGE, TRASH, TrashRecord, UNDELETE, UNDELETE_TOUCHED},
     },
 };
 use json_patch::PatchOperation;
 use k8s_openapi::jiff::Timestamp;
+use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -31,6 +33,10 @@ fn applied(object: Value, operations: &[PatchOperation]) -> Value {
     let mut object = object;
     json_patch::patch(&mut object, operations).expect("applies");
     object
+}
+
+fn metadata_of(claim: &Value) -> ObjectMeta {
+    serde_json::from_value(claim.clone()).expect("metadata")
 }
 
 fn object(policy: &str, annotations: Value) -> Value {
@@ -154,7 +160,8 @@ fn a_claim_that_restores_data_gets_what_the_volume_has() {
     }));
     let name = ObjectName::cluster_scoped("pv");
     let restored = |claim: Value| {
-        let operations = restore(&claim, &name, &block);
+        let read: NeedWire = serde_json::from_value(claim.clone()).expect("a claim");
+        let operations = restore(&read.spec, &name, &block);
         applied(claim, &operations)["spec"].clone()
     };
     let wanted = json!({
@@ -162,11 +169,11 @@ fn a_claim_that_restores_data_gets_what_the_volume_has() {
         "volumeAttributesClassName": "gold", "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": "5Gi"}},
     });
-    assert_eq!(restored(json!({"metadata": {}})), wanted);
+    assert_eq!(restored(json!({"metadata": {}, "spec": {}})), wanted);
     // The API server has set the default volume mode before it calls the webhook.
-    let defaulted = json!({"spec": {"volumeMode": "Filesystem", "accessModes": ["ReadWriteMany"]}});
+    let defaulted = json!({"metadata": {}, "spec": {"volumeMode": "Filesystem", "accessModes": ["ReadWriteMany"]}});
     assert_eq!(restored(defaulted), wanted);
-    let own = json!({"spec": {"volumeAttributesClassName": "silver"}});
+    let own = json!({"metadata": {}, "spec": {"volumeAttributesClassName": "silver"}});
     assert_eq!(restored(own)["volumeAttributesClassName"], "silver");
 }
 
@@ -195,9 +202,8 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     );
     let deleted = recorded("Released", &text);
     let given = |metadata: Value| {
-        let claim = json!({"metadata": metadata});
-        let operations = give_back(&claim, &read(&deleted).claim);
-        applied(claim, &operations)["metadata"].clone()
+        let operations = give_back(&metadata_of(&metadata), &read(&deleted).claim);
+        applied(json!({"metadata": metadata}), &operations)["metadata"].clone()
     };
     let both = json!({"labels": {"app": "a"}, "annotations": {UNDELETE: "data", "a.b/note": "n"}});
     assert_eq!(given(json!({"annotations": {UNDELETE: "data"}})), both);
@@ -207,8 +213,9 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
         "annotations": json!({"a.b/note": "n", "meta.helm.sh/release-name": "r"}).to_string(),
     }});
     let tracked = recorded("Released", &record("1", tracked));
-    let claim = json!({"metadata": {"annotations": {UNDELETE: "data"}}});
-    let operations = give_back(&claim, &read(&tracked).claim);
+    let metadata = json!({"annotations": {UNDELETE: "data"}});
+    let operations = give_back(&metadata_of(&metadata), &read(&tracked).claim);
+    let claim = json!({"metadata": metadata});
     assert_eq!(applied(claim, &operations)["metadata"], both);
     let own = json!({"labels": {"x": "y"}, "annotations": {UNDELETE: "data", "own": "o"}});
     assert_eq!(given(own.clone()), own);

@@ -117,7 +117,7 @@ async fn chosen(requested: &str, others: &[(&str, &str, Value, Option<&str>)]) -
     }
     match review(&reviews, requested).await {
         Answer::Patch { operations, .. } => {
-            let mut claim = json!({"metadata": {"annotations": {}}});
+            let mut claim = json!({"metadata": {"annotations": {}}, "spec": {}});
             json_patch::patch(&mut claim, &operations).expect("applies");
             claim["spec"]["volumeName"]
                 .as_str()
@@ -242,7 +242,7 @@ async fn a_name_of_two_deleted_claims_is_refused_and_the_answer_says_how_to_be_e
         let Answer::Patch { operations, .. } = review(&reviews, requested).await else {
             unreachable!("{requested} is exact");
         };
-        let mut claim = json!({"metadata": {"annotations": {}}});
+        let mut claim = json!({"metadata": {"annotations": {}}, "spec": {}});
         json_patch::patch(&mut claim, &operations).expect("applies");
         assert_eq!(claim["spec"]["volumeName"], volume, "{requested}");
     }
