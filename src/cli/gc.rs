@@ -1,6 +1,8 @@
 //! `volume-warden gc`: one garbage collection, started manually.
 
-use super::{gc_report, options::ClusterOptions, print::print};
+mod output;
+
+use super::{options::ClusterOptions, print::print};
 use crate::{
     clock::Clock,
     cluster::error_message,
@@ -40,7 +42,7 @@ pub struct GcOptions {
 
     /// Output format of the report.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: gc_report::Output,
+    output: output::Output,
 
     #[command(flatten)]
     cluster: ClusterOptions,
@@ -117,7 +119,7 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
         collection = collection.of_one_cluster();
     }
     let collected = collection.run(&HashSet::default(), &|_, _| {}).await?;
-    print(&gc_report::shown(&collected.report, output, dry_run))?;
+    print(&output::shown(&collected.report, output, dry_run))?;
     match collected.report.failed() {
         0 => Ok(()),
         failed => bail!("{failed} namespaces could not be deleted"),

@@ -1,7 +1,10 @@
 //! Reads kubeconfigs. No message quotes a line of one, because it may contain a credential.
 
 use anyhow::bail;
-use kube::config::{Kubeconfig, KubeconfigError};
+use kube::{
+    Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
 use std::{
     env,
     ffi::OsStr,
@@ -17,6 +20,20 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
         let (path, why) = (path.display(), kubeconfig_fault(&error));
         anyhow::anyhow!("cannot read the kubeconfig {path}: {why}")
     })
+}
+
+/// Returns the cluster and the user of a context of the kubeconfig; without a name, of the current
+/// one.
+///
+/// # Errors
+/// When the context does not exist, or its cluster or user cannot be used.
+pub(super) async fn config(read: Kubeconfig, context: Option<String>) -> anyhow::Result<Config> {
+    let options = KubeConfigOptions {
+        context,
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(read, &options).await;
+    config.map_err(|error| anyhow::anyhow!(kubeconfig_fault(&error)))
 }
 
 /// Reads the files that kubectl reads: those of `$KUBECONFIG`, else `~/.kube/config`. Returns `None`

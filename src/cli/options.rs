@@ -1,9 +1,15 @@
 //! The flags of `volume-warden run`, one group per concern. Other commands use some of the groups.
 
-use super::{component_flags::ComponentFlags, tls::TlsOptions};
+mod component_flags;
+pub(super) mod connection;
+pub(super) mod lease_name;
+pub(super) mod tls;
+
 use crate::{component::ComponentRef, go_duration, objects::ControllerId, telemetry::logs::Format};
 use clap::Args;
+use component_flags::ComponentFlags;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use tls::TlsOptions;
 
 /// `volume-warden run`
 #[derive(Debug, Args)]

@@ -26,6 +26,14 @@ pub(super) fn print_while_read(text: &str) -> io::Result<bool> {
     }
 }
 
+/// Prints a step of a command.
+///
+/// # Errors
+/// When it cannot be printed.
+pub(super) fn say(sentence: impl Display) -> anyhow::Result<()> {
+    Ok(print(&Plain(sentence).to_string())?)
+}
+
 /// Keeps the first error of several prints: it records the result of another one, unless an earlier
 /// one failed.
 pub(super) fn keep_first_error(first: &mut io::Result<()>, next: io::Result<()>) {

@@ -1,6 +1,10 @@
 //! `volume-warden report`: writes what `unused` lists, and what is used, as an HTML page.
 
-use super::{inventory::InventoryOptions, print::print, replace::replace, trash_common::block_on};
+use super::{
+    print::print,
+    replace_file::replace,
+    user::{caller::block_on, inventory::InventoryOptions},
+};
 use crate::report::{Subject, html};
 use anyhow::Context as _;
 use clap::Args;

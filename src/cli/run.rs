@@ -1,12 +1,10 @@
 //! `volume-warden run`: starts the servers and components, supervises them, and stops them in
 //! order.
 
-use super::{
-    certificate::{Front, Serving},
-    options::RunOptions,
-    signals::Signals,
-    tasks::Tasks,
-};
+mod serving;
+mod tasks;
+
+use super::{options::RunOptions, signals::Signals};
 use crate::{
     admission::{self, Limits},
     assembly::{self, Assembly},
@@ -23,7 +21,9 @@ use crate::{
 };
 use anyhow::Context as _;
 use kube::Client;
+use serving::{Front, Serving};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tasks::Tasks;
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Handle},

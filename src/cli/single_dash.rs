@@ -1,7 +1,7 @@
 //! Rejects flags with a single dash, as Go programs accept them, with an error that names the
 //! correct flag.
 
-use super::renamed::old_name;
+use super::renamed_flags::old_name;
 use clap::{Arg, Command, error::ErrorKind};
 use std::ffi::{OsStr, OsString};
 

@@ -1,18 +1,31 @@
 //! `volume-warden trash`: lists the volumes whose data is kept after the deletion of their claims.
 
-use super::{
-    caller::CallerOptions,
-    connection::DEFAULT_NAMESPACE,
-    print::{complain, print},
-    repair,
+mod copies;
+mod from_config_map;
+mod last_deletion;
+mod other_namespace;
+mod output;
+pub(super) mod purge;
+mod repair;
+mod repair_plan;
+mod restoration;
+pub(super) mod undelete;
+mod volumes;
+
+use self::{
+    copies::{Copies, notice},
+    output::{Output, shown},
     repair_plan::plan,
-    target,
-    trash_common::{
-        block_on, cluster, in_trash, is_forbidden, not_listed, read_volumes, unreadable,
+    volumes::{in_trash, is_forbidden, not_listed, read_volumes},
+};
+use super::{
+    options::connection::DEFAULT_NAMESPACE,
+    print::{complain, print},
+    user::{
+        caller::{CallerOptions, block_on, cluster},
+        exit_code::unreadable,
+        target,
     },
-    trash_copies::{Copies, notice},
-    trash_listed,
-    trash_report::{Output, shown},
 };
 use crate::{clock::Clock, cluster::Store, hashing::HashSet, objects::Volume};
 use clap::{Args, Subcommand};
@@ -80,7 +93,7 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     let volumes = match (read_volumes(&client).await, namespace) {
         (Ok(volumes), _) => volumes,
         (Err(error), Some(only)) if is_forbidden(&error) => {
-            return trash_listed::show(&client, only, options.output, &error).await;
+            return from_config_map::show(&client, only, options.output, &error).await;
         }
         (Err(error), _) => return Ok(unreadable(not_listed(&error))),
     };
@@ -130,5 +143,4 @@ async fn count_removed(
 }
 
 #[cfg(test)]
-#[path = "trash_tests.rs"]
 mod tests;

@@ -1,9 +1,8 @@
 //! `volume-warden unused`: lists the storage that no pod uses.
 
 use super::{
-    inventory::InventoryOptions,
     print::{complain, print},
-    trash_common::block_on,
+    user::{caller::block_on, inventory::InventoryOptions},
 };
 use crate::{
     go_duration,

@@ -1,29 +1,32 @@
 //! `volume-warden why`: explains what blocks the deletion, creation or start of an object, and the
 //! next step.
 
+mod kind;
+mod output;
+mod table;
+mod tree;
+
 use super::{
-    caller::CallerOptions,
     print::{complain, print_while_read},
-    target::{self, Target},
-    why_output::{self, Output},
-    why_stuck,
-    why_target::Kind,
+    user::{
+        caller::{CallerOptions, block_on, cluster},
+        exit_code::UNREADABLE,
+        target::{self, Target},
+    },
 };
 use crate::{
     clock::Clock,
     go_duration,
-    tls::install_crypto,
     why::{Explanation, Object, Survey, Which, ask, survey},
 };
 use clap::{Args, error::ErrorKind};
+use kind::Kind;
 use kube::Client;
+use output::Output;
 use std::{ops::ControlFlow, process::ExitCode, time::Duration};
 
 /// Exit code of `why` if the object, or with `--stuck` the namespace, does not exist.
 const NOT_FOUND: u8 = 1;
-/// Exit code of `why` if something that the answer requires could not be read. It is not clap's 2
-/// for a wrong command line.
-const UNREADABLE: u8 = 3;
 /// Interval between two reads of the object with `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -78,21 +81,14 @@ pub struct WhyOptions {
 /// # Errors
 /// When the command line is wrong, or the answer cannot be written.
 pub fn run(options: WhyOptions) -> anyhow::Result<ExitCode> {
-    install_crypto();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(why(options))
+    block_on(why(options))
 }
 
 async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
     let target = options.target()?;
-    let (client, namespace) = match options.caller.cluster().await {
+    let (client, namespace) = match cluster(&options.caller).await {
         Ok(found) => found,
-        Err(error) => {
-            complain(format_args!("{error:#}"));
-            return Ok(ExitCode::from(UNREADABLE));
-        }
+        Err(code) => return Ok(code),
     };
     let Some((kind, name)) = target else {
         return options.list(client, namespace).await;
@@ -151,8 +147,8 @@ impl WhyOptions {
         let now = Clock::system().timestamp();
         match survey(client, &which, now).await {
             Survey::Found(stuck) => {
-                let text = why_output::list(&stuck, self.output, now)?;
-                why_stuck::report(&stuck, &text)?;
+                let text = output::list(&stuck, self.output, now)?;
+                table::report(&stuck, &text)?;
                 Ok(match stuck.unread.is_empty() {
                     true => ExitCode::SUCCESS,
                     false => ExitCode::from(UNREADABLE),
@@ -203,7 +199,7 @@ impl WhyOptions {
         let code = match explanation {
             Explanation::Explained(answer) => {
                 let now = Clock::system().timestamp();
-                let text = why_output::answer(answer, self.output, now)?;
+                let text = output::answer(answer, self.output, now)?;
                 let is_read = print_while_read(text.trim_end())?;
                 let code = match answer.is_certain() {
                     true => ExitCode::SUCCESS,

@@ -1,0 +1,167 @@
+//! What one call of `drain` does while it holds the Leases, and what a dry run prints.
+
+use super::{DrainOptions, InTree};
+use crate::{
+    cli::print::{keep_first_error, print},
+    clock::Clock,
+    cluster::{Apply, Elector, Leadership, LeaseName},
+    component::ComponentRef,
+    drain::{
+        Drain, Outcome, Terms,
+        leases::{self, FoundLease},
+    },
+    plain::Plain,
+    telemetry::Metrics,
+};
+use anyhow::bail;
+use futures::future::{join_all, select_all};
+use kube::{Api, Client};
+use std::{process::ExitCode, sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time that `drain` waits once it holds the Leases, if a leader held one before: a write that it sent
+/// before it released the Lease takes at most 4 s.
+const LAST_WRITE: Duration = Duration::from_secs(4);
+/// Maximum time for which `drain` waits, before it exits, for the publication of the Events about
+/// writes that the API server refused.
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Exit code of `drain` if it is complete except for objects that are being deleted and in use.
+const IN_USE: u8 = 3;
+
+/// The options of a call of `drain`, with what it has found.
+pub(super) struct Session<'a> {
+    pub(super) options: &'a DrainOptions,
+    /// The components whose writes are removed.
+    pub(super) components: Vec<ComponentRef>,
+    pub(super) client: Client,
+    /// The Lease of the installation.
+    pub(super) lease: LeaseName,
+    /// The Leases of these components, of any namespace.
+    pub(super) found: Vec<FoundLease>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Session<'_> {
+    /// Prints which Leases would prevent the drain, and what it would remove. A dry run writes
+    /// nothing, so it acquires no Lease.
+    pub(super) async fn dry_run(&self) -> anyhow::Result<ExitCode> {
+        for found in self
+            .found
+            .iter()
+            .filter(|found| found.prevents(&self.lease))
+        {
+            let message = found.description();
+            let until = match found.holder.is_empty() {
+                true => "exists in another namespace",
+                false => "is held",
+            };
+            let line =
+                format!("{message}: without --dry-run, drain removes nothing while it {until}");
+            print(&Plain(line).to_string())?;
+        }
+        let (_elector, leadership) = self.elect(self.lease.clone());
+        exit_code(&self.remove(leadership).await?)
+    }
+
+    /// Takes part in the election for this Lease.
+    pub(super) fn elect(&self, lease: LeaseName) -> (Elector, Leadership) {
+        let leases = Api::namespaced(self.client.clone(), &lease.namespace);
+        Elector::new(leases, lease, self.metrics.clone(), Clock::system())
+    }
+
+    /// Acquires all Leases and, while it holds them, removes what Volume Warden has written.
+    pub(super) async fn drain_as_leader(
+        &self,
+        leaderships: Vec<Leadership>,
+    ) -> anyhow::Result<ExitCode> {
+        let gained = join_all(leaderships.iter().map(Leadership::gained));
+        if timeout(ACQUIRE_TIMEOUT, gained).await.is_err() {
+            bail!("{}", self.not_acquired().await);
+        }
+        if !self.found.is_empty() {
+            tokio::time::sleep(LAST_WRITE).await;
+        }
+        let Some(first) = leaderships.first().cloned() else {
+            bail!("there is no Lease to hold");
+        };
+        let lost = select_all(leaderships.iter().map(|each| Box::pin(each.lost())));
+        let outcome = tokio::select! {
+            outcome = self.remove(first) => outcome?,
+            _ = lost => bail!("a Lease was lost; run volume-warden drain again"),
+        };
+        if let Some(begun) = self.held_by_others().await?.first() {
+            bail!(
+                "another Volume Warden started during the drain: {}. Stop it, and run \
+                 volume-warden drain again",
+                begun.description()
+            );
+        }
+        exit_code(&outcome)
+    }
+
+    async fn not_acquired(&self) -> String {
+        let held = self.held_by_others().await.unwrap_or_default();
+        let lease = || {
+            let (namespace, name) = (&self.lease.namespace, &self.lease.name);
+            format!("the Lease {namespace}/{name} was not acquired")
+        };
+        let problem = held.first().map_or_else(lease, FoundLease::description);
+        format!(
+            "{problem}, after {ACQUIRE_TIMEOUT:?} of waiting. If a running Volume Warden holds it, \
+             scale it to 0 first: it would write again what drain removes; if not, the log lines \
+             above state why"
+        )
+    }
+
+    async fn held_by_others(&self) -> anyhow::Result<Vec<FoundLease>> {
+        let lease = &self.lease;
+        let mut found = leases::of(&self.client, &self.components, &lease.namespace).await?;
+        found.retain(|found| !found.holder.is_empty() && found.holder != lease.identity);
+        Ok(found)
+    }
+
+    async fn remove(&self, leadership: Leadership) -> anyhow::Result<Outcome> {
+        let options = self.options;
+        let in_flight = options.cluster.max_in_flight.into();
+        let apply = Apply::new(
+            self.client.clone(),
+            leadership,
+            in_flight,
+            options.dry_run,
+            self.metrics.clone(),
+        );
+        let drain = Drain {
+            client: self.client.clone(),
+            apply: Arc::new(apply),
+            namespace: options.cluster.namespace(),
+            system_namespace: options.cluster.system_namespace(),
+            terms: Terms {
+                components: self.components.clone(),
+                in_tree: options.in_tree == InTree::On,
+                purge_trash: options.purge_trash,
+                id: options.controller.controller_id.clone(),
+            },
+            in_flight,
+        };
+        // If a line cannot be printed, the drain continues. The first error is returned at the end.
+        let mut printed = Ok(());
+        let mut say = |line: &str| keep_first_error(&mut printed, print(&Plain(line).to_string()));
+        let outcome = drain.run(&mut say).await;
+        // The process must not end before the Events about refused writes are published in the
+        // background.
+        let _ = timeout(EVENTS_TIMEOUT, drain.apply.reported()).await;
+        let outcome = outcome?;
+        printed.and_then(|()| print(&outcome.to_string()))?;
+        Ok(outcome)
+    }
+}
+
+fn exit_code(outcome: &Outcome) -> anyhow::Result<ExitCode> {
+    match outcome.trouble() {
+        Some(trouble) => bail!("{trouble}; run volume-warden drain again"),
+        None if !outcome.in_use.is_empty() => Ok(ExitCode::from(IN_USE)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}

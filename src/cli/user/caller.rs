@@ -1,0 +1,133 @@
+//! The flags of the commands that a user runs with their own permissions, as with `kubectl`, and the
+//! runtime and client of these commands.
+
+use super::exit_code::unreadable;
+use crate::{cli::kubeconfig, cluster::connect, tls::install_crypto};
+use anyhow::{Context as _, bail};
+use clap::Args;
+use kube::{Client, Config, config::AuthInfo};
+use std::{path::PathBuf, process::ExitCode};
+
+/// The cluster, and the user of the requests.
+#[derive(Debug, Args)]
+pub struct CallerOptions {
+    /// Kubeconfig file [default: as kubectl: the files of $KUBECONFIG, else ~/.kube/config; in a pod
+    /// without any of these, and without --context, its service account]
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// User to impersonate, as with kubectl: the command has the rights of this user [default: that
+    /// of the kubeconfig]
+    #[arg(long = "as", value_name = "USER")]
+    as_user: Option<String>,
+
+    /// Group to impersonate, together with --as [default: those of the kubeconfig]
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
+    as_groups: Vec<String>,
+}
+
+impl CallerOptions {
+    /// Creates a client with the caller's credentials, and returns the namespace to use if none is
+    /// given.
+    ///
+    /// # Errors
+    /// When there is no usable kubeconfig or service account.
+    async fn cluster(&self) -> anyhow::Result<(Client, String)> {
+        let mut config = self.config().await?;
+        self.impersonate(&mut config.auth_info);
+        let namespace = config.default_namespace.clone();
+        let client = connect(config).context("cannot create the API client")?;
+        Ok((client, namespace))
+    }
+
+    /// Sets the user and the groups of the flags. As with kubectl, each of them replaces the one of
+    /// the kubeconfig, and what no flag names stays.
+    fn impersonate(&self, user: &mut AuthInfo) {
+        if self.as_user.is_some() {
+            user.impersonate.clone_from(&self.as_user);
+        }
+        if !self.as_groups.is_empty() {
+            user.impersonate_groups = Some(self.as_groups.clone());
+        }
+    }
+
+    /// Returns the cluster of the kubeconfig. The service account of the pod is used only if there
+    /// is no kubeconfig: after an error in one, the command would run in another cluster than the
+    /// caller means.
+    async fn config(&self) -> anyhow::Result<Config> {
+        let read = match &self.kubeconfig {
+            Some(path) => Some(kubeconfig::read(path)?),
+            None => kubeconfig::read_default()?,
+        };
+        match (read, &self.context) {
+            (Some(read), context) => kubeconfig::config(read, context.clone()).await,
+            (None, Some(context)) => bail!("there is no kubeconfig with the context {context}"),
+            (None, None) => Config::incluster()
+                .context("there is no kubeconfig, and this process does not run in a pod"),
+        }
+    }
+}
+
+/// Runs a command of a user to its end, on this thread.
+pub(in crate::cli) fn block_on(
+    command: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    install_crypto();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(command)
+}
+
+/// Creates a client with the caller's credentials, and returns the namespace to use if none is
+/// given.
+///
+/// # Errors
+/// The exit code, after the error is printed.
+pub(in crate::cli) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), ExitCode> {
+    let found = caller.cluster().await;
+    found.map_err(|error| unreadable(format!("{error:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        caller: CallerOptions,
+    }
+
+    /// The user and the groups to impersonate, with these flags and a kubeconfig with `as: a`.
+    fn impersonated(flags: &[&str]) -> (String, Vec<String>) {
+        let mut user = AuthInfo {
+            impersonate: Some("a".into()),
+            impersonate_groups: Some(vec!["b".into()]),
+            ..AuthInfo::default()
+        };
+        let flags = Flags::try_parse_from([""].iter().chain(flags)).expect("flags");
+        flags.caller.impersonate(&mut user);
+        (
+            user.impersonate.unwrap_or_default(),
+            user.impersonate_groups.unwrap_or_default(),
+        )
+    }
+
+    #[test]
+    fn flags_replace_the_impersonation_of_the_kubeconfig() {
+        for (flags, user, groups) in [
+            (&[][..], "a", ["b"]),
+            (&["--as=c"], "c", ["b"]),
+            (&["--as=c", "--as-group=d"], "c", ["d"]),
+        ] {
+            let expected = (user.to_owned(), groups.map(str::to_owned).to_vec());
+            assert_eq!(impersonated(flags), expected, "{flags:?}");
+        }
+    }
+}

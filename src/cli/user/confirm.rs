@@ -1,0 +1,17 @@
+//! Asks the user to confirm a change.
+
+use std::io::{self, Write as _};
+
+pub(in crate::cli) const QUESTION: &str = "Continue? [y/N] ";
+
+/// Asks the question on standard output, and returns whether standard input answers yes.
+///
+/// # Errors
+/// When the terminal cannot be used.
+pub(in crate::cli) fn confirmed() -> io::Result<bool> {
+    print!("{QUESTION}");
+    io::stdout().flush()?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
