@@ -1,9 +1,7 @@
 //! Several replicas, one leader.
 
-use crate::support::{BINARY, Space, bare};
+use crate::support::{BINARY, Space, bare, lease_holder};
 use anyhow::{Context, Result};
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder, eventually};
 
 /// Replicas that manage one namespace, with a Lease of their own.
@@ -31,17 +29,9 @@ impl Replicas {
             .arg("--components=pvc-protection")
     }
 
-    async fn holder(&self) -> Result<String> {
-        let client = self.space.cluster.client();
-        let leases: Api<Lease> = Api::namespaced(client, "volume-warden");
-        let lease = leases.get_opt(&self.space.name).await?;
-        let holder = lease.and_then(|lease| lease.spec?.holder_identity);
-        Ok(holder.unwrap_or_default())
-    }
-
     async fn leads(&self, name: &str) -> Result<()> {
         eventually(&format!("{name} leads"), async || {
-            let holder = self.holder().await?;
+            let holder = lease_holder(&self.space.cluster, &self.space.name).await?;
             anyhow::ensure!(holder == name, "{holder:?}");
             Ok(())
         })
@@ -89,7 +79,10 @@ async fn a_leader_that_stops_hands_over() -> Result<()> {
     replicas.leads("first").await?;
     let status = first.stop().await?;
     assert!(status.success(), "{status}");
-    assert_eq!(replicas.holder().await?, "");
+    assert_eq!(
+        lease_holder(&replicas.space.cluster, &replicas.space.name).await?,
+        ""
+    );
     let _second = replicas.start("second").await?;
     replicas.leads("second").await?;
     replicas.work_is_done("after").await
@@ -106,18 +99,16 @@ async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
     replicas.leads("first").await?;
     space.create_claim("data").await?;
     space.claim_is_protected("data").await?;
-    let account = cluster
-        .service_account_kubeconfig("volume-warden", "volume-warden", None)
-        .await?;
-    let between = Interposer::start(&cluster, account)?;
-    let held = between.add(
+    let interposer =
+        Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
+    let held = interposer.add(
         Rule::on("PATCH")
             .path_contains("/persistentvolumeclaims/")
             .hold(),
     );
     let second = replicas
         .builder("second")
-        .kubeconfig(between.kubeconfig())
+        .kubeconfig(interposer.kubeconfig())
         .start()
         .await?;
 
@@ -144,7 +135,10 @@ async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
         .filter(|call| call.namespace == space.name)
         .count();
     assert_eq!(writes, 0, "{calls:?}");
-    assert_eq!(replicas.holder().await?, "second");
+    assert_eq!(
+        lease_holder(&replicas.space.cluster, &replicas.space.name).await?,
+        "second"
+    );
 
     drop(held);
     space.claim_is_gone("data").await?;

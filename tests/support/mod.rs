@@ -29,6 +29,7 @@ pub use self::{
     space::{Space, create_namespace},
 };
 use anyhow::{Context, Result};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
@@ -118,6 +119,15 @@ pub async fn failed_open(cluster: &Cluster, webhook: &str) -> Result<String> {
         line.starts_with("apiserver_admission_webhook_fail_open_count") && line.contains(webhook)
     };
     Ok(metrics.lines().filter(counts).collect())
+}
+
+/// The holder of the Lease with this name in the namespace `volume-warden`; empty if no replica
+/// holds it.
+pub async fn lease_holder(cluster: &Cluster, name: &str) -> Result<String> {
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), "volume-warden");
+    let lease = leases.get_opt(name).await?;
+    let holder = lease.and_then(|lease| lease.spec?.holder_identity);
+    Ok(holder.unwrap_or_default())
 }
 
 /// The message of an API error.

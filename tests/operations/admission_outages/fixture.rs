@@ -28,7 +28,7 @@ pub struct OutageFixture {
     pub users: Users,
     pub warden: Warden,
     /// Intercepts requests from Volume Warden to the API server.
-    pub between: Interposer,
+    pub interposer: Interposer,
     began: Mark,
     _turn: Turn,
 }
@@ -41,11 +41,9 @@ impl OutageFixture {
         cluster.webhooks().serve(SERVICE, vec![]);
         // Restores a Service that an earlier test deleted. Volume Warden repairs the caBundle.
         manifests::apply(&cluster, &repository().join("manifests")).await?;
-        let account = cluster
-            .service_account_kubeconfig("volume-warden", "volume-warden", None)
-            .await?;
-        let between = Interposer::start(&cluster, account)?;
-        let warden = builder(&cluster, &between).serving().start().await?;
+        let interposer =
+            Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
+        let warden = builder(&cluster, &interposer).serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
         let users = Users::settle(Space::new(cluster.clone(), label).await?).await?;
         let began = cluster.audit().mark()?;
@@ -53,7 +51,7 @@ impl OutageFixture {
             cluster,
             users,
             warden,
-            between,
+            interposer,
             began,
             _turn: turn,
         })
@@ -69,7 +67,7 @@ impl OutageFixture {
     /// Builds a new process with the same identity, which need not wait for its predecessor's
     /// Lease to expire.
     pub fn successor(&self) -> WardenBuilder<'_> {
-        builder(&self.cluster, &self.between)
+        builder(&self.cluster, &self.interposer)
     }
 
     /// Waits until the API server knows that Volume Warden is not available.
@@ -163,9 +161,9 @@ fn operation(verb: &str) -> &'static str {
     }
 }
 
-fn builder<'a>(cluster: &'a Cluster, between: &Interposer) -> WardenBuilder<'a> {
+fn builder<'a>(cluster: &'a Cluster, interposer: &Interposer) -> WardenBuilder<'a> {
     Warden::builder(cluster, BINARY)
-        .kubeconfig(between.kubeconfig())
+        .kubeconfig(interposer.kubeconfig())
         .arg("--leader-elect-identity=outages")
 }
 

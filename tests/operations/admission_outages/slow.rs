@@ -20,7 +20,7 @@ async fn reads_are_slow() -> Result<()> {
     space.create_running_pod("first", "awaited").await?;
     space.delete_claim("awaited").await?;
     let reads = Rule::on("GET").path_contains("/persistentvolumeclaims/awaited");
-    let slow = fixture.between.add(reads.delay(SLOW));
+    let slow = fixture.interposer.add(reads.delay(SLOW));
     eventually(
         "a pod that uses a claim being deleted is refused",
         async || {

@@ -12,7 +12,7 @@ async fn watches_are_stale() -> Result<()> {
     let fixture = OutageFixture::open("stale").await?;
     wait_for_webhooks(&fixture.cluster, None).await?;
     let watches = Rule::on("GET").query_contains("watch=true");
-    let frozen = fixture.between.add(watches.freeze_stream());
+    let frozen = fixture.interposer.add(watches.freeze_stream());
     // Events in flight are delivered before the watches freeze.
     frozen.held(1).await?;
     fixture.users.renew().await?;

@@ -28,7 +28,7 @@ async fn its_authority_is_swapped() -> Result<()> {
     let fixture = OutageFixture::open("swapped").await?;
     let publish = Rule::on("PATCH").path_contains("webhookconfigurations");
     let refused = publish.respond(503, "ServiceUnavailable", "not now");
-    let refused = fixture.between.add(refused);
+    let refused = fixture.interposer.add(refused);
     Authority::trusted_by(&fixture.cluster).await?;
     fixture.webhooks_are_unavailable().await?;
     fixture.users_are_unaffected().await?;

@@ -120,17 +120,15 @@ async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
 #[tokio::test]
 async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
     let cluster = fresh::installed().await?;
-    let account = cluster
-        .service_account_kubeconfig("volume-warden", "volume-warden", None)
-        .await?;
-    let between = Interposer::start(&cluster, account)?;
+    let interposer =
+        Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
     let warden = Warden::builder(&cluster, BINARY)
-        .kubeconfig(between.kubeconfig())
+        .kubeconfig(interposer.kubeconfig())
         .arg("--tls-ca-lifetime=90s")
         .arg("--tls-certificate-lifetime=30s")
         .start()
         .await?;
-    let refused = between.add(Rule::on("PUT").path_contains("/secrets/").respond(
+    let refused = interposer.add(Rule::on("PUT").path_contains("/secrets/").respond(
         403,
         "Forbidden",
         "not today",

@@ -95,7 +95,7 @@ async fn the_drain_uses_its_rights() -> Result<()> {
     ensure!(only.code == Some(0), "{only:?}");
     let refused = Rule::on("PATCH").path_contains("/held");
     let refused = refused.respond(403, "Forbidden", "not on my watch");
-    let rule = stage.between.add(refused);
+    let rule = stage.interposer.add(refused);
     let failed = stage.drain(&["--in-tree=off"]).await?;
     ensure!(failed.code == Some(1), "{failed:?}");
     drop(rule);

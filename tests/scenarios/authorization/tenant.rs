@@ -57,7 +57,7 @@ pub struct Tenant {
     pub namespace: String,
     /// What is given to `run`.
     pub arguments: Vec<String>,
-    between: Interposer,
+    interposer: Interposer,
 }
 
 impl Tenant {
@@ -75,10 +75,9 @@ impl Tenant {
         let components = [&policies, components].concat();
         let kustomization = Kustomization::of(&components, &namespace)?;
         manifests::apply(&cluster, kustomization.path()).await?;
-        let account = cluster.service_account_kubeconfig(&namespace, ACCOUNT, None);
         let tenant = Self {
             arguments: arguments(&cluster, &namespace).await?,
-            between: Interposer::start(&cluster, account.await?)?,
+            interposer: Interposer::for_service_account(&cluster, &namespace, ACCOUNT).await?,
             cluster,
             namespace,
         };
@@ -121,7 +120,7 @@ impl Tenant {
         let builder = Warden::builder(&self.cluster, BINARY)
             .name(self.namespace.clone())
             .namespace(self.namespace.clone())
-            .kubeconfig(self.between.kubeconfig())
+            .kubeconfig(self.interposer.kubeconfig())
             .arg("--leader-elect-identity=rights");
         let arguments = self.arguments.iter();
         arguments.fold(builder, |builder, argument| builder.arg(argument))
@@ -145,7 +144,7 @@ impl Tenant {
     pub fn refuse_twice(&self, object: &str) -> RuleHandle {
         let write = Rule::on("PATCH").path_contains(format!("/{object}"));
         let refusal = write.respond(403, "Forbidden", "not on my watch").times(2);
-        self.between.add(refusal)
+        self.interposer.add(refusal)
     }
 
     /// Takes the right to `update` that subresource out of the component's role, and waits until

@@ -1,4 +1,4 @@
-//! A scenario is a list of steps, performed on both clusters at once, with checkpoints in between.
+//! A scenario is a list of steps, performed on both clusters at once, with checkpoints in interposer.
 
 use super::{differences::Difference, projection::Projection, stage::Stage};
 use anyhow::{Context, Result};

@@ -1,25 +1,15 @@
 //! A running Volume Warden would write again what a drain removes.
 
 use super::support::{CLAIM_FINALIZER, Stage, drained};
-use crate::support::BINARY;
+use crate::support::{BINARY, lease_holder};
 use anyhow::{Result, bail, ensure};
 use futures::future::join;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
 use serde_json::json;
 use std::time::Duration;
 use volume_warden_controlplane::{DEFAULT_TIMEOUT, Interposer, Rule, Seen, Warden, eventually};
 
 /// How long a replica that does not lead waits between two attempts to acquire the Lease.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
-
-/// Who holds that Lease; empty where it is not held.
-async fn holder(stage: &Stage, lease: &str) -> Result<String> {
-    let leases = Api::<Lease>::namespaced(stage.space.cluster.client(), "volume-warden");
-    let spec = leases.get_opt(lease).await?.and_then(|lease| lease.spec);
-    let holder = spec.and_then(|spec| spec.holder_identity);
-    Ok(holder.unwrap_or_default())
-}
 
 /// Under whatever Lease, and with whatever components.
 #[tokio::test]
@@ -31,7 +21,7 @@ async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
         .arg("--leader-elect-resource-name=of-its-own");
     let warden = warden.start().await?;
     eventually("it leads", async || {
-        anyhow::Ok(!holder(&stage, "of-its-own").await?.is_empty())
+        anyhow::Ok(!lease_holder(&space.cluster, "of-its-own").await?.is_empty())
     })
     .await?;
     stage.create_claim("data", json!({})).await?;
@@ -83,25 +73,25 @@ async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
     };
     let leader = replica("leader").start().await?;
     eventually("the leader leads", async || {
-        anyhow::Ok(holder(stage, "of-two").await? == "leader")
+        anyhow::Ok(lease_holder(cluster, "of-two").await? == "leader")
     })
     .await?;
-    let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
-    let between = Interposer::start(cluster, account.await?)?;
-    let follower = replica("follower").kubeconfig(between.kubeconfig());
+    let interposer =
+        Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
+    let follower = replica("follower").kubeconfig(interposer.kubeconfig());
     let follower = follower.start().await?;
     let reads = || Rule::on("GET").path_contains("/leases/of-two");
-    let held = between.add(reads().hold());
-    let _late = between.add(reads().delay(FOLLOW_PERIOD));
+    let held = interposer.add(reads().hold());
+    let _late = interposer.add(reads().delay(FOLLOW_PERIOD));
     held.held(1).await?;
     leader.process().terminate()?;
     eventually("the leader has let go", async || {
-        anyhow::Ok(holder(stage, "of-two").await? != "leader")
+        anyhow::Ok(lease_holder(cluster, "of-two").await? != "leader")
     })
     .await?;
     let begins = async {
         let lists = |seen: &[Seen]| seen.iter().any(|each| each.path.ends_with("/leases"));
-        stage.between.wait_for(lists, DEFAULT_TIMEOUT).await?;
+        stage.interposer.wait_for(lists, DEFAULT_TIMEOUT).await?;
         held.release();
         anyhow::Ok(())
     };

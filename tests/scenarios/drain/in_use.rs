@@ -109,7 +109,7 @@ async fn written_anew(stage: &Stage) -> Result<Drained> {
     space.patch_claim("data", protected.clone()).await?;
     let path = format!("/{}/persistentvolumeclaims/data", space.name);
     let answer = Rule::on("PATCH").path_contains(path).hold_response();
-    let answer = stage.between.add(answer);
+    let answer = stage.interposer.add(answer);
     let drain = tokio::spawn(stage.command(&["--in-tree=off"]).output());
     answer.held(1).await?;
     space.patch_claim("data", protected).await?;

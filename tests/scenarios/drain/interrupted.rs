@@ -32,7 +32,7 @@ async fn protected(stage: &Stage) -> Result<Vec<String>> {
 fn held(stage: &Stage, claim: &str) -> RuleHandle {
     let path = format!("/{}/persistentvolumeclaims/{claim}", stage.space.name);
     stage
-        .between
+        .interposer
         .add(Rule::on("PATCH").path_contains(path).hold())
 }
 

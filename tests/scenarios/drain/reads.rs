@@ -57,7 +57,7 @@ async fn from_a_failed_or_empty_read_nothing_follows() -> Result<()> {
         let down = Rule::on("GET")
             .path_contains(path)
             .respond(500, "InternalError", "no answer");
-        let down = stage.between.add(down);
+        let down = stage.interposer.add(down);
         let failed = stage.drain(&["--in-tree=off"]).await?;
         failed
             .failed("without further removals")
@@ -77,7 +77,7 @@ async fn from_a_failed_or_empty_read_nothing_follows() -> Result<()> {
     ];
     let empty = empty.map(|(path, list)| {
         stage
-            .between
+            .interposer
             .add(Rule::on("GET").path_contains(path).answer(list))
     });
     let failed = stage.drain(&["--in-tree=off"]).await?;

@@ -35,7 +35,7 @@ static STAGES: [Place; 3] = [const { Place::new() }; 3];
 pub struct Stage {
     pub space: Space,
     /// Between a drain and the API server.
-    pub between: Interposer,
+    pub interposer: Interposer,
     begun: Mark,
     _turn: Turn,
 }
@@ -117,12 +117,12 @@ impl Stage {
             })
             .await?;
         }
-        let account =
-            cluster.service_account_kubeconfig("volume-warden", "volume-warden-drain", None);
-        let between = Interposer::start(&cluster, account.await?)?;
+        let interposer =
+            Interposer::for_service_account(&cluster, "volume-warden", "volume-warden-drain")
+                .await?;
         Ok(Self {
             space: Space::new(cluster.clone(), label).await?,
-            between,
+            interposer,
             begun: cluster.audit().mark()?,
             _turn: turn,
         })
@@ -134,7 +134,7 @@ impl Stage {
         command
             .arg("drain")
             .arg("--kubeconfig")
-            .arg(self.between.kubeconfig())
+            .arg(self.interposer.kubeconfig())
             .args(arguments)
             // What is logged besides is not what users read.
             .env("RUST_LOG", "off")
@@ -164,7 +164,7 @@ impl Stage {
 
     /// Patches of claims so far, also those that never arrived.
     pub fn claim_writes(&self) -> usize {
-        let seen = self.between.requests();
+        let seen = self.interposer.requests();
         let patch = |path: &str| path.contains("/persistentvolumeclaims/");
         seen.iter()
             .filter(|seen| seen.method == "PATCH" && patch(&seen.path))

@@ -73,12 +73,12 @@ async fn a_collection_takes_one_list_of_the_storage_and_two_of_kubernetes() -> R
     for name in &names {
         scene.store(name);
     }
-    let between = scene.interposer().await?;
-    let waits = scene.not_leading(&between);
-    let gets = between.add(Rule::on("GET").path_contains("/api/v1/namespaces/nsgc-calls-"));
-    let warden = scene.warden().kubeconfig(between.kubeconfig());
+    let interposer = scene.interposer().await?;
+    let waits = scene.not_leading(&interposer);
+    let gets = interposer.add(Rule::on("GET").path_contains("/api/v1/namespaces/nsgc-calls-"));
+    let warden = scene.warden().kubeconfig(interposer.kubeconfig());
     let warden = warden.start().await?;
-    let lists = between.add(live_list());
+    let lists = interposer.add(live_list());
     drop(waits);
     let whole = collected(&warden).await?;
     eventually("the orphans are gone", async || {

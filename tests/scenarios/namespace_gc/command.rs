@@ -95,10 +95,10 @@ async fn it_fails_when_something_could_not_be_done() -> Result<()> {
     let scene = Scene::new("command-fails").await?;
     scene.create_in_both("alive").await?;
     scene.store("orphan");
-    let between = scene.interposer().await?;
+    let interposer = scene.interposer().await?;
     let fault = || Fault::error(500, "not now");
     scene.storage.fault(Endpoint::Delete, fault(), FOR_EVER);
-    let through = between.kubeconfig();
+    let through = interposer.kubeconfig();
     let ended = scene.gc(through, &["--once"]).await?;
     ensure!(ended.code == Some(1), "{}", ended.said);
     ensure!(ended.said.contains("1 failed"), "{}", ended.said);
@@ -114,7 +114,7 @@ async fn it_fails_when_something_could_not_be_done() -> Result<()> {
     );
 
     scene.storage.heal();
-    let refused = between.add(live_list().respond(500, "InternalError", "not now"));
+    let refused = interposer.add(live_list().respond(500, "InternalError", "not now"));
     let ended = scene.gc(through, &["--once"]).await?;
     ensure!(
         ended.code == Some(1) && ended.said.is_empty(),

@@ -14,9 +14,9 @@ async fn what_one_leaves_the_next_one_takes() -> Result<()> {
     let names: Vec<_> = (0..8).map(|n| format!("orphan{n}")).collect();
     let ids: Vec<_> = names.iter().map(|name| scene.store(name)).collect();
     let alive = scene.create_in_both("alive").await?;
-    let between = scene.interposer().await?;
+    let interposer = scene.interposer().await?;
     let start = || {
-        let warden = scene.warden().kubeconfig(between.kubeconfig());
+        let warden = scene.warden().kubeconfig(interposer.kubeconfig());
         warden.arg("--namespace-delete-workers=1").start()
     };
     for _ in 0..3 {
@@ -25,7 +25,7 @@ async fn what_one_leaves_the_next_one_takes() -> Result<()> {
         let mut left = scene.storage.names();
         left.retain(|name| name.contains("orphan"));
         let middle = &left[left.len() / 2];
-        let held = between.add(live_get(middle).hold());
+        let held = interposer.add(live_get(middle).hold());
         let warden = start().await?;
         held.held(1).await?;
         warden.process().kill()?;

@@ -108,12 +108,15 @@ async fn a_stale_version_is_listed_again_and_one_that_is_gone_is_gone() -> Resul
 #[tokio::test]
 async fn one_that_is_made_again_is_kept() -> Result<()> {
     let scene = Scene::new("again").await?;
-    let between = scene.interposer().await?;
-    let warden = scene.warden().arg(NO_GC).kubeconfig(between.kubeconfig());
+    let interposer = scene.interposer().await?;
+    let warden = scene
+        .warden()
+        .arg(NO_GC)
+        .kubeconfig(interposer.kubeconfig());
     let _warden = warden.start().await?;
     scene.leads("first").await?;
     let id = scene.create_in_both("shop").await?;
-    let held = between.add(live_get(&scene.of("shop")).hold());
+    let held = interposer.add(live_get(&scene.of("shop")).hold());
     scene.delete_wholly("shop").await?;
     held.held(1).await?;
     scene.create("shop").await?;

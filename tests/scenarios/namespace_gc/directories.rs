@@ -139,10 +139,10 @@ async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {
     ensure!(warden.stop().await?.success());
     root.delete("shop").await?;
     fs::create_dir(root.path("foreign"))?;
-    let between = interposer(&root.cluster).await?;
+    let interposer = interposer(&root.cluster).await?;
     let refused = Rule::on("GET").path_contains(format!("/configmaps/{CONFIG_MAP}"));
-    let refused = between.add(refused.respond(500, "InternalError", "not now"));
-    let warden = root.warden().arg(OFTEN).kubeconfig(between.kubeconfig());
+    let refused = interposer.add(refused.respond(500, "InternalError", "not now"));
+    let warden = root.warden().arg(OFTEN).kubeconfig(interposer.kubeconfig());
     let warden = warden.start().await?;
     more_runs(&warden, "SeenFailed", 2).await?;
     ensure!(root.path("shop").exists());

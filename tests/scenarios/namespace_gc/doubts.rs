@@ -12,12 +12,12 @@ use serde_json::json;
 async fn one_that_is_made_between_the_looks_is_kept() -> Result<()> {
     let scene = Scene::new("between").await?;
     let (id, orphan) = (scene.store("new"), scene.store("orphan"));
-    let between = scene.interposer().await?;
-    let waits = scene.not_leading(&between);
-    let asked = between.add(live_get(&scene.of("new")));
-    let warden = scene.warden().kubeconfig(between.kubeconfig());
+    let interposer = scene.interposer().await?;
+    let waits = scene.not_leading(&interposer);
+    let asked = interposer.add(live_get(&scene.of("new")));
+    let warden = scene.warden().kubeconfig(interposer.kubeconfig());
     let warden = warden.start().await?;
-    let first = between.add(live_list().times(1).hold_response());
+    let first = interposer.add(live_list().times(1).hold_response());
     drop(waits);
     first.held(1).await?;
     scene.create("new").await?;
@@ -37,9 +37,9 @@ async fn one_that_is_made_between_the_looks_is_kept() -> Result<()> {
 async fn one_that_is_made_just_before_its_deletion_is_kept() -> Result<()> {
     let scene = Scene::new("before").await?;
     let id = scene.store("new");
-    let between = scene.interposer().await?;
-    let held = between.add(live_get(&scene.of("new")).hold());
-    let warden = scene.warden().kubeconfig(between.kubeconfig());
+    let interposer = scene.interposer().await?;
+    let held = interposer.add(live_get(&scene.of("new")).hold());
+    let warden = scene.warden().kubeconfig(interposer.kubeconfig());
     let _warden = warden.start().await?;
     held.held(1).await?;
     scene.create("new").await?;
@@ -54,11 +54,11 @@ async fn one_that_is_made_just_before_its_deletion_is_kept() -> Result<()> {
 async fn kubernetes_is_listed_after_the_storage() -> Result<()> {
     let scene = Scene::quiet("order").await?;
     scene.store("orphan");
-    let between = scene.interposer().await?;
-    let waits = scene.not_leading(&between);
-    let warden = scene.warden().kubeconfig(between.kubeconfig());
+    let interposer = scene.interposer().await?;
+    let waits = scene.not_leading(&interposer);
+    let warden = scene.warden().kubeconfig(interposer.kubeconfig());
     let _warden = warden.start().await?;
-    let held = between.add(live_list().hold());
+    let held = interposer.add(live_list().hold());
     drop(waits);
     held.held(1).await?;
     ensure!(scene.lists() == 1);
@@ -72,15 +72,18 @@ async fn kubernetes_is_listed_after_the_storage() -> Result<()> {
 async fn nothing_is_concluded_from_a_list_that_fails_or_is_empty() -> Result<()> {
     let scene = Scene::new("blind").await?;
     let id = scene.store("orphan");
-    let between = scene.interposer().await?;
+    let interposer = scene.interposer().await?;
     let empty = json!({
         "kind": "NamespaceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [],
     });
-    let failing = || between.add(live_list().respond(500, "InternalError", "not now"));
-    let empty = || between.add(live_list().answer(&empty));
-    let first_look = || between.add(live_list().hold_response().times(1));
-    let waits = scene.not_leading(&between);
-    let warden = scene.warden().arg(OFTEN).kubeconfig(between.kubeconfig());
+    let failing = || interposer.add(live_list().respond(500, "InternalError", "not now"));
+    let empty = || interposer.add(live_list().answer(&empty));
+    let first_look = || interposer.add(live_list().hold_response().times(1));
+    let waits = scene.not_leading(&interposer);
+    let warden = scene
+        .warden()
+        .arg(OFTEN)
+        .kubeconfig(interposer.kubeconfig());
     let warden = warden.start().await?;
     let fails = failing();
     drop(waits);
@@ -114,10 +117,13 @@ async fn nothing_is_concluded_from_a_list_that_fails_or_is_empty() -> Result<()>
 async fn one_that_cannot_be_asked_for_is_kept() -> Result<()> {
     let scene = Scene::new("unasked").await?;
     let id = scene.create_in_both("shop").await?;
-    let between = scene.interposer().await?;
+    let interposer = scene.interposer().await?;
     let refused = live_get(&scene.of("shop")).respond(500, "InternalError", "not now");
-    let refused = between.add(refused);
-    let warden = scene.warden().arg(NO_GC).kubeconfig(between.kubeconfig());
+    let refused = interposer.add(refused);
+    let warden = scene
+        .warden()
+        .arg(NO_GC)
+        .kubeconfig(interposer.kubeconfig());
     let warden = warden.start().await?;
     scene.leads("first").await?;
     scene.delete_wholly("shop").await?;

@@ -64,7 +64,7 @@ async fn a_deletion_that_is_cut_off_is_tried_again() -> Result<()> {
 /// is not ready before its login succeeds.
 #[tokio::test]
 async fn it_waits_for_the_storage_and_for_its_credentials() -> Result<()> {
-    let scene = Scene::new("patient").await?;
+    let scene = Scene::new("fixture").await?;
     scene.write_secrets("not-yet-known")?;
     let storage = &scene.storage;
     storage.fault(Endpoint::Login, Fault::CutBefore, FOR_EVER);

@@ -3,7 +3,7 @@
 //! The storage is a scenario's own, so it does not matter which other namespaces the shared cluster has.
 
 use super::kubernetes::{create_namespace, is_gone};
-use crate::support::{BINARY, bare, quiet, shared::Shared};
+use crate::support::{BINARY, bare, lease_holder, quiet, shared::Shared};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::{
@@ -178,8 +178,8 @@ impl Scene {
 
     /// Keeps its Volume Warden from leading, and so from collecting: rules that come after its own
     /// LIST are for a collection's.
-    pub fn not_leading(&self, between: &Interposer) -> RuleHandle {
-        between.add(Rule::on("*").path_contains("/leases").hold())
+    pub fn not_leading(&self, interposer: &Interposer) -> RuleHandle {
+        interposer.add(Rule::on("*").path_contains("/leases").hold())
     }
 
     /// What lies between its Volume Warden and the API server.
@@ -192,7 +192,7 @@ impl Scene {
     }
 
     pub async fn holder(&self) -> Result<String> {
-        holder(&self.cluster, &self.name).await
+        lease_holder(&self.cluster, &self.name).await
     }
 
     /// So many Events were published about the namespace with this reason.
@@ -233,21 +233,13 @@ pub fn component<'a>(cluster: &'a Cluster, lease: &str, id: &str) -> WardenBuild
 /// The one of that id has that Lease.
 pub async fn leads(cluster: &Cluster, lease: &str, id: &str) -> Result<()> {
     eventually(&format!("{id} leads"), async || {
-        let holder = holder(cluster, lease).await?;
+        let holder = lease_holder(cluster, lease).await?;
         ensure!(holder == id, "{holder:?}");
         Ok(())
     })
     .await
 }
 
-async fn holder(cluster: &Cluster, lease: &str) -> Result<String> {
-    let path = "jsonpath={.spec.holderIdentity}";
-    let lease = ["get", "lease", lease, "-n", SYSTEM];
-    let rest = ["--ignore-not-found", "-o", path];
-    cluster.kubectl(&[&lease[..], &rest].concat()).await
-}
-
 pub async fn interposer(cluster: &Cluster) -> Result<Interposer> {
-    let account = cluster.service_account_kubeconfig(SYSTEM, SYSTEM, None);
-    Interposer::start(cluster, account.await?)
+    Interposer::for_service_account(cluster, SYSTEM, SYSTEM).await
 }

@@ -1,7 +1,7 @@
 //! Which volumes are labelled. No webhooks are installed here, so the reconciler writes everything.
 
 use super::{
-    patient::{Patient, watch_of},
+    fault_fixture::FaultFixture,
     support::{LABEL, PROVISIONER, still},
 };
 use crate::support::{claim, quiet};
@@ -10,13 +10,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::PostParams;
 use serde_json::json;
 use std::collections::BTreeSet;
+use volume_warden_controlplane::Rule;
 
 /// PR-01..04, PR-07: the volumes have no labels at all before.
 #[tokio::test]
 async fn every_label_of_the_claim_has_to_be_own() -> Result<()> {
-    let patient = Patient::new("labels").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("labels").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let _warden = fixture.start().await?;
     let others = [
         ("unlabelled", json!({"app": "web"})),
         ("half-foreign", json!({PROVISIONER: id, LABEL: "other"})),
@@ -38,7 +39,7 @@ async fn every_label_of_the_claim_has_to_be_own() -> Result<()> {
     }
     // These came first, so they have been looked at.
     for (name, _) in others {
-        assert_eq!(patient.writes(name), 0, "{name}");
+        assert_eq!(fixture.writes(name), 0, "{name}");
     }
     Ok(())
 }
@@ -46,15 +47,15 @@ async fn every_label_of_the_claim_has_to_be_own() -> Result<()> {
 /// PR-05: and its volume, which has labels of its own, need not change for that.
 #[tokio::test]
 async fn a_claim_that_is_labelled_later_gets_its_volume_labelled() -> Result<()> {
-    let patient = Patient::new("later-label").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("later-label").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let _warden = fixture.start().await?;
     let labelled = json!({"metadata": {"labels": {"app": "web"}}});
     estate.create("data", labelled).await?;
     estate.claim("data", json!({})).await?;
     estate.is("data", "Bound").await?;
-    patient.settled().await?;
-    assert_eq!(patient.writes("data"), 0);
+    fixture.settled().await?;
+    assert_eq!(fixture.writes("data"), 0);
     let label = json!({"metadata": {"labels": {PROVISIONER: id}}});
     estate.space.patch_claim("data", label).await?;
     estate.is_labelled("data", id).await?;
@@ -69,16 +70,16 @@ async fn a_claim_that_is_labelled_later_gets_its_volume_labelled() -> Result<()>
 /// The binder writes the volume until it is Bound, and tries again late where that fails.
 #[tokio::test]
 async fn a_volume_is_not_labelled_before_it_is_bound() -> Result<()> {
-    let patient = Patient::on(still().await?, "unbound").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::on(still().await?, "unbound").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let _warden = fixture.start().await?;
     let claim = estate.claim_any("data", json!({PROVISIONER: id})).await?;
     let reference = json!({"namespace": id, "name": "data", "uid": claim.metadata.uid});
     let chosen = json!({"spec": {"claimRef": reference}});
     estate.create("data", chosen).await?;
     estate.turn("data", "Available").await?;
-    patient.settled().await?;
-    assert_eq!(patient.writes("data"), 0);
+    fixture.settled().await?;
+    assert_eq!(fixture.writes("data"), 0);
     estate.turn("data", "Bound").await?;
     estate.is_labelled("data", id).await?;
     estate.reported("data", "Associated", 1).await.map(drop)
@@ -87,9 +88,9 @@ async fn a_volume_is_not_labelled_before_it_is_bound() -> Result<()> {
 /// PR-06: whatever its claim says, and also once that is gone.
 #[tokio::test]
 async fn a_volume_that_is_labelled_for_somebody_else_is_never_touched() -> Result<()> {
-    let patient = Patient::new("foreign").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let warden = patient.start().await?;
+    let fixture = FaultFixture::new("foreign").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let warden = fixture.start().await?;
     for (name, value) in [("foreign", "other"), ("unnamed", "")] {
         let labels = json!({"metadata": {"labels": {LABEL: value}}});
         estate.create(name, labels).await?;
@@ -98,9 +99,9 @@ async fn a_volume_that_is_labelled_for_somebody_else_is_never_touched() -> Resul
         estate.space.delete_claim(name).await?;
         estate.is(name, "Released").await?;
     }
-    patient.settled().await?;
+    fixture.settled().await?;
     for name in ["foreign", "unnamed"] {
-        assert_eq!(patient.writes(name), 0, "{name}");
+        assert_eq!(fixture.writes(name), 0, "{name}");
         estate.is(name, "Released").await?;
     }
     // Its owner may be about to release it.
@@ -111,9 +112,9 @@ async fn a_volume_that_is_labelled_for_somebody_else_is_never_touched() -> Resul
 /// PR-08, PR-10: a volume labelled by hand keeps the label, and is released each time.
 #[tokio::test]
 async fn without_automatic_association_labels_are_only_read() -> Result<()> {
-    let patient = Patient::new("by-hand").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let builder = patient.builder();
+    let fixture = FaultFixture::new("by-hand").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let builder = fixture.builder();
     let builder = builder.arg("--disable-automatic-association");
     let _warden = builder.start().await?;
     estate.pair("unlabelled", json!({PROVISIONER: id})).await?;
@@ -127,17 +128,17 @@ async fn without_automatic_association_labels_are_only_read() -> Result<()> {
         estate.is("labelled", "Available").await?;
         estate.is_labelled("labelled", id).await?;
     }
-    assert_eq!(patient.accepted("labelled")?, 2);
-    assert_eq!(patient.writes("unlabelled"), 0);
+    assert_eq!(fixture.accepted("labelled")?, 2);
+    assert_eq!(fixture.writes("unlabelled"), 0);
     Ok(())
 }
 
 /// PR-16: the volume's claim had that name, and had no label.
 #[tokio::test]
 async fn a_later_claim_of_that_name_says_nothing_about_the_volume() -> Result<()> {
-    let patient = Patient::new("namesake").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("namesake").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let _warden = fixture.start().await?;
     estate.pair("data", json!({})).await?;
     estate.space.delete_claim("data").await?;
     estate.is("data", "Released").await?;
@@ -148,23 +149,23 @@ async fn a_later_claim_of_that_name_says_nothing_about_the_volume() -> Result<()
     estate.pair("other", json!({LABEL: id})).await?;
     estate.is_labelled("other", id).await?;
     estate.reported("data", "Orphaned", 1).await?;
-    assert_eq!(patient.writes("data"), 0);
+    assert_eq!(fixture.writes("data"), 0);
     estate.is("data", "Released").await
 }
 
 /// PR-20, without the webhook: the reconciler first sees the volume after its claim is gone.
 #[tokio::test]
 async fn a_claim_that_is_gone_before_its_volume_is_seen_still_counts() -> Result<()> {
-    let patient = Patient::new("late-volume").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let _warden = patient.start().await?;
-    let late = patient
-        .between
-        .add(watch_of("persistentvolumes").freeze_stream());
+    let fixture = FaultFixture::new("late-volume").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let _warden = fixture.start().await?;
+    let late = fixture
+        .interposer
+        .add(Rule::watch_of("persistentvolumes").freeze_stream());
     estate.pair("data", json!({PROVISIONER: id})).await?;
     estate.space.delete_claim("data").await?;
     estate.is("data", "Released").await?;
-    assert_eq!(patient.writes("data"), 0);
+    assert_eq!(fixture.writes("data"), 0);
     drop(late);
     estate.is_free("data").await?;
     estate.reported("data", "Released", 1).await.map(drop)
@@ -175,10 +176,10 @@ async fn a_claim_that_is_gone_before_its_volume_is_seen_still_counts() -> Result
 #[tokio::test]
 async fn unrelated_volumes_cost_nothing() -> Result<()> {
     let (cluster, _alone) = quiet().await?;
-    let patient = Patient::on(cluster, "unrelated").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let _warden = patient.start().await?;
-    let before = patient.between.requests().len();
+    let fixture = FaultFixture::on(cluster, "unrelated").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let _warden = fixture.start().await?;
+    let before = fixture.interposer.requests().len();
     let pairs = (0..100).map(|n| async move {
         let name = format!("of-others-{n}");
         // Both sides know each other, so the binder need not search.
@@ -194,7 +195,7 @@ async fn unrelated_volumes_cost_nothing() -> Result<()> {
     estate.pair("own", json!({PROVISIONER: id})).await?;
     estate.is_labelled("own", id).await?;
     estate.reported("own", "Associated", 1).await?;
-    let requests = patient.between.requests().split_off(before);
+    let requests = fixture.interposer.requests().split_off(before);
     // What it does without volumes as well.
     let idle = ["/leases/", "/secrets/", "webhookconfigurations/"];
     let calls: BTreeSet<_> = requests

@@ -1,9 +1,6 @@
 //! A node that still has the volume may still write to it, so it is not given to anybody else.
 
-use super::{
-    patient::{Patient, list_of, watch_of},
-    support::LABEL,
-};
+use super::{fault_fixture::FaultFixture, support::LABEL};
 use anyhow::Result;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::{
@@ -11,9 +8,9 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use serde_json::json;
-use volume_warden_controlplane::eventually;
+use volume_warden_controlplane::{Rule, eventually};
 
-impl Patient {
+impl FaultFixture {
     fn attachments(&self) -> Api<VolumeAttachment> {
         Api::all(self.estate.space.cluster.client())
     }
@@ -47,44 +44,44 @@ impl Patient {
 
 #[tokio::test]
 async fn an_attached_volume_is_released_once_it_is_detached() -> Result<()> {
-    let patient = Patient::new("attached").await?;
-    let _warden = patient.start().await?;
-    patient.attach("data").await?;
-    patient.abandon("data").await?;
-    patient.settled().await?;
-    assert_eq!(patient.writes("data"), 0);
-    patient.detach("data").await?;
-    patient.estate.is_free("data").await.map(drop)
+    let fixture = FaultFixture::new("attached").await?;
+    let _warden = fixture.start().await?;
+    fixture.attach("data").await?;
+    fixture.abandon("data").await?;
+    fixture.settled().await?;
+    assert_eq!(fixture.writes("data"), 0);
+    fixture.detach("data").await?;
+    fixture.estate.is_free("data").await.map(drop)
 }
 
 /// Nor will the watch ever say that it is detached.
 #[tokio::test]
 async fn an_attachment_that_the_watch_has_not_reported_of_counts() -> Result<()> {
-    let patient = Patient::new("late-attachment").await?;
-    let _warden = patient.start().await?;
-    let watch = watch_of("volumeattachments").freeze_stream();
-    let _frozen = patient.between.add(watch);
-    patient.attach("data").await?;
-    let lists = patient.between.add(list_of("volumeattachments"));
-    patient.abandon("data").await?;
+    let fixture = FaultFixture::new("late-attachment").await?;
+    let _warden = fixture.start().await?;
+    let watch = Rule::watch_of("volumeattachments").freeze_stream();
+    let _frozen = fixture.interposer.add(watch);
+    fixture.attach("data").await?;
+    let lists = fixture.interposer.add(Rule::list_of("volumeattachments"));
+    fixture.abandon("data").await?;
     eventually("it was tried a few times", async || lists.taken() >= 3).await?;
-    patient.settled().await?;
-    assert_eq!(patient.writes("data"), 0);
-    patient.detach("data").await?;
-    patient.estate.is_free("data").await.map(drop)
+    fixture.settled().await?;
+    assert_eq!(fixture.writes("data"), 0);
+    fixture.detach("data").await?;
+    fixture.estate.is_free("data").await.map(drop)
 }
 
 #[tokio::test]
 async fn a_failed_list_of_attachments_releases_nothing() -> Result<()> {
-    let patient = Patient::new("failed-attachments").await?;
-    let _warden = patient.start().await?;
-    let broken = list_of("volumeattachments").respond(500, "InternalError", "not today");
-    let broken = patient.between.add(broken);
-    patient.abandon("a").await?;
-    patient.abandon("b").await?;
+    let fixture = FaultFixture::new("failed-attachments").await?;
+    let _warden = fixture.start().await?;
+    let broken = Rule::list_of("volumeattachments").respond(500, "InternalError", "not today");
+    let broken = fixture.interposer.add(broken);
+    fixture.abandon("a").await?;
+    fixture.abandon("b").await?;
     eventually("it was tried a few times", async || broken.taken() >= 4).await?;
-    assert_eq!(patient.writes("a") + patient.writes("b"), 0);
+    assert_eq!(fixture.writes("a") + fixture.writes("b"), 0);
     drop(broken);
-    patient.estate.is_free("a").await?;
-    patient.estate.is_free("b").await.map(drop)
+    fixture.estate.is_free("a").await?;
+    fixture.estate.is_free("b").await.map(drop)
 }

@@ -1,7 +1,7 @@
 //! Installations beside each other, of one namespace, and in the soft mode.
 
 use super::{
-    patient::Patient,
+    fault_fixture::FaultFixture,
     support::{Estate, LABEL, PROVISIONER, orphans},
 };
 use crate::support::{BINARY, bare};
@@ -48,16 +48,16 @@ async fn two_controller_ids_work_side_by_side() -> Result<()> {
 /// PR-26: what is another's is left to it, also while it is not there.
 #[tokio::test]
 async fn the_work_of_an_installation_that_is_away_is_left_to_it() -> Result<()> {
-    let patient = Patient::new("away-id").await?;
-    let estate = &patient.estate;
+    let fixture = FaultFixture::new("away-id").await?;
+    let estate = &fixture.estate;
     let away = format!("{}-away", estate.id());
     let labels = json!({"metadata": {"labels": {LABEL: away}}});
     estate.create_abandoned("released", labels).await?;
     estate.pair("bound", json!({PROVISIONER: away})).await?;
-    let _warden = patient.start().await?;
-    patient.settled().await?;
+    let _warden = fixture.start().await?;
+    fixture.settled().await?;
     assert_eq!(
-        (patient.writes("released"), patient.writes("bound")),
+        (fixture.writes("released"), fixture.writes("bound")),
         (0, 0)
     );
     let _away = estate.warden(&away).start().await?;
@@ -68,12 +68,12 @@ async fn the_work_of_an_installation_that_is_away_is_left_to_it() -> Result<()> 
 /// PR-27: volumes have no namespace. Claims have.
 #[tokio::test]
 async fn of_one_namespace_only_claims_are_known() -> Result<()> {
-    let (patient, other) = (
-        Patient::new("one").await?,
+    let (fixture, other) = (
+        FaultFixture::new("one").await?,
         Estate::new(bare().await?, "another").await?,
     );
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let warden = patient.start().await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let warden = fixture.start().await?;
     let log = warden.process().log();
     ensure!(log.contains("volumes have no namespace"), "{log}");
     other.pair("foreign", json!({PROVISIONER: id})).await?;
@@ -84,7 +84,7 @@ async fn of_one_namespace_only_claims_are_known() -> Result<()> {
     estate.is_labelled("own", id).await?;
     other.space.delete_claim("foreign").await?;
     other.is("foreign", "Released").await?;
-    patient.settled().await?;
+    fixture.settled().await?;
     let foreign = other.get("foreign").await?.metadata.labels;
     assert_eq!(foreign, None);
     assert_eq!(orphans(&warden).await?, 0);
@@ -94,9 +94,9 @@ async fn of_one_namespace_only_claims_are_known() -> Result<()> {
 /// PR-30
 #[tokio::test]
 async fn released_softly_a_volume_is_for_a_claim_of_that_name_only() -> Result<()> {
-    let patient = Patient::new("soft").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let builder = patient.builder().arg("--release-mode=soft");
+    let fixture = FaultFixture::new("soft").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let builder = fixture.builder().arg("--release-mode=soft");
     let _warden = builder.start().await?;
     estate.pair("data", json!({PROVISIONER: id})).await?;
     estate.is_labelled("data", id).await?;

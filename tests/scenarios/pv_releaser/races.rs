@@ -1,12 +1,12 @@
 //! Another client is faster, or the API server fails, between what was decided and what is written.
 
-use super::{patient::Patient, support::LABEL};
+use super::{fault_fixture::FaultFixture, support::LABEL};
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-impl Patient {
+impl FaultFixture {
     /// A volume that is managed and Released, before Volume Warden is there.
     async fn create_own(&self, name: &str) -> Result<()> {
         let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
@@ -18,12 +18,12 @@ impl Patient {
 /// PR-15: the claim that has the volume now keeps it.
 #[tokio::test]
 async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
-    let patient = Patient::new("rebound").await?;
-    let estate = &patient.estate;
-    patient.create_own("data").await?;
+    let fixture = FaultFixture::new("rebound").await?;
+    let estate = &fixture.estate;
+    fixture.create_own("data").await?;
     // Also what comes after one that was given up.
-    let slow = patient.between.add(patient.write_of("data").postpone());
-    let _warden = patient.start().await?;
+    let slow = fixture.interposer.add(fixture.write_of("data").postpone());
+    let _warden = fixture.start().await?;
     slow.held(1).await?;
     estate
         .patch("data", json!({"spec": {"claimRef": null}}))
@@ -32,8 +32,8 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     let next = estate.claim_any("next", json!({})).await?;
     estate.is("data", "Bound").await?;
     // It has heard of that, and tries no more.
-    patient.settled().await?;
-    let tries = patient.writes("data");
+    fixture.settled().await?;
+    let tries = fixture.writes("data");
     let audit = estate.space.cluster.audit();
     let (mark, pv) = (audit.mark()?, estate.pv("data"));
     slow.release();
@@ -44,25 +44,25 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
         anyhow::Ok(Some(codes).filter(|codes| codes.len() >= tries))
     });
     assert_eq!(codes.await?, vec![422; tries]);
-    patient.settled().await?;
+    fixture.settled().await?;
     let bound = estate.get("data").await?.spec.unwrap_or_default();
     assert_eq!(bound.claim_ref.and_then(|claim| claim.uid), next.uid());
-    assert_eq!(patient.writes("data"), tries);
+    assert_eq!(fixture.writes("data"), tries);
     estate.is("data", "Bound").await
 }
 
 /// PR-24: an Event says why, in short; the write is retried, and one Event reports the end.
 #[tokio::test]
 async fn a_failed_release_is_reported_of_and_tried_again() -> Result<()> {
-    let patient = Patient::new("failing").await?;
-    let estate = &patient.estate;
-    patient.create_own("data").await?;
-    let failure = patient.write_of("data").times(2);
+    let fixture = FaultFixture::new("failing").await?;
+    let estate = &fixture.estate;
+    fixture.create_own("data").await?;
+    let failure = fixture.write_of("data").times(2);
     let failure = failure.respond(500, "InternalError", "no disk is left");
-    let failure = patient.between.add(failure);
-    let _warden = patient.start().await?;
+    let failure = fixture.interposer.add(failure);
+    let _warden = fixture.start().await?;
     estate.is_free("data").await?;
-    assert_eq!((failure.taken(), patient.writes("data")), (2, 3));
+    assert_eq!((failure.taken(), fixture.writes("data")), (2, 3));
     let warning = eventually("a warning says so", async || {
         let events = estate.reported_of("data", "ErrReleasePV").await?;
         anyhow::Ok(events.into_iter().next())

@@ -1,7 +1,7 @@
 //! What is released, what is not, and what is left of the claim.
 
 use super::{
-    patient::Patient,
+    fault_fixture::FaultFixture,
     support::{BOUND_BY_CONTROLLER, Estate, LABEL, LEGACY, PROVISIONER, still},
 };
 use crate::support::bare;
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 /// PR-09, PR-22, PR-23
 #[tokio::test]
 async fn a_release_is_one_write_that_touches_nothing_else() -> Result<()> {
-    let patient = Patient::new("release").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("release").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let _warden = fixture.start().await?;
     estate.create("data", rich()).await?;
     estate.claim("data", json!({PROVISIONER: id})).await?;
     estate.is("data", "Bound").await?;
@@ -28,15 +28,15 @@ async fn a_release_is_one_write_that_touches_nothing_else() -> Result<()> {
         bound.annotations().contains_key(BOUND_BY_CONTROLLER),
         "{bound:?}"
     );
-    let before = rest(&patient, "data").await?;
+    let before = rest(&fixture, "data").await?;
     // The Event is published after the answer, and then the audit log has the request.
     estate.reported("data", "Associated", 1).await?;
-    assert_eq!(patient.accepted("data")?, 1, "the label");
+    assert_eq!(fixture.accepted("data")?, 1, "the label");
     estate.space.delete_claim("data").await?;
     estate.is_free("data").await?;
-    assert_eq!(rest(&patient, "data").await?, before);
+    assert_eq!(rest(&fixture, "data").await?, before);
     let message = estate.reported("data", "Released", 1).await?;
-    assert_eq!(patient.accepted("data")?, 2, "the label and the release");
+    assert_eq!(fixture.accepted("data")?, 2, "the label and the release");
     let claim = format!("{}/data", estate.space.name);
     ensure!(message.contains(&claim), "{message}");
     Ok(())
@@ -58,10 +58,10 @@ fn rich() -> Value {
 }
 
 /// All of the volume but what a release takes and what everybody changes.
-async fn rest(patient: &Patient, name: &str) -> Result<Value> {
+async fn rest(fixture: &FaultFixture, name: &str) -> Result<Value> {
     let kind = ApiResource::erase::<PersistentVolume>(&());
-    let volumes: Api<DynamicObject> = Api::all_with(patient.estate.space.cluster.client(), &kind);
-    let found = volumes.get(&patient.estate.pv(name)).await?;
+    let volumes: Api<DynamicObject> = Api::all_with(fixture.estate.space.cluster.client(), &kind);
+    let found = volumes.get(&fixture.estate.pv(name)).await?;
     let mut found = serde_json::to_value(found)?;
     let taken = [
         ("", "status"),
@@ -81,9 +81,9 @@ async fn rest(patient: &Patient, name: &str) -> Result<Value> {
 /// PR-12: it is managed, but only the phase Released says that no claim has it any more.
 #[tokio::test]
 async fn a_volume_that_is_not_released_is_left_alone() -> Result<()> {
-    let patient = Patient::on(still().await?, "phases").await?;
-    let estate = &patient.estate;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::on(still().await?, "phases").await?;
+    let estate = &fixture.estate;
+    let _warden = fixture.start().await?;
     let own = json!({"metadata": {"labels": {LABEL: estate.id()}}});
     let phases = ["Bound", "Available", "Pending", "Failed"];
     let name = |phase: &str| phase.to_lowercase();
@@ -91,9 +91,9 @@ async fn a_volume_that_is_not_released_is_left_alone() -> Result<()> {
         estate.create_abandoned(&name(phase), own.clone()).await?;
         estate.turn(&name(phase), phase).await?;
     }
-    patient.settled().await?;
+    fixture.settled().await?;
     for phase in phases {
-        assert_eq!(patient.writes(&name(phase)), 0, "{phase}");
+        assert_eq!(fixture.writes(&name(phase)), 0, "{phase}");
     }
     // Nothing else was missing.
     estate.turn("bound", "Released").await?;
@@ -103,9 +103,9 @@ async fn a_volume_that_is_not_released_is_left_alone() -> Result<()> {
 /// PR-13: what is on it may be on its way out.
 #[tokio::test]
 async fn a_volume_that_does_not_stay_is_not_released() -> Result<()> {
-    let patient = Patient::on(still().await?, "goes").await?;
-    let estate = &patient.estate;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::on(still().await?, "goes").await?;
+    let estate = &fixture.estate;
+    let _warden = fixture.start().await?;
     let labels = json!({LABEL: estate.id()});
     let cases = [
         (
@@ -129,10 +129,10 @@ async fn a_volume_that_does_not_stay_is_not_released() -> Result<()> {
         let patch = json!({"metadata": {"annotations": {"example.com/note": "mine"}}});
         estate.patch(name, patch).await?;
     }
-    patient.settled().await?;
+    fixture.settled().await?;
     for name in ["policy", "deleted"] {
         estate.reported(name, "ErrReleasePV", 1).await?;
-        assert_eq!(patient.writes(name), 0, "{name}");
+        assert_eq!(fixture.writes(name), 0, "{name}");
     }
     Ok(())
 }
@@ -141,10 +141,10 @@ async fn a_volume_that_does_not_stay_is_not_released() -> Result<()> {
 #[tokio::test]
 async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
     for (label, option) in [("late-phase", "false"), ("late-by-hand", "true")] {
-        let patient = Patient::on(still().await?, label).await?;
-        let estate = &patient.estate;
+        let fixture = FaultFixture::on(still().await?, label).await?;
+        let estate = &fixture.estate;
         let option = format!("--disable-automatic-association={option}");
-        let _warden = patient.builder().arg(option).start().await?;
+        let _warden = fixture.builder().arg(option).start().await?;
         let own = json!({"metadata": {"labels": {LABEL: estate.id()}}});
         estate.create_abandoned("data", own).await?;
         estate.turn("data", "Released").await?;
@@ -153,8 +153,8 @@ async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
             let patch = json!({"metadata": {"annotations": {"example.com/turn": n.to_string()}}});
             estate.patch("data", patch).await?;
         }
-        patient.settled().await?;
-        assert_eq!(patient.writes("data"), 1, "{label}");
+        fixture.settled().await?;
+        assert_eq!(fixture.writes("data"), 1, "{label}");
         estate.reported("data", "Released", 1).await?;
         estate.is("data", "Released").await?;
     }
@@ -164,8 +164,8 @@ async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
 /// PR-25: the legacy label counts like the documented one, and is removed with it.
 #[tokio::test]
 async fn the_label_that_the_original_wrote_is_understood() -> Result<()> {
-    let patient = Patient::new("legacy").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
+    let fixture = FaultFixture::new("legacy").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
     let labels = [
         ("legacy", json!({LEGACY: id})),
         ("both", json!({LEGACY: id, LABEL: id})),
@@ -176,20 +176,20 @@ async fn the_label_that_the_original_wrote_is_understood() -> Result<()> {
         estate.create_abandoned(name, labels).await?;
         estate.is(name, "Released").await?;
     }
-    let _warden = patient.start().await?;
+    let _warden = fixture.start().await?;
     estate.is_free("legacy").await?;
     estate.is_free("both").await?;
-    patient.settled().await?;
-    assert_eq!(patient.writes("foreign"), 0);
+    fixture.settled().await?;
+    assert_eq!(fixture.writes("foreign"), 0);
     estate.is("foreign", "Released").await
 }
 
 /// PR-25, switched off: as if it were any other label.
 #[tokio::test]
 async fn the_label_that_the_original_wrote_can_be_ignored() -> Result<()> {
-    let patient = Patient::new("no-legacy").await?;
-    let (estate, id) = (&patient.estate, patient.estate.id());
-    let builder = patient.builder().arg("--legacy-label=false");
+    let fixture = FaultFixture::new("no-legacy").await?;
+    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let builder = fixture.builder().arg("--legacy-label=false");
     let _warden = builder.start().await?;
     for (name, labels) in [
         ("legacy", json!({LEGACY: id})),
@@ -201,8 +201,8 @@ async fn the_label_that_the_original_wrote_can_be_ignored() -> Result<()> {
     estate.is("both", "Available").await?;
     let left = estate.get("both").await?.metadata.labels;
     assert_eq!(serde_json::to_value(left)?, json!({LEGACY: "other"}));
-    patient.settled().await?;
-    assert_eq!(patient.writes("legacy"), 0);
+    fixture.settled().await?;
+    assert_eq!(fixture.writes("legacy"), 0);
     estate.is("legacy", "Released").await
 }
 

@@ -1,7 +1,7 @@
 //! A pod with an invalid template, and another one that requests the same claim.
 
 use super::{
-    patient::Patient,
+    fault_fixture::FaultFixture,
     support::{Askers, TEMPLATE, annotations, asking, is_bound, is_given},
 };
 use crate::support::guarded;
@@ -23,9 +23,9 @@ fn template(text: &str) -> Value {
 /// The first pod gets no claim, and the second one does not wait for it.
 #[tokio::test]
 async fn a_pod_with_an_invalid_template_does_not_block_others() -> Result<()> {
-    let patient = Patient::new("broken-first").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("broken-first").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     askers.ask("broken", "data", template(BROKEN)).await?;
     askers
         .has_event("broken", "ErrInvalidPVC", "line 1")

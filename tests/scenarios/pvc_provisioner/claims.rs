@@ -1,7 +1,7 @@
 //! The claim exists already, or existed before.
 
 use super::{
-    patient::{Patient, claim_posts, watch_of},
+    fault_fixture::{FaultFixture, claim_posts},
     refusals::Quota,
     support::{TEMPLATE, annotations},
 };
@@ -9,21 +9,21 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use serde_json::json;
-use volume_warden_controlplane::eventually;
+use volume_warden_controlplane::{Rule, eventually};
 
 /// DP-17: existing claims without an owner or of another pod are used unchanged, and an Event
 /// names the owner.
 #[tokio::test]
 async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
-    let patient = Patient::new("shared").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("shared").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     askers.create_claim("free", json!({})).await?;
     askers.space.claim_is_protected("free").await?;
     let owner = askers.ask("owner", "owned", json!({})).await?;
     let owned = askers.belongs("owned", &owner).await?;
     let free = askers.claim("free").await?;
-    let posts = patient.posts();
+    let posts = fixture.posts();
 
     askers.ask("second", "owned", json!({})).await?;
     askers.ask("third", "free", json!({})).await?;
@@ -42,7 +42,7 @@ async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     for pod in ["second", "third"] {
         assert_eq!(askers.pod_events(pod).await?.len(), 1);
     }
-    assert_eq!(patient.posts(), posts + 1, "the canary's");
+    assert_eq!(fixture.posts(), posts + 1, "the canary's");
     Ok(())
 }
 
@@ -59,23 +59,28 @@ fn without_condition(mut claim: PersistentVolumeClaim) -> PersistentVolumeClaim 
 /// DP-17, B-DP-3: also if the watch has not delivered the claim.
 #[tokio::test]
 async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()> {
-    let patient = Patient::new("late-claims").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
-    let frozen = patient
-        .between
-        .add(watch_of("persistentvolumeclaims").freeze_stream());
+    let fixture = FaultFixture::new("late-claims").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
+    let frozen = fixture
+        .interposer
+        .add(Rule::watch_of("persistentvolumeclaims").freeze_stream());
     frozen.held(1).await?;
     let before = askers.create_claim("data", json!({})).await?;
     askers.ask("pod", "data", json!({})).await?;
-    let read = || patient.count("GET", "/persistentvolumeclaims/data") > 0;
+    let read = || {
+        fixture
+            .interposer
+            .count("GET", "/persistentvolumeclaims/data")
+            > 0
+    };
     eventually("the claim is read live", async || read()).await?;
     askers.settled().await?;
     drop(frozen);
     askers
         .has_event("pod", "ClaimShared", "it has no owner")
         .await?;
-    assert_eq!(patient.posts(), 1, "the canary's");
+    assert_eq!(fixture.posts(), 1, "the canary's");
     assert_eq!(askers.claim("data").await?.uid(), before.uid());
     Ok(())
 }
@@ -83,10 +88,10 @@ async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()>
 /// Another client creates the claim first.
 #[tokio::test]
 async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()> {
-    let patient = Patient::new("first").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
-    let held = patient.between.add(claim_posts().hold());
+    let fixture = FaultFixture::new("first").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
+    let held = fixture.interposer.add(claim_posts().hold());
     askers.ask("pod", "data", json!({})).await?;
     held.held(1).await?;
     let first = askers.create_claim("data", json!({})).await?;
@@ -110,9 +115,9 @@ async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()>
 /// DP-18: the claim is created as soon as the old one is gone, without a change of the pod.
 #[tokio::test]
 async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
-    let patient = Patient::new("stale").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("stale").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let _warden = fixture.start().await?;
     let held =
         json!({"metadata": {"finalizers": ["example.com/hold", "kubernetes.io/pvc-protection"]}});
     let old = askers.create_claim("data", held).await?;
@@ -122,7 +127,7 @@ async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
         .has_event("pod", "ClaimTerminating", "\"data\"")
         .await?;
     askers.settled().await?;
-    let posts = patient.posts();
+    let posts = fixture.posts();
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))
         .await?;
@@ -132,7 +137,7 @@ async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
     assert_eq!(
-        (askers.pod_events("pod").await?.len(), patient.posts()),
+        (askers.pod_events("pod").await?.len(), fixture.posts()),
         (2, posts + 1)
     );
     Ok(())
@@ -141,9 +146,9 @@ async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
 /// B-DP-13: a claim that a user deletes while the pod waits is recreated, too.
 #[tokio::test]
 async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
-    let patient = Patient::new("deleted").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("deleted").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     let first = askers.belongs("data", &pod).await?;
     askers.space.delete_claim("data").await?;
@@ -158,9 +163,9 @@ async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
 /// DP-24: the quota would refuse the POST of the existing claim.
 #[tokio::test]
 async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
-    let patient = Patient::new("exhausted").await?;
-    let askers = &patient.askers;
-    let warden = patient.start().await?;
+    let fixture = FaultFixture::new("exhausted").await?;
+    let askers = &fixture.askers;
+    let warden = fixture.start().await?;
     let quota = Quota::new(askers, json!({"persistentvolumeclaims": "1"})).await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
@@ -189,7 +194,7 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     }
     askers.heard().await?;
     drop(warden);
-    let _again = patient.start().await?;
+    let _again = fixture.start().await?;
     askers.heard().await?;
     quota.end().await?;
     askers.settled().await?;

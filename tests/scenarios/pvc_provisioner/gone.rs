@@ -3,14 +3,14 @@
 
 use super::{
     admission::{outage_fixture::OutageFixture, posted::asked_for},
-    patient::{Patient, watch_of},
+    fault_fixture::FaultFixture,
     support::{Askers, MARK, awaiting},
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use serde_json::json;
-use volume_warden_controlplane::{Warden, eventually};
+use volume_warden_controlplane::{Rule, Warden, eventually};
 
 /// A grace period longer than any test.
 const LONG: &str = "--orphan-grace=86400";
@@ -80,10 +80,10 @@ async fn a_claim_that_another_pod_uses_outlives_its_pod() -> Result<()> {
 }
 
 /// A claim that awaits its pod, which was observed. The grace period is long.
-async fn seen(patient: &Patient) -> Result<(Warden, PersistentVolumeClaim)> {
-    let askers = &patient.askers;
+async fn seen(fixture: &FaultFixture) -> Result<(Warden, PersistentVolumeClaim)> {
+    let askers = &fixture.askers;
     let claim = askers.create_claim("data", awaiting()).await?;
-    let warden = patient.builder("warden").arg(LONG).start().await?;
+    let warden = fixture.builder("warden").arg(LONG).start().await?;
     askers.ask("pod", "data", json!({})).await?;
     askers.has_event("pod", "PVCProvisioned", "created").await?;
     Ok((warden, claim))
@@ -92,54 +92,58 @@ async fn seen(patient: &Patient) -> Result<(Warden, PersistentVolumeClaim)> {
 /// The successor does not know that the pod was observed, and waits for the grace period.
 #[tokio::test]
 async fn a_successor_collects_a_claim_whose_pod_is_gone() -> Result<()> {
-    let patient = Patient::new("successor").await?;
-    let (warden, _) = seen(&patient).await?;
+    let fixture = FaultFixture::new("successor").await?;
+    let (warden, _) = seen(&fixture).await?;
     drop(warden);
-    patient.askers.space.delete_pod("pod").await?;
-    let _successor = patient.start_impatient().await?;
-    patient.askers.space.claim_is_gone("data").await
+    fixture.askers.space.delete_pod("pod").await?;
+    let _successor = fixture.start_impatient().await?;
+    fixture.askers.space.claim_is_gone("data").await
 }
 
 /// The pod is deleted and recreated, and the watch has delivered neither. The claim is bound, so
 /// Volume Warden reads the pod live.
 #[tokio::test]
 async fn a_claim_is_given_to_the_successor_of_its_pod() -> Result<()> {
-    let patient = Patient::new("namesake").await?;
-    let (_warden, claim) = seen(&patient).await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let frozen = patient.between.add(watch_of("pods").freeze_stream());
+    let fixture = FaultFixture::new("namesake").await?;
+    let (_warden, claim) = seen(&fixture).await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let frozen = fixture
+        .interposer
+        .add(Rule::watch_of("pods").freeze_stream());
     frozen.held(1).await?;
     space.delete_pod("pod").await?;
     let again = askers.ask("pod", "data", json!({})).await?;
     assert_eq!(askers.belongs("data", &again).await?.uid(), claim.uid());
     drop(frozen);
     askers.settled().await?;
-    assert_eq!(patient.deleted(), [""; 0]);
+    assert_eq!(fixture.deleted(), [""; 0]);
     Ok(())
 }
 
 /// The garbage collector deletes the claim. In the stale cache the pod still waits for one.
 #[tokio::test]
 async fn a_deleted_pod_gets_no_other_claim() -> Result<()> {
-    let patient = Patient::new("late-end").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("late-end").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let _warden = fixture.start().await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
-    let frozen = patient.between.add(watch_of("pods").freeze_stream());
+    let frozen = fixture
+        .interposer
+        .add(Rule::watch_of("pods").freeze_stream());
     frozen.held(1).await?;
-    let looks = || patient.count("GET", "/pods/pod");
+    let looks = || fixture.interposer.count("GET", "/pods/pod");
     let before = looks();
     space.delete_pod("pod").await?;
     eventually("the claim is missed, and the pod too", async || {
-        let (looks, posts) = (looks(), patient.posts());
+        let (looks, posts) = (looks(), fixture.posts());
         ensure!(looks > before, "{posts} claims");
         Ok(())
     })
     .await?;
     drop(frozen);
     askers.settled().await?;
-    assert_eq!(patient.posts(), 2, "the canary's");
+    assert_eq!(fixture.posts(), 2, "the canary's");
     ensure!(space.claims.get_opt("data").await?.is_none());
     Ok(())
 }

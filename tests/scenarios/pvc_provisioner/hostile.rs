@@ -2,7 +2,7 @@
 
 use super::{
     admission::posted::{post, reviewed},
-    patient::Patient,
+    fault_fixture::FaultFixture,
     support::{Askers, PREFIX, TEMPLATE, annotations, asking, mount},
 };
 use crate::support::guarded;
@@ -19,9 +19,9 @@ const FORGED: &str = "Pod\u{1b}[2J\u{202e}\nWARN forged: run kubectl delete pvc 
 /// sees.
 #[tokio::test]
 async fn the_text_of_a_template_is_escaped() -> Result<()> {
-    let patient = Patient::new("forged").await?;
-    let askers = &patient.askers;
-    let warden = patient.start().await?;
+    let fixture = FaultFixture::new("forged").await?;
+    let askers = &fixture.askers;
+    let warden = fixture.start().await?;
     let template = json!({"apiVersion": "v1", "kind": FORGED}).to_string();
     let template = annotations(&[("data.pvc", Some(&template))]);
     askers.ask("pod", "data", template).await?;
@@ -47,8 +47,8 @@ async fn the_text_of_a_template_is_escaped() -> Result<()> {
 /// request, such a name could be a query or another resource.
 #[tokio::test]
 async fn a_name_that_no_claim_can_have_is_reported_and_never_sent() -> Result<()> {
-    let patient = Patient::new("impossible").await?;
-    let askers = &patient.askers;
+    let fixture = FaultFixture::new("impossible").await?;
+    let askers = &fixture.askers;
     let names = [
         ("long", "-".repeat(50_000)),
         ("query", "?watch=1".to_owned()),
@@ -57,14 +57,14 @@ async fn a_name_that_no_claim_can_have_is_reported_and_never_sent() -> Result<()
     for (pod, claim) in &names {
         askers.ask(pod, claim, json!({})).await?;
     }
-    let warden = patient.start().await?;
+    let warden = fixture.start().await?;
     for (pod, _) in &names {
         askers
             .has_event(pod, "ErrInvalidPVC", "not a valid name")
             .await?;
     }
     askers.settled().await?;
-    for seen in patient.between.requests() {
+    for seen in fixture.interposer.requests() {
         let uri = format!("{}?{}", seen.path, seen.query);
         let path = uri.strip_prefix(&format!("/api/v1/namespaces/{}/", askers.space.name));
         let other = path.is_some_and(|path| path.starts_with("persistentvolumeclaims/"));
@@ -82,9 +82,9 @@ async fn a_name_that_no_claim_can_have_is_reported_and_never_sent() -> Result<()
 /// A pod that requests more gets none.
 #[tokio::test]
 async fn a_pod_requests_at_most_32_claims() -> Result<()> {
-    let patient = Patient::new("greedy").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("greedy").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     for (pod, claims) in [("greedy", 33), ("large", 32)] {
         let volumes: Vec<_> = (0..claims)
             .map(|n| mount(&format!("v{n}"), &format!("{pod}-{n}")))

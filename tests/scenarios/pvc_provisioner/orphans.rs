@@ -4,19 +4,13 @@
 mod late;
 
 use super::{
-    patient::{Patient, watch_of},
+    fault_fixture::FaultFixture,
     support::{Askers, ID, LABEL, LONG_AGO, MARK, awaiting, marked},
 };
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Rule, Warden, eventually};
-
-fn pod_list() -> Rule {
-    Rule::on("GET")
-        .path_contains("/pods")
-        .query_contains("limit=")
-}
 
 /// Waits until a log line about the claim has this field.
 async fn logs(warden: &Warden, claim: &str, field: &str) -> Result<()> {
@@ -25,8 +19,8 @@ async fn logs(warden: &Warden, claim: &str, field: &str) -> Result<()> {
 }
 
 /// Creates claims that are no orphans; returns their names.
-async fn spared(patient: &Patient) -> Result<Vec<&'static str>> {
-    let (askers, space) = (&patient.askers, &patient.askers.space);
+async fn spared(fixture: &FaultFixture) -> Result<Vec<&'static str>> {
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
     let node = ["get", "node", "node-1", "-o", "jsonpath={.metadata.uid}"];
     let node = space.cluster.kubectl(&node).await?;
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": node});
@@ -74,17 +68,17 @@ async fn loses_the_mark(askers: &Askers, claim: &str) -> Result<()> {
 /// Volume Warden collects no claim without its mark, and none that has an owner.
 #[tokio::test]
 async fn only_claims_whose_pod_was_never_created_are_collected() -> Result<()> {
-    let patient = Patient::new("orphans").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let warden = patient.start_impatient().await?;
-    let spared = spared(&patient).await?;
+    let fixture = FaultFixture::new("orphans").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let warden = fixture.start_impatient().await?;
+    let spared = spared(&fixture).await?;
     askers.create_claim("orphan", awaiting()).await?;
     space.claim_is_gone("orphan").await?;
     askers.settled().await?;
     // Also by a successor, which begins with all existing claims.
     drop(warden);
     askers.create_claim("orphan", awaiting()).await?;
-    let _warden = patient.start_impatient().await?;
+    let _warden = fixture.start_impatient().await?;
     space.claim_is_gone("orphan").await?;
     for name in spared {
         let claim = askers.claim(name).await?;
@@ -93,7 +87,7 @@ async fn only_claims_whose_pod_was_never_created_are_collected() -> Result<()> {
             "{name} is being deleted"
         );
     }
-    assert_eq!(patient.deleted(), ["orphan"]);
+    assert_eq!(fixture.deleted(), ["orphan"]);
     Ok(())
 }
 
@@ -101,9 +95,9 @@ async fn only_claims_whose_pod_was_never_created_are_collected() -> Result<()> {
 /// even if that pod is deleted.
 #[tokio::test]
 async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
-    let patient = Patient::new("named").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let _warden = patient.start_impatient().await?;
+    let fixture = FaultFixture::new("named").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let _warden = fixture.start_impatient().await?;
     let unscheduled = json!({"spec": {"schedulerName": "absent"}});
     space.create_pod("plain", "named", unscheduled).await?;
     let named = askers.create_claim("named", awaiting()).await?;
@@ -114,16 +108,16 @@ async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     let kept = askers.claim("named").await?;
     assert_eq!(kept.uid(), named.uid());
     ensure!(kept.metadata.deletion_timestamp.is_none() && kept.owner_references().is_empty());
-    assert_eq!(patient.deleted(), ["orphan"]);
+    assert_eq!(fixture.deleted(), ["orphan"]);
     Ok(())
 }
 
 /// A pod created within the grace period gets the claim.
 #[tokio::test]
 async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
-    let patient = Patient::new("grace").await?;
-    let askers = &patient.askers;
-    let warden = patient.start().await?;
+    let fixture = FaultFixture::new("grace").await?;
+    let askers = &fixture.askers;
+    let warden = fixture.start().await?;
     let claim = askers.create_claim("data", awaiting()).await?;
     logs(
         &warden,
@@ -134,16 +128,16 @@ async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
     askers.settled().await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     assert_eq!(askers.belongs("data", &pod).await?.uid(), claim.uid());
-    ensure!(patient.deleted().is_empty());
+    ensure!(fixture.deleted().is_empty());
     Ok(())
 }
 
 /// After a failed read nothing is decided: neither the owner of a claim nor that it has none.
 #[tokio::test]
 async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
-    let patient = Patient::new("no-pods").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let warden = patient.start_impatient().await?;
+    let fixture = FaultFixture::new("no-pods").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let warden = fixture.start_impatient().await?;
     let faults: [fn(Rule) -> Rule; 2] = [
         |rule| rule.respond(500, "InternalError", "no pods today"),
         Rule::cut,
@@ -151,7 +145,8 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
     for (round, fault) in faults.into_iter().enumerate() {
         let (orphan, wanted) = (format!("orphan{round}"), format!("wanted{round}"));
         let pod_read = Rule::on("GET").path_contains(format!("/pods/{wanted}"));
-        let broken = [pod_list(), pod_read].map(|read| patient.between.add(fault(read)));
+        let broken =
+            [Rule::list_of("pods"), pod_read].map(|read| fixture.interposer.add(fault(read)));
         askers.create_claim(&orphan, awaiting()).await?;
         askers.create_claim(&wanted, awaiting()).await?;
         askers.bind(&wanted).await?;
@@ -177,10 +172,12 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
 /// claim of the other one is kept.
 #[tokio::test]
 async fn a_claim_of_a_pod_that_the_watch_has_not_delivered_is_kept() -> Result<()> {
-    let patient = Patient::new("late-pods").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let _warden = patient.start_impatient().await?;
-    let frozen = patient.between.add(watch_of("pods").freeze_stream());
+    let fixture = FaultFixture::new("late-pods").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let _warden = fixture.start_impatient().await?;
+    let frozen = fixture
+        .interposer
+        .add(Rule::watch_of("pods").freeze_stream());
     frozen.held(1).await?;
     let pod = askers.ask("pod", "asked", json!({})).await?;
     let unscheduled = json!({"spec": {"schedulerName": "absent"}});
@@ -196,6 +193,6 @@ async fn a_claim_of_a_pod_that_the_watch_has_not_delivered_is_kept() -> Result<(
     drop(frozen);
     askers.settled().await?;
     assert_eq!([given.uid(), askers.claim("named").await?.uid()], uids[..]);
-    assert_eq!(patient.deleted(), ["orphan"]);
+    assert_eq!(fixture.deleted(), ["orphan"]);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Which pods count, pods created before Volume Warden starts, and deleted pods.
 
-use super::patient::Patient;
+use super::fault_fixture::FaultFixture;
 use super::support::{TEMPLATE, annotations, asking, is_from_volume_warden, is_of_canary};
 use crate::support::on_node;
 use anyhow::{Result, ensure};
@@ -15,8 +15,8 @@ const AT_ONCE: usize = 20;
 /// DP-19, DP-20: only waiting pods get claims and Events.
 #[tokio::test]
 async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
-    let patient = Patient::new("not-waiting").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
+    let fixture = FaultFixture::new("not-waiting").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
     askers.ask("running", "a", on_node()).await?;
     eventually("the pod runs", async || {
         let status = space.pods.get("running").await?.status;
@@ -39,7 +39,7 @@ async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
     let failed = json!({"phase": "Failed"});
     space.patch_pod_status("broken", failed).await?;
 
-    let _warden = patient.start().await?;
+    let _warden = fixture.start().await?;
     askers.settled().await?;
     // Nor when they are reconciled again.
     let edited = format!("{TEMPLATE}# once more\n");
@@ -55,7 +55,7 @@ async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
         "Events on other pods than the canaries"
     );
     ensure!(askers.claims().await?.is_empty());
-    assert_eq!(patient.posts(), 2, "the canaries'");
+    assert_eq!(fixture.posts(), 2, "the canaries'");
     askers
         .patch_pod("deleting", json!({"metadata": {"finalizers": null}}))
         .await
@@ -66,10 +66,10 @@ async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
 #[tokio::test]
 async fn pods_from_before_are_served_once() -> Result<()> {
     const PODS: usize = 100;
-    let patient = Patient::new("before").await?;
-    let askers = &patient.askers;
-    let pods: Vec<_> = many(&patient, PODS, |name| asking(name, name, json!({}))).await?;
-    let first = patient.start().await?;
+    let fixture = FaultFixture::new("before").await?;
+    let askers = &fixture.askers;
+    let pods: Vec<_> = many(&fixture, PODS, |name| asking(name, name, json!({}))).await?;
+    let first = fixture.start().await?;
     for pod in &pods {
         askers
             .belongs(pod.metadata.name.as_deref().unwrap_or_default(), pod)
@@ -83,16 +83,16 @@ async fn pods_from_before_are_served_once() -> Result<()> {
         anyhow::Ok(published().await? == PODS)
     })
     .await?;
-    assert_eq!(patient.posts(), PODS);
+    assert_eq!(fixture.posts(), PODS);
     askers.settled().await?;
     first.stop().await?;
 
-    let before = (writes(&patient), published().await?);
-    let _second: Warden = patient.start().await?;
+    let before = (writes(&fixture), published().await?);
+    let _second: Warden = fixture.start().await?;
     askers.settled().await?;
     // The canary's claim and its event.
     assert_eq!(
-        (writes(&patient), published().await?),
+        (writes(&fixture), published().await?),
         (before.0 + 2, before.1 + 1)
     );
     Ok(())
@@ -101,24 +101,24 @@ async fn pods_from_before_are_served_once() -> Result<()> {
 /// DP-34: one pod among many costs two reads and two writes, and the other pods cost no call.
 #[tokio::test]
 async fn one_pod_among_many_costs_four_calls() -> Result<()> {
-    let patient = Patient::new("among-many").await?;
-    let askers = &patient.askers;
+    let fixture = FaultFixture::new("among-many").await?;
+    let askers = &fixture.askers;
     let plain = |name: &str| {
         let (enabled, template) = ("data.enabled", "data.pvc");
         let none = annotations(&[(enabled, None), (template, None)]);
         asking(name, "unmarked", none)
     };
-    let _warden = patient.start().await?;
-    let started = calls(&patient).len();
-    many(&patient, 300, plain).await?;
+    let _warden = fixture.start().await?;
+    let started = calls(&fixture).len();
+    many(&fixture, 300, plain).await?;
     askers.settled().await?;
-    let calls = calls(&patient);
+    let calls = calls(&fixture);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
     askers
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
-    let now = self::calls(&patient);
+    let now = self::calls(&fixture);
     ensure!(now.len() == calls.len() + 4, "{:?}", &now[calls.len()..]);
     // The 300 others caused no reads or writes: the earlier calls were for the canary.
     assert_eq!(calls.len(), started + 4, "{calls:?}");
@@ -129,9 +129,9 @@ async fn one_pod_among_many_costs_four_calls() -> Result<()> {
 /// claim is in use.
 #[tokio::test]
 async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
-    let patient = Patient::new("gone").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("gone").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let _warden = fixture.start().await?;
     let provisioned = TEMPLATE.replace("absent", "standard");
     for (name, how) in [
         ("background", DeleteParams::background()),
@@ -161,11 +161,11 @@ async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
 }
 
 async fn many(
-    patient: &Patient,
+    fixture: &FaultFixture,
     count: usize,
     pod: impl Fn(&str) -> Result<k8s_openapi::api::core::v1::Pod>,
 ) -> Result<Vec<k8s_openapi::api::core::v1::Pod>> {
-    let pods = &patient.askers.space.pods;
+    let pods = &fixture.askers.space.pods;
     let (pod, parameters) = (&pod, PostParams::default());
     stream::iter(0..count)
         .map(async |number| {
@@ -180,8 +180,8 @@ async fn many(
 }
 
 /// Number of write requests in the namespace so far, except for its Lease.
-fn writes(patient: &Patient) -> usize {
-    let written = calls(patient);
+fn writes(fixture: &FaultFixture) -> usize {
+    let written = calls(fixture);
     let written = written
         .iter()
         .filter(|call| !call.starts_with("GET") && !call.contains("/leases"));
@@ -189,9 +189,9 @@ fn writes(patient: &Patient) -> usize {
 }
 
 /// All requests in the namespace so far, except watches, which are restarted periodically.
-fn calls(patient: &Patient) -> Vec<String> {
-    let namespace = format!("/namespaces/{}/", patient.askers.space.name);
-    let seen = patient.between.requests().into_iter();
+fn calls(fixture: &FaultFixture) -> Vec<String> {
+    let namespace = format!("/namespaces/{}/", fixture.askers.space.name);
+    let seen = fixture.interposer.requests().into_iter();
     seen.filter(|seen| seen.path.contains(&namespace) && !seen.query.contains("watch=true"))
         .map(|seen| format!("{} {}", seen.method, seen.path))
         .collect()

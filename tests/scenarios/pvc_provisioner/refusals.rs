@@ -1,6 +1,6 @@
 //! The API server refuses a claim, temporarily or permanently.
 
-use super::patient::{Patient, claim_posts};
+use super::fault_fixture::{FaultFixture, claim_posts};
 use super::support::{Askers, TEMPLATE, annotations, mount};
 use crate::support::{dry_run, is_refused};
 use anyhow::{Context, Result, ensure};
@@ -82,10 +82,10 @@ impl Quota {
 /// DP-21: a refused volume does not block others, and is retried later.
 #[tokio::test]
 async fn one_refused_volume_does_not_block_others() -> Result<()> {
-    let patient = Patient::new("quota").await?;
-    let askers = &patient.askers;
+    let fixture = FaultFixture::new("quota").await?;
+    let askers = &fixture.askers;
     let quota = Quota::new(askers, json!({"requests.storage": "5Gi"})).await?;
-    let _warden = patient.start().await?;
+    let _warden = fixture.start().await?;
     let big = TEMPLATE.replace("1Gi", "10Gi");
     let mut three = annotations(&[
         ("big.enabled", Some("true")),
@@ -127,19 +127,19 @@ async fn one_refused_volume_does_not_block_others() -> Result<()> {
 /// DP-22: one event in the end.
 #[tokio::test]
 async fn a_failed_request_is_retried_soon() -> Result<()> {
-    let patient = Patient::new("unavailable").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("unavailable").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     let failing = claim_posts()
         .times(2)
         .respond(503, "ServiceUnavailable", "not now");
-    let failing = patient.between.add(failing);
+    let failing = fixture.interposer.add(failing);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
     askers
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
-    assert_eq!((failing.taken(), patient.posts()), (2, 3));
+    assert_eq!((failing.taken(), fixture.posts()), (2, 3));
     let message = askers
         .has_event("pod", "ErrPVCProvisionFailed", "not now")
         .await?;
@@ -152,15 +152,17 @@ async fn a_failed_request_is_retried_soon() -> Result<()> {
 /// After a lost response Volume Warden reads whether the claim was created.
 #[tokio::test]
 async fn a_claim_whose_response_was_lost_is_created_once() -> Result<()> {
-    let patient = Patient::new("lost-answer").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
-    let lost = patient.between.add(claim_posts().times(1).hold_response());
+    let fixture = FaultFixture::new("lost-answer").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
+    let lost = fixture
+        .interposer
+        .add(claim_posts().times(1).hold_response());
     let pod = askers.ask("pod", "data", json!({})).await?;
     lost.held(1).await?;
     let made = askers.belongs("data", &pod).await?;
     askers.settled().await?;
-    assert_eq!(patient.posts(), 2, "the canary's");
+    assert_eq!(fixture.posts(), 2, "the canary's");
     drop(lost);
     assert_eq!(askers.claim("data").await?.metadata.uid, made.metadata.uid);
     Ok(())
@@ -169,9 +171,9 @@ async fn a_claim_whose_response_was_lost_is_created_once() -> Result<()> {
 /// DP-23, DP-33: an invalid claim is not retried repeatedly, but at once when the pod is edited.
 #[tokio::test]
 async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
-    let patient = Patient::new("invalid").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("invalid").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     let invalid = TEMPLATE.replace("ReadWriteOnce", "Anything");
     let pod = askers
         .ask("pod", "data", annotations(&[("data.pvc", Some(&invalid))]))
@@ -193,14 +195,14 @@ async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
         askers.space.patch_pod_status("pod", status).await?;
     }
     askers.settled().await?;
-    assert_eq!(patient.posts(), 2, "the invalid one's and the canary's");
+    assert_eq!(fixture.posts(), 2, "the invalid one's and the canary's");
     for (name, claim, pod) in [("pod", "data", pod), ("broken", "other", broken)] {
         let mended = annotations(&[("data.pvc", Some(TEMPLATE))]);
         askers.patch_pod(name, mended).await?;
         askers.belongs(claim, &pod).await?;
         askers.has_event(name, "PVCProvisioned", claim).await?;
     }
-    assert_eq!(patient.posts(), 4);
+    assert_eq!(fixture.posts(), 4);
     let calls = askers.space.cluster.audit().all()?;
     let answers: Vec<_> = calls
         .iter()
@@ -219,13 +221,13 @@ async fn an_invalid_claim_is_made_once_the_pod_is_edited() -> Result<()> {
 /// A claim that the API server refuses for lack of permissions is reported, too.
 #[tokio::test]
 async fn a_forbidden_claim_is_reported() -> Result<()> {
-    let patient = Patient::new("forbidden").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("forbidden").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     let refusal = claim_posts()
         .times(1)
         .respond(403, "Forbidden", "not on my watch");
-    let refusal = patient.between.add(refusal);
+    let refusal = fixture.interposer.add(refusal);
     let began = Instant::now();
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers
@@ -234,7 +236,7 @@ async fn a_forbidden_claim_is_reported() -> Result<()> {
     askers.settled().await?;
     // The creation is tried again when its pause is over; on a busy machine, that may be before the
     // canary is done.
-    let posts = patient.posts();
+    let posts = fixture.posts();
     let is_over = began.elapsed() >= REFUSED;
     assert!(posts == 2 || posts == 3 && is_over, "{posts}");
     assert_eq!(refusal.taken(), 1);

@@ -1,6 +1,6 @@
 //! Several replicas, one leader.
 
-use super::patient::{Patient, claim_posts};
+use super::fault_fixture::{FaultFixture, claim_posts};
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
@@ -10,25 +10,24 @@ use volume_warden_controlplane::{Interposer, eventually};
 /// each time another replica continues, and no claim is created twice.
 #[tokio::test]
 async fn another_replica_continues() -> Result<()> {
-    let patient = Patient::new("replicas").await?;
-    let (askers, cluster) = (&patient.askers, &patient.askers.space.cluster);
-    let first = patient.builder("first").start().await?;
+    let fixture = FaultFixture::new("replicas").await?;
+    let (askers, cluster) = (&fixture.askers, &fixture.askers.space.cluster);
+    let first = fixture.builder("first").start().await?;
     askers.settled().await?;
-    let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
-    let others = Interposer::start(cluster, account.await?)?;
-    let second = patient
+    let others = Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
+    let second = fixture
         .builder("second")
         .kubeconfig(others.kubeconfig())
         .start()
         .await?;
 
-    let on_the_way = patient.between.add(claim_posts().hold_response());
+    let on_the_way = fixture.interposer.add(claim_posts().hold_response());
     let pod = askers.ask("pod", "data", json!({})).await?;
     on_the_way.held(1).await?;
     let made = askers.claim("data").await?.uid();
     first.process().kill()?;
     let pending = askers.ask("pending", "other", json!({})).await?;
-    let third = patient.builder("third").start().await?;
+    let third = fixture.builder("third").start().await?;
     drop(on_the_way);
     askers.belongs("other", &pending).await?;
     assert_eq!(askers.belongs("data", &pod).await?.uid(), made);
@@ -43,7 +42,7 @@ async fn another_replica_continues() -> Result<()> {
         askers.has_event(pod, "PVCProvisioned", "created").await?;
     }
     ensure!(third.stop().await?.success());
-    let _last = patient.builder("last").start().await?;
+    let _last = fixture.builder("last").start().await?;
     let last = askers.ask("last", "fourth", json!({})).await?;
     askers.belongs("fourth", &last).await?;
     askers
@@ -57,7 +56,7 @@ async fn another_replica_continues() -> Result<()> {
             .count()
     };
     // Four claims and two canaries.
-    assert_eq!(posts(&patient.between) + posts(&others), 6);
+    assert_eq!(posts(&fixture.interposer) + posts(&others), 6);
     Ok(())
 }
 
@@ -65,26 +64,25 @@ async fn another_replica_continues() -> Result<()> {
 /// when it resumes. The second leader is prevented from creating it, so that the claim is missing.
 #[tokio::test]
 async fn a_leader_that_was_paused_makes_nothing() -> Result<()> {
-    let patient = Patient::new("paused").await?;
-    let (askers, cluster) = (&patient.askers, &patient.askers.space.cluster);
-    let first = patient.builder("first").start().await?;
+    let fixture = FaultFixture::new("paused").await?;
+    let (askers, cluster) = (&fixture.askers, &fixture.askers.space.cluster);
+    let first = fixture.builder("first").start().await?;
     askers.settled().await?;
-    let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
-    let others = Interposer::start(cluster, account.await?)?;
+    let others = Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
     let held = others.add(claim_posts().hold());
-    let second = patient.builder("second").kubeconfig(others.kubeconfig());
+    let second = fixture.builder("second").kubeconfig(others.kubeconfig());
     let _second = second.start().await?;
     first.process().pause()?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     held.held(1).await?;
-    let (posts, looks) = (patient.posts(), patient.count("GET", "/leases/"));
+    let (posts, looks) = (fixture.posts(), fixture.interposer.count("GET", "/leases/"));
     first.process().resume()?;
     // Only a follower reads the Lease. After a few reads its watch has long delivered the pod.
     eventually("the paused replica follows", async || {
-        patient.count("GET", "/leases/") >= looks + 4
+        fixture.interposer.count("GET", "/leases/") >= looks + 4
     })
     .await?;
-    assert_eq!(patient.posts(), posts);
+    assert_eq!(fixture.posts(), posts);
     drop(held);
     askers.belongs("data", &pod).await.map(drop)
 }

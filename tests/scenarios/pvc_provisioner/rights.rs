@@ -16,7 +16,7 @@ use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder, eve
 /// only in that namespace.
 struct Confined {
     askers: Askers,
-    between: Interposer,
+    interposer: Interposer,
     certificate: (String, String),
 }
 
@@ -25,7 +25,7 @@ impl Confined {
         let askers = Askers::new(cluster.clone(), label).await?;
         let namespace = &askers.space.name;
         let confined = Self {
-            between: interposer(&cluster, namespace).await?,
+            interposer: interposer(&cluster, namespace).await?,
             certificate: certificate(cluster.dir(), namespace)?,
             askers,
         };
@@ -83,7 +83,7 @@ impl Confined {
         let (namespace, (certificate, key)) = (&self.askers.space.name, &self.certificate);
         Warden::builder(&self.askers.space.cluster, BINARY)
             .name(namespace.clone())
-            .kubeconfig(self.between.kubeconfig())
+            .kubeconfig(self.interposer.kubeconfig())
             .arg(format!("--namespace={namespace}"))
             .arg(format!("--leader-elect-resource-namespace={namespace}"))
             .arg("--leader-elect-identity=confined")
@@ -97,8 +97,7 @@ impl Confined {
 async fn interposer(cluster: &Cluster, namespace: &str) -> Result<Interposer> {
     let account = ["create", "serviceaccount", "warden", "-n", namespace];
     cluster.kubectl(&account).await?;
-    let account = cluster.service_account_kubeconfig(namespace, "warden", None);
-    Interposer::start(cluster, account.await?)
+    Interposer::for_service_account(cluster, namespace, "warden").await
 }
 
 /// Files of an unused certificate: no webhook is called here.
@@ -135,7 +134,7 @@ async fn permissions_in_one_namespace_suffice() -> Result<()> {
     ensure!(elsewhere.claims.get_opt("data").await?.is_none());
 
     let inside = format!("/namespaces/{namespace}/");
-    let mut asked = confined.between.requests();
+    let mut asked = confined.interposer.requests();
     asked.retain(|seen| !seen.path.contains(&inside));
     // Webhook configurations have no namespace. Volume Warden works without permission to read
     // them.

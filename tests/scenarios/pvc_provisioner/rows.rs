@@ -1,7 +1,7 @@
 //! Requests of pods, one pod for each row: DP-03..DP-12. Each error has one Event, and each valid
 //! claim is created.
 
-use super::patient::Patient;
+use super::fault_fixture::FaultFixture;
 use super::support::{PREFIX, TEMPLATE, annotations, mount};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -191,9 +191,9 @@ fn claim(pod: &str, volume: &str) -> String {
 
 #[tokio::test]
 async fn every_pod_gets_valid_claims_and_events_for_errors() -> Result<()> {
-    let patient = Patient::new("rows").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("rows").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     let (rows, mut expected) = (rows(), BTreeSet::new());
     for (index, row) in rows.iter().enumerate() {
         let pod = format!("row{index}");
@@ -217,7 +217,7 @@ async fn every_pod_gets_valid_claims_and_events_for_errors() -> Result<()> {
     made.retain(|claim| expected.contains(claim) || !is_ephemeral(claim, &rows));
     assert_eq!(made, expected);
     // No impossible creation is attempted: besides these, one for the canary.
-    assert_eq!(patient.posts(), expected.len() + 1);
+    assert_eq!(fixture.posts(), expected.len() + 1);
     Ok(())
 }
 

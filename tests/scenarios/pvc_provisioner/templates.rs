@@ -1,6 +1,6 @@
 //! From the template to the claim: fields that the user sets, and fields that the user cannot set.
 
-use super::patient::Patient;
+use super::fault_fixture::FaultFixture;
 use super::support::{ID, LABEL, TEMPLATE, annotations};
 use anyhow::Result;
 use kube::ResourceExt;
@@ -14,12 +14,12 @@ fn template(text: &str) -> Value {
 /// pod, with one event. The template's labels and annotations are kept.
 #[tokio::test]
 async fn a_claim_is_created_from_its_template() -> Result<()> {
-    let patient = Patient::new("written").await?;
-    let askers = &patient.askers;
+    let fixture = FaultFixture::new("written").await?;
+    let askers = &fixture.askers;
     // The shipped policy permits the default fields only, so an administrator creates the claim.
-    let builder = patient
+    let builder = fixture
         .builder("warden")
-        .kubeconfig(patient.askers.space.cluster.kubeconfig());
+        .kubeconfig(fixture.askers.space.cluster.kubeconfig());
     let builder = builder.arg("--template-fields=finalizers,selector");
     let _warden = builder.start().await?;
     let json = json!({
@@ -64,9 +64,9 @@ async fn a_claim_is_created_from_its_template() -> Result<()> {
 /// DP-13: name, namespace, owners and fields that the API server sets are ignored in a template.
 #[tokio::test]
 async fn fields_that_a_template_cannot_set_are_ignored() -> Result<()> {
-    let patient = Patient::new("overridden").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("overridden").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     let text = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {
@@ -92,9 +92,9 @@ async fn fields_that_a_template_cannot_set_are_ignored() -> Result<()> {
 /// position in the template. The request is not retried repeatedly.
 #[tokio::test]
 async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
-    let patient = Patient::new("unknown-field").await?;
-    let askers = &patient.askers;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("unknown-field").await?;
+    let askers = &fixture.askers;
+    let _warden = fixture.start().await?;
     let misspelt = TEMPLATE.replace("storageClassName", "storageclassName");
     let nested = TEMPLATE.replace("requests", "request");
     askers.ask("misspelt", "a", template(&misspelt)).await?;
@@ -111,7 +111,7 @@ async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
     }
     askers.settled().await?;
     assert!(askers.claims().await?.is_empty());
-    assert_eq!(patient.posts(), 3, "one for each, and the canary's");
+    assert_eq!(fixture.posts(), 3, "one for each, and the canary's");
     Ok(())
 }
 
@@ -119,9 +119,9 @@ async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
 /// read another claim's data, or leave a claim that cannot be deleted.
 #[tokio::test]
 async fn a_template_cannot_reach_beyond_a_new_claim() -> Result<()> {
-    let patient = Patient::new("beyond").await?;
-    let askers = &patient.askers;
-    let builder = patient.builder("warden");
+    let fixture = FaultFixture::new("beyond").await?;
+    let askers = &fixture.askers;
+    let builder = fixture.builder("warden");
     let _warden = builder
         .arg("--allowed-storage-classes=absent")
         .start()
@@ -178,6 +178,6 @@ async fn a_template_cannot_reach_beyond_a_new_claim() -> Result<()> {
     }
     askers.settled().await?;
     assert!(askers.claims().await?.is_empty());
-    assert_eq!(patient.posts(), 1, "the canary's");
+    assert_eq!(fixture.posts(), 1, "the canary's");
     Ok(())
 }

@@ -103,13 +103,13 @@ async fn with_in_tree_retention_only_marks_are_removed() -> Result<()> {
 #[tokio::test]
 async fn with_in_tree_retention_claims_without_pods_are_released() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("podless").await?;
-    let uid = scene.patient.sets.sets.get("dr").await?.metadata.uid;
+    let uid = scene.fixture.sets.sets.get("dr").await?.metadata.uid;
     let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "dr", "uid": uid, "controller": true});
     let podless = claim(
         "data-dr-7",
         json!({"metadata": {"ownerReferences": [owner]}}),
     )?;
-    let claims = &scene.patient.sets.space.claims;
+    let claims = &scene.fixture.sets.space.claims;
     claims.create(&PostParams::default(), &podless).await?;
     let drained = scene.drain(&["--in-tree=on"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
@@ -131,8 +131,8 @@ async fn with_in_tree_retention_claims_without_pods_are_released() -> Result<()>
 #[tokio::test]
 async fn drain_refuses_while_a_volume_warden_runs() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("at-work").await?;
-    let warden = scene.patient.start().await?;
-    scene.patient.sets.settled().await?;
+    let warden = scene.fixture.start().await?;
+    scene.fixture.sets.settled().await?;
     let before = scene.claims().await?;
     let refused = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
@@ -156,7 +156,7 @@ async fn failed_changes_are_reported() -> Result<()> {
     let scene = Scene::in_the_middle_of_everything("forbidden").await?;
     let before = scene.claims().await?;
     let forbidden = claim_write("PATCH", "data-dr-1").respond(403, "Forbidden", "not to you");
-    let forbidden = scene.stage.between.add(forbidden);
+    let forbidden = scene.stage.interposer.add(forbidden);
     let failed = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!(failed.code, Some(1), "{}", failed.stdout);
     assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);

@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, WardenBuilder, eventually};
 
 /// A namespace and the interposer between its Volume Warden and the API server.
-pub(super) struct Patient {
+pub(super) struct FaultFixture {
     pub(super) sets: SetSpace,
-    pub(super) between: Interposer,
+    pub(super) interposer: Interposer,
 }
 
-impl Patient {
+impl FaultFixture {
     pub(super) async fn new(label: &str) -> Result<Self> {
         Self::on(bare().await?, label).await
     }
@@ -31,7 +31,7 @@ impl Patient {
     pub(super) async fn on(cluster: Shared, label: &str) -> Result<Self> {
         Ok(Self {
             sets: SetSpace::new(cluster.clone(), label).await?,
-            between: interposer(&cluster).await?,
+            interposer: interposer(&cluster).await?,
         })
     }
 
@@ -41,7 +41,7 @@ impl Patient {
         let namespace = &self.sets.space.name;
         Warden::builder(&self.sets.space.cluster, BINARY)
             .name(format!("{namespace}-{id}"))
-            .kubeconfig(self.between.kubeconfig())
+            .kubeconfig(self.interposer.kubeconfig())
             .arg(format!("--namespace={namespace}"))
             .arg(format!("--leader-elect-resource-name={namespace}"))
             .arg(format!("--leader-elect-identity={id}"))
@@ -52,14 +52,6 @@ impl Patient {
         self.builder("warden").start().await
     }
 
-    /// Requests so far, by method and a part of the path.
-    pub(super) fn count(&self, method: &str, path: &str) -> usize {
-        let seen = self.between.requests();
-        seen.iter()
-            .filter(|seen| seen.method == method && seen.path.contains(path))
-            .count()
-    }
-
     /// Patches and deletions of claims so far, also those that never arrived.
     pub(super) fn claim_writes(&self) -> usize {
         self.claim_writes_of("")
@@ -68,7 +60,7 @@ impl Patient {
     /// Patches and deletions of claims whose name begins with `name`.
     fn claim_writes_of(&self, name: &str) -> usize {
         let path = format!("/persistentvolumeclaims/{name}");
-        self.count("PATCH", &path) + self.count("DELETE", &path)
+        self.interposer.count("PATCH", &path) + self.interposer.count("DELETE", &path)
     }
 
     /// Creates a claim without a pod, with the mark of a set whose range once had its ordinal.
@@ -136,13 +128,10 @@ impl Patient {
 }
 
 async fn interposer(cluster: &Cluster) -> Result<Interposer> {
-    let account = cluster
-        .service_account_kubeconfig("volume-warden", "volume-warden", None)
-        .await?;
-    Interposer::start(cluster, account)
+    Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await
 }
 
-/// Pods that stay Terminating until [`Patient::free`], so that handling a condemned pod does not
+/// Pods that stay Terminating until [`FaultFixture::free`], so that handling a condemned pod does not
 /// race with its deletion.
 pub(super) fn held_pods() -> Value {
     json!({"spec": {"template": {"metadata": {"finalizers": ["example.com/hold"]}}}})
@@ -150,10 +139,4 @@ pub(super) fn held_pods() -> Value {
 
 pub(super) fn claim_write(method: &str, name: &str) -> Rule {
     Rule::on(method).path_contains(format!("/persistentvolumeclaims/{name}"))
-}
-
-fn watch_of(resource: &str) -> Rule {
-    Rule::on("GET")
-        .path_contains(format!("/{resource}"))
-        .query_contains("watch=true")
 }

@@ -81,6 +81,16 @@ impl Interposer {
         Ok(interposer)
     }
 
+    /// Starts an interposer for a client with the rights of this service account.
+    pub async fn for_service_account(
+        cluster: &Cluster,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self> {
+        let account = cluster.service_account_kubeconfig(namespace, name, None);
+        Self::start(cluster, account.await?)
+    }
+
     /// A kubeconfig for the client, with the interposer's address.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
@@ -96,6 +106,13 @@ impl Interposer {
     /// All requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Seen> {
         self.faults.requests()
+    }
+
+    /// The number of requests so far with this method whose path contains `part`.
+    pub fn count(&self, method: &str, part: &str) -> usize {
+        let seen = self.requests();
+        let wanted = seen.iter().filter(|seen| seen.method == method);
+        wanted.filter(|seen| seen.path.contains(part)).count()
     }
 
     /// Waits until the requests so far satisfy the condition; the error shows the last ones.

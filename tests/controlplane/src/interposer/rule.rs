@@ -45,6 +45,20 @@ impl Rule {
         }
     }
 
+    /// Applies to the watches of this resource, `pods` for example.
+    pub fn watch_of(plural: &str) -> Self {
+        Self::on("GET")
+            .path_contains(format!("/{plural}"))
+            .query_contains("watch=true")
+    }
+
+    /// Applies to the LISTs of this resource in pages.
+    pub fn list_of(plural: &str) -> Self {
+        Self::on("GET")
+            .path_contains(format!("/{plural}"))
+            .query_contains("limit=")
+    }
+
     /// Applies only if the path contains this.
     pub fn path_contains(mut self, part: impl Into<String>) -> Self {
         self.path.push(part.into());

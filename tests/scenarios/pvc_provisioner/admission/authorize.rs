@@ -119,7 +119,7 @@ async fn only_users_who_may_create_claims_get_them() -> Result<()> {
     // If the authorization check fails, the request is denied.
     let reviews = Rule::on("POST").path_contains("/subjectaccessreviews");
     let broken = fixture
-        .between
+        .interposer
         .add(reviews.respond(500, "InternalError", "not today"));
     let posted = posted_by(BY_NAME, askers).await?;
     ensure!(

@@ -5,7 +5,7 @@ use super::{
     posted::{asked_for, heard, post},
 };
 use crate::pvc_provisioner::{
-    patient::claim_posts,
+    fault_fixture::claim_posts,
     support::{ID, LABEL, MARK, asking},
 };
 use anyhow::{Context, Result, ensure};
@@ -71,7 +71,7 @@ async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
         (fault().hold(), "the API server did not answer"),
     ] {
         // The reconciler's attempts begin as soon as the pod exists, so some of them fail as well.
-        let broken = fixture.between.add(fault);
+        let broken = fixture.interposer.add(fault);
         let posted = heard(askers, async |name| {
             post(&askers.space, &asking(name, name, json!({}))?, "").await
         })

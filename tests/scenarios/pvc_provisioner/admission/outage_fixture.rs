@@ -39,7 +39,7 @@ pub async fn turn() -> Result<(Shared, MutexGuard<'static, ()>)> {
 /// One Volume Warden with all components, and the interposer between it and the API server.
 pub struct OutageFixture {
     pub askers: Askers,
-    pub between: Interposer,
+    pub interposer: Interposer,
     pub warden: Warden,
     _turn: MutexGuard<'static, ()>,
 }
@@ -60,16 +60,16 @@ impl OutageFixture {
         arguments: impl FnOnce(&str) -> Vec<String>,
     ) -> Result<Self> {
         let (cluster, turn) = turn().await?;
-        let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
-        let between = Interposer::start(&cluster, account.await?)?;
+        let interposer =
+            Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
         let askers = Askers::new(cluster.clone(), label).await?;
         let arguments = arguments(&askers.space.name);
-        let warden = builder(&cluster, label, &between, &arguments)
+        let warden = builder(&cluster, label, &interposer, &arguments)
             .start()
             .await?;
         Ok(Self {
             askers,
-            between,
+            interposer,
             warden,
             _turn: turn,
         })
@@ -80,12 +80,12 @@ impl OutageFixture {
 fn builder<'a>(
     cluster: &'a Cluster,
     label: &str,
-    between: &Interposer,
+    interposer: &Interposer,
     arguments: &[String],
 ) -> WardenBuilder<'a> {
     let builder = Warden::builder(cluster, BINARY)
         .name(format!("warden-{label}"))
-        .kubeconfig(between.kubeconfig())
+        .kubeconfig(interposer.kubeconfig())
         .arg("--leader-elect-identity=ward");
     arguments
         .iter()

@@ -1,7 +1,7 @@
 //! An object changes between the decision and the write.
 
 use crate::pvc_provisioner::{
-    patient::{Patient, claim_write},
+    fault_fixture::{FaultFixture, claim_write},
     support::{MARK, awaiting},
 };
 use anyhow::{Result, ensure};
@@ -11,14 +11,14 @@ use volume_warden_controlplane::eventually;
 /// A user removes the mark, or another claim has the name by now: a late deletion spares both.
 #[tokio::test]
 async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
-    let patient = Patient::new("late-deletion").await?;
-    let (askers, space) = (&patient.askers, &patient.askers.space);
-    let _warden = patient.start_impatient().await?;
+    let fixture = FaultFixture::new("late-deletion").await?;
+    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let _warden = fixture.start_impatient().await?;
     let names = ["unmarked", "replaced"];
     // Requests that time out and are retried also arrive eventually.
     let held = names.map(|name| {
         let deletion = claim_write("DELETE", name);
-        patient.between.add(deletion.postpone())
+        fixture.interposer.add(deletion.postpone())
     });
     for (name, held) in names.iter().zip(&held) {
         askers.create_claim(name, awaiting()).await?;

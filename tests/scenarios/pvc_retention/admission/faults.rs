@@ -95,7 +95,7 @@ async fn a_claim_gets_no_owner_when_the_live_read_fails() -> Result<()> {
         read().cut(),
         read().hold(),
     ] {
-        let broken = fixture.between.add(rule);
+        let broken = fixture.interposer.add(rule);
         births.is_born_unread("data-web-1", NOTHING).await?;
         ensure!(broken.taken() > 0, "the set was not read live");
     }
@@ -122,7 +122,7 @@ async fn a_set_that_is_too_new_for_the_watch_is_read() -> Result<()> {
     // If the live read fails, the claim is admitted: the reconciler handles it later.
     let broken = Rule::on("GET").path_contains("/statefulsets/");
     let _broken = fixture
-        .between
+        .interposer
         .add(broken.respond(500, "InternalError", "not today"));
     births.is_born_unread("data-web-1", NOTHING).await
 }
@@ -143,7 +143,7 @@ async fn claims_of_other_namespaces_are_left_alone() -> Result<()> {
 async fn what_the_controller_creates_is_born_stamped() -> Result<()> {
     let fixture = OutageFixture::new("born").await?;
     let no_patches = Rule::on("PATCH").path_contains("/persistentvolumeclaims/");
-    let _held = fixture.between.add(no_patches.hold());
+    let _held = fixture.interposer.add(no_patches.hold());
     for (name, policy) in [
         ("rr", RETAIN_RETAIN),
         ("rd", RETAIN_DELETE),

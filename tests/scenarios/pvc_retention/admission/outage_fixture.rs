@@ -23,7 +23,7 @@ async fn cluster() -> Result<Shared> {
 /// One Volume Warden with all components, and the interposer between it and the API server.
 pub struct OutageFixture {
     pub births: Births,
-    pub between: Interposer,
+    pub interposer: Interposer,
     warden: Warden,
     _turn: MutexGuard<'static, ()>,
 }
@@ -39,29 +39,26 @@ impl OutageFixture {
         static TURN: Mutex<()> = Mutex::const_new(());
         let turn = TURN.lock().await;
         let cluster = cluster().await?;
-        let account = cluster
-            .service_account_kubeconfig("volume-warden", "volume-warden", None)
-            .await?;
-        let between = Interposer::start(&cluster, account)?;
+        let interposer =
+            Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
         let builder = Warden::builder(&cluster, BINARY)
             .name(format!("warden-{label}"))
-            .kubeconfig(between.kubeconfig())
+            .kubeconfig(interposer.kubeconfig())
             .arg("--leader-elect-identity=ward");
         let builder = arguments.iter().fold(builder, |all, each| all.arg(*each));
         let warden = builder.serving().start().await?;
         Ok(Self {
             births: Births::new(cluster, label).await?,
             warden,
-            between,
+            interposer,
             _turn: turn,
         })
     }
 
     pub async fn freeze_sets(&self) -> Result<RuleHandle> {
-        let watch = Rule::on("GET")
-            .path_contains("/statefulsets")
-            .query_contains("watch=true");
-        let frozen = self.between.add(watch.freeze_stream());
+        let frozen = self
+            .interposer
+            .add(Rule::watch_of("statefulsets").freeze_stream());
         frozen.held(1).await?;
         Ok(frozen)
     }

@@ -3,7 +3,7 @@
 use crate::{
     drain::support::{Drained, Stage},
     pvc_retention::{
-        faults::{Patient, held_pods},
+        faults::{FaultFixture, held_pods},
         support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_DELETE, RETAIN_RETAIN},
     },
 };
@@ -24,20 +24,20 @@ pub struct Seen {
 /// A namespace whose sets' claims are drained, on the stage of all drains.
 pub struct Scene {
     pub stage: Stage,
-    pub patient: Patient,
+    pub fixture: FaultFixture,
 }
 
 impl Scene {
     pub async fn new(label: &str) -> Result<Self> {
         let stage = Stage::new(label).await?;
-        let patient = Patient::on(stage.space.cluster.clone(), label).await?;
-        Ok(Self { stage, patient })
+        let fixture = FaultFixture::on(stage.space.cluster.clone(), label).await?;
+        Ok(Self { stage, fixture })
     }
 
     /// Drains this component in this namespace. Retries once, because a busy API server may grant
     /// no Lease in time.
     pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
-        let namespace = &self.patient.sets.space.name;
+        let namespace = &self.fixture.sets.space.name;
         let only = ["--components=pvc-retention", "--namespace", namespace];
         let all = [&only, arguments].concat();
         let drained = self.stage.drain(&all).await?;
@@ -49,7 +49,7 @@ impl Scene {
 
     pub async fn claims(&self) -> Result<BTreeMap<String, Seen>> {
         let list = self
-            .patient
+            .fixture
             .sets
             .space
             .claims
@@ -78,9 +78,9 @@ impl Scene {
     /// afterwards.
     pub async fn in_the_middle_of_everything(label: &str) -> Result<Self> {
         let scene = Self::new(label).await?;
-        let patient = &scene.patient;
-        let sets = &patient.sets;
-        let warden = patient.start().await?;
+        let fixture = &scene.fixture;
+        let sets = &fixture.sets;
+        let warden = fixture.start().await?;
         for (name, policy) in [
             ("rr", RETAIN_RETAIN),
             ("rd", RETAIN_DELETE),
@@ -94,7 +94,7 @@ impl Scene {
             let owner = format!("StatefulSet/{name}");
             sets.claim_is_owned_by(&claim, &[&owner]).await?;
         }
-        let mut owners = vec![patient.foreign_owner(false).await?];
+        let mut owners = vec![fixture.foreign_owner(false).await?];
         for owner in sets.owners("data-dr-0").await? {
             owners.push(serde_json::to_value(owner)?);
         }
@@ -145,7 +145,7 @@ impl Scene {
     /// Deletes all sets with their pods, and waits until the garbage collector has deleted their
     /// dependents and those of a condemned pod.
     pub async fn delete_all_sets(&self) -> Result<()> {
-        let sets = &self.patient.sets;
+        let sets = &self.fixture.sets;
         let all = ["rr", "rd", "dr", "dd"];
         for name in all {
             let uid = sets.sets.get(name).await?.metadata.uid;
@@ -167,7 +167,7 @@ impl Scene {
         for pod in [
             "rr-0", "rr-1", "rd-0", "rd-1", "dr-0", "dr-1", "dd-0", "dd-1",
         ] {
-            self.patient.free(pod).await?;
+            self.fixture.free(pod).await?;
         }
         eventually("the garbage collector has finished", async || {
             let names = ["get", "configmaps", "-n", &sets.space.name, "-o", "name"];

@@ -1,7 +1,7 @@
 //! Work that keeps data does not wait behind work that deletes data, however much of that is
 //! queued.
 
-use super::{Patient, claim_write, held_pods};
+use super::{FaultFixture, claim_write, held_pods};
 use crate::{
     pvc_retention::support::RETAIN_DELETE,
     support::{claim, of_no_volume},
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 32;
 /// longer than a minute.
 const LIMIT: Duration = Duration::from_secs(60);
 
-impl Patient {
+impl FaultFixture {
     async fn create_bulk(&self) -> Result<()> {
         each_of_bulk(async |name| {
             let mut changes = of_no_volume();
@@ -71,21 +71,21 @@ fn writes<'a>(seen: &'a [Seen], name: &'a str) -> impl Iterator<Item = (usize, &
 /// claim survives the deletion of its pod.
 #[tokio::test]
 async fn a_set_that_is_scaled_up_again_keeps_its_claim_among_a_thousand_removals() -> Result<()> {
-    let patient = Patient::new("priorities").await?;
-    let (sets, between) = (&patient.sets, &patient.between);
-    let builder = patient.builder("warden").arg("--components=pvc-protection");
+    let fixture = FaultFixture::new("priorities").await?;
+    let (sets, interposer) = (&fixture.sets, &fixture.interposer);
+    let builder = fixture.builder("warden").arg("--components=pvc-protection");
     let warden = builder.start().await?;
     sets.create_with("web", 2, RETAIN_DELETE, held_pods())
         .await?;
     sets.claim_is_owned_by("data-web-1", &[]).await?;
     let uid = sets.uid_of_claim("data-web-1").await?;
-    patient.create_bulk().await?;
+    fixture.create_bulk().await?;
     sets.scale("web", 1).await?;
     sets.claim_is_owned_by("data-web-1", &["Pod/web-1"]).await?;
-    patient.is_terminating("web-1").await?;
+    fixture.is_terminating("web-1").await?;
 
-    let bulk = between.add(claim_write("PATCH", "bulk").hold());
-    patient.delete_bulk().await?;
+    let bulk = interposer.add(claim_write("PATCH", "bulk").hold());
+    fixture.delete_bulk().await?;
     eventually("all removals are due", async || {
         let waiting = warden.queued("pvc-protection").await?;
         ensure!(waiting >= BULK, "{waiting} are");
@@ -94,11 +94,11 @@ async fn a_set_that_is_scaled_up_again_keeps_its_claim_among_a_thousand_removals
     .await?;
     bulk.held(IN_FLIGHT).await?;
 
-    let begun = between.requests().len();
+    let begun = interposer.requests().len();
     sets.scale("web", 2).await?;
     let kept = |seen: &[Seen]| writes(seen, "data-web-1").any(|(place, _)| place >= begun);
-    between.wait_for(kept, LIMIT).await?;
-    let seen = between.requests();
+    interposer.wait_for(kept, LIMIT).await?;
+    let seen = interposer.requests();
     let mut writes_of_claim = writes(&seen, "data-web-1");
     let place = writes_of_claim.find(|(place, _)| *place >= begun);
     let (place, _) = place.context("the write")?;
@@ -109,11 +109,11 @@ async fn a_set_that_is_scaled_up_again_keeps_its_claim_among_a_thousand_removals
     ensure!(before < BULK / 2, "{before} removals came first");
 
     sets.claim_is_owned_by("data-web-1", &[]).await?;
-    sets.replaced(&["web-1"], patient.release("web-1")).await?;
+    sets.replaced(&["web-1"], fixture.release("web-1")).await?;
     sets.has_ready("web", 2).await?;
     ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
     drop(bulk);
-    patient.bulk_is_gone().await?;
+    fixture.bulk_is_gone().await?;
     ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
     sets.delete("web", &DeleteParams::background()).await
 }
@@ -122,24 +122,22 @@ async fn a_set_that_is_scaled_up_again_keeps_its_claim_among_a_thousand_removals
 /// return. The set is reconciled nevertheless.
 #[tokio::test]
 async fn a_set_whose_pods_cannot_be_listed_keeps_its_claim() -> Result<()> {
-    let patient = Patient::new("priorities-list").await?;
-    let (sets, between) = (&patient.sets, &patient.between);
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("priorities-list").await?;
+    let (sets, interposer) = (&fixture.sets, &fixture.interposer);
+    let _warden = fixture.start().await?;
     sets.create_with("web", 2, RETAIN_DELETE, held_pods())
         .await?;
     let uid = sets.uid_of_claim("data-web-1").await?;
     sets.scale("web", 1).await?;
     sets.claim_is_owned_by("data-web-1", &["Pod/web-1"]).await?;
-    patient.is_terminating("web-1").await?;
-    let lists = Rule::on("GET")
-        .path_contains("/pods")
-        .query_contains("limit=");
-    let lists = between.add(lists.hold());
-    patient.create_marked_claim("data-web-7", "web").await?;
+    fixture.is_terminating("web-1").await?;
+    let lists = Rule::list_of("pods");
+    let lists = interposer.add(lists.hold());
+    fixture.create_marked_claim("data-web-7", "web").await?;
     lists.held(1).await?;
     sets.scale("web", 2).await?;
     sets.claim_is_owned_by("data-web-1", &[]).await?;
-    sets.replaced(&["web-1"], patient.release("web-1")).await?;
+    sets.replaced(&["web-1"], fixture.release("web-1")).await?;
     sets.has_ready("web", 2).await?;
     ensure!(sets.uid_of_claim("data-web-1").await? == uid, "another one");
     ensure!(

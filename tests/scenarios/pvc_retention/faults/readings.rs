@@ -1,6 +1,6 @@
 //! Claims whose names fit two sets: before one set gets a claim, the other one is read live.
 
-use super::{Patient, watch_of};
+use super::FaultFixture;
 use crate::pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_RETAIN, ambiguous};
 use anyhow::{Context, Result, ensure};
 use kube::{ResourceExt, api::DeleteParams};
@@ -11,20 +11,20 @@ use volume_warden_controlplane::Rule;
 /// know `b-c` yet.
 #[tokio::test]
 async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another() -> Result<()> {
-    let patient = Patient::new("readings").await?;
-    let sets = &patient.sets;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("readings").await?;
+    let sets = &fixture.sets;
+    let _warden = fixture.start().await?;
     let changes = ambiguous("a-b", 5, "of-c");
     let c = sets.create_with("c", 1, DELETE_DELETE, changes).await?;
     let c = c.metadata.uid.context("a uid")?;
     sets.claim_is_owned_by("a-b-c-5", &["StatefulSet/c"])
         .await?;
-    let frozen = patient
-        .between
-        .add(watch_of("statefulsets").freeze_stream());
+    let frozen = fixture
+        .interposer
+        .add(Rule::watch_of("statefulsets").freeze_stream());
     frozen.held(1).await?;
     let reads = Rule::on("GET").path_contains("/statefulsets/b-c");
-    let reads = patient.between.add(reads);
+    let reads = fixture.interposer.add(reads);
     let changes = ambiguous("a", 0, "of-b-c");
     sets.create_with("b-c", 1, DELETE_DELETE, changes).await?;
     let born = sets.claim("a-b-c-0").await?;
@@ -35,7 +35,7 @@ async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another()
     let claim = sets.claim("a-b-c-0").await?;
     ensure!(claim.owner_references().is_empty(), "{:?}", claim.metadata);
     ensure!(claim.annotations().is_empty(), "{:?}", claim.metadata);
-    assert_eq!(patient.claim_writes_of("a-b-c-0"), 0);
+    assert_eq!(fixture.claim_writes_of("a-b-c-0"), 0);
     ensure!(reads.taken() > 0, "b-c was not read");
 
     drop(frozen);
@@ -53,9 +53,9 @@ async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another()
 /// of the existing set mounts belongs to that set, as in Kubernetes, with any labels.
 #[tokio::test]
 async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()> {
-    let patient = Patient::new("adopted").await?;
-    let sets = &patient.sets;
-    let _warden = patient.start().await?;
+    let fixture = FaultFixture::new("adopted").await?;
+    let sets = &fixture.sets;
+    let _warden = fixture.start().await?;
     sets.space.create_claim("a-b-c-0").await?;
     sets.space.create_claim("a-b-c-1").await?;
     let changes = ambiguous("a-b", 0, "of-c");
@@ -63,7 +63,7 @@ async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()
     sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/c"])
         .await?;
     sets.settled().await?;
-    assert_eq!(patient.claim_writes_of("a-b-c-1"), 0);
+    assert_eq!(fixture.claim_writes_of("a-b-c-1"), 0);
     // Later the owner reference is sufficient evidence to remove it, without a pod.
     sets.scale("c", 0).await?;
     sets.space.pod_is_gone("c-0").await?;

@@ -8,27 +8,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
 /// An estate, and what lies between its Volume Warden and the API server.
-pub struct Patient {
+pub struct FaultFixture {
     pub estate: Estate,
-    pub between: Interposer,
+    pub interposer: Interposer,
 }
 
-impl Patient {
+impl FaultFixture {
     pub async fn new(label: &str) -> Result<Self> {
         Self::on(bare().await?, label).await
     }
 
     pub async fn on(cluster: Shared, label: &str) -> Result<Self> {
         let account = "volume-warden";
-        let account = cluster.service_account_kubeconfig(account, account, None);
         Ok(Self {
-            between: Interposer::start(&cluster, account.await?)?,
+            interposer: Interposer::for_service_account(&cluster, account, account).await?,
             estate: Estate::new(cluster, label).await?,
         })
     }
 
     pub fn builder(&self) -> WardenBuilder<'_> {
-        let (id, through) = (self.estate.id(), self.between.kubeconfig());
+        let (id, through) = (self.estate.id(), self.interposer.kubeconfig());
         self.estate.warden(id).kubeconfig(through)
     }
 
@@ -39,7 +38,7 @@ impl Patient {
     /// Patches of the volume so far, also those that never arrived.
     pub fn writes(&self, name: &str) -> usize {
         let path = format!("/api/v1/persistentvolumes/{}", self.estate.pv(name));
-        let seen = self.between.requests();
+        let seen = self.interposer.requests();
         let patches = seen.iter().filter(|seen| seen.method == "PATCH");
         patches.filter(|seen| seen.path == path).count()
     }
@@ -71,18 +70,4 @@ impl Patient {
     pub fn write_of(&self, name: &str) -> Rule {
         Rule::on("PATCH").path_contains(format!("/persistentvolumes/{}", self.estate.pv(name)))
     }
-}
-
-/// Its watch of that kind of object.
-pub fn watch_of(plural: &str) -> Rule {
-    Rule::on("GET")
-        .path_contains(format!("/{plural}"))
-        .query_contains("watch=true")
-}
-
-/// Its live LISTs of that kind of object.
-pub fn list_of(plural: &str) -> Rule {
-    Rule::on("GET")
-        .path_contains(format!("/{plural}"))
-        .query_contains("limit=")
 }

@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
 /// A namespace, and the interposer between its Volume Warden and the API server.
-pub struct Patient {
+pub struct FaultFixture {
     pub askers: Askers,
-    pub between: Interposer,
+    pub interposer: Interposer,
 }
 
-impl Patient {
+impl FaultFixture {
     pub async fn new(label: &str) -> Result<Self> {
         let cluster = bare().await?;
-        let account = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
         Ok(Self {
             askers: Askers::new(cluster.clone(), label).await?,
-            between: Interposer::start(&cluster, account.await?)?,
+            interposer: Interposer::for_service_account(&cluster, "volume-warden", "volume-warden")
+                .await?,
         })
     }
 
@@ -29,7 +29,7 @@ impl Patient {
         let namespace = &self.askers.space.name;
         Warden::builder(&self.askers.space.cluster, BINARY)
             .name(format!("{namespace}-{id}"))
-            .kubeconfig(self.between.kubeconfig())
+            .kubeconfig(self.interposer.kubeconfig())
             .arg(format!("--namespace={namespace}"))
             .arg(format!("--leader-elect-resource-name={namespace}"))
             .arg(format!("--leader-elect-identity={id}"))
@@ -46,23 +46,14 @@ impl Patient {
         builder.start().await
     }
 
-    /// Requests so far, by method and a part of the path.
-    pub fn count(&self, method: &str, path: &str) -> usize {
-        let seen = self.between.requests();
-        let wanted = seen
-            .iter()
-            .filter(|seen| seen.method == method && seen.path.contains(path));
-        wanted.count()
-    }
-
     /// Number of attempts to create claims so far.
     pub fn posts(&self) -> usize {
-        self.count("POST", "/persistentvolumeclaims")
+        self.interposer.count("POST", "/persistentvolumeclaims")
     }
 
     /// The names of the claims in DELETE requests so far.
     pub fn deleted(&self) -> Vec<String> {
-        let seen = self.between.requests().into_iter();
+        let seen = self.interposer.requests().into_iter();
         let deletions = seen.filter(|seen| {
             seen.method == "DELETE" && seen.path.contains("/persistentvolumeclaims/")
         });
@@ -80,10 +71,4 @@ pub fn claim_posts() -> Rule {
 /// Writes of claims whose names begin with `name`.
 pub fn claim_write(method: &str, name: &str) -> Rule {
     Rule::on(method).path_contains(format!("/persistentvolumeclaims/{name}"))
-}
-
-pub fn watch_of(resource: &str) -> Rule {
-    Rule::on("GET")
-        .path_contains(format!("/{resource}"))
-        .query_contains("watch=true")
 }
