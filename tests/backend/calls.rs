@@ -1,128 +1,132 @@
-//! Requests to the API, and the meaning of its responses.
+//! The requests that the client sends, and how it interprets the responses.
 
-use crate::support::{Scene, Secrets, options};
+use crate::support::{BackendFixture, Secrets, options};
 use volume_warden::backend::{Backend, Deletion, Outcome, StorageOs};
 use volume_warden_storageos::{Closed, Endpoint, Fault, Serving};
 
 #[tokio::test]
 async fn ns_01_one_list_and_one_delete_with_the_listed_version() {
-    let scene = Scene::new();
-    let namespace = scene.listed("one").await;
-    assert_eq!(Some(&namespace.version), scene.fake.version("one").as_ref());
+    let fixture = BackendFixture::new();
+    let namespace = fixture.create_listed("one").await;
+    assert_eq!(
+        Some(&namespace.version),
+        fixture.fake.version("one").as_ref()
+    );
     assert!(namespace.since.is_some());
-    assert_eq!(scene.delete(&namespace).await, Ok(Deletion::Deleted));
-    assert!(scene.fake.names().is_empty());
+    assert_eq!(fixture.delete(&namespace).await, Ok(Deletion::Deleted));
+    assert!(fixture.fake.names().is_empty());
 
-    let requests = scene.fake.requests();
+    let requests = fixture.fake.requests();
     let targets: Vec<_> = requests.iter().map(|request| &*request.target).collect();
     let id = &namespace.id;
-    // v+1&/= in a query
+    // The version `v+1&/=`, encoded for a query.
     let deletion = format!("/v2/namespaces/{id}?version=v%2B1%26%2F%3D&ignore-version=false");
     assert_eq!(targets, ["/v2/auth/login", "/v2/namespaces", &*deletion]);
 }
 
 #[tokio::test]
 async fn ns_03_not_found_is_final_after_one_attempt() {
-    let scene = Scene::new();
-    let namespace = scene.listed("one").await;
-    scene.fake.remove("one");
-    assert_eq!(scene.delete(&namespace).await, Ok(Deletion::NotFound));
-    assert_eq!(scene.fake.calls(Endpoint::Delete), 1);
+    let fixture = BackendFixture::new();
+    let namespace = fixture.create_listed("one").await;
+    fixture.fake.remove("one");
+    assert_eq!(fixture.delete(&namespace).await, Ok(Deletion::NotFound));
+    assert_eq!(fixture.fake.calls(Endpoint::Delete), 1);
 }
 
 #[tokio::test]
 async fn ns_04_a_namespace_with_volumes_is_kept_until_they_are_gone() {
-    let scene = Scene::new();
-    scene.fake.create("one");
-    scene.fake.fill("one");
-    let namespace = scene.relisted("one").await;
-    let Ok(Deletion::NotEmpty(why)) = scene.delete(&namespace).await else {
+    let fixture = BackendFixture::new();
+    fixture.fake.create("one");
+    fixture.fake.fill("one");
+    let namespace = fixture.listed("one").await;
+    let Ok(Deletion::NotEmpty(why)) = fixture.delete(&namespace).await else {
         panic!("not refused");
     };
     assert_eq!(why.as_str(), "the namespace has 1 volumes");
-    assert_eq!(scene.fake.names(), ["one"]);
-    scene.fake.empty("one");
-    let namespace = scene.relisted("one").await;
-    assert_eq!(scene.delete(&namespace).await, Ok(Deletion::Deleted));
+    assert_eq!(fixture.fake.names(), ["one"]);
+    fixture.fake.empty("one");
+    let namespace = fixture.listed("one").await;
+    assert_eq!(fixture.delete(&namespace).await, Ok(Deletion::Deleted));
 }
 
-/// A new volume leaves the version as it was listed, so the version does not protect it.
+/// A new volume does not change the version of its namespace, so the version in the request does
+/// not protect the volume.
 #[tokio::test]
 async fn ns_04_a_namespace_that_was_filled_since_it_was_listed_is_kept() {
-    let scene = Scene::new();
-    let namespace = scene.listed("one").await;
-    scene.fake.fill("one");
-    assert_eq!(scene.relisted("one").await, namespace);
-    let answer = scene.delete(&namespace).await;
+    let fixture = BackendFixture::new();
+    let namespace = fixture.create_listed("one").await;
+    fixture.fake.fill("one");
+    assert_eq!(fixture.listed("one").await, namespace);
+    let answer = fixture.delete(&namespace).await;
     assert!(matches!(answer, Ok(Deletion::NotEmpty(_))), "{answer:?}");
-    assert_eq!(scene.fake.names(), ["one"]);
+    assert_eq!(fixture.fake.names(), ["one"]);
 }
 
 #[tokio::test]
 async fn a_recreated_namespace_is_younger_than_an_updated_one() {
-    let scene = Scene::new();
-    let namespace = scene.listed("one").await;
-    scene.fake.touch("one");
-    let updated = scene.relisted("one").await;
+    let fixture = BackendFixture::new();
+    let namespace = fixture.create_listed("one").await;
+    fixture.fake.touch("one");
+    let updated = fixture.listed("one").await;
     assert_eq!(updated.since, namespace.since);
     assert_ne!(updated.version, namespace.version);
-    let recreated = scene.listed("one").await;
+    let recreated = fixture.create_listed("one").await;
     assert!(recreated.since > namespace.since, "{recreated:?}");
 }
 
 #[tokio::test]
 async fn ns_06_a_stale_version_needs_another_list() {
-    let scene = Scene::new();
-    let namespace = scene.listed("one").await;
-    scene.fake.touch("one");
-    assert_eq!(scene.delete(&namespace).await, Ok(Deletion::Stale));
-    assert_eq!(scene.fake.names(), ["one"]);
-    let namespace = scene.relisted("one").await;
-    assert_eq!(scene.delete(&namespace).await, Ok(Deletion::Deleted));
+    let fixture = BackendFixture::new();
+    let namespace = fixture.create_listed("one").await;
+    fixture.fake.touch("one");
+    assert_eq!(fixture.delete(&namespace).await, Ok(Deletion::Stale));
+    assert_eq!(fixture.fake.names(), ["one"]);
+    let namespace = fixture.listed("one").await;
+    assert_eq!(fixture.delete(&namespace).await, Ok(Deletion::Deleted));
 }
 
 #[tokio::test]
 async fn ns_09_missing_rights_are_reported() {
-    let scene = Scene::new();
-    let namespace = scene.listed("one").await;
+    let fixture = BackendFixture::new();
+    let namespace = fixture.create_listed("one").await;
     for endpoint in [Endpoint::List, Endpoint::Delete] {
-        scene
+        fixture
             .fake
             .fault(endpoint, Fault::error(403, "ask an admin"), 1);
     }
-    let listing = scene.list_fails().await;
+    let listing = fixture.list_error().await;
     assert_eq!(listing.outcome(), Outcome::Forbidden);
-    let deletion = scene.delete(&namespace).await.expect_err("refused");
+    let deletion = fixture.delete(&namespace).await.expect_err("refused");
     assert_eq!(
         deletion.to_string(),
         "the StorageOS user may not delete the namespace; it must be an administrator (403): ask an admin"
     );
-    assert_eq!(scene.logins(), 1, "another login would not help");
+    assert_eq!(fixture.logins(), 1, "another login would not help");
 }
 
 #[tokio::test]
 async fn a_namespace_without_a_version_is_not_deleted() {
-    let scene = Scene::new();
-    scene
+    let fixture = BackendFixture::new();
+    fixture
         .fake
         .list_also(serde_json::json!({"id": "id-0", "name": "one"}));
-    let namespace = scene.relisted("one").await;
-    let failure = scene.delete(&namespace).await.expect_err("refused");
+    let namespace = fixture.listed("one").await;
+    let failure = fixture.delete(&namespace).await.expect_err("refused");
     assert_eq!(failure.outcome(), Outcome::Server);
-    assert_eq!(scene.fake.calls(Endpoint::Delete), 0);
+    assert_eq!(fixture.fake.calls(Endpoint::Delete), 0);
 }
 
 #[tokio::test]
 async fn only_a_plain_success_is_a_deletion() {
-    let scene = Scene::new();
-    let namespace = scene.listed("one").await;
+    let fixture = BackendFixture::new();
+    let namespace = fixture.create_listed("one").await;
     for status in [
         201, 202, 206, 301, 307, 400, 405, 410, 422, 423, 451, 500, 503,
     ] {
-        scene
+        fixture
             .fake
             .fault(Endpoint::Delete, Fault::error(status, "no"), 1);
-        let failure = scene.delete(&namespace).await.expect_err("no deletion");
+        let failure = fixture.delete(&namespace).await.expect_err("no deletion");
         assert_eq!(failure.outcome(), Outcome::Server, "{status}");
         assert!(
             failure.to_string().contains(&status.to_string()),
@@ -142,22 +146,22 @@ async fn ns_32_an_endpoint_with_a_path() {
         .open(&serving)
         .expect("opens");
     fake.create("one");
-    let secrets = Secrets::right();
+    let secrets = Secrets::valid();
     for path in ["/storage/one", "/storage/one/"] {
         let client = StorageOs::new(options(&format!("{}{path}", fake.endpoint()), &secrets));
         assert_eq!(client.list().await.expect("lists").namespaces.len(), 1);
     }
     let client = StorageOs::new(options(&fake.endpoint(), &secrets));
-    let failure = client.list().await.expect_err("there is nothing");
+    let failure = client.list().await.expect_err("the path is missing");
     assert_eq!(failure.to_string(), "StorageOS refused the login (404)");
 }
 
 #[tokio::test]
 async fn a_large_cluster_is_listed_at_once() {
-    let scene = Scene::new();
+    let fixture = BackendFixture::new();
     for number in 0..2000 {
-        scene.fake.create(&format!("namespace-{number}"));
+        fixture.fake.create(&format!("namespace-{number}"));
     }
-    let listing = scene.client.list().await.expect("lists");
+    let listing = fixture.client.list().await.expect("lists");
     assert_eq!((listing.namespaces.len(), listing.skipped), (2000, 0));
 }

@@ -1,4 +1,4 @@
-//! An in-memory cluster and a client for it.
+//! An in-memory StorageOS, and clients for it.
 
 use std::{fs, path::Path, time::Duration};
 use tempfile::TempDir;
@@ -9,22 +9,23 @@ use volume_warden::backend::{
 use volume_warden_storageos as fake;
 
 /// Far longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A time limit that a test waits for.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// A time limit of a client that a test waits for.
 pub const SHORT: Duration = Duration::from_secs(1);
-/// A time limit that no test reaches.
+/// A time limit of a client that no test reaches.
 pub const NEVER: Duration = Duration::from_secs(3600);
 
 /// The files of a mounted Secret.
 pub struct Secrets(TempDir);
 
 impl Secrets {
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    pub fn right() -> Self {
-        let secrets = Self::none();
+    /// With the credentials that the server accepts.
+    pub fn valid() -> Self {
+        let secrets = Self::empty();
         secrets.write("username", fake::USER);
         secrets.write("password", fake::PASSWORD);
         secrets
@@ -39,8 +40,7 @@ impl Secrets {
     }
 }
 
-/// Options for a client of `endpoint`. They limit neither the rate of logins nor the time to wait
-/// for a response.
+/// Options of a client for `endpoint`, without an interval between logins and without a time limit.
 pub fn options(endpoint: &str, secrets: &Secrets) -> Options {
     let endpoint = Endpoint::parse(endpoint, true).expect("an endpoint");
     Options {
@@ -52,20 +52,22 @@ pub fn options(endpoint: &str, secrets: &Secrets) -> Options {
     }
 }
 
-pub struct Scene {
+/// A StorageOS with a client, and the client's credentials.
+pub struct BackendFixture {
     pub fake: fake::StorageOs,
     pub client: StorageOs,
     pub secrets: Secrets,
 }
 
-impl Scene {
+impl BackendFixture {
     pub fn new() -> Self {
         Self::with(|_| {})
     }
 
+    /// With `change` applied to the options of the client.
     pub fn with(change: impl Fn(&mut Options)) -> Self {
         let fake = fake::StorageOs::start().expect("starts");
-        let secrets = Secrets::right();
+        let secrets = Secrets::valid();
         let mut options = options(&fake.endpoint(), &secrets);
         change(&mut options);
         let client = StorageOs::new(options);
@@ -76,24 +78,28 @@ impl Scene {
         }
     }
 
-    /// Another client, with a short time limit. It has logged in, so only the next call can time
-    /// out.
-    pub async fn hurried(&self) -> StorageOs {
+    /// Another client, whose requests time out after [`SHORT`]. It has already logged in, so a
+    /// later call can time out only in its own request.
+    pub async fn client_with_short_timeout(&self) -> StorageOs {
         let client = StorageOs::new(Options {
             request_limit: SHORT,
             ..options(&self.fake.endpoint(), &self.secrets)
         });
-        eventually("it has logged in", async || client.list().await.is_ok()).await;
+        eventually("the client has logged in", async || {
+            client.list().await.is_ok()
+        })
+        .await;
         client
     }
 
-    /// Creates a namespace, and returns it as listed.
-    pub async fn listed(&self, name: &str) -> Listed {
+    /// Creates a namespace, and returns it as a list has it.
+    pub async fn create_listed(&self, name: &str) -> Listed {
         self.fake.create(name);
-        self.relisted(name).await
+        self.listed(name).await
     }
 
-    pub async fn relisted(&self, name: &str) -> Listed {
+    /// The namespace as a new list has it.
+    pub async fn listed(&self, name: &str) -> Listed {
         let listing = self.client.list().await.expect("lists");
         let mut namespaces = listing.namespaces.into_iter();
         let namespace = namespaces.find(|namespace| namespace.name == name);
@@ -104,7 +110,8 @@ impl Scene {
         self.client.delete(namespace).await
     }
 
-    pub async fn list_fails(&self) -> Failure {
+    /// The error of a list, which must fail.
+    pub async fn list_error(&self) -> Failure {
         self.client.list().await.expect_err("fails")
     }
 
@@ -120,6 +127,6 @@ pub async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let done = tokio::time::timeout(PATIENCE, checked).await;
-    assert!(done.is_ok(), "waited in vain until {what}");
+    let done = tokio::time::timeout(TIMEOUT, checked).await;
+    assert!(done.is_ok(), "waited {TIMEOUT:?} until {what}");
 }

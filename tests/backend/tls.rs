@@ -1,4 +1,4 @@
-//! Which server the client trusts, and which client the server trusts.
+//! The CAs and the client certificate of the client.
 
 use crate::support::{Secrets, options};
 use std::fs;
@@ -12,7 +12,7 @@ fn authority() -> Authority {
     Authority::new().expect("an authority")
 }
 
-fn pair(authority: &Authority, name: &str) -> Pair {
+fn issue(authority: &Authority, name: &str) -> Pair {
     authority.issue(name).expect("a certificate")
 }
 
@@ -24,22 +24,23 @@ fn serve(serving: Serving) -> fake::StorageOs {
 }
 
 /// A server with a certificate for `name`, signed by `authority`.
-fn served_by(authority: &Authority, name: &str) -> fake::StorageOs {
+fn serve_with_certificate(authority: &Authority, name: &str) -> fake::StorageOs {
     serve(Serving {
-        tls: Some(pair(authority, name)),
+        tls: Some(issue(authority, name)),
         ..Serving::default()
     })
 }
 
-/// Options of a client that trusts the CA in the file `ca` beside its secrets.
-fn trusting(fake: &fake::StorageOs, secrets: &Secrets, authority: &Authority) -> Options {
+/// Options of a client that trusts `authority`, whose certificate is in the file `ca`.
+fn options_with_ca(fake: &fake::StorageOs, secrets: &Secrets, authority: &Authority) -> Options {
     secrets.write("ca", &authority.certificate());
     let mut options = options(&fake.endpoint(), secrets);
     options.tls.authority = Some(secrets.path().join("ca"));
     options
 }
 
-async fn refused(options: Options) -> Failure {
+/// The error of a client that cannot connect.
+async fn connection_error(options: Options) -> Failure {
     let client = StorageOs::new(options);
     let failure = client.list().await.expect_err("is refused");
     assert_eq!(failure.outcome(), Outcome::Transport);
@@ -48,26 +49,26 @@ async fn refused(options: Options) -> Failure {
 
 #[tokio::test]
 async fn ns_33_a_private_authority_is_trusted_and_another_is_not() {
-    let (trusted, other, secrets) = (authority(), authority(), Secrets::right());
-    let fake = served_by(&trusted, "127.0.0.1");
-    let client = StorageOs::new(trusting(&fake, &secrets, &trusted));
+    let (trusted, other, secrets) = (authority(), authority(), Secrets::valid());
+    let fake = serve_with_certificate(&trusted, "127.0.0.1");
+    let client = StorageOs::new(options_with_ca(&fake, &secrets, &trusted));
     client.list().await.expect("lists");
 
     let before = fake.requests().len();
-    let failure = refused(trusting(&fake, &secrets, &other)).await;
+    let failure = connection_error(options_with_ca(&fake, &secrets, &other)).await;
     assert!(
         failure.to_string().contains("invalid peer certificate"),
         "{failure}"
     );
-    refused(options(&fake.endpoint(), &secrets)).await;
+    connection_error(options(&fake.endpoint(), &secrets)).await;
     assert_eq!(fake.requests().len(), before, "no password was sent");
 }
 
 #[tokio::test]
 async fn ns_33_a_certificate_for_another_name_is_not_trusted() {
-    let (trusted, secrets) = (authority(), Secrets::right());
-    let fake = served_by(&trusted, "elsewhere");
-    let failure = refused(trusting(&fake, &secrets, &trusted)).await;
+    let (trusted, secrets) = (authority(), Secrets::valid());
+    let fake = serve_with_certificate(&trusted, "elsewhere");
+    let failure = connection_error(options_with_ca(&fake, &secrets, &trusted)).await;
     assert!(
         failure.to_string().contains("not valid for name"),
         "{failure}"
@@ -76,24 +77,27 @@ async fn ns_33_a_certificate_for_another_name_is_not_trusted() {
 
 #[tokio::test]
 async fn a_changed_authority_is_read_again() {
-    let (trusted, other, secrets) = (authority(), authority(), Secrets::right());
-    let fake = served_by(&trusted, "127.0.0.1");
-    let mut options = trusting(&fake, &secrets, &other);
+    let (trusted, other, secrets) = (authority(), authority(), Secrets::valid());
+    let fake = serve_with_certificate(&trusted, "127.0.0.1");
+    let mut options = options_with_ca(&fake, &secrets, &other);
     options.tls.authority = Some(secrets.path().join("later"));
     let client = StorageOs::new(options);
-    let failure = client.list().await.expect_err("there is none yet");
+    let failure = client.list().await.expect_err("the file does not exist");
     assert!(
         failure.to_string().contains("later: No such file"),
         "{failure}"
     );
     secrets.write("later", "no certificate");
-    let failure = client.list().await.expect_err("there is none in it");
+    let failure = client
+        .list()
+        .await
+        .expect_err("the file has no certificate");
     assert!(
         failure.to_string().contains("no certificate in PEM"),
         "{failure}"
     );
     secrets.write("later", &other.certificate());
-    client.list().await.expect_err("it is the wrong one");
+    client.list().await.expect_err("the CA is another one");
     secrets.write(
         "later",
         &format!("{}{}", other.certificate(), trusted.certificate()),
@@ -103,38 +107,38 @@ async fn a_changed_authority_is_read_again() {
 
 #[tokio::test]
 async fn a_client_certificate_is_sent_to_a_server_that_requests_one() {
-    let (trusted, clients, secrets) = (authority(), authority(), Secrets::right());
+    let (trusted, clients, secrets) = (authority(), authority(), Secrets::valid());
     let fake = serve(Serving {
-        tls: Some(pair(&trusted, "127.0.0.1")),
+        tls: Some(issue(&trusted, "127.0.0.1")),
         clients: Some(clients.certificate()),
         path: "",
     });
-    let anonymous = trusting(&fake, &secrets, &trusted);
-    refused(anonymous.clone()).await;
+    let anonymous = options_with_ca(&fake, &secrets, &trusted);
+    connection_error(anonymous.clone()).await;
 
     let files = (secrets.path().join("crt"), secrets.path().join("key"));
-    let mut known = anonymous;
-    known.tls.identity = Some(files.clone());
-    let client = StorageOs::new(known);
-    let failure = client.list().await.expect_err("there is none yet");
+    let mut identified = anonymous;
+    identified.tls.identity = Some(files.clone());
+    let client = StorageOs::new(identified);
+    let failure = client.list().await.expect_err("the file does not exist");
     assert!(
         failure.to_string().contains("crt: No such file"),
         "{failure}"
     );
-    for (authority, does) in [(&trusted, false), (&clients, true)] {
-        let pair = pair(authority, "volume-warden");
+    for (authority, succeeds) in [(&trusted, false), (&clients, true)] {
+        let pair = issue(authority, "volume-warden");
         fs::write(&files.0, pair.certificate.trim_end()).expect("writes");
         fs::write(&files.1, pair.key).expect("writes");
-        assert_eq!(client.list().await.is_ok(), does);
+        assert_eq!(client.list().await.is_ok(), succeeds);
     }
 }
 
 #[tokio::test]
 async fn a_server_without_tls_gets_no_password() {
-    let (fake, secrets) = (fake::StorageOs::start().expect("starts"), Secrets::right());
+    let (fake, secrets) = (fake::StorageOs::start().expect("starts"), Secrets::valid());
     let plain = Endpoint::parse(&fake.endpoint(), false);
     assert_eq!(plain, Err(EndpointError::PlainHttp));
     let secure = fake.endpoint().replace("http://", "https://");
-    refused(options(&secure, &secrets)).await;
+    connection_error(options(&secure, &secrets)).await;
     assert!(fake.requests().is_empty());
 }

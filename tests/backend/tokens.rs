@@ -1,6 +1,6 @@
-//! Refreshes of the token.
+//! The task of the client that refreshes its token.
 
-use crate::support::{NEVER, Scene, Secrets, eventually, options};
+use crate::support::{BackendFixture, NEVER, Secrets, eventually, options};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -9,10 +9,11 @@ use volume_warden_storageos::{
     self as fake, Closed, Endpoint, FOR_EVER, Fault, LIFETIME, Serving, TokenIn,
 };
 
-const SOON: Duration = Duration::from_millis(20);
+/// An interval that is short for a test.
+const SHORT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A client whose token is kept fresh.
-struct Tended {
+/// A client with a running task that refreshes its token.
+struct RefreshingClient {
     fake: fake::StorageOs,
     client: Arc<StorageOs>,
     _secrets: Secrets,
@@ -20,28 +21,28 @@ struct Tended {
     ended: JoinHandle<()>,
 }
 
-fn tend(client: &Arc<StorageOs>) -> (CancellationToken, JoinHandle<()>) {
+fn spawn_refresh(client: &Arc<StorageOs>) -> (CancellationToken, JoinHandle<()>) {
     let (client, stop) = (client.clone(), CancellationToken::new());
     let token = stop.clone();
     (stop, tokio::spawn(async move { client.tend(token).await }))
 }
 
-impl Tended {
+impl RefreshingClient {
     fn new(prepare: impl Fn(&fake::StorageOs)) -> Self {
-        let scene = Scene::with(|options| options.login_interval = SOON);
-        prepare(&scene.fake);
-        let client = Arc::new(scene.client);
-        let (stop, ended) = tend(&client);
+        let fixture = BackendFixture::with(|options| options.login_interval = SHORT_INTERVAL);
+        prepare(&fixture.fake);
+        let client = Arc::new(fixture.client);
+        let (stop, ended) = spawn_refresh(&client);
         Self {
-            fake: scene.fake,
+            fake: fixture.fake,
             client,
-            _secrets: scene.secrets,
+            _secrets: fixture.secrets,
             stop,
             ended,
         }
     }
 
-    async fn calls(&self, endpoint: Endpoint, at_least: usize) {
+    async fn wait_for_calls(&self, endpoint: Endpoint, at_least: usize) {
         eventually("the endpoint was called", async || {
             self.fake.calls(endpoint) >= at_least
         })
@@ -55,7 +56,7 @@ impl Tended {
 }
 
 /// The token that a list request carries.
-async fn used(fake: &fake::StorageOs, client: &StorageOs) -> String {
+async fn token_of_list(fake: &fake::StorageOs, client: &StorageOs) -> String {
     client.list().await.expect("lists");
     let request = fake.requests().pop().expect("a request");
     request.authorization.expect("a token")
@@ -63,27 +64,30 @@ async fn used(fake: &fake::StorageOs, client: &StorageOs) -> String {
 
 #[tokio::test]
 async fn ns_28_the_token_is_refreshed_and_the_new_one_is_used() {
-    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
-    tended.calls(Endpoint::Refresh, 3).await;
-    assert_eq!(tended.fake.calls(Endpoint::Login), 1);
-    let first = format!("Bearer {}", tended.fake.granted()[0]);
-    let refreshes = tended.fake.requests().into_iter();
+    let refreshing = RefreshingClient::new(|fake| fake.announce_lifetime(Some(1)));
+    refreshing.wait_for_calls(Endpoint::Refresh, 3).await;
+    assert_eq!(refreshing.fake.calls(Endpoint::Login), 1);
+    let first = format!("Bearer {}", refreshing.fake.granted()[0]);
+    let refreshes = refreshing.fake.requests().into_iter();
     let refreshes: Vec<_> = refreshes
         .filter(|request| request.endpoint == Endpoint::Refresh)
         .filter_map(|request| request.authorization)
         .collect();
     assert_eq!(refreshes[0], first);
-    assert_ne!(refreshes[1], first, "each is refreshed with the one before");
-    assert_ne!(used(&tended.fake, &tended.client).await, first);
-    tended.end().await;
+    assert_ne!(refreshes[1], first, "each refresh sends the newest token");
+    assert_ne!(
+        token_of_list(&refreshing.fake, &refreshing.client).await,
+        first
+    );
+    refreshing.end().await;
 }
 
 #[tokio::test]
 async fn an_unknown_lifetime_defaults_to_the_interval() {
-    let scene = Scene::with(|options| options.refresh_interval = SOON);
-    let client = Arc::new(scene.client);
-    let (stop, ended) = tend(&client);
-    let fake = &scene.fake;
+    let fixture = BackendFixture::with(|options| options.refresh_interval = SHORT_INTERVAL);
+    let client = Arc::new(fixture.client);
+    let (stop, ended) = spawn_refresh(&client);
+    let fake = &fixture.fake;
     eventually("the token was refreshed", async || {
         fake.calls(Endpoint::Refresh) >= 2
     })
@@ -94,12 +98,12 @@ async fn an_unknown_lifetime_defaults_to_the_interval() {
 
 #[tokio::test]
 async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
-    let tended = Tended::new(|fake| {
+    let refreshing = RefreshingClient::new(|fake| {
         fake.announce_lifetime(Some(1));
         fake.fault(Endpoint::Refresh, Fault::error(401, "dead"), FOR_EVER);
     });
-    tended.calls(Endpoint::Login, 3).await;
-    let mut order: Vec<_> = tended
+    refreshing.wait_for_calls(Endpoint::Login, 3).await;
+    let mut order: Vec<_> = refreshing
         .fake
         .requests()
         .into_iter()
@@ -116,64 +120,66 @@ async fn ns_29_a_refused_refresh_is_followed_by_a_login() {
             Endpoint::Refresh
         ]
     );
-    tended.end().await;
+    refreshing.end().await;
 }
 
 /// A refresh may be late, for example because StorageOS could not be reached.
 #[tokio::test]
 async fn ns_29_an_expired_token_is_replaced_by_a_login() {
-    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
+    let refreshing = RefreshingClient::new(|fake| fake.announce_lifetime(Some(1)));
     eventually("the client has logged in", async || {
-        tended.client.is_ready()
+        refreshing.client.is_ready()
     })
     .await;
-    tended.fake.advance(LIFETIME + Duration::from_secs(1));
-    tended.calls(Endpoint::Login, 2).await;
-    assert!(tended.fake.calls(Endpoint::Refresh) > 0);
-    tended.client.list().await.expect("lists");
-    tended.end().await;
+    refreshing.fake.advance(LIFETIME + Duration::from_secs(1));
+    refreshing.wait_for_calls(Endpoint::Login, 2).await;
+    assert!(refreshing.fake.calls(Endpoint::Refresh) > 0);
+    refreshing.client.list().await.expect("lists");
+    refreshing.end().await;
 }
 
 #[tokio::test]
 async fn ns_29_a_refresh_without_a_token_is_followed_by_a_login() {
-    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
-    tended.calls(Endpoint::Login, 1).await;
-    tended
+    let refreshing = RefreshingClient::new(|fake| fake.announce_lifetime(Some(1)));
+    refreshing.wait_for_calls(Endpoint::Login, 1).await;
+    refreshing
         .fake
         .fault(Endpoint::Refresh, Fault::Answer(200, "{}".into()), FOR_EVER);
-    tended.calls(Endpoint::Login, 2).await;
-    tended.end().await;
+    refreshing.wait_for_calls(Endpoint::Login, 2).await;
+    refreshing.end().await;
 }
 
 #[tokio::test]
 async fn ns_30_the_task_survives_many_failures() {
-    let tended = Tended::new(|fake| fake.announce_lifetime(Some(1)));
+    let refreshing = RefreshingClient::new(|fake| fake.announce_lifetime(Some(1)));
     eventually("the client has logged in", async || {
-        tended.client.is_ready()
+        refreshing.client.is_ready()
     })
     .await;
-    tended.fake.fault(Endpoint::Refresh, Fault::CutBefore, 10);
-    tended
+    refreshing
+        .fake
+        .fault(Endpoint::Refresh, Fault::CutBefore, 10);
+    refreshing
         .fake
         .fault(Endpoint::Login, Fault::error(500, "no"), 10);
-    tended.fake.end_sessions();
-    tended.calls(Endpoint::Login, 12).await;
+    refreshing.fake.end_sessions();
+    refreshing.wait_for_calls(Endpoint::Login, 12).await;
     eventually("a list succeeds again", async || {
-        tended.client.list().await.is_ok()
+        refreshing.client.list().await.is_ok()
     })
     .await;
-    tended.calls(Endpoint::Refresh, 12).await;
-    tended.end().await;
+    refreshing.wait_for_calls(Endpoint::Refresh, 12).await;
+    refreshing.end().await;
 }
 
 #[tokio::test]
 async fn ns_26_the_task_waits_for_a_cluster_that_is_down() {
-    let (closed, secrets) = (Closed::new().expect("a port"), Secrets::right());
+    let (closed, secrets) = (Closed::new().expect("a port"), Secrets::valid());
     let endpoint = format!("http://{}", closed.address());
     let mut options = options(&endpoint, &secrets);
-    options.login_interval = SOON;
+    options.login_interval = SHORT_INTERVAL;
     let client = Arc::new(StorageOs::new(options));
-    let (stop, ended) = tend(&client);
+    let (stop, ended) = spawn_refresh(&client);
     client.list().await.expect_err("fails");
     assert!(!client.is_ready());
     let fake = closed.open(&Serving::default()).expect("opens");
@@ -185,44 +191,46 @@ async fn ns_26_the_task_waits_for_a_cluster_that_is_down() {
 
 #[tokio::test]
 async fn a_token_from_another_call_is_not_requested_again() {
-    let tended = Tended::new(|fake| fake.fault(Endpoint::Login, Fault::error(500, "no"), 2));
+    let refreshing =
+        RefreshingClient::new(|fake| fake.fault(Endpoint::Login, Fault::error(500, "no"), 2));
     eventually("a list succeeds", async || {
-        tended.client.list().await.is_ok()
+        refreshing.client.list().await.is_ok()
     })
     .await;
-    tended.fake.end_sessions();
-    tended.calls(Endpoint::Login, 3).await;
+    refreshing.fake.end_sessions();
+    refreshing.wait_for_calls(Endpoint::Login, 3).await;
     eventually("a list succeeds again", async || {
-        tended.client.list().await.is_ok()
+        refreshing.client.list().await.is_ok()
     })
     .await;
-    assert_eq!(tended.fake.calls(Endpoint::Refresh), 0);
-    assert_eq!(tended.fake.granted().len(), 2);
-    tended.end().await;
+    assert_eq!(refreshing.fake.calls(Endpoint::Refresh), 0);
+    assert_eq!(refreshing.fake.granted().len(), 2);
+    refreshing.end().await;
 }
 
 #[tokio::test]
 async fn ns_34_the_task_stops_during_a_request() {
-    let tended = Tended::new(|fake| fake.fault(Endpoint::Login, Fault::Silence, FOR_EVER));
-    tended.calls(Endpoint::Login, 1).await;
-    tended.end().await;
+    let refreshing =
+        RefreshingClient::new(|fake| fake.fault(Endpoint::Login, Fault::Silence, FOR_EVER));
+    refreshing.wait_for_calls(Endpoint::Login, 1).await;
+    refreshing.end().await;
 }
 
 #[tokio::test]
 async fn ns_31_the_token_is_found_in_every_documented_place() {
     for place in [TokenIn::Both, TokenIn::BareHeader, TokenIn::Body] {
-        let scene = Scene::new();
-        scene.fake.set_token_in(place);
-        let used = used(&scene.fake, &scene.client).await;
+        let fixture = BackendFixture::new();
+        fixture.fake.set_token_in(place);
+        let token = token_of_list(&fixture.fake, &fixture.client).await;
         assert_eq!(
-            used,
-            format!("Bearer {}", scene.fake.granted()[0]),
+            token,
+            format!("Bearer {}", fixture.fake.granted()[0]),
             "{place:?}"
         );
     }
-    let scene = Scene::new();
-    scene.fake.set_token_in(TokenIn::Nowhere);
-    let failure = scene.list_fails().await;
+    let fixture = BackendFixture::new();
+    fixture.fake.set_token_in(TokenIn::Nowhere);
+    let failure = fixture.list_error().await;
     assert_eq!(
         failure.to_string(),
         "StorageOS answered the login without a token"
@@ -232,12 +240,12 @@ async fn ns_31_the_token_is_found_in_every_documented_place() {
 
 #[tokio::test]
 async fn messages_contain_neither_the_token_nor_the_password() {
-    let scene = Scene::with(|options| options.login_interval = NEVER);
-    scene.client.list().await.expect("lists");
-    let token = scene.fake.granted().remove(0);
+    let fixture = BackendFixture::with(|options| options.login_interval = NEVER);
+    fixture.client.list().await.expect("lists");
+    let token = fixture.fake.granted().remove(0);
     let echo = Fault::error(500, &format!("cannot read Bearer {token}"));
-    scene.fake.fault(Endpoint::List, echo, 1);
-    let message = format!("{} {:?}", scene.list_fails().await, scene.client);
+    fixture.fake.fault(Endpoint::List, echo, 1);
+    let message = format!("{} {:?}", fixture.list_error().await, fixture.client);
     assert!(message.contains("cannot read Bearer …"), "{message}");
     for secret in [&*token, fake::PASSWORD] {
         assert!(!message.contains(secret), "{message}");

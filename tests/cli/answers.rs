@@ -1,6 +1,6 @@
-//! An API server that gives prepared answers.
+//! An API server with predefined responses.
 
-use super::{Ended, ended, kubeconfig_for, warden};
+use super::{Finished, finish, kubeconfig_for, warden};
 use parking_lot::Mutex;
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -14,7 +14,8 @@ pub const EMPTY: &str = r#"{"apiVersion": "v1", "kind": "List", "metadata": {}, 
 pub const CLAIM: &str = r#"{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop",
     "uid": "9"}, "spec": {"volumeName": "pv-1"}, "status": {"phase": "PHASE"}}"#;
 
-/// The code and body for requests whose first line contains the words.
+/// A part of the first line of a request, and the code and the body of its response. The first
+/// match counts.
 pub type Answers = Vec<(&'static str, u16, String)>;
 
 pub fn status(code: u16, reason: &str, message: &str) -> String {
@@ -23,8 +24,8 @@ pub fn status(code: u16, reason: &str, message: &str) -> String {
     )
 }
 
-/// Answers one request. Its first line and its body are in `requests` before the client has the
-/// answer, and perhaps ends.
+/// Answers one request. Its first line and its body are in `requests` before the client gets the
+/// response, after which it may exit.
 fn answer(
     connection: TcpStream,
     answers: &Answers,
@@ -54,8 +55,9 @@ fn answer(
     )
 }
 
-/// Runs a command, and returns how it ended and the requests that it sent.
-pub fn asked(arguments: &[&str], answers: Answers) -> (Ended, Vec<String>) {
+/// Runs a command against an API server with these responses, and returns its result and its
+/// requests.
+pub fn run_against(arguments: &[&str], answers: Answers) -> (Finished, Vec<String>) {
     let directory = TempDir::new().expect("a directory");
     let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
     let server = listener.local_addr().expect("an address");
@@ -63,7 +65,7 @@ pub fn asked(arguments: &[&str], answers: Answers) -> (Ended, Vec<String>) {
     let seen = requests.clone();
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            // The client reports a connection that breaks.
+            // The client reports a broken connection.
             let _ = answer(connection, &answers, &seen);
         }
     });
@@ -71,13 +73,14 @@ pub fn asked(arguments: &[&str], answers: Answers) -> (Ended, Vec<String>) {
     let kubeconfig = kubeconfig_for(&directory, server);
     command.env("KUBECONFIG", &kubeconfig);
     command.env("VOLUME_WARDEN_KUBECONFIG", &kubeconfig);
-    let ended = ended(command);
+    let finished = finish(command);
     let requests = requests.lock().clone();
-    (ended, requests)
+    (finished, requests)
 }
 
+/// Checks that the text contains all of `words`.
 #[track_caller]
-pub fn has(text: &str, words: &[&str]) {
+pub fn assert_contains(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{word}: {text}");
     }

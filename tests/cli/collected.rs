@@ -1,28 +1,30 @@
-//! `gc`, against an API server that gives prepared answers.
+//! The command `gc`, against an API server with predefined responses.
 
-use super::answers::{EMPTY, asked, has, status};
+use super::answers::{EMPTY, assert_contains, run_against, status};
 
-/// The default scope `all` would delete the namespaces of other clusters.
+/// With the default scope `all`, the command would delete the namespaces of other clusters that
+/// share the storage.
 #[test]
 fn a_config_map_that_cannot_be_read_ends_the_command() {
     let storage = ["--storage-backend=storageos", "--insecure-http"];
     for what in ["--dry-run", "--once"] {
-        // Nothing listens there.
+        // No process listens on this port.
         let endpoint = "--storageos-endpoint=http://127.0.0.1:1";
         let forbidden = status(403, "Forbidden", "you may not");
         let answers = vec![
             ("/configmaps/", 403, forbidden),
             ("GET", 200, EMPTY.to_owned()),
         ];
-        let (ended, requests) = asked(&["gc", what, storage[0], storage[1], endpoint], answers);
+        let (finished, requests) =
+            run_against(&["gc", what, storage[0], storage[1], endpoint], answers);
         assert_eq!(
-            (ended.code, &*ended.stdout),
+            (finished.code, &*finished.stdout),
             (Some(1), ""),
             "{}",
-            ended.stderr
+            finished.stderr
         );
-        has(
-            &ended.stderr,
+        assert_contains(
+            &finished.stderr,
             &[
                 "could not be read, so it is unknown whether this storage is shared with other \
                  clusters: you may not",
@@ -30,6 +32,6 @@ fn a_config_map_that_cannot_be_read_ends_the_command() {
             ],
         );
         assert_eq!(requests.len(), 1, "{requests:?}");
-        has(&requests[0], &["/configmaps/volume-warden-seen-namespaces"]);
+        assert_contains(&requests[0], &["/configmaps/volume-warden-seen-namespaces"]);
     }
 }

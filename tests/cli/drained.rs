@@ -1,6 +1,6 @@
-//! `drain`, against an API server that has no objects to drain.
+//! The command `drain`, against an API server without objects to drain.
 
-use super::{PATIENCE, Running, kubeconfig_for, warden};
+use super::{Running, TIMEOUT, kubeconfig_for, warden};
 use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Answers one request: every list is empty, and the webhook configurations do not exist.
-fn answered(connection: TcpStream) -> std::io::Result<()> {
+fn answer(connection: TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(connection.try_clone()?);
     let mut request = String::new();
     reader.read_line(&mut request)?;
@@ -38,19 +38,20 @@ fn answered(connection: TcpStream) -> std::io::Result<()> {
     )
 }
 
+/// Starts the API server, and returns a kubeconfig for it.
 fn kubeconfig(directory: &TempDir) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
     let server = listener.local_addr().expect("an address");
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            let _ = answered(connection);
+            let _ = answer(connection);
         }
     });
     let file = kubeconfig_for(directory, server);
     file.to_string_lossy().into_owned()
 }
 
-/// The reader has closed the pipe, as `| head` does. The command still completes.
+/// The command completes although the reader has closed the pipe, as `| head` does.
 #[test]
 fn closed_standard_output_does_not_stop_the_command() {
     let directory = TempDir::new().expect("a directory");
@@ -67,7 +68,7 @@ fn closed_standard_output_does_not_stop_the_command() {
             Some(status) => break status,
             None => thread::sleep(Duration::from_millis(10)),
         }
-        assert!(begun.elapsed() < PATIENCE, "it should have ended");
+        assert!(begun.elapsed() < TIMEOUT, "the command did not exit");
     };
     let messages: Vec<_> = BufReader::new(stderr)
         .lines()
@@ -77,6 +78,6 @@ fn closed_standard_output_does_not_stop_the_command() {
     let first = messages.first().map_or("", String::as_str);
     assert!(
         first.contains("http://127.0.0.1:"),
-        "the server: {messages:?}"
+        "no address of the API server: {messages:?}"
     );
 }

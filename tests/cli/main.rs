@@ -1,4 +1,4 @@
-//! The binary from outside: its output, the input that it refuses, and its exit codes.
+//! Runs the binary: its output, the input that it refuses, and its exit codes.
 
 mod answers;
 mod collected;
@@ -19,10 +19,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a run ended.
-struct Ended {
+/// The exit code and the output of a command.
+struct Finished {
     code: Option<i32>,
     stdout: String,
     stderr: String,
@@ -45,31 +45,32 @@ fn warden(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command until it ends without a signal.
-fn ended(mut command: Command) -> Ended {
+/// Runs a command until it exits.
+fn finish(mut command: Command) -> Finished {
     let piped = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut running = Running(piped.spawn().expect("starts"));
-    let stdout = running.0.stdout.take().map(collected).expect("a pipe");
-    let stderr = running.0.stderr.take().map(collected).expect("a pipe");
+    let stdout = running.0.stdout.take().map(read_in_thread).expect("a pipe");
+    let stderr = running.0.stderr.take().map(read_in_thread).expect("a pipe");
     let begun = Instant::now();
     let status = loop {
         match running.0.try_wait().expect("waits") {
             Some(status) => break status,
             None => thread::sleep(Duration::from_millis(10)),
         }
-        assert!(begun.elapsed() < PATIENCE, "it did not end");
+        assert!(begun.elapsed() < TIMEOUT, "the command did not exit");
     };
-    Ended {
+    Finished {
         code: status.code(),
         stdout: stdout.join().expect("read"),
         stderr: stderr.join().expect("read"),
     }
 }
 
-fn collected(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+/// Reads a pipe to its end in a thread.
+fn read_in_thread(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut text = String::new();
         pipe.read_to_string(&mut text).expect("text");
@@ -79,38 +80,43 @@ fn collected(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String>
 
 #[track_caller]
 fn stdout_of(arguments: &[&str]) -> String {
-    let ended = ended(warden(arguments));
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    ended.stdout
+    let finished = finish(warden(arguments));
+    assert_eq!((finished.code, &*finished.stderr), (Some(0), ""));
+    finished.stdout
 }
 
-/// The command line is refused, and standard error contains all of `words`.
+/// Checks that the command refuses its command line, and that standard error contains all of
+/// `words`.
 #[track_caller]
-fn misused(command: Command, words: &[&str]) {
-    let ended = ended(command);
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+fn assert_usage_error(command: Command, words: &[&str]) {
+    let finished = finish(command);
+    assert_eq!(finished.code, Some(2), "{}", finished.stderr);
     for word in words {
-        assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
+        assert!(
+            finished.stderr.contains(word),
+            "{word}: {}",
+            finished.stderr
+        );
     }
 }
 
-/// The command fails, and standard error is one line that contains `words`.
+/// Checks that the command fails, and that standard error is one line that contains `words`.
 #[track_caller]
-fn failed(command: Command, words: &str) {
-    let ended = ended(command);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-    let sentence = ended.stderr.strip_prefix("volume-warden: ");
+fn assert_failure(command: Command, words: &str) {
+    let finished = finish(command);
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+    let sentence = finished.stderr.strip_prefix("volume-warden: ");
     assert!(
         sentence.is_some_and(|sentence| sentence.contains(words)),
         "{words}: {}",
-        ended.stderr
+        finished.stderr
     );
 }
 
 /// A kubeconfig for an address at which no API server listens.
 fn kubeconfig(directory: &TempDir) -> PathBuf {
-    // Bound and dropped, so the port is closed.
+    // The listener is dropped, so the port is closed.
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     kubeconfig_for(directory, closed.expect("an address"))
 }
@@ -128,7 +134,7 @@ fn kubeconfig_for(directory: &TempDir, server: SocketAddr) -> PathBuf {
     file
 }
 
-/// `run` with that kubeconfig, on free ports unless `arguments` say otherwise.
+/// The command `run` with this kubeconfig, on free ports unless `arguments` set others.
 fn run(kubeconfig: &Path, arguments: &[&str]) -> Command {
     let mut command = warden(&["run"]);
     command
@@ -211,7 +217,7 @@ fn an_invalid_command_line_is_reported() {
         ),
     ];
     for (arguments, words) in wrong {
-        misused(warden(arguments), words);
+        assert_usage_error(warden(arguments), words);
     }
 }
 
@@ -219,16 +225,16 @@ fn an_invalid_command_line_is_reported() {
 fn an_invalid_variable_is_reported() {
     let mut command = warden(&["run"]);
     command.env("VOLUME_WARDEN_COMPONENTS", "pvc-protection,nonsense");
-    misused(command, &["'nonsense'", "--components", "pv-protection"]);
+    assert_usage_error(command, &["'nonsense'", "--components", "pv-protection"]);
     let mut command = warden(&["run"]);
     command.env("VOLUME_WARDEN_MAX_IN_FLIGHT", "0");
-    misused(command, &["--max-in-flight"]);
+    assert_usage_error(command, &["--max-in-flight"]);
     let mut command = warden(&["run"]);
     command.env("VOLUME_WARDEN_CONTROLLER_ID", "");
-    misused(command, &["--controller-id"]);
+    assert_usage_error(command, &["--controller-id"]);
 }
 
-/// The program ignores a variable with an unknown name.
+/// The program ignores variables with unknown names, so a misspelled one would have no effect.
 #[test]
 fn the_manifests_set_known_variables_only() {
     let help = stdout_of(&["run", "--help"]);
@@ -247,8 +253,7 @@ fn the_manifests_set_known_variables_only() {
             let text = fs::read_to_string(&path).expect("a file");
             for line in text.lines() {
                 let name = line.trim().trim_start_matches("- ").strip_prefix("name: ");
-                // The chart computes some names: tests/operations/chart/collecting.rs covers
-                // those.
+                // tests/operations/chart/collecting.rs checks the names that the chart computes.
                 let literal =
                     |name: &&str| name.starts_with("VOLUME_WARDEN_") && !name.contains('{');
                 let Some(name) = name.filter(literal) else {
@@ -265,7 +270,7 @@ fn the_manifests_set_known_variables_only() {
     assert!(found >= 6, "{found}");
 }
 
-/// Go programs accept a single dash, and so did the original of some components.
+/// Go programs accept flags with a single dash, as did the programs that some components replace.
 #[test]
 fn the_error_for_a_single_dash_shows_the_right_flag() {
     let wrong: [(&[&str], &str); 4] = [
@@ -287,11 +292,11 @@ fn the_error_for_a_single_dash_shows_the_right_flag() {
         ),
     ];
     for (arguments, words) in wrong {
-        misused(warden(arguments), &[words]);
+        assert_usage_error(warden(arguments), &[words]);
     }
 }
 
-/// Charts render a value; users often type none.
+/// Charts write `--switch=true` or `--switch=false`; users often write `--switch`.
 #[test]
 fn switches_accept_an_optional_value() {
     for switches in [
@@ -302,7 +307,7 @@ fn switches_accept_an_optional_value() {
         ],
         &["--strict-templates=false", "--release-mode=soft"],
     ] {
-        failed(
+        assert_failure(
             run(Path::new("/nowhere/kubeconfig"), switches),
             "cannot read the kubeconfig",
         );
@@ -311,15 +316,15 @@ fn switches_accept_an_optional_value() {
 
 #[test]
 fn an_id_that_is_no_lease_name_is_reported() {
-    let nowhere = Path::new("/nowhere/kubeconfig");
+    let kubeconfig = Path::new("/nowhere/kubeconfig");
     let id = ["--controller-id", "Blue"];
-    failed(run(nowhere, &id), "--leader-elect-resource-name");
-    for named in [
+    assert_failure(run(kubeconfig, &id), "--leader-elect-resource-name");
+    for option in [
         &["--leader-elect-resource-name", "blue"][..],
         &["--components", "pv-protection"],
     ] {
-        failed(
-            run(nowhere, &[&id, named].concat()),
+        assert_failure(
+            run(kubeconfig, &[&id, option].concat()),
             "cannot read the kubeconfig",
         );
     }
@@ -327,7 +332,7 @@ fn an_id_that_is_no_lease_name_is_reported() {
 
 #[test]
 fn a_missing_kubeconfig_is_reported_with_its_path() {
-    failed(
+    assert_failure(
         run(Path::new("/nowhere/kubeconfig"), &[]),
         "cannot read the kubeconfig /nowhere/kubeconfig: No such file or directory (os error 2)\n",
     );
@@ -340,7 +345,7 @@ fn a_missing_certificate_is_reported_with_its_path() {
     let key = directory.path().join("tls.key");
     fs::write(&key, "").expect("writes");
     let key = key.to_str().expect("text");
-    failed(
+    assert_failure(
         run(
             &kubeconfig,
             &[
@@ -359,7 +364,7 @@ fn a_missing_client_ca_is_reported_with_its_path() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
     let message = "cannot read /nowhere/ca.crt";
-    failed(
+    assert_failure(
         run(&kubeconfig, &["--client-ca-file", "/nowhere/ca.crt"]),
         message,
     );
@@ -367,7 +372,7 @@ fn a_missing_client_ca_is_reported_with_its_path() {
     fs::write(&empty, "").expect("writes");
     let empty = empty.to_str().expect("text");
     let message = format!("cannot use {empty}: there is no certificate in the PEM");
-    failed(run(&kubeconfig, &["--client-ca-file", empty]), &message);
+    assert_failure(run(&kubeconfig, &["--client-ca-file", empty]), &message);
 }
 
 #[test]
@@ -380,7 +385,7 @@ fn impossible_lifetimes_are_reported() {
         ("--tls-ca-lifetime=100000h", "87600h"),
         ("--tls-ca-lifetime=1y", "expected a duration of at most"),
     ] {
-        misused(run(&kubeconfig, &[flag]), &[message]);
+        assert_usage_error(run(&kubeconfig, &[flag]), &[message]);
     }
 }
 
@@ -392,7 +397,7 @@ fn one_secret_for_certificate_and_path_is_reported() {
         "--tls-secret-name=volume-warden-serving",
         "--webhook-path-secret=volume-warden-tls",
     ] {
-        misused(run(&kubeconfig, &[flag]), &["have to name two Secrets"]);
+        assert_usage_error(run(&kubeconfig, &[flag]), &["have to name two Secrets"]);
     }
 }
 
@@ -404,12 +409,12 @@ fn a_lifetime_with_certificate_files_is_reported() {
     for flag in ["--tls-ca-lifetime", "--tls-certificate-lifetime"] {
         let lifetime = format!("{flag}=100h");
         let arguments = [files[0], files[1], &lifetime];
-        misused(run(&kubeconfig, &arguments), &[flag, "--tls-cert-file"]);
+        assert_usage_error(run(&kubeconfig, &arguments), &[flag, "--tls-cert-file"]);
         let mut by_environment = run(&kubeconfig, &files);
         let variable = flag.trim_start_matches('-').replace('-', "_");
         let variable = format!("VOLUME_WARDEN_{}", variable.to_uppercase());
         by_environment.env(variable, "100h");
-        misused(by_environment, &[flag, "--tls-cert-file"]);
+        assert_usage_error(by_environment, &[flag, "--tls-cert-file"]);
     }
 }
 
@@ -417,14 +422,14 @@ fn a_lifetime_with_certificate_files_is_reported() {
 fn an_address_in_use_is_reported() {
     let directory = TempDir::new().expect("a directory");
     let kubeconfig = kubeconfig(&directory);
-    let taken = TcpListener::bind("127.0.0.1:0").expect("listens");
-    let address = taken.local_addr().expect("an address").to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let address = listener.local_addr().expect("an address").to_string();
     for flag in [
         "--webhook-bind-address",
         "--metrics-bind-address",
         "--probe-bind-address",
     ] {
-        failed(
+        assert_failure(
             run(&kubeconfig, &[flag, &address]),
             &format!("cannot listen on {address}"),
         );

@@ -1,6 +1,6 @@
 //! Help, version, completions and manual pages.
 
-use super::{misused, stdout_of, warden};
+use super::{assert_usage_error, stdout_of, warden};
 use std::process::Command;
 use volume_warden::version::{COMMIT, VERSION};
 
@@ -14,7 +14,7 @@ fn help_states_the_purpose() {
     }
 }
 
-/// The exit codes of the README, in the wording of the help.
+/// The help lists all exit codes.
 #[test]
 fn help_has_every_exit_code() {
     let help = stdout_of(&["--help"]);
@@ -66,18 +66,20 @@ fn every_shell_gets_completions() {
             assert!(script.contains(word), "{shell}, {word}: {script}");
         }
     }
-    misused(warden(&["completions", "cmd"]), &["cmd", "bash", "zsh"]);
-    misused(warden(&["completions"]), &["<SHELL>"]);
+    assert_usage_error(warden(&["completions", "cmd"]), &["cmd", "bash", "zsh"]);
+    assert_usage_error(warden(&["completions"]), &["<SHELL>"]);
 }
 
 /// The completions that bash offers for the last of `words`.
 fn bash_offers(words: &str) -> String {
     let script = stdout_of(&["completions", "bash"]);
-    let ask = format!(
+    let program = format!(
         "{script}\nCOMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); set -- {words}
          _volume__warden volume-warden \"${{!#}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; echo \"${{COMPREPLY[*]}}\""
     );
-    let output = Command::new("bash").args(["--norc", "-c", &ask]).output();
+    let output = Command::new("bash")
+        .args(["--norc", "-c", &program])
+        .output();
     let output = output.expect("bash");
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("text")
@@ -114,5 +116,5 @@ fn the_program_and_its_commands_have_manual_pages() {
     ] {
         assert!(page.contains(word), "{word}: {page}");
     }
-    misused(warden(&["man", "walk"]), &["there is no command walk"]);
+    assert_usage_error(warden(&["man", "walk"]), &["there is no command walk"]);
 }

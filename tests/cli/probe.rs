@@ -1,14 +1,15 @@
-//! `probe`, against a server that answers as `run` does.
+//! The command `probe`, against a server that answers as `run` does.
 
-use super::{ended, failed, warden};
+use super::{assert_failure, finish, warden};
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpListener,
     thread,
 };
 
-/// Answers one request, and returns its first line.
-fn serving(status: &'static str) -> (String, thread::JoinHandle<String>) {
+/// Starts a server for one request. Returns its address and its thread, which returns the first
+/// line of the request.
+fn serve_once(status: &'static str) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
     let address = listener.local_addr().expect("an address").to_string();
     let server = thread::spawn(move || {
@@ -28,31 +29,26 @@ fn serving(status: &'static str) -> (String, thread::JoinHandle<String>) {
 
 #[test]
 fn the_exit_code_is_for_the_kubelet_and_the_message_for_its_event() {
-    for (question, path, status, code) in [
+    for (probe, path, status, code) in [
         ("live", "/livez", "200 OK", 0),
         ("ready", "/readyz", "200 OK", 0),
         ("ready", "/readyz", "503 Service Unavailable", 1),
     ] {
-        let (address, server) = serving(status);
-        let ended = ended(warden(&[
-            "probe",
-            question,
-            "--probe-bind-address",
-            &address,
-        ]));
-        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-        assert_eq!(ended.stdout, format!("{status}: a sentence\n"));
-        let asked = server.join().expect("a request");
-        assert_eq!(asked, format!("GET {path} HTTP/1.0\r\n"));
+        let (address, server) = serve_once(status);
+        let finished = finish(warden(&["probe", probe, "--probe-bind-address", &address]));
+        assert_eq!(finished.code, Some(code), "{}", finished.stderr);
+        assert_eq!(finished.stdout, format!("{status}: a sentence\n"));
+        let request = server.join().expect("a request");
+        assert_eq!(request, format!("GET {path} HTTP/1.0\r\n"));
     }
 }
 
 #[test]
 fn no_answer_is_a_failure() {
-    // Bound and dropped: nothing listens there.
+    // The listener is dropped, so no process listens on the port.
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = closed.expect("an address").to_string();
     let mut command = warden(&["probe", "live"]);
     command.env("VOLUME_WARDEN_PROBE_BIND_ADDRESS", &address);
-    failed(command, &format!("no answer from {address}"));
+    assert_failure(command, &format!("no answer from {address}"));
 }

@@ -1,17 +1,17 @@
-//! `unused` and `report`, against an API server that gives prepared answers.
+//! The commands `unused` and `report`, against an API server with predefined responses.
 
 use super::{
-    answers::{CLAIM, EMPTY, asked, has, status},
-    misused, warden,
+    answers::{CLAIM, EMPTY, assert_contains, run_against, status},
+    assert_usage_error, warden,
 };
 use tempfile::TempDir;
 
 #[test]
 fn unused_lists_what_the_user_may_read() {
     let unused = &["unused", "-n", "shop"];
-    let (ended, requests) = asked(unused, vec![("GET", 200, EMPTY.to_owned())]);
-    assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
-    has(&ended.stderr, &["nothing is unused"]);
+    let (finished, requests) = run_against(unused, vec![("GET", 200, EMPTY.to_owned())]);
+    assert_eq!((finished.code, &*finished.stdout), (Some(0), ""));
+    assert_contains(&finished.stderr, &["nothing is unused"]);
     assert_eq!(requests.len(), 11, "{requests:?}");
     let claims = EMPTY.replace("[]", &format!("[{}]", CLAIM.replace("PHASE", "Bound")));
     let forbidden = || status(403, "Forbidden", "you may not");
@@ -22,30 +22,30 @@ fn unused_lists_what_the_user_may_read() {
             ("GET", 200, EMPTY.to_owned()),
         ]
     };
-    let (ended, _) = asked(unused, answers("statefulsets"));
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    has(
-        &ended.stderr,
+    let (finished, _) = run_against(unused, answers("statefulsets"));
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    assert_contains(
+        &finished.stderr,
         &["StatefulSets could not be listed", "you may not"],
     );
-    has(&ended.stdout, &["shop", "data", "unknown"]);
+    assert_contains(&finished.stdout, &["shop", "data", "unknown"]);
     let older = &["unused", "-n", "shop", "--older-than=1d"];
-    let (ended, _) = asked(older, answers("statefulsets"));
-    assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
-    has(
-        &ended.stderr,
+    let (finished, _) = run_against(older, answers("statefulsets"));
+    assert_eq!((finished.code, &*finished.stdout), (Some(0), ""));
+    assert_contains(
+        &finished.stderr,
         &["since when they are unused: 1", "for that long"],
     );
     for required in ["/pods", "persistentvolumeclaims"] {
-        let (ended, _) = asked(unused, answers(required));
-        assert_eq!((ended.code, &*ended.stdout), (Some(3), ""));
-        has(
-            &ended.stderr,
+        let (finished, _) = run_against(unused, answers(required));
+        assert_eq!((finished.code, &*finished.stdout), (Some(3), ""));
+        assert_contains(
+            &finished.stderr,
             &["the claims or the pods could not be listed"],
         );
     }
-    misused(warden(&["unused", "--price=fast"]), &["CLASS=PRICE"]);
-    misused(warden(&["unused", "--older-than=soon"]), &["30d"]);
+    assert_usage_error(warden(&["unused", "--price=fast"]), &["CLASS=PRICE"]);
+    assert_usage_error(warden(&["unused", "--older-than=soon"]), &["30d"]);
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn report_writes_a_page() {
         "--html",
         file.to_str().expect("UTF-8"),
     ];
-    let (ended, requests) = asked(report, answers("statefulsets"));
-    assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
-    has(&ended.stderr, &["StatefulSets could not be listed"]);
+    let (finished, requests) = run_against(report, answers("statefulsets"));
+    assert_eq!((finished.code, &*finished.stdout), (Some(0), ""));
+    assert_contains(&finished.stderr, &["StatefulSets could not be listed"]);
     assert_eq!(requests.len(), 11, "{requests:?}");
     let page = std::fs::read_to_string(&file).expect("a page");
     let next = "<code>volume-warden why pvc/data -n shop</code>";
-    has(
+    assert_contains(
         &page,
         &[
             "<!DOCTYPE html>",
@@ -84,23 +84,23 @@ fn report_writes_a_page() {
         ],
     );
 
-    let (ended, _) = asked(
+    let (finished, _) = run_against(
         &["report", "-n", "shop", "--html=-"],
         answers("statefulsets"),
     );
-    assert!(ended.code == Some(0) && ended.stdout.starts_with("<!DOCTYPE html>"));
-    let (ended, _) = asked(report, answers("/pods"));
-    assert_eq!((ended.code, &*ended.stdout), (Some(3), ""));
+    assert!(finished.code == Some(0) && finished.stdout.starts_with("<!DOCTYPE html>"));
+    let (finished, _) = run_against(report, answers("/pods"));
+    assert_eq!((finished.code, &*finished.stdout), (Some(3), ""));
     assert_eq!(std::fs::read_to_string(&file).expect("a page"), page);
     let missing = &["report", "-n", "shop", "--html=/nonexistent/page.html"];
-    let (ended, _) = asked(missing, answers("statefulsets"));
-    assert_eq!((ended.code, &*ended.stdout), (Some(1), ""));
-    has(
-        &ended.stderr,
+    let (finished, _) = run_against(missing, answers("statefulsets"));
+    assert_eq!((finished.code, &*finished.stdout), (Some(1), ""));
+    assert_contains(
+        &finished.stderr,
         &["cannot write /nonexistent/page.html", "No such file"],
     );
-    misused(warden(&["report"]), &["--html"]);
-    misused(
+    assert_usage_error(warden(&["report"]), &["--html"]);
+    assert_usage_error(
         warden(&["report", "--html=-", "--price=fast"]),
         &["CLASS=PRICE"],
     );

@@ -1,9 +1,9 @@
-//! `trash`, `undelete` and `purge`, against an API server that gives prepared answers.
+//! The commands `trash`, `undelete` and `purge`, against an API server with predefined responses.
 
 use super::{
     Running,
-    answers::{CLAIM, EMPTY, asked, has, status},
-    ended, kubeconfig, misused, warden,
+    answers::{CLAIM, EMPTY, assert_contains, run_against, status},
+    assert_usage_error, finish, kubeconfig, warden,
 };
 use std::process::Stdio;
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ fn wrong_command_lines_are_reported() {
         (&["purge", "pvc/data"], &["--yes"]),
     ];
     for (arguments, words) in wrong {
-        misused(warden(arguments), words);
+        assert_usage_error(warden(arguments), words);
     }
 }
 
@@ -47,13 +47,19 @@ fn an_unreachable_cluster_is_reported() {
     ] {
         let mut command = warden(arguments);
         command.env("KUBECONFIG", kubeconfig(&directory));
-        let ended = ended(command);
-        assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
-        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        let finished = finish(command);
+        assert_eq!(
+            finished.code,
+            Some(code),
+            "{arguments:?}: {}",
+            finished.stderr
+        );
+        assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
     }
 }
 
-/// In a pod, another cluster than the one that the caller means would be changed.
+/// In a pod, the command would otherwise change the cluster of the pod instead of the requested
+/// one.
 #[test]
 fn an_error_in_the_kubeconfig_is_not_replaced_by_the_service_account() {
     let directory = TempDir::new().expect("a directory");
@@ -64,14 +70,14 @@ fn an_error_in_the_kubeconfig_is_not_replaced_by_the_service_account() {
     ] {
         let mut command = warden(purge);
         command.env("KUBECONFIG", file);
-        let ended = ended(command);
-        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-        has(&ended.stderr, &[words]);
-        assert!(!ended.stderr.contains("in a pod"), "{}", ended.stderr);
+        let finished = finish(command);
+        assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+        assert_contains(&finished.stderr, &[words]);
+        assert!(!finished.stderr.contains("in a pod"), "{}", finished.stderr);
     }
 }
 
-/// Its reader has ended, for example.
+/// Standard error is closed, for example because the process that reads it has exited.
 #[test]
 fn closed_standard_error_does_not_change_the_exit_code() {
     let directory = TempDir::new().expect("a directory");
@@ -88,23 +94,23 @@ fn trash_lists_the_deleted_claims_of_a_namespace() {
     let list = || EMPTY.replace("[]", &format!("[{VOLUME}]"));
     // Not every user may read the copies of volumes.
     let volumes = || vec![("persistentvolumes", 200, list())];
-    let (ended, requests) = asked(&["trash", "-n", "shop"], volumes());
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    has(
-        &ended.stdout,
+    let (finished, requests) = run_against(&["trash", "-n", "shop"], volumes());
+    assert_eq!((finished.code, &*finished.stderr), (Some(0), ""));
+    assert_contains(
+        &finished.stdout,
         &["shop", "data", "10Gi", "2026-01-01T01:00:00Z", "pv-1"],
     );
     assert_eq!(requests.len(), 2, "{requests:?}");
-    let (ended, _) = asked(&["trash", "-n", "other"], volumes());
-    assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
-    has(
-        &ended.stderr,
+    let (finished, _) = run_against(&["trash", "-n", "other"], volumes());
+    assert_eq!((finished.code, &*finished.stdout), (Some(0), ""));
+    assert_contains(
+        &finished.stderr,
         &["no deleted claim of the namespace other is in the trash"],
     );
     let forbidden = status(403, "Forbidden", "you may not");
-    let (ended, _) = asked(&["trash", "-A"], vec![("GET", 403, forbidden)]);
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    has(&ended.stderr, &["tenants", "undelete pvc NAME"]);
+    let (finished, _) = run_against(&["trash", "-A"], vec![("GET", 403, forbidden)]);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert_contains(&finished.stderr, &["tenants", "undelete pvc NAME"]);
 }
 
 #[test]
@@ -113,13 +119,13 @@ fn undelete_creates_a_claim_and_waits_for_it() {
     let pending = CLAIM.replace("PHASE", "Pending");
     let bound = CLAIM.replace("PHASE", "Bound");
     let answers = vec![("POST", 201, pending.clone()), ("GET", 200, bound)];
-    let (ended, requests) = asked(undelete, answers);
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    has(
-        &ended.stdout,
+    let (finished, requests) = run_against(undelete, answers);
+    assert_eq!((finished.code, &*finished.stderr), (Some(0), ""));
+    assert_contains(
+        &finished.stdout,
         &["Created the claim shop/data", "is Bound to volume pv-1"],
     );
-    has(
+    assert_contains(
         &requests[0],
         &[
             "/namespaces/shop/persistentvolumeclaims",
@@ -127,9 +133,9 @@ fn undelete_creates_a_claim_and_waits_for_it() {
         ],
     );
     let answers = vec![("POST", 201, pending.clone()), ("GET", 200, pending)];
-    let (ended, _) = asked(undelete, answers);
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    has(&ended.stderr, &["not Bound", "why pvc data -n shop"]);
+    let (finished, _) = run_against(undelete, answers);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert_contains(&finished.stderr, &["not Bound", "why pvc data -n shop"]);
 }
 
 #[test]
@@ -149,50 +155,50 @@ fn undelete_reports_a_refusal() {
         ),
         (201, unfilled, "did not process the claim"),
     ] {
-        let (ended, requests) = asked(undelete, vec![("POST", code, answer)]);
+        let (finished, requests) = run_against(undelete, vec![("POST", code, answer)]);
         assert_eq!(
-            (ended.code, &*ended.stdout),
+            (finished.code, &*finished.stdout),
             (Some(1), ""),
             "{}",
-            ended.stderr
+            finished.stderr
         );
-        has(&ended.stderr, &[words]);
-        assert_eq!(requests.len(), 1, "nothing is awaited: {requests:?}");
+        assert_contains(&finished.stderr, &[words]);
+        assert_eq!(requests.len(), 1, "the command does not wait: {requests:?}");
     }
 }
 
-/// The API server may have stored the claim.
+/// After an error 500 or 504, the API server may have stored the claim.
 #[test]
 fn undelete_does_not_report_an_unknown_outcome_as_a_refusal() {
     let undelete = &["undelete", "pvc/data", "-n", "shop"];
     for (code, reason) in [(500, "InternalError"), (504, "Timeout")] {
         let answers = vec![("POST", code, status(code, reason, "too slow"))];
-        let (ended, _) = asked(undelete, answers);
+        let (finished, _) = run_against(undelete, answers);
         assert_eq!(
-            (ended.code, &*ended.stdout),
+            (finished.code, &*finished.stdout),
             (Some(3), ""),
             "{}",
-            ended.stderr
+            finished.stderr
         );
-        has(
-            &ended.stderr,
+        assert_contains(
+            &finished.stderr,
             &["it is unknown whether the claim shop/data was created: too slow"],
         );
     }
 }
 
 #[test]
-fn undelete_by_volume_does_not_say_whose_data_it_is() {
+fn undelete_by_volume_names_the_volume_and_not_the_deleted_claim() {
     let undelete = &["undelete", "pvc/data", "-n", "shop", "--volume=pv-1"];
     let bound = CLAIM.replace("PHASE", "Bound");
     let answers = vec![("POST", 201, bound.clone()), ("GET", 200, bound)];
-    let (ended, requests) = asked(undelete, answers);
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    has(
-        &ended.stdout,
+    let (finished, requests) = run_against(undelete, answers);
+    assert_eq!((finished.code, &*finished.stderr), (Some(0), ""));
+    assert_contains(
+        &finished.stdout,
         &["which gets the data of the deleted claim of volume pv-1"],
     );
-    has(&requests[0], &[r#""volume-warden.dev/undelete":"pv/pv-1""#]);
+    assert_contains(&requests[0], &[r#""volume-warden.dev/undelete":"pv/pv-1""#]);
 }
 
 #[test]
@@ -204,13 +210,13 @@ fn purge_annotates_the_volume_in_the_trash() {
             ("PATCH", 200, VOLUME.to_owned()),
         ]
     };
-    let (ended, requests) = asked(purge, answers());
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    has(
-        &ended.stdout,
+    let (finished, requests) = run_against(purge, answers());
+    assert_eq!((finished.code, &*finished.stderr), (Some(0), ""));
+    assert_contains(
+        &finished.stdout,
         &["claim shop/data", "10Gi", "purges per hour"],
     );
-    has(
+    assert_contains(
         &requests[1],
         &[
             "/persistentvolumes/pv-1",
@@ -219,25 +225,25 @@ fn purge_annotates_the_volume_in_the_trash() {
             "/spec/claimRef/uid",
         ],
     );
-    let (ended, requests) = asked(purge, vec![]);
+    let (finished, requests) = run_against(purge, vec![]);
     assert_eq!(
-        (ended.code, requests.len()),
+        (finished.code, requests.len()),
         (Some(1), 1),
         "{}",
-        ended.stderr
+        finished.stderr
     );
-    has(&ended.stderr, &["no volume pv-1 is in the trash"]);
+    assert_contains(&finished.stderr, &["no volume pv-1 is in the trash"]);
     let refused = status(403, "Forbidden", "you may not");
     let answers = vec![("GET", 200, VOLUME.to_owned()), ("PATCH", 403, refused)];
-    let (ended, _) = asked(purge, answers);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    has(&ended.stderr, &["you may not"]);
+    let (finished, _) = run_against(purge, answers);
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert_contains(&finished.stderr, &["you may not"]);
     let late = status(500, "InternalError", "etcdserver: request timed out");
     let answers = vec![("GET", 200, VOLUME.to_owned()), ("PATCH", 500, late)];
-    let (ended, _) = asked(purge, answers);
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    has(
-        &ended.stderr,
+    let (finished, _) = run_against(purge, answers);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert_contains(
+        &finished.stderr,
         &[
             "it is unknown whether the purge of volume pv-1 is requested",
             "request timed out. Run it again",
@@ -245,7 +251,7 @@ fn purge_annotates_the_volume_in_the_trash() {
     );
 }
 
-/// The copies in the namespace `volume-warden`: one of the volume `pv-1`.
+/// The list of the copies of volumes, with one of `pv-1`.
 fn copies() -> String {
     let volume = VOLUME.replace(
         "\"spec\": {",
@@ -267,21 +273,21 @@ fn trash_says_how_many_volumes_were_removed() {
         ]
     };
     let removed = "1 volume was removed without a purge";
-    let (ended, _) = asked(&["trash", "-n", "shop"], answers(EMPTY.to_owned()));
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    has(
-        &ended.stderr,
+    let (finished, _) = run_against(&["trash", "-n", "shop"], answers(EMPTY.to_owned()));
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    assert_contains(
+        &finished.stderr,
         &[removed, "volume-warden trash repair --dry-run"],
     );
     let present = EMPTY.replace("[]", &format!("[{VOLUME}]"));
     for (namespace, volumes) in [("shop", present), ("other", EMPTY.to_owned())] {
-        let (ended, _) = asked(&["trash", "-n", namespace], answers(volumes));
-        assert!(!ended.stderr.contains(removed), "{}", ended.stderr);
+        let (finished, _) = run_against(&["trash", "-n", namespace], answers(volumes));
+        assert!(!finished.stderr.contains(removed), "{}", finished.stderr);
     }
 }
 
 #[test]
-fn repair_creates_what_the_copy_says() {
+fn repair_creates_the_volume_of_the_copy() {
     let answers = |code: u16, created: String| {
         vec![
             ("/configmaps", 200, copies()),
@@ -294,33 +300,33 @@ fn repair_creates_what_the_copy_says() {
         posts.next().cloned().unwrap_or_default()
     };
     let created = || answers(201, VOLUME.to_owned());
-    let (ended, requests) = asked(&["trash", "repair", "--yes"], created());
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    has(
-        &ended.stdout,
+    let (finished, requests) = run_against(&["trash", "repair", "--yes"], created());
+    assert_eq!((finished.code, &*finished.stderr), (Some(0), ""));
+    assert_contains(
+        &finished.stdout,
         &["shop/data", "d h", "Volume pv-1 is created again."],
     );
-    has(
+    assert_contains(
         &posted(&requests),
         &["POST /api/v1/persistentvolumes", "\"volumeHandle\":\"h\""],
     );
-    for left_out in ["deletedAt", "\"status\"", "\"uid\":\"v\""] {
-        assert!(!posted(&requests).contains(left_out), "{requests:?}");
+    for omitted in ["deletedAt", "\"status\"", "\"uid\":\"v\""] {
+        assert!(!posted(&requests).contains(omitted), "{requests:?}");
     }
-    let (ended, requests) = asked(&["trash", "repair", "--dry-run"], created());
-    assert_eq!((ended.code, &*posted(&requests)), (Some(0), ""));
-    let (ended, requests) = asked(&["trash", "repair", "--yes", "pv-2"], created());
-    assert_eq!((ended.code, &*posted(&requests)), (Some(1), ""));
-    has(&ended.stderr, &["no volume pv-2 was removed"]);
+    let (finished, requests) = run_against(&["trash", "repair", "--dry-run"], created());
+    assert_eq!((finished.code, &*posted(&requests)), (Some(0), ""));
+    let (finished, requests) = run_against(&["trash", "repair", "--yes", "pv-2"], created());
+    assert_eq!((finished.code, &*posted(&requests)), (Some(1), ""));
+    assert_contains(&finished.stderr, &["no volume pv-2 was removed"]);
     let refused = status(403, "Forbidden", "you may not");
-    let (ended, _) = asked(&["trash", "repair", "--yes"], answers(403, refused));
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    has(&ended.stderr, &["pv-1 is not created", "you may not"]);
+    let (finished, _) = run_against(&["trash", "repair", "--yes"], answers(403, refused));
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert_contains(&finished.stderr, &["pv-1 is not created", "you may not"]);
     let late = status(504, "Timeout", "too slow");
-    let (ended, _) = asked(&["trash", "repair", "--yes"], answers(504, late));
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    has(
-        &ended.stderr,
+    let (finished, _) = run_against(&["trash", "repair", "--yes"], answers(504, late));
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert_contains(
+        &finished.stderr,
         &["it is unknown whether volume pv-1 is created: too slow"],
     );
 }

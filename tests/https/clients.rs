@@ -1,4 +1,4 @@
-//! Only clients with a valid certificate are served.
+//! Client certificates: only clients with a valid certificate are served.
 
 use crate::support::*;
 use rcgen::{
@@ -17,58 +17,65 @@ use volume_warden::tls::{Clients, Loaded, Source};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
-fn named(name: &str) -> CertificateParams {
+/// Certificate parameters with this common name.
+fn parameters_of(name: &str) -> CertificateParams {
     let mut parameters = CertificateParams::new(vec![]).expect("parameters");
     parameters.distinguished_name.push(DnType::CommonName, name);
     parameters
 }
 
 fn authority() -> Authority {
-    let mut parameters = named("clients");
+    let mut parameters = parameters_of("clients");
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
     CertifiedIssuer::self_signed(parameters, key).expect("a CA")
 }
 
-/// `trust`, with a client certificate of that CA.
-fn showing(trust: &ClientConfig, authority: &Authority, name: &str, days: i64) -> ClientConfig {
-    let mut parameters = named(name);
+/// `trust` with a client certificate that `authority` signs.
+fn with_client_certificate(
+    trust: &ClientConfig,
+    authority: &Authority,
+    name: &str,
+    days: i64,
+) -> ClientConfig {
+    let mut parameters = parameters_of(name);
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     parameters.not_after = OffsetDateTime::now_utc() + Duration::days(days);
     let key = KeyPair::generate().expect("a key");
     let certificate = parameters.signed_by(&key, authority).expect("signed");
     let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("a key");
-    let shown = ClientConfig::builder()
+    let with_certificate = ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_client_auth_cert(vec![certificate.der().clone()], key)
         .expect("a pair");
     let mut config = trust.clone();
-    config.client_auth_cert_resolver = shown.client_auth_cert_resolver;
+    config.client_auth_cert_resolver = with_certificate.client_auth_cert_resolver;
     config
 }
 
-/// A server that accepts clients with a certificate of the CA in a file and one of these names.
-struct GuardedSite {
-    site: Site,
+/// A server that accepts clients whose certificate is signed by the CA in a file and has one of the
+/// allowed names.
+struct MutualTlsServer {
+    server: TestServer,
     trust: ClientConfig,
     clients: Clients,
     loaded: Option<Loaded<Clients>>,
     _directory: TempDir,
 }
 
-impl GuardedSite {
-    async fn open(authority: &Authority, names: &[&str]) -> Self {
-        let (site, trust) = Site::open(UNLIMITED).await;
+impl MutualTlsServer {
+    async fn start(authority: &Authority, names: &[&str]) -> Self {
+        let (server, trust) = TestServer::start(UNLIMITED).await;
         let directory = tempfile::tempdir().expect("a directory");
         let clients = Clients {
             authorities: directory.path().join("ca.crt"),
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
         fs::write(&clients.authorities, authority.pem()).expect("writes");
-        let loaded = clients.clone().load(&site.serving).await;
+        let loaded = clients.clone().load(&server.serving).await;
         let loaded = loaded.expect("loads");
         Self {
-            site,
+            server,
             trust,
             clients,
             loaded: Some(loaded),
@@ -77,8 +84,8 @@ impl GuardedSite {
     }
 
     async fn accepts(&self, authority: &Authority, name: &str, days: i64) -> bool {
-        let client = showing(&self.trust, authority, name, days);
-        self.site.answers(&client).await
+        let client = with_client_certificate(&self.trust, authority, name, days);
+        self.server.answers(&client).await
     }
 
     fn file(&self) -> PathBuf {
@@ -89,25 +96,31 @@ impl GuardedSite {
 #[tokio::test]
 async fn a_client_needs_a_certificate_of_the_ca() {
     let (trusted, other) = (authority(), authority());
-    let guarded = GuardedSite::open(&trusted, &[]).await;
+    let guarded = MutualTlsServer::start(&trusted, &[]).await;
     assert!(guarded.accepts(&trusted, "anybody", 1).await);
-    assert!(!guarded.site.answers(&guarded.trust).await, "with none");
+    assert!(
+        !guarded.server.answers(&guarded.trust).await,
+        "without a certificate"
+    );
     assert!(
         !guarded.accepts(&other, "anybody", 1).await,
-        "of another CA"
+        "with a certificate of another CA"
     );
-    assert!(!guarded.accepts(&trusted, "anybody", -1).await, "expired");
+    assert!(
+        !guarded.accepts(&trusted, "anybody", -1).await,
+        "with an expired certificate"
+    );
     // A server certificate that is installed later does not disable the check.
-    let trust = guarded.site.renew().await;
-    assert!(!guarded.site.answers(&trust).await);
-    let client = showing(&trust, &trusted, "anybody", 1);
-    assert!(guarded.site.answers(&client).await);
+    let trust = guarded.server.renew().await;
+    assert!(!guarded.server.answers(&trust).await);
+    let client = with_client_certificate(&trust, &trusted, "anybody", 1);
+    assert!(guarded.server.answers(&client).await);
 }
 
 #[tokio::test]
 async fn a_client_needs_an_allowed_name() {
     let trusted = authority();
-    let guarded = GuardedSite::open(&trusted, &["kube-apiserver", "another"]).await;
+    let guarded = MutualTlsServer::start(&trusted, &["kube-apiserver", "another"]).await;
     for (name, allowed) in [
         ("kube-apiserver", true),
         ("another", true),
@@ -121,22 +134,22 @@ async fn a_client_needs_an_allowed_name() {
 #[tokio::test]
 async fn a_changed_file_is_read_again() {
     let (before, after) = (authority(), authority());
-    let mut guarded = GuardedSite::open(&before, &[]).await;
+    let mut guarded = MutualTlsServer::start(&before, &[]).await;
     let stop = CancellationToken::new();
     let (loaded, service) = (
         guarded.loaded.take().expect("once"),
-        guarded.site.serving.clone(),
+        guarded.server.serving.clone(),
     );
     let task = tokio::spawn(loaded.follow(service, stop.clone()));
     fs::write(guarded.file(), "junk").expect("writes");
-    let junk = guarded.clients.clone().load(&guarded.site.serving).await;
+    let junk = guarded.clients.clone().load(&guarded.server.serving).await;
     assert!(junk.is_err());
     assert!(
         guarded.accepts(&before, "anybody", 1).await,
-        "the old one is kept"
+        "the old CA is kept"
     );
     fs::write(guarded.file(), after.pem()).expect("writes");
-    soon(async { while !guarded.accepts(&after, "anybody", 1).await {} }).await;
+    in_time(async { while !guarded.accepts(&after, "anybody", 1).await {} }).await;
     assert!(!guarded.accepts(&before, "anybody", 1).await);
     stop.cancel();
     task.await.expect("ends");

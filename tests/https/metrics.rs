@@ -16,24 +16,24 @@ use volume_warden::telemetry::{
     health::{self, Authorization, Judgement},
 };
 
-struct Port {
+struct MetricsServer {
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Drop for Port {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Port {
-    async fn open(authorization: Option<Authorization>) -> Self {
+impl MetricsServer {
+    async fn start(authorization: Option<Authorization>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let address = listener.local_addr().expect("an address");
         let (metrics, missing) = (Arc::new(Metrics::new()), Arc::new(Vec::new));
-        let server = health::serve_metrics(listener, metrics, missing, authorization);
-        let task = tokio::spawn(server);
+        let serve = health::serve_metrics(listener, metrics, missing, authorization);
+        let task = tokio::spawn(serve);
         Self { address, task }
     }
 
@@ -53,66 +53,82 @@ where
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
     let written = stream.write_all(request.as_bytes()).await;
     written.expect("writes");
-    rest(stream).await
+    read_until_closed(stream).await
 }
 
 #[tokio::test]
 async fn idle_connections_do_not_block_scrapes() {
-    let port = Port::open(None).await;
+    let metrics_server = MetricsServer::start(None).await;
     let mut idle = Vec::new();
     for _ in 0..200 {
-        idle.push(port.tcp().await);
+        idle.push(metrics_server.tcp().await);
     }
     for path in ["/metrics", "/livez", "/readyz"] {
-        let answer = get(port.tcp().await, path, "").await;
+        let answer = get(metrics_server.tcp().await, path, "").await;
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     }
-    // The first connections were closed.
-    cut(idle.swap_remove(0)).await;
+    // The server closed the first connections.
+    wait_for_close(idle.swap_remove(0)).await;
 }
 
-/// Many addresses connect, each with as few connections as the client that scrapes.
+/// Clients of 200 addresses open one connection each, as does the client that scrapes.
 #[tokio::test]
 async fn a_known_address_is_served_despite_many_addresses() {
-    let port = Port::open(None).await;
-    let scrape = get(port.tcp().await, "/metrics", "").await;
+    let metrics_server = MetricsServer::start(None).await;
+    let scrape = get(metrics_server.tcp().await, "/metrics", "").await;
     assert!(scrape.ends_with("# EOF\n"), "{scrape}");
-    let mut scraper = port.tcp().await;
+    let mut scraper = metrics_server.tcp().await;
     let mut others = Vec::new();
     for number in 1..=200 {
-        others.push(port.tcp_from(Ipv4Addr::new(127, 0, 2, number)).await);
+        others.push(
+            metrics_server
+                .tcp_from(Ipv4Addr::new(127, 0, 2, number))
+                .await,
+        );
     }
-    // The server has accepted all of them.
-    cut(others.swap_remove(100)).await;
+    // The server has reached its limit when it closes a connection.
+    wait_for_close(others.swap_remove(100)).await;
     let answer = get(&mut scraper, "/metrics", "").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_connection_is_closed_after_its_answer_or_without_a_request() {
-    let port = Port::open(None).await;
-    let silent = port.tcp().await;
-    let answer = get(port.tcp().await, "/metrics", "").await;
+    let metrics_server = MetricsServer::start(None).await;
+    let silent = metrics_server.tcp().await;
+    let answer = get(metrics_server.tcp().await, "/metrics", "").await;
     assert!(answer.ends_with("# EOF\n"), "{answer}");
-    cut(silent).await;
+    wait_for_close(silent).await;
 }
 
-async fn https(port: &Port, site: &Site, trust: &ClientConfig, headers: &str) -> String {
-    let tls = site.tls_over(port.tcp().await, trust, HTTP1).await;
-    get(tls.expect("shakes hands"), "/metrics", headers).await
+async fn https(
+    metrics_server: &MetricsServer,
+    server: &TestServer,
+    trust: &ClientConfig,
+    headers: &str,
+) -> String {
+    let tls = server
+        .tls_over(metrics_server.tcp().await, trust, HTTP1)
+        .await;
+    get(
+        tls.expect("completes the TLS handshake"),
+        "/metrics",
+        headers,
+    )
+    .await
 }
 
 #[tokio::test]
 async fn with_authorization_metrics_require_permission_and_tls() {
-    let (site, trust) = Site::open(UNLIMITED).await;
+    let (server, trust) = TestServer::start(UNLIMITED).await;
     let judge = |token: String| match &*token {
         "good" => Judgement::Allowed,
         "other" => Judgement::Forbidden,
         "late" => Judgement::Unavailable,
         _ => Judgement::Unauthenticated,
     };
-    let port = Port::open(Some(Authorization {
-        certificate: site.serving.certificate_for_all.clone(),
+    let metrics_server = MetricsServer::start(Some(Authorization {
+        certificate: server.serving.certificate_for_all.clone(),
         judge: Arc::new(move |token| Box::pin(async move { judge(token) })),
     }))
     .await;
@@ -124,14 +140,16 @@ async fn with_authorization_metrics_require_permission_and_tls() {
         ("authorization: Basic good\r\n", "401 Unauthorized"),
         ("", "401 Unauthorized"),
     ] {
-        let answer = https(&port, &site, &trust, headers).await;
+        let answer = https(&metrics_server, &server, &trust, headers).await;
         let begins = format!("HTTP/1.1 {status}\r\n");
         assert!(answer.starts_with(&begins), "{headers}: {answer}");
         assert_eq!(answer.contains("volume_warden_"), status == "200 OK");
     }
-    let clear = get(port.tcp().await, "/metrics", "").await;
+    let clear = get(metrics_server.tcp().await, "/metrics", "").await;
     assert!(!clear.contains("HTTP/1.1 200"), "{clear}");
-    let tls = site.tls_over(port.tcp().await, &trust, HTTP1).await;
-    let probe = get(tls.expect("shakes hands"), "/livez", "").await;
+    let tls = server
+        .tls_over(metrics_server.tcp().await, &trust, HTTP1)
+        .await;
+    let probe = get(tls.expect("completes the TLS handshake"), "/livez", "").await;
     assert!(probe.starts_with("HTTP/1.1 200 OK\r\n"), "{probe}");
 }

@@ -1,4 +1,4 @@
-//! Connections without a known secret path: few places, little time, few bytes.
+//! Limits of connections that have not sent a known secret path: their number, time and bytes.
 
 use crate::support::*;
 use hyper::StatusCode;
@@ -10,74 +10,90 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 #[tokio::test]
 async fn without_a_request_a_connection_is_cut_in_any_state() {
-    let (site, trust) = Site::open(Limits {
+    let (server, trust) = TestServer::start(Limits {
         stranger_time: MODERATE,
         ..UNLIMITED
     })
     .await;
-    let mut known = site.client(&trust).await;
+    let mut known = server.client(&trust).await;
     known.review().await;
-    let silent = site.tcp().await.expect("connects");
-    let idle = site.tls(&trust, HTTP1).await.expect("shakes hands");
-    let mut slow = site.tls(&trust, HTTP1).await.expect("shakes hands");
-    let head = head(&site.secret.path("/allow"), 1);
+    let silent = server.tcp().await.expect("connects");
+    let idle = server
+        .tls(&trust, HTTP1)
+        .await
+        .expect("completes the TLS handshake");
+    let mut slow = server
+        .tls(&trust, HTTP1)
+        .await
+        .expect("completes the TLS handshake");
+    let head = head(&server.secret.path("/allow"), 1);
     slow.write_all(&head[..head.len() - 1])
         .await
         .expect("writes");
-    cut(silent).await;
-    cut(idle).await;
-    cut(slow).await;
-    assert_eq!(site.ended_as("TimedOut").await, 3);
-    // This connection is older than those that were closed.
+    wait_for_close(silent).await;
+    wait_for_close(idle).await;
+    wait_for_close(slow).await;
+    assert_eq!(server.ended_as("TimedOut").await, 3);
+    // The known connection is older than the closed ones.
     known.review().await;
 }
 
 #[tokio::test]
-async fn few_bytes_are_read_without_the_path() {
+async fn a_connection_without_the_path_is_closed_after_few_bytes() {
     const BYTES: usize = 4096;
-    let (site, trust) = Site::open(Limits {
+    let (server, trust) = TestServer::start(Limits {
         stranger_bytes: BYTES,
         ..UNLIMITED
     })
     .await;
-    // The API server's request head and handshake are far smaller.
-    let mut known = site.client(&trust).await;
+    // The TLS handshake and the request head of an API server are far smaller than the limit.
+    let mut known = server.client(&trust).await;
     known.review().await;
-    let mut endless = site.tls(&trust, HTTP1).await.expect("shakes hands");
+    let mut endless = server
+        .tls(&trust, HTTP1)
+        .await
+        .expect("completes the TLS handshake");
     let head = format!("POST / HTTP/1.1\r\nx: {}", "x".repeat(2 * BYTES));
     endless.write_all(head.as_bytes()).await.expect("writes");
-    assert_eq!(rest(endless).await, "");
+    assert_eq!(read_until_closed(endless).await, "");
     // The limit ends once the client sends the path.
     let answer = known.post("/allow", vec![b' '; 3 * BYTES].into()).await;
-    assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "it was read");
+    assert_eq!(
+        answer.status(),
+        StatusCode::BAD_REQUEST,
+        "the body was read"
+    );
 }
 
 #[tokio::test]
 async fn a_request_without_a_secret_path_is_answered_404_and_its_body_is_not_read() {
-    let (site, trust) = Site::open(UNLIMITED).await;
+    let (server, trust) = TestServer::start(UNLIMITED).await;
     let other = PathSecret::generate().expect("random numbers");
     for path in ["/", "/allow", "/livez", &other.path("/allow")] {
-        let mut tls = site.tls(&trust, HTTP1).await.expect("shakes hands");
+        let mut tls = server
+            .tls(&trust, HTTP1)
+            .await
+            .expect("completes the TLS handshake");
         tls.write_all(&head(path, 8 << 20)).await.expect("writes");
-        let answer = rest(tls).await;
+        let answer = read_until_closed(tls).await;
         assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{answer}");
         assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
         assert!(answer.contains("\r\ncontent-length: 0\r\n"), "{answer}");
         assert!(answer.ends_with("\r\n\r\n"), "{answer}");
     }
-    assert_eq!(site.ended_as("NotFound").await, 4);
+    assert_eq!(server.ended_as("NotFound").await, 4);
 }
 
 #[tokio::test]
 async fn a_client_with_an_old_secret_is_disconnected() {
-    let (site, trust) = Site::open(UNLIMITED).await;
-    let mut client = site.client(&trust).await;
+    let (server, trust) = TestServer::start(UNLIMITED).await;
+    let mut client = server.client(&trust).await;
     client.review().await;
     let answer = client.post("/nothing", review()).await;
     assert_eq!(answer.status(), StatusCode::NOT_FOUND);
     client.review().await;
     let new = PathSecret::generate().expect("random numbers");
-    site.paths.accept(vec![new], false);
+    server.paths.accept(vec![new], false);
     let answer = client.post("/allow", review()).await;
     assert_eq!(answer.status(), StatusCode::NOT_FOUND);
     client.closed().await;
@@ -85,87 +101,94 @@ async fn a_client_with_an_old_secret_is_disconnected() {
 
 #[tokio::test]
 async fn http2_is_refused() {
-    let (site, trust) = Site::open(UNLIMITED).await;
-    let refused = site.tls(&trust, b"h2").await.expect_err("ALPN decides");
+    let (server, trust) = TestServer::start(UNLIMITED).await;
+    let refused = server
+        .tls(&trust, b"h2")
+        .await
+        .expect_err("is refused by ALPN");
     assert!(
         refused.to_string().contains("NoApplicationProtocol"),
         "{refused}"
     );
     // The same for clients that send HTTP/2 without ALPN.
-    let mut tls = site.tls(&trust, HTTP1).await.expect("shakes hands");
+    let mut tls = server
+        .tls(&trust, HTTP1)
+        .await
+        .expect("completes the TLS handshake");
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     tls.write_all(preface).await.expect("writes");
-    let answer = rest(tls).await;
+    let answer = read_until_closed(tls).await;
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
         "{answer}"
     );
-    site.client(&trust).await.review().await;
+    server.client(&trust).await.review().await;
 }
 
 #[tokio::test]
-async fn when_places_are_full_the_oldest_of_the_greediest_is_closed() {
-    let (site, trust) = Site::open(Limits {
+async fn at_the_limit_the_oldest_connection_of_the_address_with_most_is_closed() {
+    let (server, trust) = TestServer::start(Limits {
         strangers: 3,
         ..UNLIMITED
     })
     .await;
-    let lonely = site.tcp_from(OTHER).await.expect("connects");
-    let oldest = site.tcp().await.expect("connects");
-    let younger = site.tcp().await.expect("connects");
-    let youngest = site.tcp().await.expect("connects");
-    cut(oldest).await;
-    assert_eq!(site.ended_as("Evicted").await, 1);
-    // A review is still answered, on a connection that has a place of another kind.
-    let mut client = site.client(&trust).await;
+    let only_of_its_address = server.tcp_from(OTHER).await.expect("connects");
+    let oldest = server.tcp().await.expect("connects");
+    let younger = server.tcp().await.expect("connects");
+    let youngest = server.tcp().await.expect("connects");
+    wait_for_close(oldest).await;
+    assert_eq!(server.ended_as("Evicted").await, 1);
+    // A review is still answered: a connection with the path counts toward another limit.
+    let mut client = server.client(&trust).await;
     client.review().await;
-    cut(younger).await;
+    wait_for_close(younger).await;
     for _ in 0..20 {
-        drop(site.tcp().await.expect("connects"));
+        drop(server.tcp().await.expect("connects"));
     }
     client.review().await;
-    drop((lonely, youngest));
+    drop((only_of_its_address, youngest));
 }
 
-/// The connection that has begun a handshake is the oldest one of its address.
+/// At the limit, a connection without a handshake is closed before one that has completed it,
+/// although the latter is older.
 #[tokio::test]
-async fn a_begun_handshake_outlasts_a_silent_connection() {
-    let (site, trust) = Site::open(Limits {
+async fn a_connection_with_a_handshake_outlasts_a_silent_one() {
+    let (server, trust) = TestServer::start(Limits {
         strangers: 3,
         ..UNLIMITED
     })
     .await;
-    let mut begun = site.client(&trust).await;
-    let silent = site.tcp().await.expect("connects");
-    let younger = site.tcp().await.expect("connects");
-    let youngest = site.tcp().await.expect("connects");
-    cut(silent).await;
-    begun.review().await;
+    let mut with_handshake = server.client(&trust).await;
+    let silent = server.tcp().await.expect("connects");
+    let younger = server.tcp().await.expect("connects");
+    let youngest = server.tcp().await.expect("connects");
+    wait_for_close(silent).await;
+    with_handshake.review().await;
     drop((younger, youngest));
 }
 
-/// Many addresses connect, each with as few connections as the known one.
+/// Clients of 20 addresses open one connection each, as does the client that has sent the path.
 #[tokio::test]
 async fn a_client_with_the_path_is_served_despite_many_addresses() {
-    let (site, trust) = Site::open(Limits {
+    let (server, trust) = TestServer::start(Limits {
         strangers: 3,
         ..UNLIMITED
     })
     .await;
-    site.client(&trust).await.review().await;
-    let known = site.tcp().await.expect("connects");
+    server.client(&trust).await.review().await;
+    let known = server.tcp().await.expect("connects");
     let mut others = Vec::new();
     for number in 1..=20 {
         let address = Ipv4Addr::new(127, 0, 2, number);
-        others.push(site.tcp_from(address).await.expect("connects"));
+        others.push(server.tcp_from(address).await.expect("connects"));
     }
-    // The server has accepted enough of them to fill all places.
-    cut(others.swap_remove(10)).await;
-    let tls = site.tls_over(known, &trust, HTTP1).await;
-    tls.expect("shakes hands");
+    // The server has reached its limit when it closes a connection.
+    wait_for_close(others.swap_remove(10)).await;
+    let tls = server.tls_over(known, &trust, HTTP1).await;
+    tls.expect("completes the TLS handshake");
 }
 
-/// Checks the defaults that the other tests override.
+/// The default limits, which the other tests replace.
 #[test]
 fn by_default_connections_without_the_path_have_small_limits() {
     let limits = Limits::default();

@@ -1,4 +1,4 @@
-//! A server on a free port, and clients for it.
+//! A webhook server on a free port, and clients for it.
 
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, body::Bytes, client::conn::http1};
@@ -26,16 +26,18 @@ use volume_warden::{
     tls::{Mounted, ServingCertificate, Source, install_crypto},
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Far longer than any step takes on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(3600);
-/// A time limit that a test waits for.
+/// A limit of the server that a test waits for.
 pub const SHORT: Duration = Duration::from_millis(200);
-/// A time limit within which a test first performs a step.
+/// A limit of the server that does not expire before the first steps of a test are done.
 pub const MODERATE: Duration = Duration::from_secs(5);
 pub const HTTP1: &[u8] = b"http/1.1";
-/// The default client address.
+/// The address from which clients connect by default.
 pub const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
+/// Limits that no test reaches, without a lame-duck period.
 pub const UNLIMITED: Limits = Limits {
     connections: 16,
     strangers: 16,
@@ -46,27 +48,29 @@ pub const UNLIMITED: Limits = Limits {
     drain: NEVER,
 };
 
-pub async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future)
+/// The output of `future`. Fails after 30 seconds.
+pub async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIMEOUT, future)
         .await
-        .expect("in time")
+        .expect("completes within the timeout")
 }
 
-/// A server with one hook that allows, one that panics, and one that never answers.
-pub struct Site {
+/// A server with the hooks `/allow`, which allows, `/panic`, which panics, and `/silent`, which
+/// never answers.
+pub struct TestServer {
     pub address: SocketAddr,
     pub serving: ServingCertificate,
     pub metrics: Arc<Metrics>,
     /// The prefix of the published paths.
     pub secret: PathSecret,
     pub paths: SecretPaths,
-    /// Notified when a review begins that is never answered.
+    /// Notified when the review of the hook that never answers begins.
     pub unanswered: Arc<Notify>,
     pub stop: CancellationToken,
     pub ended: JoinHandle<()>,
 }
 
-impl Site {
+impl TestServer {
     pub async fn without_certificate(limits: Limits) -> Self {
         install_crypto();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
@@ -91,7 +95,7 @@ impl Site {
         let secret = PathSecret::generate().expect("random numbers");
         let paths = SecretPaths::default();
         paths.accept(vec![secret.clone()], false);
-        let server = admission::serve(
+        let serve = admission::serve(
             listener,
             serving.certificate.clone(),
             app,
@@ -108,30 +112,32 @@ impl Site {
             paths,
             unanswered,
             stop,
-            ended: tokio::spawn(server),
+            ended: tokio::spawn(serve),
         }
     }
 
-    pub async fn open(limits: Limits) -> (Self, ClientConfig) {
-        let site = Self::without_certificate(limits).await;
-        let trust = site.renew().await;
-        (site, trust)
+    /// Starts a server with a certificate, and returns it with a client configuration that trusts
+    /// the certificate.
+    pub async fn start(limits: Limits) -> (Self, ClientConfig) {
+        let server = Self::without_certificate(limits).await;
+        let trust = server.renew().await;
+        (server, trust)
     }
 
     /// Installs a new certificate, and returns a configuration that trusts only that certificate.
     pub async fn renew(&self) -> ClientConfig {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
+        let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
         let directory = tempfile::tempdir().expect("a directory");
         let files = Mounted {
             certificate: directory.path().join("tls.crt"),
             key: directory.path().join("tls.key"),
         };
-        std::fs::write(&files.certificate, made.cert.pem()).expect("writes");
-        std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("writes");
+        std::fs::write(&files.certificate, issued.cert.pem()).expect("writes");
+        std::fs::write(&files.key, issued.signing_key.serialize_pem()).expect("writes");
         let loaded = files.load(&self.serving).await;
         loaded.expect("is served");
         let mut roots = RootCertStore::empty();
-        roots.add(made.cert.der().clone()).expect("a root");
+        roots.add(issued.cert.der().clone()).expect("a root");
         ClientConfig::builder()
             .with_root_certificates(roots)
             .with_no_client_auth()
@@ -160,7 +166,7 @@ impl Site {
         config.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::try_from("localhost").expect("a name");
         let connector = TlsConnector::from(Arc::new(config));
-        let tls = soon(connector.connect(name, tcp)).await?;
+        let tls = in_time(connector.connect(name, tcp)).await?;
         assert_eq!(tls.get_ref().1.alpn_protocol(), Some(protocol));
         Ok(tls)
     }
@@ -171,7 +177,7 @@ impl Site {
         let line = format!(
             "volume_warden_admission_unauthenticated_connections_total{{outcome=\"{outcome}\"}} "
         );
-        soon(async {
+        in_time(async {
             loop {
                 let text = self.metrics.text();
                 let mut counts = text.lines().filter_map(|each| each.strip_prefix(&line));
@@ -184,8 +190,8 @@ impl Site {
         .await
     }
 
-    /// Whether a review is answered. In TLS 1.3 a client learns of a refusal only after the
-    /// handshake.
+    /// Whether the server answers a review of a new connection. The review is needed because in TLS
+    /// 1.3 a client learns only after the handshake that the server refuses its certificate.
     pub async fn answers(&self, trust: &ClientConfig) -> bool {
         let Ok(mut tls) = self.tls(trust, HTTP1).await else {
             return false;
@@ -197,13 +203,18 @@ impl Site {
             body.len()
         );
         let written = tls.write_all(&[head.as_bytes(), &body].concat()).await;
-        let read = soon(tls.read_to_end(&mut answer)).await;
+        let read = in_time(tls.read_to_end(&mut answer)).await;
         written.is_ok() && read.is_ok() && answer.starts_with(b"HTTP/1.1 200")
     }
 
     pub async fn client(&self, trust: &ClientConfig) -> Client {
-        let tls = self.tls(trust, HTTP1).await.expect("shakes hands");
-        let (sender, connection) = http1::handshake(TokioIo::new(tls)).await.expect("speaks");
+        let tls = self
+            .tls(trust, HTTP1)
+            .await
+            .expect("completes the TLS handshake");
+        let (sender, connection) = http1::handshake(TokioIo::new(tls))
+            .await
+            .expect("completes the HTTP handshake");
         let closed = tokio::spawn(async move { drop(connection.await) });
         Client {
             sender,
@@ -217,7 +228,7 @@ impl Site {
 pub async fn connect_from(address: Ipv4Addr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((address, 0).into())?;
-    soon(socket.connect(server)).await
+    in_time(socket.connect(server)).await
 }
 
 pub type Tls = TlsStream<TcpStream>;
@@ -244,10 +255,10 @@ pub struct Client {
 
 impl Client {
     pub async fn post(&mut self, hook: &str, body: Bytes) -> Response<Bytes> {
-        soon(self.sender.ready()).await.expect("is open");
+        in_time(self.sender.ready()).await.expect("is open");
         let request = post(&self.secret.path(hook), body);
-        let answer = soon(self.sender.send_request(request)).await;
-        whole(answer.expect("is answered")).await
+        let answer = in_time(self.sender.send_request(request)).await;
+        with_whole_body(answer.expect("is answered")).await
     }
 
     pub async fn review(&mut self) -> Response<Bytes> {
@@ -256,9 +267,9 @@ impl Client {
         answer
     }
 
-    /// Checks that the server has closed the connection.
+    /// Waits until the server has closed the connection.
     pub async fn closed(self) {
-        soon(self.closed).await.expect("no panic");
+        in_time(self.closed).await.expect("no panic");
     }
 }
 
@@ -275,9 +286,9 @@ pub fn review() -> Bytes {
         .into()
 }
 
-pub async fn whole(answer: Response<hyper::body::Incoming>) -> Response<Bytes> {
+pub async fn with_whole_body(answer: Response<hyper::body::Incoming>) -> Response<Bytes> {
     let (head, body) = answer.into_parts();
-    let body = soon(body.collect()).await.expect("a body").to_bytes();
+    let body = in_time(body.collect()).await.expect("a body").to_bytes();
     Response::from_parts(head, body)
 }
 
@@ -287,24 +298,27 @@ pub fn response_of(answer: &Response<Bytes>) -> Value {
     review["response"].take()
 }
 
-/// Checks that the server has closed the connection, with or without a TLS close_notify.
-pub async fn cut(mut connection: impl AsyncReadExt + Unpin) {
-    let mut rest = Vec::new();
-    let _ = soon(connection.read_to_end(&mut rest)).await;
+/// Waits until the server has closed the connection, with or without a TLS close_notify.
+pub async fn wait_for_close(mut connection: impl AsyncReadExt + Unpin) {
+    let mut ignored = Vec::new();
+    let _ = in_time(connection.read_to_end(&mut ignored)).await;
 }
 
-/// A review of which the server has read the head and asked for the body.
-pub async fn half_sent_review(site: &Site, trust: &ClientConfig) -> Tls {
-    let mut tls = site.tls(trust, HTTP1).await.expect("shakes hands");
+/// Sends the head of a review, and waits until the server requests the body.
+pub async fn half_sent_review(server: &TestServer, trust: &ClientConfig) -> Tls {
+    let mut tls = server
+        .tls(trust, HTTP1)
+        .await
+        .expect("completes the TLS handshake");
     let head = format!(
         "POST {}?timeout=30s HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
-        site.secret.path("/allow"),
+        server.secret.path("/allow"),
         review().len()
     );
     tls.write_all(head.as_bytes()).await.expect("writes");
-    let mut go_on = [0; 25];
-    soon(tls.read_exact(&mut go_on)).await.expect("reads");
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut response = [0; 25];
+    in_time(tls.read_exact(&mut response)).await.expect("reads");
+    assert_eq!(&response, b"HTTP/1.1 100 Continue\r\n\r\n");
     tls
 }
 
@@ -314,8 +328,8 @@ pub fn head(path: &str, length: usize) -> Vec<u8> {
 }
 
 /// Reads until the server closes the connection.
-pub async fn rest(mut connection: impl AsyncReadExt + Unpin) -> String {
-    let mut rest = Vec::new();
-    let _ = soon(connection.read_to_end(&mut rest)).await;
-    String::from_utf8(rest).expect("text")
+pub async fn read_until_closed(mut connection: impl AsyncReadExt + Unpin) -> String {
+    let mut received = Vec::new();
+    let _ = in_time(connection.read_to_end(&mut received)).await;
+    String::from_utf8(received).expect("text")
 }

@@ -1,4 +1,4 @@
-//! An empty root directory for one process.
+//! A root directory that contains only the binary, as in the image.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -10,8 +10,9 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Root becomes that user; any other user becomes it in a new user namespace, in which chroot needs
-/// a capability.
+/// Runs the binary in the root directory as the user UID and the group GID. The superuser changes
+/// to them; any other user needs a new user namespace, in which it keeps its capabilities for
+/// chroot.
 const ENTRY: &str = r#"#!/bin/sh
 if [ "$(id -u)" = 0 ]; then
   exec chroot --userspec=UID:GID "ROOT" /volume-warden "$@"
@@ -24,12 +25,13 @@ exec unshare --map-user=UID --map-group=GID --keep-caps chroot "ROOT" /volume-wa
 pub struct User(pub u32, pub u32);
 
 impl User {
-    /// The one that the image names.
+    /// The user that the image names.
     pub const IMAGE: Self = Self(65532, 65532);
-    /// As OpenShift's `restricted-v2` assigns it: of the namespace's range, and the root group.
+    /// A user as OpenShift's `restricted-v2` assigns it: from the range of the namespace, in the
+    /// root group.
     pub const ARBITRARY: Self = Self(1_000_650_000, 0);
 
-    /// The one of a process, as it sees itself.
+    /// The user of a process, in the process's own user namespace.
     pub fn of(pid: u32) -> Result<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let id = |key: &str, map: &str| -> Result<u32> {
@@ -75,7 +77,8 @@ impl EmptyRoot {
         Ok(root)
     }
 
-    /// Runs the binary in the root directory, as [`User::IMAGE`] or [`User::ARBITRARY`].
+    /// The script that runs the binary in the root directory, as [`User::IMAGE`] or
+    /// [`User::ARBITRARY`].
     pub fn entry(&self, user: User) -> PathBuf {
         self.directory.path().join(format!("entry-{}", user.0))
     }
@@ -91,7 +94,7 @@ impl EmptyRoot {
         let authority = config
             .pointer("/clusters/0/cluster/certificate-authority")
             .and_then(Value::as_str)
-            .context("the kubeconfig names no authority")?;
+            .context("the kubeconfig names no CA file")?;
         for file in [kubeconfig, Path::new(authority)] {
             self.mount(file)?;
         }
@@ -100,7 +103,7 @@ impl EmptyRoot {
 
     fn mount(&self, file: &Path) -> Result<()> {
         let inside = self.path().join(file.strip_prefix("/")?);
-        // The directory's owner may write to it for this moment.
+        // The directory is writable for its owner only while the file is copied.
         fs::set_permissions(self.path(), Permissions::from_mode(0o755))?;
         fs::create_dir_all(inside.parent().context("a file is in a directory")?)?;
         fs::copy(file, &inside)?;
@@ -128,7 +131,7 @@ impl EmptyRoot {
 
 impl Drop for EmptyRoot {
     fn drop(&mut self) {
-        // Otherwise its owner could not remove its content.
+        // The owner can remove the content only from a writable directory.
         let _ = fs::set_permissions(self.path(), Permissions::from_mode(0o755));
     }
 }

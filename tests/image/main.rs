@@ -1,9 +1,10 @@
-//! The static binary of the image as a container runs it: in a root directory with no other
-//! content, no shell, no library, no `/etc` and no `/proc`, as a user that owns no file there and
-//! may write nowhere: the one that the image names, and one that OpenShift assigns.
+//! Runs the static binary of the image as a container does: in a root directory with no other
+//! content, so without a shell, libraries, `/etc` and `/proc`, and as a user that owns no file
+//! there and has no write permission: first the user that the image names, then one that OpenShift
+//! assigns.
 //!
 //! The test needs a standard library for musl, which rustup downloads, and a build of all crates,
-//! so the weekly run has it.
+//! so only the weekly run has it.
 
 mod empty_root;
 
@@ -32,8 +33,8 @@ const CREATE: [&str; 6] = [
     "jsonpath={.metadata.finalizers[*]}",
 ];
 
-/// Builds the binary with `release/build` and `--dev`. A variable sets its commit, as in
-/// the Containerfile.
+/// Builds the binary with `release/build --dev`, and returns its path. A variable sets the commit
+/// that the binary prints, as in the Containerfile.
 fn binary() -> Result<PathBuf> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -52,18 +53,18 @@ fn binary() -> Result<PathBuf> {
     Ok(Path::new(ROOT).join(path.trim()))
 }
 
-/// The steps run in sequence: while one thread starts a process, a file that another thread has
-/// just written cannot be executed.
+/// The steps are one test: a file that one thread has just written cannot be executed while another
+/// thread starts a process.
 #[tokio::test]
 #[ignore = "builds the image's binary: cargo test --test image -- --ignored"]
 async fn the_static_binary_needs_nothing_but_itself() -> Result<()> {
     let binary = tokio::task::spawn_blocking(binary).await??;
     let root = EmptyRoot::with(&binary)?;
-    it_prints_its_commit(&root)?;
-    it_serves_a_cluster_and_ends_in_order(&root).await
+    prints_its_commit(&root)?;
+    serves_a_cluster_as_each_user(&root).await
 }
 
-fn it_prints_its_commit(root: &EmptyRoot) -> Result<()> {
+fn prints_its_commit(root: &EmptyRoot) -> Result<()> {
     let output = Command::new(root.entry(User::ARBITRARY))
         .arg("--version")
         .output()?;
@@ -76,7 +77,7 @@ fn it_prints_its_commit(root: &EmptyRoot) -> Result<()> {
     Ok(())
 }
 
-async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
+async fn serves_a_cluster_as_each_user(root: &EmptyRoot) -> Result<()> {
     let cluster = Cluster::without_in_tree()
         .name("image")
         .nodes(1)
@@ -84,7 +85,7 @@ async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
         .await?;
     let manifests = Path::new(ROOT).join("manifests");
     cluster.apply_kustomization(manifests).await?;
-    // The files that a pod mounts.
+    // The files that a pod mounts: a token and the CA of the API server.
     let kubeconfig = cluster.service_account_kubeconfig("volume-warden", "volume-warden", None);
     let kubeconfig = kubeconfig.await?;
     root.mount_kubeconfig(&kubeconfig)?;
@@ -95,14 +96,18 @@ async fn it_serves_a_cluster_and_ends_in_order(root: &EmptyRoot) -> Result<()> {
         let warden = Warden::builder(&cluster, root.entry(user)).kubeconfig(&kubeconfig);
         let warden = warden.serving().start().await?;
         assert_eq!(User::of(warden.process().pid())?, user);
-        it_serves(&cluster, warden).await?;
-        assert_eq!(root.files()?, files, "it wrote to its root");
+        serves_and_stops(&cluster, warden).await?;
+        assert_eq!(
+            root.files()?,
+            files,
+            "the process wrote to its root directory"
+        );
     }
     cluster.stop().await;
     Ok(())
 }
 
-async fn it_serves(cluster: &Cluster, warden: Warden) -> Result<()> {
+async fn serves_and_stops(cluster: &Cluster, warden: Warden) -> Result<()> {
     eventually("claims are protected at creation", async || {
         let protected = cluster.kubectl_with_stdin(&CREATE, CLAIM).await?;
         ensure!(protected == "kubernetes.io/pvc-protection", "{protected}");

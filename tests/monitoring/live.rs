@@ -1,6 +1,6 @@
 //! The metrics and the log of a real Volume Warden on a real control plane.
 
-use crate::{FAIL_OPEN, Served, not_served, prometheus, promql::Asked, shipped};
+use crate::{FAIL_OPEN, Served, not_served, prometheus, promql::QueryParts, shipped};
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{
@@ -12,13 +12,13 @@ use std::path::Path;
 use tempfile::TempDir;
 use volume_warden_controlplane::{Cluster, Prometheus, Warden, eventually};
 
-/// All components with metrics, also pvc-expiry, which does not run by default.
+/// All components that have metrics, including pvc-expiry, which does not run by default.
 const COMPONENTS: &str = "pvc-protection,pv-protection,pvc-retention,pvc-provisioner,pv-releaser,\
 pvc-trash,pvc-expiry,namespace-gc";
 
-/// A state that sets every metric: a claim in use, a released claim, a refused pod, and a
-/// namespace that is kept in the storage backend.
-struct Scene {
+/// A Volume Warden in a state that sets every metric: a deleted claim that a pod uses, a deleted
+/// claim that no pod uses, a refused pod, and a namespace that is not empty in the storage backend.
+struct MonitoringFixture {
     cluster: Cluster,
     warden: Warden,
     claims: Api<PersistentVolumeClaim>,
@@ -26,7 +26,7 @@ struct Scene {
     _storage: TempDir,
 }
 
-impl Scene {
+impl MonitoringFixture {
     async fn new() -> Result<Self> {
         let cluster = Cluster::without_in_tree()
             .name("monitoring")
@@ -49,18 +49,19 @@ impl Scene {
             .arg("--namespace-delete-gc-delay=0s");
         let warden = warden.serving().start().await?;
         let client = cluster.client();
-        let scene = Self {
+        let fixture = Self {
             claims: Api::namespaced(client.clone(), "default"),
             pods: Api::namespaced(client, "default"),
             cluster,
             warden,
             _storage: storage,
         };
-        scene.play().await?;
-        Ok(scene)
+        fixture.create_state().await?;
+        Ok(fixture)
     }
 
-    async fn play(&self) -> Result<()> {
+    /// Creates the objects, and waits until the metrics show their state.
+    async fn create_state(&self) -> Result<()> {
         eventually("the webhooks answer", async || {
             let dry_run = PostParams {
                 dry_run: true,
@@ -80,12 +81,12 @@ impl Scene {
             .await?;
         }
         self.pods.create(&post, &pod("user", "held")?).await?;
-        self.knows(r#"volume_warden_feed_synced{resource="pods"} 1"#)
+        self.wait_for_metric(r#"volume_warden_feed_synced{resource="pods"} 1"#)
             .await?;
         for name in ["held", "free"] {
             self.claims.delete(name, &DeleteParams::default()).await?;
         }
-        self.knows(r#"volume_warden_claims_held{reason="InUse"} 1"#)
+        self.wait_for_metric(r#"volume_warden_claims_held{reason="InUse"} 1"#)
             .await?;
         eventually("the unused claim is deleted", async || {
             anyhow::Ok(self.claims.get_opt("free").await?.is_none())
@@ -94,7 +95,7 @@ impl Scene {
         eventually("a second pod is refused", async || {
             match self.pods.create(&post, &pod("late", "held")?).await {
                 Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
-                // The guard is best effort: it may not be published yet.
+                // The guard webhook is best effort: it may not be published yet.
                 _ => {
                     let now = DeleteParams::default().grace_period(0);
                     self.pods.delete("late", &now).await?;
@@ -103,7 +104,7 @@ impl Scene {
             }
         })
         .await?;
-        self.knows(r#"volume_warden_namespaces_waiting{reason="NotEmpty"} 1"#)
+        self.wait_for_metric(r#"volume_warden_namespaces_waiting{reason="NotEmpty"} 1"#)
             .await?;
         eventually("a collection has completed", async || {
             let text = self.warden.metrics().await?;
@@ -116,7 +117,8 @@ impl Scene {
         .await
     }
 
-    async fn knows(&self, line: &str) -> Result<()> {
+    /// Waits until the metrics contain this line.
+    async fn wait_for_metric(&self, line: &str) -> Result<()> {
         eventually(line, async || {
             let text = self.warden.metrics().await?;
             ensure!(text.lines().any(|each| each == line), "{text}");
@@ -176,43 +178,46 @@ fn served(text: &str) -> Served {
     served
 }
 
-fn has(line: &Value, wanted: &Value) -> bool {
+/// Whether the log line has these fields.
+fn has_fields(line: &Value, wanted: &Value) -> bool {
     let mut wanted = wanted.as_object().into_iter().flatten();
     wanted.all(|(key, value)| line[key] == *value)
 }
 
-/// The log line of a refusal can be found by the uid in the API server's audit log, and by the
-/// object.
-fn reviews_are_logged(scene: &Scene) -> Result<()> {
-    let lines = scene.log("review")?;
+/// The log line of a refusal names the object and the uid of the review, by which it can be found.
+fn check_logged_reviews(fixture: &MonitoringFixture) -> Result<()> {
+    let lines = fixture.log("review")?;
     let refused = json!({"kind": "pods", "object": "default/late", "operation": "CREATE", "verdict": "Denied", "level": "INFO",
         "path": "/pvc-protection/pods", "subresource": "", "user": "admin", "dry_run": false});
-    let line = lines.iter().find(|line| has(line, &refused));
+    let line = lines.iter().find(|line| has_fields(line, &refused));
     let line = line.with_context(|| format!("no {refused} in {lines:#?}"))?;
     let why = line["why"].as_str().unwrap_or_default();
     ensure!(why.contains("is being deleted"), "{line}");
     let uid = line["uid"].as_str().unwrap_or_default();
     ensure!(uid.len() == 36 && line["took"].as_f64().is_some(), "{line}");
     let patched = json!({"kind": "persistentvolumeclaims", "object": "default/probe", "verdict": "Patched", "level": "DEBUG"});
-    ensure!(lines.iter().any(|line| has(line, &patched)), "no {patched}");
+    ensure!(
+        lines.iter().any(|line| has_fields(line, &patched)),
+        "no {patched}"
+    );
     Ok(())
 }
 
-fn actions_are_logged(scene: &Scene) -> Result<()> {
-    let lines = scene.log("action")?;
+fn check_logged_actions(fixture: &MonitoringFixture) -> Result<()> {
+    let lines = fixture.log("action")?;
     for wanted in [
         json!({"component": "pvc-protection", "kind": "persistentvolumeclaims", "object": "default/free",
             "action": "RemoveFinalizer", "reason": "NotInUse", "outcome": "Done", "level": "INFO"}),
         json!({"component": "namespace-gc", "kind": "namespaces", "object": "gone",
             "action": "DeleteFromBackend", "reason": "Orphan", "outcome": "NotEmpty", "level": "INFO"}),
     ] {
-        let found = lines.iter().any(|line| has(line, &wanted));
+        let found = lines.iter().any(|line| has_fields(line, &wanted));
         ensure!(found, "no {wanted} in {lines:#?}");
     }
     Ok(())
 }
 
-async fn the_kustomization_is_whole(cluster: &Cluster) -> Result<()> {
+async fn check_kustomization(cluster: &Cluster) -> Result<()> {
     let path = Path::new(shipped::ROOT).join("manifests/monitoring");
     let rendered = cluster
         .kubectl(&["kustomize", &path.to_string_lossy()])
@@ -230,14 +235,15 @@ async fn the_kustomization_is_whole(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Without a backend of the Service, the API server fails open, and its metrics show it.
-async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
-    let Scene {
+/// Stops Volume Warden, creates a claim, so that the API server fails open, and returns the metrics
+/// of the API server.
+async fn metrics_after_fail_open(fixture: MonitoringFixture) -> Result<String> {
+    let MonitoringFixture {
         cluster,
         warden,
         claims,
         ..
-    } = scene;
+    } = fixture;
     warden.stop().await?;
     claims
         .create(&PostParams::default(), &claim("missed")?)
@@ -250,27 +256,27 @@ async fn metrics_of_a_fail_open(scene: Scene) -> Result<String> {
 }
 
 #[tokio::test]
-async fn every_query_asks_for_what_is_served() -> Result<()> {
-    let scene = Scene::new().await?;
-    the_kustomization_is_whole(&scene.cluster).await?;
+async fn every_query_uses_served_metrics_and_labels() -> Result<()> {
+    let fixture = MonitoringFixture::new().await?;
+    check_kustomization(&fixture.cluster).await?;
     eventually("the reviews are logged", async || {
-        reviews_are_logged(&scene)
+        check_logged_reviews(&fixture)
     })
     .await?;
     eventually("the actions are logged", async || {
-        actions_are_logged(&scene)
+        check_logged_actions(&fixture)
     })
     .await?;
-    let mut served = served(&scene.warden.metrics().await?);
-    let of_the_api_server = self::served(&metrics_of_a_fail_open(scene).await?);
-    let fail_open = of_the_api_server.get(FAIL_OPEN);
-    let labels = fail_open.context("the API server has let nothing pass")?;
+    let mut served = served(&fixture.warden.metrics().await?);
+    let of_apiserver = self::served(&metrics_after_fail_open(fixture).await?);
+    let fail_open = of_apiserver.get(FAIL_OPEN);
+    let labels = fail_open.context("the API server has not failed open")?;
     served.insert(FAIL_OPEN.to_owned(), labels.clone());
     for query in shipped::queries() {
-        let missing = not_served(&Asked::by(&query), &served);
+        let missing = not_served(&QueryParts::of(&query), &served);
         ensure!(
             missing.is_empty(),
-            "{query}\nasks for {missing:?}, of {served:#?}"
+            "{query}\nuses {missing:?}, which is not among {served:#?}"
         );
     }
     Ok(())
@@ -279,13 +285,13 @@ async fn every_query_asks_for_what_is_served() -> Result<()> {
 #[tokio::test]
 #[ignore = "builds Prometheus: cargo test --test monitoring -- --ignored"]
 async fn prometheus_evaluates_each_query() -> Result<()> {
-    let scene = Scene::new().await?;
+    let fixture = MonitoringFixture::new().await?;
     let prometheus = Prometheus::locate().await?;
-    // This Prometheus does not scrape the API server, and no volume is held.
+    // This Prometheus does not scrape the API server, and no volume has a holder.
     let without_data = [
         FAIL_OPEN,
         "volume_warden_volumes_held_oldest_timestamp_seconds",
     ];
-    let port = scene.warden.metrics_port();
-    prometheus::answers(&prometheus, port, &without_data).await
+    let port = fixture.warden.metrics_port();
+    prometheus::evaluate_queries(&prometheus, port, &without_data).await
 }

@@ -1,20 +1,22 @@
-//! The shipped alerts and dashboard: every query uses metrics that a real Volume Warden serves,
-//! every alert is documented and tested, and many clusters can be distinguished.
+//! Tests of the shipped alerts and of the dashboard: every query uses metrics that a real Volume
+//! Warden serves, every alert has a runbook and tests, and every query keeps the label `cluster`.
 
 mod live;
 mod prometheus;
 mod promql;
 mod shipped;
 
-use promql::Asked;
+use promql::QueryParts;
 use serde_json::Value;
-use shipped::{Alert, ROOT, alerts, dashboard, queries, shown, substituted};
+use shipped::{
+    Alert, ROOT, alerts, dashboard, dashboard_expressions, queries, substitute_variables,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The labels that Prometheus adds to every series of a target of the ServiceMonitor; `cluster` only
-/// if it is configured to.
-const OF_THE_TARGET: [&str; 4] = ["cluster", "namespace", "pod", "job"];
-/// Metrics of the API server.
+/// The labels that Prometheus adds to every series of a target of the ServiceMonitor. It adds
+/// `cluster` only if it is configured to.
+const TARGET_LABELS: [&str; 4] = ["cluster", "namespace", "pod", "job"];
+/// The API server's counter of webhook calls that failed open.
 const FAIL_OPEN: &str = "apiserver_admission_webhook_fail_open_count";
 /// The address of the runbooks in the alerts.
 const RUNBOOKS: &str =
@@ -23,21 +25,21 @@ const RUNBOOKS: &str =
 /// The labels of each metric.
 type Served = BTreeMap<String, BTreeSet<String>>;
 
-/// The metrics and labels of the query that are not served, as text.
-fn not_served(asked: &Asked, served: &Served) -> Vec<String> {
+/// The metrics and labels of the query that no series has, as text.
+fn not_served(parts: &QueryParts, served: &Served) -> Vec<String> {
     let mut missing = Vec::new();
-    let mut known: BTreeSet<&str> = OF_THE_TARGET.into();
-    for selector in &asked.selectors {
+    let mut known: BTreeSet<&str> = TARGET_LABELS.into();
+    for selector in &parts.selectors {
         let Some(labels) = served.get(&selector.metric) else {
             missing.push(selector.metric.clone());
             continue;
         };
         known.extend(labels.iter().map(String::as_str));
-        let has = |label: &String| labels.contains(label) || OF_THE_TARGET.contains(&&**label);
+        let has = |label: &String| labels.contains(label) || TARGET_LABELS.contains(&&**label);
         let absent = selector.labels.iter().filter(|label| !has(label));
         missing.extend(absent.map(|label| format!("{}{{{label}}}", selector.metric)));
     }
-    let grouped = asked.aggregations.iter().flatten().chain(&asked.matched);
+    let grouped = parts.aggregations.iter().flatten().chain(&parts.matched);
     let unknown = grouped.filter(|label| !known.contains(label.as_str()));
     missing.extend(unknown.cloned());
     missing
@@ -84,8 +86,8 @@ fn every_alert_says_what_happened_why_it_matters_and_what_to_do() {
     {
         let known = ["critical", "warning", "info"].contains(&&*severity);
         assert!(known, "{name}: {severity}");
-        let placed = summary.contains("with $labels.cluster }} ");
-        assert!(placed && summary.ends_with('.'), "{name}: {summary}");
+        let names_cluster = summary.contains("with $labels.cluster }} ");
+        assert!(names_cluster && summary.ends_with('.'), "{name}: {summary}");
         let sentences = description.matches(". ").count() + 1;
         assert!(
             description.ends_with('.') && sentences >= 3,
@@ -95,7 +97,7 @@ fn every_alert_says_what_happened_why_it_matters_and_what_to_do() {
 }
 
 #[test]
-fn every_alert_is_provoked_and_left_alone() {
+fn every_alert_has_a_test_that_fires_and_one_that_does_not() {
     let tests = shipped::yaml(&format!("{ROOT}/tests/monitoring/alerts.yaml"));
     let tests = tests["tests"].as_array().expect("tests");
     let cases = tests
@@ -104,13 +106,13 @@ fn every_alert_is_provoked_and_left_alone() {
     let cases: Vec<_> = cases.flatten().collect();
     for Alert { name, .. } in alerts() {
         for fires in [true, false] {
-            let of_it = |case: &&serde_json::Value| {
+            let matches = |case: &&serde_json::Value| {
                 let expected = case["exp_alerts"]
                     .as_array()
                     .is_some_and(|all| !all.is_empty());
                 case["alertname"] == *name && expected == fires
             };
-            assert!(cases.iter().any(of_it), "{name}, firing: {fires}");
+            assert!(cases.iter().any(matches), "{name}, firing: {fires}");
         }
     }
 }
@@ -118,7 +120,7 @@ fn every_alert_is_provoked_and_left_alone() {
 #[test]
 fn every_aggregation_keeps_the_cluster() {
     for query in queries() {
-        let kept = Asked::by(&query).aggregations;
+        let kept = QueryParts::of(&query).aggregations;
         let all = kept.iter().all(|labels| labels.contains("cluster"));
         assert!(all, "{query}");
     }
@@ -126,8 +128,8 @@ fn every_aggregation_keeps_the_cluster() {
 
 #[test]
 fn the_dashboard_selects_the_cluster() {
-    for expression in shown() {
-        let selectors = Asked::by(&substituted(&expression)).selectors;
+    for expression in dashboard_expressions() {
+        let selectors = QueryParts::of(&substitute_variables(&expression)).selectors;
         let selected = expression.matches(r#"cluster=~"$cluster""#).count();
         assert_eq!(selected, selectors.len(), "{expression}");
     }
@@ -144,7 +146,8 @@ fn the_dashboard_selects_the_cluster() {
     assert_eq!(variables[1]["query"], clusters);
 }
 
-/// What is stuck, and then what is allocated without use, in bytes.
+/// The first row shows what is stuck, and the second one the storage that is allocated and not
+/// used, in bytes.
 #[test]
 fn the_dashboard_begins_with_what_users_ask_for() {
     let dashboard = dashboard();
@@ -158,7 +161,7 @@ fn the_dashboard_begins_with_what_users_ask_for() {
     assert_eq!(titles[1]["title"], "Unused, and in the trash");
     let second = rows.nth(1).expect("a second row");
     assert_eq!(second[0]["fieldConfig"]["defaults"]["unit"], "bytes");
-    let shown = Value::from(second).to_string();
+    let row = Value::from(second).to_string();
     for metric in [
         "unused_bytes",
         "released_bytes",
@@ -167,7 +170,7 @@ fn the_dashboard_begins_with_what_users_ask_for() {
         "released_volumes",
         "expiry_claims",
     ] {
-        assert!(shown.contains(metric), "no {metric}");
+        assert!(row.contains(metric), "no {metric}");
     }
     let mut last = 0;
     for panel in panels {
@@ -203,7 +206,7 @@ fn the_dashboard_can_be_imported() {
     }
 }
 
-/// The shipped files contain queries, so these tests are not empty.
+/// The other tests would pass without any query.
 #[test]
 fn there_are_queries() {
     let queries = queries();
@@ -211,6 +214,6 @@ fn there_are_queries() {
     assert!(
         queries
             .iter()
-            .all(|query| !Asked::by(query).selectors.is_empty())
+            .all(|query| !QueryParts::of(query).selectors.is_empty())
     );
 }

@@ -1,17 +1,16 @@
-//! A real Prometheus checks whether each query is valid, and whether each alert fires when it
-//! should.
+//! A real Prometheus evaluates each query, and tests when each alert fires.
 //!
-//! Building it takes longer than all other builds, so the weekly run has these tests.
+//! Its build takes longer than all others, so only the weekly run has these tests.
 
-use crate::shipped::{ROOT, queries, rules, shown, substituted};
+use crate::shipped::{ROOT, dashboard_expressions, queries, rules, substitute_variables};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::{fs, net::TcpListener, path::Path, process::Command};
 use volume_warden_controlplane::{Guardian, Process, Prometheus, eventually};
 
-/// Prometheus scrapes the program on that port, and evaluates each query and rule. Those of the
-/// dashboard have data, except those of `without_data`.
-pub async fn answers(
+/// Runs a Prometheus that scrapes `metrics_port` and evaluates each query and rule. Each query of
+/// the dashboard must return data, except those with a metric in `without_data`.
+pub async fn evaluate_queries(
     prometheus: &Prometheus,
     metrics_port: u16,
     without_data: &[&str],
@@ -34,7 +33,9 @@ pub async fn answers(
         prometheus.tool(&["query", "instant", &url, &query]).await?;
     }
     let with_data = |query: &String| !without_data.iter().any(|metric| query.contains(metric));
-    let shown = shown().into_iter().map(|query| substituted(&query));
+    let shown = dashboard_expressions()
+        .into_iter()
+        .map(|query| substitute_variables(&query));
     for query in shown.filter(with_data) {
         eventually("the panel shows data", async || {
             let answer = prometheus.tool(&["query", "instant", &url, &query]).await?;
@@ -72,10 +73,10 @@ fn start(
     guardian.spawn("prometheus", command, &files.join("log"))
 }
 
-/// `alerts.yaml` fires each alert.
+/// `promtool` accepts the rules, and each alert fires as `alerts.yaml` expects.
 #[tokio::test]
 #[ignore = "builds Prometheus: cargo test --test monitoring -- --ignored"]
-async fn alerts_come_when_they_should() -> Result<()> {
+async fn alerts_fire_when_expected() -> Result<()> {
     let prometheus = Prometheus::locate().await?;
     let files = tempfile::tempdir()?;
     let file = |name| files.path().join(name);

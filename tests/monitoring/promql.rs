@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-/// The parts of an expression that refer to metrics.
+/// The parts of an expression that refer to metrics and labels.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct QueryParts {
     pub selectors: Vec<Selector>,
     /// The labels that each aggregation keeps: those of its `by (…)`, which precedes the operand.
     pub aggregations: Vec<BTreeSet<String>>,
@@ -25,10 +25,10 @@ const AGGREGATIONS: [&str; 10] = [
     "avg", "bottomk", "count", "group", "max", "min", "quantile", "stddev", "sum", "topk",
 ];
 
-impl Asked {
-    pub fn by(expression: &str) -> Self {
+impl QueryParts {
+    pub fn of(expression: &str) -> Self {
         let tokens = tokens(expression);
-        let mut asked = Self::default();
+        let mut parts = Self::default();
         let mut rest = &tokens[..];
         while let [first, after @ ..] = rest {
             let next = after.first().map_or("", String::as_str);
@@ -38,11 +38,11 @@ impl Asked {
                     "by" => enclosed(&after[1..], ")"),
                     _ => (vec![], after),
                 };
-                asked.aggregations.push(labels.into_iter().collect());
+                parts.aggregations.push(labels.into_iter().collect());
                 rest = after;
             } else if first == "on" {
                 let (labels, after) = enclosed(after, ")");
-                asked.matched.extend(labels);
+                parts.matched.extend(labels);
                 rest = after;
             } else if is_name(first) && next != "(" && !KEYWORDS.contains(&&**first) {
                 let (labels, after) = match next {
@@ -50,11 +50,11 @@ impl Asked {
                     _ => (vec![], after),
                 };
                 let metric = first.clone();
-                asked.selectors.push(Selector { metric, labels });
+                parts.selectors.push(Selector { metric, labels });
                 rest = after;
             }
         }
-        asked
+        parts
     }
 }
 
@@ -96,10 +96,10 @@ fn tokens(expression: &str) -> Vec<String> {
 
 #[test]
 fn metrics_and_labels_are_found() {
-    let asked = Asked::by(
+    let parts = QueryParts::of(
         "histogram_quantile(0.9, sum by (le, path) (rate(a_bucket{x=~\"b|c{d}\", y!=\"z\"}[5m]))) > 0.1 or b - b offset 1d and on (pod) max(c)",
     );
-    let found = asked.selectors.iter();
+    let found = parts.selectors.iter();
     let found: Vec<_> = found
         .map(|each| (&*each.metric, each.labels.join(",")))
         .collect();
@@ -114,6 +114,6 @@ fn metrics_and_labels_are_found() {
         ]
     );
     let kept = BTreeSet::from(["le", "path"].map(String::from));
-    assert_eq!(asked.aggregations, [kept, BTreeSet::new()]);
-    assert_eq!(asked.matched, BTreeSet::from(["pod".to_owned()]));
+    assert_eq!(parts.aggregations, [kept, BTreeSet::new()]);
+    assert_eq!(parts.matched, BTreeSet::from(["pod".to_owned()]));
 }

@@ -45,8 +45,8 @@ pub fn dashboard() -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Every expression of the dashboard, with its variables.
-pub fn shown() -> Vec<String> {
+/// Every expression of the dashboard, with the dashboard's variables.
+pub fn dashboard_expressions() -> Vec<String> {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().expect("panels");
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array());
@@ -54,17 +54,17 @@ pub fn shown() -> Vec<String> {
     targets.flatten().map(expression).collect()
 }
 
-/// The expression as Grafana sends it if each variable is "All".
-pub fn substituted(expression: &str) -> String {
+/// The expression as Grafana sends it when each variable is "All".
+pub fn substitute_variables(expression: &str) -> String {
     let expression = expression.replace("$__rate_interval", "1m");
     let expression = expression.replace("$cluster", ".*");
     expression.replace("$namespace", ".*")
 }
 
-/// Every expression of the alerts and the dashboard, as Grafana would send it.
+/// Every expression of the alerts and of the dashboard, the latter as Grafana sends it.
 pub fn queries() -> Vec<String> {
-    let shown = shown().into_iter();
-    let shown = shown.map(|expression| substituted(&expression));
+    let shown = dashboard_expressions().into_iter();
+    let shown = shown.map(|expression| substitute_variables(&expression));
     let alerts = alerts().into_iter().map(|alert| alert.expression);
     shown.chain(alerts).collect()
 }

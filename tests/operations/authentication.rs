@@ -1,7 +1,7 @@
-//! Reviews are authenticated by a secret path.
+//! The secret path authenticates the API server.
 
 use crate::{
-    certificates::visitor::Visitor,
+    certificates::strict_client::StrictClient,
     fresh,
     support::{
         BINARY, claim, dry_run, repository,
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use volume_warden_controlplane::{Cluster, SecondApiserver, Warden, eventually, eventually_within};
 
-mod published;
+pub(crate) mod published;
 mod rotation;
 mod strangers;
 
@@ -25,15 +25,15 @@ mod strangers;
 const SECRET: &str = "volume-warden-serving";
 
 /// Reads the path from the Secret.
-async fn path_secret(cluster: &Cluster) -> Result<Option<String>> {
+async fn secret_path(cluster: &Cluster) -> Result<Option<String>> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), "volume-warden");
     let data = secrets.get(SECRET).await?.data.unwrap_or_default();
     let path = data.get("path").map(|path| path.0.clone());
     Ok(path.map(String::from_utf8).transpose()?)
 }
 
-/// The path and the caBundle of each webhook, by its name.
-async fn published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
+/// The path and the caBundle of each webhook, by the name of the webhook.
+async fn client_configs(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
     let configurations = configurations(&cluster.client()).await?;
     let webhooks = configurations.iter().flat_map(Configuration::webhooks);
     let webhooks = webhooks.map(|webhook| {
@@ -50,7 +50,7 @@ async fn published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>
     Ok(webhooks.collect())
 }
 
-/// The hook that the webhook of this name calls.
+/// The path of the webhook with this name, without the secret prefix.
 fn hook(webhook: &str) -> Result<String> {
     let name = webhook.strip_suffix(".volume-warden.dev");
     let (hook, component) = name
@@ -59,26 +59,26 @@ fn hook(webhook: &str) -> Result<String> {
     Ok(format!("/{component}/{hook}"))
 }
 
-/// Waits until every webhook has this installation's path.
+/// Waits until every webhook has the path of this installation and a caBundle, and returns them.
 pub async fn all_published(cluster: &Cluster) -> Result<BTreeMap<String, (Value, Value)>> {
     eventually_within(
-        crate::certificates::PATIENCE,
+        crate::certificates::TIMEOUT,
         "every path is published",
         async || {
-            let (published, secret) = (published(cluster).await?, path_secret(cluster).await?);
-            let secret = secret.context("no path yet")?;
+            let (published, secret) = (client_configs(cluster).await?, secret_path(cluster).await?);
+            let secret = secret.context("the Secret has no path")?;
             for (webhook, (path, bundle)) in &published {
-                let wanted = format!("/{secret}{}", hook(webhook)?);
-                ensure!(*path == wanted, "the path of {webhook} is not published");
+                let expected = format!("/{secret}{}", hook(webhook)?);
+                ensure!(*path == expected, "the path of {webhook} is not published");
                 ensure!(bundle.is_string(), "{webhook} has no caBundle");
             }
-            ensure!(published.len() > 9, "{} webhooks", published.len());
+            ensure!(published.len() > 9, "only {} webhooks", published.len());
             anyhow::Ok(Some(published))
         },
     )
     .await
 }
 
-fn visitor(cluster: &Cluster) -> Visitor {
-    Visitor::new(cluster.client())
+fn strict_client(cluster: &Cluster) -> StrictClient {
+    StrictClient::new(cluster.client())
 }

@@ -1,13 +1,13 @@
-//! Certificates: one Secret for all replicas, kept up to date; or files.
+//! Serving certificates: from one Secret that all replicas share and renew, or from files.
 
 mod authorities;
 mod cert_manager;
 mod clients;
 mod clock;
 mod expiry;
-pub mod visitor;
+pub mod strict_client;
 
-use self::visitor::{CONFIGURATION, bundle};
+use self::strict_client::{CONFIGURATION, bundle};
 use crate::{
     fresh,
     support::{
@@ -29,17 +29,18 @@ use serde_json::json;
 use std::time::Duration;
 use volume_warden_controlplane::{Cluster, Warden, eventually, eventually_within};
 
-/// Twice the usual timeout: files and configurations are polled at an interval.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Twice the usual timeout, because Volume Warden polls files and webhook configurations at an
+/// interval.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The certificate's Secret and the caBundle that the API server trusts.
-struct Trust {
+/// Access to the Secret of the certificate and to the published caBundle.
+struct CertificateObjects {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
     client: Client,
 }
 
-impl Trust {
+impl CertificateObjects {
     fn of(cluster: &Cluster) -> Self {
         let client = cluster.client();
         Self {
@@ -49,6 +50,7 @@ impl Trust {
         }
     }
 
+    /// The value of a key of the Secret.
     async fn secret(&self, key: &str) -> Result<Option<String>> {
         let secret = self.secrets.get_opt("volume-warden-tls").await?;
         let value = secret.and_then(|secret| secret.data?.remove(key));
@@ -60,7 +62,7 @@ impl Trust {
     }
 }
 
-/// Writes this caBundle to all webhooks of a configuration that was read before.
+/// Writes this caBundle to all webhooks of the configuration.
 async fn publish(client: &Client, configuration: &Configuration, bundle: &str) -> Result<()> {
     let bundle = ByteString(bundle.as_bytes().to_vec());
     let add = |index| {
@@ -73,19 +75,20 @@ async fn publish(client: &Client, configuration: &Configuration, bundle: &str) -
 
 /// Writes this caBundle to the configurations of these names.
 async fn publish_in(client: &Client, names: &[&str], bundle: &str) -> Result<()> {
-    let mut left = names.len();
+    let mut not_found = names.len();
     for configuration in configurations(client).await? {
         if names.contains(&configuration.name()?) {
             publish(client, &configuration, bundle).await?;
-            left -= 1;
+            not_found -= 1;
         }
     }
-    ensure!(left == 0, "not all of {names:?} were found");
+    ensure!(not_found == 0, "not all of {names:?} were found");
     Ok(())
 }
 
-/// Two replicas serve one certificate; a Secret that is deleted and applied again empty is restored
-/// with the same content, an empty caBundle is filled again, and each replica alone answers.
+/// Two replicas serve one certificate. With the same CA, they restore a Secret that was deleted and
+/// applied again without data, an empty caBundle, an invalid key and a foreign caBundle. After one
+/// replica is killed, the other one answers reviews.
 #[tokio::test]
 async fn replicas_share_and_repair_a_certificate() -> Result<()> {
     let cluster = fresh::installed().await?;
@@ -100,17 +103,17 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
             .start(),
     )?;
     webhooks_answer(&cluster.client()).await?;
-    let trust = Trust::of(&cluster);
-    let authority = trust.secret("ca.crt").await?.context("a CA")?;
-    assert_eq!(trust.bundle().await?, authority);
+    let objects = CertificateObjects::of(&cluster);
+    let authority = objects.secret("ca.crt").await?.context("a CA")?;
+    assert_eq!(objects.bundle().await?, authority);
 
-    trust
+    objects
         .secrets
         .delete("volume-warden-tls", &DeleteParams::default())
         .await?;
     manifests::apply(&cluster, &repository().join("manifests")).await?;
     let empty = json!({"webhooks": [{"name": "claims.pvc-protection.volume-warden.dev", "clientConfig": {"caBundle": null}}]});
-    trust
+    objects
         .configurations
         .patch(
             CONFIGURATION,
@@ -119,10 +122,10 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
         )
         .await?;
     eventually_within(
-        PATIENCE,
-        "Secret and caBundle are whole again",
+        TIMEOUT,
+        "the Secret and the caBundle are restored",
         async || {
-            let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
+            let (secret, bundle) = (objects.secret("ca.crt").await?, objects.bundle().await?);
             ensure!(
                 secret.as_ref() == Some(&authority),
                 "the Secret: {secret:?}"
@@ -134,21 +137,21 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
     .await?;
 
     let parameters = PatchParams::default();
-    let damage = json!({"data": {"ca.key": ByteString(b"junk".to_vec())}});
-    let damage = Patch::Merge(damage);
-    trust
+    let invalid_key = json!({"data": {"ca.key": ByteString(b"junk".to_vec())}});
+    let invalid_key = Patch::Merge(invalid_key);
+    objects
         .secrets
-        .patch("volume-warden-tls", &parameters, &damage)
+        .patch("volume-warden-tls", &parameters, &invalid_key)
         .await?;
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
-    publish_in(&trust.client, &[CONFIGURATION], &foreign.cert.pem()).await?;
+    publish_in(&objects.client, &[CONFIGURATION], &foreign.cert.pem()).await?;
     eventually_within(
-        PATIENCE,
-        "they are repaired, with the same CA",
+        TIMEOUT,
+        "the Secret and the caBundle are repaired, with the same CA",
         async || {
-            let key = trust.secret("ca.key").await?;
+            let key = objects.secret("ca.key").await?;
             ensure!(key.is_some_and(|key| key.contains("PRIVATE KEY")), "no key");
-            let (secret, bundle) = (trust.secret("ca.crt").await?, trust.bundle().await?);
+            let (secret, bundle) = (objects.secret("ca.crt").await?, objects.bundle().await?);
             ensure!(secret.as_ref() == Some(&authority) && bundle == authority);
             Ok(())
         },
@@ -159,32 +162,32 @@ async fn replicas_share_and_repair_a_certificate() -> Result<()> {
     Ok(())
 }
 
-/// As with cert-manager, files hold the Secret's content, and another controller writes the
-/// caBundle. Volume Warden uses no right to Secrets.
+/// The certificate is in files, and another process has published its CA, as with cert-manager.
+/// Volume Warden serves the certificate and does not create a Secret.
 #[tokio::test]
 async fn a_mounted_certificate_is_served() -> Result<()> {
     let cluster = fresh::installed().await?;
-    let trust = Trust::of(&cluster);
-    let maker = Warden::builder(&cluster, BINARY)
+    let objects = CertificateObjects::of(&cluster);
+    let issuer = Warden::builder(&cluster, BINARY)
         .name("maker")
         .start()
         .await?;
     // A replica is ready as soon as one webhook trusts its certificate. The write to another
-    // configuration may have met the publication of the path, and is repeated later.
+    // configuration may have conflicted with another write, and is repeated later.
     eventually("the CA is published", async || {
-        ensure!(Some(trust.bundle().await?) == trust.secret("ca.crt").await?);
+        ensure!(Some(objects.bundle().await?) == objects.secret("ca.crt").await?);
         Ok(())
     })
     .await?;
-    maker.stop().await?;
+    issuer.stop().await?;
     let files = tempfile::tempdir()?;
     for key in ["tls.crt", "tls.key"] {
         std::fs::write(
             files.path().join(key),
-            trust.secret(key).await?.context(key)?,
+            objects.secret(key).await?.context(key)?,
         )?;
     }
-    trust
+    objects
         .secrets
         .delete("volume-warden-tls", &DeleteParams::default())
         .await?;
@@ -197,8 +200,8 @@ async fn a_mounted_certificate_is_served() -> Result<()> {
         .await?;
     webhooks_answer(&cluster.client()).await?;
     ensure!(
-        trust.secret("tls.crt").await?.is_none(),
-        "with files there is no Secret to make"
+        objects.secret("tls.crt").await?.is_none(),
+        "Volume Warden wrote the Secret although it serves files"
     );
     drop(served);
     Ok(())

@@ -1,5 +1,6 @@
-//! Clusters in which Volume Warden is not installed, each for one test at a time. A test leaves
-//! what it installs in the namespace `volume-warden`; the next one begins by removing it.
+//! Clusters in which Volume Warden is not installed, each used by one test at a time. A test does
+//! not remove its installation in the namespace `volume-warden`; the next test on the same cluster
+//! removes it first.
 
 use crate::support::{
     kustomization::NAMESPACE,
@@ -35,25 +36,25 @@ use serde_json::json;
 use std::ops::Deref;
 use volume_warden_controlplane::{Cluster, eventually};
 
-/// Where the API server sends reviews.
+/// The name of the Service to which the API server sends reviews.
 const SERVICE: &str = "volume-warden.volume-warden.svc";
 static API_SERVERS: [Place; 6] = [const { Place::new() }; 6];
 static CLUSTERS: [Place; 2] = [const { Place::new() }; 2];
 
-/// A cluster for one test.
-pub struct Fresh {
+/// A cluster for the exclusive use of one test.
+pub struct FreshCluster {
     cluster: Shared,
     _turn: Turn,
 }
 
-impl Fresh {
-    /// For a namespace of the test.
+impl FreshCluster {
+    /// The cluster as a shared handle, which `Space` requires.
     pub fn shared(&self) -> Shared {
         self.cluster.clone()
     }
 }
 
-impl Deref for Fresh {
+impl Deref for FreshCluster {
     type Target = Cluster;
 
     fn deref(&self) -> &Cluster {
@@ -61,39 +62,39 @@ impl Deref for Fresh {
     }
 }
 
-/// A cluster without controllers. See [`Cluster::api_server`].
-pub async fn api_server() -> Result<Fresh> {
+/// A cluster without controllers, from [`Cluster::api_server`].
+pub async fn api_server() -> Result<FreshCluster> {
     let start = async |name: &str| Cluster::api_server().name(name).start().await;
-    fresh(first_free(&API_SERVERS, "api-server", start).await?).await
+    without_installation(first_free(&API_SERVERS, "api-server", start).await?).await
 }
 
-/// A cluster without controllers, and with the manifests applied.
-pub async fn installed() -> Result<Fresh> {
+/// A cluster without controllers, with the manifests applied.
+pub async fn installed() -> Result<FreshCluster> {
     let fresh = api_server().await?;
     manifests::apply(&fresh, &repository().join("manifests")).await?;
     Ok(fresh)
 }
 
-/// A cluster with controllers, without those that Volume Warden replaces.
-pub async fn cluster() -> Result<Fresh> {
+/// A cluster with controllers, except those that Volume Warden replaces.
+pub async fn cluster() -> Result<FreshCluster> {
     let start = async |name: &str| Cluster::without_in_tree().name(name).start().await;
-    fresh(first_free(&CLUSTERS, "installable", start).await?).await
+    without_installation(first_free(&CLUSTERS, "installable", start).await?).await
 }
 
-/// Removes what the last test left. A webhook may still be called a moment after its deletion, and
-/// may fail closed.
-async fn fresh((cluster, turn): (Shared, Turn)) -> Result<Fresh> {
-    eventually("the earlier installation is removed", async || {
+/// Removes the installation of the previous test. Retries, because the API server may call a
+/// webhook shortly after its deletion, and such a call may fail closed.
+async fn without_installation((cluster, turn): (Shared, Turn)) -> Result<FreshCluster> {
+    eventually("the previous installation is removed", async || {
         uninstall(&cluster).await
     })
     .await?;
-    Ok(Fresh {
+    Ok(FreshCluster {
         cluster,
         _turn: turn,
     })
 }
 
-/// Removes the webhooks and policies first, which would review the other deletions.
+/// Removes the webhooks and policies first, because they would review the other deletions.
 async fn uninstall(cluster: &Cluster) -> Result<()> {
     cluster.webhooks().serve(SERVICE, vec![]);
     let client = cluster.client();
@@ -114,10 +115,10 @@ async fn uninstall(cluster: &Cluster) -> Result<()> {
     }
     delete_claims(&client).await?;
     delete_namespace(cluster, &client).await?;
-    delete_kinds(&client).await
+    delete_crds(&client).await
 }
 
-/// Deletes the objects of that kind, which has no namespace, with `volume-warden` in their names.
+/// Deletes the objects of a cluster-scoped kind that have `volume-warden` in their names.
 async fn delete_named(client: &Client, resource: &ApiResource) -> Result<()> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
     let all = api.list_metadata(&ListParams::default()).await?.items;
@@ -128,19 +129,21 @@ async fn delete_named(client: &Client, resource: &ApiResource) -> Result<()> {
     Ok(())
 }
 
-/// Deletes the claims in the namespace `default`, without their protection.
+/// Removes the finalizers of the claims in the namespace `default`, and deletes the claims.
 async fn delete_claims(client: &Client) -> Result<()> {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
-    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let no_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     for claim in claims.list_metadata(&ListParams::default()).await?.items {
         let name = claim.name_any();
-        claims.patch(&name, &PatchParams::default(), &free).await?;
+        claims
+            .patch(&name, &PatchParams::default(), &no_finalizers)
+            .await?;
         claims.delete(&name, &DeleteParams::default()).await?;
     }
     Ok(())
 }
 
-/// Deletes the namespace of the installation with its objects, and waits until it is gone.
+/// Deletes the namespace of the installation with its objects, and waits until it is deleted.
 async fn delete_namespace(cluster: &Cluster, client: &Client) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let Some(namespace) = namespaces.get_opt(NAMESPACE).await? else {
@@ -151,17 +154,18 @@ async fn delete_namespace(cluster: &Cluster, client: &Client) -> Result<()> {
         namespaces.delete(NAMESPACE, &parameters).await?;
     }
     if cluster.controllers().is_empty() {
-        end_namespace(client, &namespaces).await?;
+        finalize_namespace(client, &namespaces).await?;
     }
-    eventually("the namespace of the installation is gone", async || {
+    eventually("the namespace of the installation is deleted", async || {
         ensure!(namespaces.get_opt(NAMESPACE).await?.is_none());
         anyhow::Ok(())
     })
     .await
 }
 
-/// Ends the deletion of the namespace as the namespace controller does.
-async fn end_namespace(client: &Client, namespaces: &Api<Namespace>) -> Result<()> {
+/// Deletes the objects of the namespace and removes its finalizers, as the namespace controller
+/// does.
+async fn finalize_namespace(client: &Client, namespaces: &Api<Namespace>) -> Result<()> {
     for resource in [
         ApiResource::erase::<Deployment>(&()),
         ApiResource::erase::<PodDisruptionBudget>(&()),
@@ -190,18 +194,17 @@ async fn end_namespace(client: &Client, namespaces: &Api<Namespace>) -> Result<(
     Ok(())
 }
 
-/// Deletes the kinds of other products with their objects, and waits until they are gone.
-async fn delete_kinds(client: &Client) -> Result<()> {
-    let kinds: Api<CustomResourceDefinition> = Api::all(client.clone());
+/// Deletes all CustomResourceDefinitions with their objects, and waits until they are deleted.
+async fn delete_crds(client: &Client) -> Result<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let all = ListParams::default();
-    if kinds.list_metadata(&all).await?.items.is_empty() {
+    if crds.list_metadata(&all).await?.items.is_empty() {
         return Ok(());
     }
-    kinds
-        .delete_collection(&DeleteParams::default(), &all)
+    crds.delete_collection(&DeleteParams::default(), &all)
         .await?;
-    eventually("the kinds of other products are gone", async || {
-        ensure!(kinds.list_metadata(&all).await?.items.is_empty());
+    eventually("the CustomResourceDefinitions are deleted", async || {
+        ensure!(crds.list_metadata(&all).await?.items.is_empty());
         anyhow::Ok(())
     })
     .await

@@ -1,4 +1,4 @@
-//! The shipped manifests, applied unchanged.
+//! The manifests of this repository, applied unchanged.
 
 mod alone;
 mod one_namespace;
@@ -20,7 +20,11 @@ use std::{collections::BTreeSet, path::Path};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
 /// Applies a kustomization that installs Volume Warden in that namespace, and runs it as deployed.
-async fn installed_in(cluster: &Cluster, kustomization: &str, namespace: &str) -> Result<Warden> {
+async fn install_and_run(
+    cluster: &Cluster,
+    kustomization: &str,
+    namespace: &str,
+) -> Result<Warden> {
     manifests::apply(cluster, &repository().join(kustomization)).await?;
     as_deployed(cluster, namespace).await
 }
@@ -38,7 +42,7 @@ pub async fn as_deployed(cluster: &Cluster, namespace: &str) -> Result<Warden> {
     warden.serving().start().await
 }
 
-/// Waits until the Deployment has all its pods, which shows that they were admitted.
+/// Waits until all pods of the Deployment are available, which shows that they were admitted.
 pub async fn replicas_are_available(cluster: &Cluster) -> Result<()> {
     let deployment = ["get", "deployment", "volume-warden", "-n", "volume-warden"];
     let replicas = ["-o", "jsonpath={.status.availableReplicas}"];
@@ -52,7 +56,7 @@ pub async fn replicas_are_available(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// Applies a kustomization again; nothing changes.
+/// Checks that applying a kustomization again changes nothing.
 pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &Path) -> Result<()> {
     let generation = async || {
         let budget = ["get", "pdb", "volume-warden", "-n", "volume-warden"];
@@ -60,14 +64,14 @@ pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &P
         cluster.kubectl(&[&budget[..], &path].concat()).await
     };
     let before = generation().await?;
-    let again = cluster.apply_kustomization(kustomization).await?;
-    // A budget's selector is always sent as a whole, so kubectl reports a change.
-    let sent = "poddisruptionbudget.policy/volume-warden configured";
-    let changed: Vec<_> = again
+    let output = cluster.apply_kustomization(kustomization).await?;
+    // kubectl always sends the selector of a PodDisruptionBudget as a whole, and reports a change.
+    let always_reported = "poddisruptionbudget.policy/volume-warden configured";
+    let changed: Vec<_> = output
         .lines()
-        .filter(|line| !line.ends_with(" unchanged") && *line != sent)
+        .filter(|line| !line.ends_with(" unchanged") && *line != always_reported)
         .collect();
-    ensure!(changed.is_empty() && !again.is_empty(), "{changed:?}");
+    ensure!(changed.is_empty() && !output.is_empty(), "{changed:?}");
     assert_eq!(generation().await?, before);
     Ok(())
 }
@@ -84,7 +88,7 @@ async fn the_rendered_default_is_up_to_date() -> Result<()> {
     Ok(())
 }
 
-/// Nothing changes, even after Volume Warden has written its caBundle.
+/// Applying the manifests twice changes nothing, even after Volume Warden has written its caBundle.
 #[tokio::test]
 async fn applying_twice_changes_nothing() -> Result<()> {
     let (cluster, manifests) = (fresh::api_server().await?, repository().join("manifests"));
@@ -136,8 +140,8 @@ async fn pods_pass_the_restricted_standard() -> Result<()> {
     replicas_are_available(&cluster).await
 }
 
-/// The two replicas run on two nodes, and only one of them may be drained. There is no PriorityClass
-/// that a tenant could use.
+/// The two replicas run on two nodes, and the PodDisruptionBudget allows the eviction of one of
+/// them. The manifests create no PriorityClass that a tenant could use.
 #[tokio::test]
 async fn the_replicas_are_spread_and_kept() -> Result<()> {
     let cluster = bare().await?;
@@ -153,7 +157,7 @@ async fn the_replicas_are_spread_and_kept() -> Result<()> {
     let classes = ["get", "priorityclass", "-o", "name"];
     let classes = cluster.kubectl(&classes).await?;
     ensure!(!classes.contains("volume-warden"), "{classes}");
-    eventually("one replica may be drained", async || {
+    eventually("one replica may be evicted", async || {
         let allowed = all("pdb", "{.items[*].status.disruptionsAllowed}").await?;
         ensure!(allowed == "1", "{allowed}");
         Ok(())
@@ -161,8 +165,8 @@ async fn the_replicas_are_spread_and_kept() -> Result<()> {
     .await
 }
 
-/// The cert-manager overlay mounts the Secret that the Certificate names, for the host name that
-/// the API server checks.
+/// In the cert-manager overlay, the Deployment mounts the Secret that the Certificate names, and
+/// the Certificate has the DNS name that the API server verifies.
 #[tokio::test]
 async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
     let overlay = repository().join("manifests/overlays/cert-manager");
@@ -175,7 +179,7 @@ async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
     assert_eq!(
         rendered.matches("secretName: volume-warden-tls").count(),
         2,
-        "the Certificate writes what the Deployment mounts"
+        "the Certificate and the Deployment name the same Secret"
     );
     for line in [
         "- volume-warden.volume-warden.svc\n",
@@ -185,20 +189,20 @@ async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
         ensure!(rendered.contains(line), "no {line}");
     }
     let secrets = "resources:\n  - secrets";
-    let of_the_path = format!("resourceNames:\n  - volume-warden-serving\n  {secrets}");
+    let path_secret = format!("resourceNames:\n  - volume-warden-serving\n  {secrets}");
     ensure!(
-        rendered.contains(&of_the_path) && rendered.matches(secrets).count() == 1,
-        "with cert-manager no right to any other Secret is needed"
+        rendered.contains(&path_secret) && rendered.matches(secrets).count() == 1,
+        "with cert-manager, no right to any other Secret is needed"
     );
     Ok(())
 }
 
-/// No call of Volume Warden is forbidden: the rights in the manifests are enough.
+/// No call of Volume Warden is forbidden: the rights in the manifests are sufficient.
 #[tokio::test]
 async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
     let cluster = fresh::cluster().await?;
     manifests::apply(&cluster, &repository().join("manifests")).await?;
-    let began = cluster.audit().mark()?;
+    let mark = cluster.audit().mark()?;
     let _warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     let space = Space::new(cluster.shared(), "rights").await?;
     space.create_claim("data").await?;
@@ -217,15 +221,15 @@ async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
         .volumes
         .delete(&name, &DeleteParams::default())
         .await?;
-    eventually("the volume is gone", async || {
+    eventually("the volume is deleted", async || {
         anyhow::Ok(space.volumes.get_opt(&name).await?.is_none())
     })
     .await?;
-    let calls = cluster.audit().since(began)?;
+    let calls = cluster.audit().since(mark)?;
     let calls = calls.by_user_agent("volume-warden/");
     ensure!(
         !calls.is_empty(),
-        "the audit log knows nothing of Volume Warden"
+        "the audit log contains no call of Volume Warden"
     );
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
     ensure!(forbidden.is_empty(), "{forbidden:?}");

@@ -1,7 +1,9 @@
-//! The work of an operator on real control planes: installation, outages, rotations, restarts and
-//! removal. Separate from the scenarios, so that their clusters have ended before these start.
+//! What an operator does and experiences on real control planes: installation, outages, rotations,
+//! restarts and removal. This is a test binary of its own, so that the clusters of the scenarios
+//! have stopped before these tests start.
 
-// First in the order of names, so first at work: its tests share three clusters, one at a time.
+// Tests start in the order of their names, so these start first: they share three clusters, each
+// of which one test at a time uses.
 mod admission_outages;
 mod authentication;
 mod certificates;

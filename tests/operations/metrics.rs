@@ -1,5 +1,5 @@
-//! The API server decides who may read metrics. The component of this test has no webhooks; a
-//! certificate is created all the same.
+//! The API server authorizes scrapes of the metrics. The component of this test has no webhooks; a
+//! certificate is created nevertheless.
 
 use crate::{
     fresh,
@@ -26,7 +26,7 @@ const ACCOUNT: &str = "default:scraper";
 async fn metrics_require_a_token_that_may_get_them() -> Result<()> {
     let kustomization = Kustomization::of(&COMPONENTS, NAMESPACE)?;
     let cluster = fresh::api_server().await?;
-    let began = cluster.audit().mark()?;
+    let mark = cluster.audit().mark()?;
     manifests::apply(&cluster, kustomization.path()).await?;
     let mut warden = Warden::builder(&cluster, BINARY);
     for argument in deployment::arguments(&cluster, NAMESPACE).await? {
@@ -38,19 +38,27 @@ async fn metrics_require_a_token_that_may_get_them() -> Result<()> {
         .await?;
     let token = cluster.kubectl(&["create", "token", "scraper"]).await?;
 
-    answers(&warden, None, 401).await?;
-    answers(&warden, Some("junk"), 401).await?;
-    answers(&warden, Some(&token), 403).await?;
+    for (token, expected) in [(None, 401), (Some("junk"), 401), (Some(&*token), 403)] {
+        let response = eventually("the API server authorizes the scrape in time", async || {
+            let response = scrape(&warden, token).await?;
+            ensure!(response.0 != 503, "{response:?}");
+            Ok(Some(response))
+        });
+        check_response(&response.await?, expected)?;
+    }
     bind(&cluster).await?;
-    // The refusal is cached for a while.
-    eventually("the scraper may read them", async || {
-        answers(&warden, Some(&token), 200).await
+    // Volume Warden caches the refusal for some time.
+    eventually("the scraper may read the metrics", async || {
+        check_response(&scrape(&warden, Some(&token)).await?, 200)
     })
     .await?;
-    ensure!(warden.metrics().await.is_err(), "in clear text");
-    ensure!(warden.ready().await, "the probes ask elsewhere");
+    ensure!(
+        warden.metrics().await.is_err(),
+        "metrics were served without TLS"
+    );
+    ensure!(warden.ready().await?, "the probe requires a token");
     let role = ("ClusterRole", "volume-warden-metrics-authorization");
-    let calls = cluster.audit().since(began)?;
+    let calls = cluster.audit().since(mark)?;
     role_is_used(&cluster, &calls, NAMESPACE, "volume-warden", role).await
 }
 
@@ -61,7 +69,8 @@ async fn bind(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&bind).await.map(drop)
 }
 
-async fn answers(warden: &Warden, token: Option<&str>, expected: u16) -> Result<()> {
+/// Requests the metrics, and returns the status and the whole response.
+async fn scrape(warden: &Warden, token: Option<&str>) -> Result<(u16, String)> {
     let tcp = TcpStream::connect(("127.0.0.1", warden.metrics_port())).await?;
     let name = ServerName::try_from("volume-warden.volume-warden.svc")?;
     let mut tls = connector(&[]).connect(name, tcp).await?;
@@ -71,11 +80,16 @@ async fn answers(warden: &Warden, token: Option<&str>, expected: u16) -> Result<
         token.unwrap_or_default()
     );
     tls.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
+    let mut response = String::new();
     // The server closes the connection without a TLS close_notify.
-    let _ = tls.read_to_string(&mut answer).await;
-    let status = answer.split_whitespace().nth(1).context("no answer")?;
-    ensure!(status == expected.to_string(), "{answer}");
-    ensure!(answer.contains("volume_warden_build_info") == (expected == 200));
+    let _ = tls.read_to_string(&mut response).await;
+    let status = response.split_whitespace().nth(1).context("no response")?;
+    Ok((status.parse()?, response))
+}
+
+/// Checks the status, and that only a response with the status 200 contains metrics.
+fn check_response((status, response): &(u16, String), expected: u16) -> Result<()> {
+    ensure!(*status == expected, "{response}");
+    ensure!(response.contains("volume_warden_build_info") == (expected == 200));
     Ok(())
 }

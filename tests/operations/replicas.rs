@@ -1,4 +1,4 @@
-//! Several replicas, one leader.
+//! Leader election among several replicas.
 
 use crate::support::{BINARY, Space, bare, lease_holder};
 use anyhow::{Context, Result};
@@ -38,8 +38,8 @@ impl Replicas {
         .await
     }
 
-    /// Creates and deletes a claim, which shows that a leader is at work.
-    async fn work_is_done(&self, claim: &str) -> Result<()> {
+    /// Creates and deletes a claim, which shows that a leader adds and removes its finalizer.
+    async fn a_leader_reconciles(&self, claim: &str) -> Result<()> {
         self.space.create_claim(claim).await?;
         self.space.claim_is_protected(claim).await?;
         self.space.delete_claim(claim).await?;
@@ -47,7 +47,7 @@ impl Replicas {
     }
 }
 
-async fn says_leader(warden: &Warden, leads: bool) -> Result<()> {
+async fn reports_leadership(warden: &Warden, leads: bool) -> Result<()> {
     let line = format!("volume_warden_leader {}", u8::from(leads));
     eventually(&line, async || {
         anyhow::Ok(warden.metrics().await?.lines().any(|each| each == line))
@@ -61,17 +61,17 @@ async fn when_the_leader_is_killed_another_takes_over() -> Result<()> {
     let first = replicas.start("first").await?;
     replicas.leads("first").await?;
     let second = replicas.start("second").await?;
-    replicas.work_is_done("before").await?;
-    says_leader(&second, false).await?;
+    replicas.a_leader_reconciles("before").await?;
+    reports_leadership(&second, false).await?;
     replicas.space.create_claim("pending").await?;
     first.process().kill()?;
     replicas.leads("second").await?;
-    says_leader(&second, true).await?;
+    reports_leadership(&second, true).await?;
     replicas.space.claim_is_protected("pending").await?;
-    replicas.work_is_done("after").await
+    replicas.a_leader_reconciles("after").await
 }
 
-/// The leader releases the Lease, so it does not have to expire.
+/// A leader that is stopped releases the Lease, so the next leader does not wait until it expires.
 #[tokio::test]
 async fn a_leader_that_stops_hands_over() -> Result<()> {
     let replicas = Replicas::new("stopped-leader").await?;
@@ -85,12 +85,12 @@ async fn a_leader_that_stops_hands_over() -> Result<()> {
     );
     let _second = replicas.start("second").await?;
     replicas.leads("second").await?;
-    replicas.work_is_done("after").await
+    replicas.a_leader_reconciles("after").await
 }
 
 /// A leader that was paused for longer than its Lease writes nothing when it resumes with pending
-/// work. It follows, and leads again later. The second leader is prevented from writing, so any
-/// write would be the first one's.
+/// work. It becomes a follower, and leads again later. The writes of the second leader are held, so
+/// any write would come from the first one.
 #[tokio::test]
 async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
     let replicas = Replicas::new("paused-leader").await?;
@@ -118,7 +118,7 @@ async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
     held.held(1).await?;
     let mark = cluster.audit().mark()?;
     first.process().resume()?;
-    says_leader(&first, false).await?;
+    reports_leadership(&first, false).await?;
     // Only a follower reads the Lease. After a few reads it has also seen the deletion.
     let calls = eventually("the paused leader follows", async || {
         let calls = cluster.audit().since(mark)?.by_user_agent("volume-warden/");
@@ -145,5 +145,5 @@ async fn a_paused_leader_steps_down_and_continues_as_follower() -> Result<()> {
     let status = second.stop().await.context("stop")?;
     assert!(status.success(), "{status}");
     replicas.leads("first").await?;
-    replicas.work_is_done("after").await
+    replicas.a_leader_reconciles("after").await
 }

@@ -1,4 +1,5 @@
-//! Clusters where a client who should be at work is not, or a client is who should not.
+//! `volume-warden why` in clusters where something that a claim depends on is missing, and in one
+//! where the built-in StatefulSet controller and Volume Warden both manage the same claims.
 
 use crate::{
     support::{
@@ -24,15 +25,16 @@ use time::{Duration, OffsetDateTime};
 use volume_warden::why::Code;
 use volume_warden_controlplane::{Cluster, Component, Warden, eventually};
 
-const OWN: &str = "kubectl get pods -n volume-warden -l app.kubernetes.io/name=volume-warden";
+/// The command that `why` recommends if Volume Warden does not run.
+const GET_PODS: &str = "kubectl get pods -n volume-warden -l app.kubernetes.io/name=volume-warden";
 
-/// A cluster in which one after the other stops working.
-struct Silent {
+/// A cluster in which components and objects are stopped, broken or deleted one after the other.
+struct AbsenceFixture {
     space: Space,
     reader: Reader,
 }
 
-impl Silent {
+impl AbsenceFixture {
     async fn new() -> Result<Self> {
         let cluster = Shared::new(installed("why-silent", "manifests").await?.into());
         Ok(Self {
@@ -46,7 +48,7 @@ impl Silent {
         self.reader.finds(name, code, &case).await
     }
 
-    /// The claim `held` is protected by a client who then ends.
+    /// The claim `held` is deleted after the Volume Warden that added its finalizer has stopped.
     async fn no_warden(&self) -> Result<()> {
         let cluster = &self.space.cluster;
         let warden = Warden::builder(cluster, BINARY).serving().start().await?;
@@ -59,7 +61,7 @@ impl Silent {
             "no controller removes the protection",
             "held",
             Code::OwnerNotRunning,
-            OWN,
+            GET_PODS,
         )
         .await
     }
@@ -67,11 +69,16 @@ impl Silent {
     async fn no_endpoints(&self) -> Result<()> {
         self.scale(0).await?;
         bound(&self.space, "unprotected", json!({})).await?;
-        self.explains("no replica is ready", "unprotected", Code::WebhookDown, OWN)
-            .await
+        self.explains(
+            "no replica is ready",
+            "unprotected",
+            Code::WebhookDown,
+            GET_PODS,
+        )
+        .await
     }
 
-    async fn no_trust(&self) -> Result<()> {
+    async fn expired_certificate(&self) -> Result<()> {
         self.scale(2).await?;
         let mut parameters = CertificateParams::new(vec![])?;
         let now = OffsetDateTime::now_utc();
@@ -147,7 +154,8 @@ impl Silent {
             .await
     }
 
-    /// As after a restore from a backup, before the garbage collector has come by.
+    /// The claim has an owner that does not exist, as after a restore from a backup.
+    /// kube-controller-manager is paused, so its garbage collector does not delete the claim.
     async fn no_owner(&self) -> Result<()> {
         let protected = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}});
         bound(&self.space, "data-web-0", json!({})).await?;
@@ -162,21 +170,21 @@ impl Silent {
     }
 }
 
-/// In an order in which one does not hide the next.
+/// The causes are created in an order in which no earlier one hides a later one.
 #[tokio::test]
-async fn who_is_not_at_work_is_found() -> Result<()> {
-    let silent = Silent::new().await?;
-    silent.no_warden().await?;
-    silent.no_endpoints().await?;
-    silent.no_trust().await?;
-    silent.no_default_class().await?;
-    silent.no_node().await?;
-    silent.no_owner().await
+async fn why_reports_missing_components_and_objects() -> Result<()> {
+    let fixture = AbsenceFixture::new().await?;
+    fixture.no_warden().await?;
+    fixture.no_endpoints().await?;
+    fixture.expired_certificate().await?;
+    fixture.no_default_class().await?;
+    fixture.no_node().await?;
+    fixture.no_owner().await
 }
 
-/// Kubernetes' own controller writes on the claims of StatefulSets, and so do we.
+/// Both the built-in StatefulSet controller and Volume Warden write owner references of claims.
 #[tokio::test]
-async fn two_at_the_same_work_are_found() -> Result<()> {
+async fn why_reports_that_the_built_in_controller_is_enabled() -> Result<()> {
     let cluster = Cluster::in_tree().name("why-both").start().await?;
     let cluster = Shared::new(cluster.into());
     manifests::apply(&cluster, &repository().join("manifests")).await?;
@@ -189,7 +197,7 @@ async fn two_at_the_same_work_are_found() -> Result<()> {
         &set("web", 1, DELETE_RETAIN, json!({}))?,
     )
     .await?;
-    eventually("Kubernetes owns the claim", async || {
+    eventually("the built-in controller adds an owner", async || {
         let claim = space.claims.get("data-web-0").await?;
         ensure!(claim.metadata.owner_references.is_some());
         anyhow::Ok(())
@@ -201,6 +209,6 @@ async fn two_at_the_same_work_are_found() -> Result<()> {
         "kubectl get pvc data-web-0",
     );
     reader
-        .finds("both are at work", Code::BothActive, &case)
+        .finds("both controllers are enabled", Code::BothActive, &case)
         .await
 }

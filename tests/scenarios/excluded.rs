@@ -18,8 +18,8 @@ async fn label(space: &Space, label: &str) -> Result<()> {
     space.cluster.kubectl(&label).await.map(drop)
 }
 
-/// Labels the namespace, and waits until a new claim there gets no finalizer: neither at admission,
-/// nor before a later claim of another namespace has its own.
+/// Labels the namespace, and waits until a new claim in it gets no finalizer: neither at admission,
+/// nor until a claim that is created later in another namespace has its finalizer.
 async fn exclude(space: &Space, other: &Space) -> Result<()> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     label(space, "volume-warden.dev/exclude=true").await?;
@@ -36,24 +36,24 @@ async fn exclude(space: &Space, other: &Space) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_excluded_namespace_gets_nothing() -> Result<()> {
+async fn an_excluded_namespace_is_not_handled() -> Result<()> {
     let cluster = guarded().await?;
-    let outside = Askers::new(cluster.clone(), "excluded").await?;
-    let inside = Askers::new(cluster, "included").await?;
-    exclude(&outside.space, &inside.space).await?;
+    let excluded = Askers::new(cluster.clone(), "excluded").await?;
+    let included = Askers::new(cluster, "included").await?;
+    exclude(&excluded.space, &included.space).await?;
 
-    outside.ask("asks", "asked", json!({})).await?;
-    let pod = inside.ask("asks", "asked", json!({})).await?;
-    inside.belongs("asked", &pod).await?;
-    let created = outside.space.claims.get_opt("asked").await?;
+    excluded.ask("asks", "asked", json!({})).await?;
+    let pod = included.ask("asks", "asked", json!({})).await?;
+    included.belongs("asked", &pod).await?;
+    let created = excluded.space.claims.get_opt("asked").await?;
     ensure!(created.is_none(), "a claim is created for a pod");
 
-    // A pod on a node is refused a claim that is being deleted, but not there.
-    for (askers, is_refused) in [(&inside, true), (&outside, false)] {
+    // A pod on a node whose claim is being deleted is refused, but not in the excluded namespace.
+    for (askers, is_refused) in [(&included, true), (&excluded, false)] {
         let hold = json!({"metadata": {"finalizers": ["example.com/hold", FINALIZER]}});
         askers.create_claim("leaving", hold).await?;
         askers.space.delete_claim("leaving").await?;
-        eventually("the guard knows of the deletion", async || {
+        eventually("the webhook knows of the deletion", async || {
             let created = askers.space.create_pod_on_node("late", "leaving").await?;
             let refused = created.is_err();
             if !refused {
@@ -65,18 +65,21 @@ async fn an_excluded_namespace_gets_nothing() -> Result<()> {
         .await?;
     }
     let release = json!({"metadata": {"finalizers": null}});
-    inside.space.patch_claim("leaving", release.clone()).await?;
-    outside.space.patch_claim("leaving", release).await?;
+    included
+        .space
+        .patch_claim("leaving", release.clone())
+        .await?;
+    excluded.space.patch_claim("leaving", release).await?;
 
-    label(&outside.space, "volume-warden.dev/exclude-").await?;
+    label(&excluded.space, "volume-warden.dev/exclude-").await?;
     eventually("a new claim is protected again", async || {
         let name = "later";
         let parameters = PostParams::default();
-        if outside.space.claims.get_opt(name).await?.is_none() {
+        if excluded.space.claims.get_opt(name).await?.is_none() {
             let later = claim(name, json!({}))?;
-            outside.space.claims.create(&parameters, &later).await?;
+            excluded.space.claims.create(&parameters, &later).await?;
         }
-        let protected = outside.space.finalizers(name).await?;
+        let protected = excluded.space.finalizers(name).await?;
         ensure!(protected == [FINALIZER], "{protected:?}");
         Ok(())
     })
@@ -84,30 +87,30 @@ async fn an_excluded_namespace_gets_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_excluded_namespace_loses_what_it_has() -> Result<()> {
+async fn an_excluded_namespace_loses_finalizers_and_owners() -> Result<()> {
     let cluster = guarded().await?;
-    let outside = SetSpace::new(cluster.clone(), "excluded").await?;
-    let inside = SetSpace::new(cluster, "included").await?;
-    outside.create("web", 1, DELETE_RETAIN).await?;
+    let excluded = SetSpace::new(cluster.clone(), "excluded").await?;
+    let included = SetSpace::new(cluster, "included").await?;
+    excluded.create("web", 1, DELETE_RETAIN).await?;
     let owned = ["StatefulSet/web"];
-    outside.claim_is_owned_by("data-web-0", &owned).await?;
-    outside.space.create_claim("used").await?;
-    outside.space.claim_is_protected("used").await?;
-    exclude(&outside.space, &inside.space).await?;
+    excluded.claim_is_owned_by("data-web-0", &owned).await?;
+    excluded.space.create_claim("used").await?;
+    excluded.space.claim_is_protected("used").await?;
+    exclude(&excluded.space, &included.space).await?;
 
-    // Neither the finalizer nor the owner is needed any more.
-    outside.space.delete_claim("used").await?;
-    outside.space.claim_is_gone("used").await?;
-    outside.set_policy("web", RETAIN_RETAIN).await?;
-    outside.claim_is_owned_by("data-web-0", &[]).await?;
+    // The finalizer and the owner are still removed when they are not needed any more.
+    excluded.space.delete_claim("used").await?;
+    excluded.space.claim_is_gone("used").await?;
+    excluded.set_policy("web", RETAIN_RETAIN).await?;
+    excluded.claim_is_owned_by("data-web-0", &[]).await?;
 
-    // Nothing is added, although the policy demands it.
-    for sets in [&outside, &inside] {
+    // In the excluded namespace no owner is added, although the policy requires one.
+    for sets in [&excluded, &included] {
         sets.create("new", 1, DELETE_RETAIN).await?;
     }
     let owned = ["StatefulSet/new"];
-    inside.claim_is_owned_by("data-new-0", &owned).await?;
-    let claim = outside.claim("data-new-0").await?;
+    included.claim_is_owned_by("data-new-0", &owned).await?;
+    let claim = excluded.claim("data-new-0").await?;
     ensure!(claim.owner_references().is_empty(), "{:?}", claim.metadata);
     ensure!(
         !claim.annotations().contains_key(MARK),

@@ -1,6 +1,6 @@
-//! Faults on the way between one Volume Warden and the API server. Rows PVC-* marked F. Each
-//! scenario has a Volume Warden of its own, for its own namespace, behind an interposer that holds,
-//! refuses or cuts single requests.
+//! Faults between one Volume Warden and the API server. Test cases PVC-* that need fault injection.
+//! Each scenario starts a Volume Warden for its own namespace. Its requests pass through an
+//! interposer, which holds, refuses or cuts single requests.
 
 use crate::support::{BINARY, Space, bare, on_node};
 use anyhow::{Result, ensure};
@@ -11,7 +11,7 @@ use kube::{
 use serde_json::json;
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder, eventually};
 
-/// A namespace and what lies between its Volume Warden and the API server.
+/// A namespace, and the interposer between its Volume Warden and the API server.
 struct FaultFixture {
     space: Space,
     interposer: Interposer,
@@ -39,8 +39,8 @@ impl FaultFixture {
         self.builder().start().await
     }
 
-    /// Requests so far, by method and a part of the path; LISTs without their later pages and
-    /// without watches.
+    /// The number of requests so far with this method, and with `part` in the path. Watches and
+    /// further pages of a LIST are not counted.
     fn count(&self, method: &str, part: &str) -> usize {
         let counts = |query: &str| !query.contains("watch=true") && !query.contains("continue=");
         self.interposer
@@ -50,8 +50,8 @@ impl FaultFixture {
             .count()
     }
 
-    /// Claims with their finalizer.
-    async fn claims(&self, names: &[&str]) -> Result<()> {
+    /// Creates these claims, and waits until each has its finalizer.
+    async fn create_protected_claims(&self, names: &[&str]) -> Result<()> {
         for name in names {
             self.space.create_claim(name).await?;
         }
@@ -66,7 +66,8 @@ fn claim_write(name: &str) -> Rule {
     Rule::on("PATCH").path_contains(format!("/persistentvolumeclaims/{name}"))
 }
 
-/// PVC-03: refused twice, written the third time; and an Event reports it.
+/// PVC-03: the patch that adds the finalizer is refused twice, and succeeds the third time. An
+/// Event reports the refusal.
 #[tokio::test]
 async fn a_refused_finalizer_is_added_in_the_end() -> Result<()> {
     let fixture = FaultFixture::new("refused-add").await?;
@@ -85,7 +86,7 @@ async fn a_refused_finalizer_is_added_in_the_end() -> Result<()> {
         ),
         (2, 3)
     );
-    eventually("an event says so", async || {
+    eventually("an Event reports the refusal", async || {
         let events = fixture.space.events_with("FailedAddFinalizer").await?;
         anyhow::Ok(events.iter().any(|event| {
             event
@@ -98,12 +99,13 @@ async fn a_refused_finalizer_is_added_in_the_end() -> Result<()> {
     .await
 }
 
-/// PVC-12, PVC-13: the watch is late, so the cache knows no user; the live list does.
+/// PVC-12, PVC-13: the watch of pods is frozen, so the cache has no pod that uses the claim. The
+/// live LIST has it.
 #[tokio::test]
 async fn a_pod_that_the_watch_has_not_reported_holds_its_claim() -> Result<()> {
     let fixture = FaultFixture::new("late-watch").await?;
     let _warden = fixture.start().await?;
-    fixture.claims(&["used", "unused"]).await?;
+    fixture.create_protected_claims(&["used", "unused"]).await?;
     let frozen = fixture
         .interposer
         .add(Rule::watch_of("pods").freeze_stream());
@@ -111,22 +113,24 @@ async fn a_pod_that_the_watch_has_not_reported_holds_its_claim() -> Result<()> {
     fixture.space.delete_claim("used").await?;
     fixture.space.delete_claim("unused").await?;
     fixture.space.claim_is_gone("unused").await?;
-    // Its own LIST was not younger, so any release would have happened by now.
+    // The LIST for `used` was not newer than the one that released `unused`, so any release of
+    // `used` would have happened by now.
     fixture.space.claim_is_held("used").await?;
-    // The watch will not report its deletion.
+    // The frozen watch does not report the deletion of the pod.
     fixture.space.delete_pod("user").await?;
     fixture.space.claim_is_gone("used").await?;
     drop(frozen);
     Ok(())
 }
 
-/// No LIST older than the sight of a claim's deletion may decide about it. The LIST that `early`
-/// caused is answered before `late` gets its pod, and reaches Volume Warden only afterwards.
+/// A LIST of pods that began before Volume Warden saw the deletion of a claim does not decide about
+/// that claim. The LIST for `early` is answered before the pod of `late` is created, and its
+/// response reaches Volume Warden afterwards.
 #[tokio::test]
 async fn a_list_older_than_the_deletion_does_not_decide() -> Result<()> {
     let fixture = FaultFixture::new("old-list").await?;
     let warden = fixture.start().await?;
-    fixture.claims(&["early", "late"]).await?;
+    fixture.create_protected_claims(&["early", "late"]).await?;
     let _frozen = fixture
         .interposer
         .add(Rule::watch_of("pods").freeze_stream());
@@ -137,7 +141,7 @@ async fn a_list_older_than_the_deletion_does_not_decide() -> Result<()> {
     slow.held(1).await?;
     fixture.space.create_pod("user", "late", on_node()).await?;
     fixture.space.delete_claim("late").await?;
-    eventually("the deletion is known", async || {
+    eventually("both deletions are queued", async || {
         let queued = warden.queued("pvc-protection").await?;
         anyhow::Ok(queued >= 2)
     })
@@ -147,28 +151,30 @@ async fn a_list_older_than_the_deletion_does_not_decide() -> Result<()> {
     fixture.space.claim_is_held("late").await
 }
 
-/// An API server that is away for a while: nothing is let go meanwhile, and everything afterwards.
+/// During an outage of the API server no claim is released. Afterwards the unused claim is
+/// released, and the used one is held.
 #[tokio::test]
-async fn an_api_server_that_was_away_is_caught_up_with() -> Result<()> {
+async fn deletions_during_an_api_server_outage_are_handled_afterwards() -> Result<()> {
     let fixture = FaultFixture::new("away").await?;
     let _warden = fixture.start().await?;
-    fixture.claims(&["used", "unused"]).await?;
+    fixture.create_protected_claims(&["used", "unused"]).await?;
     fixture.space.create_running_pod("user", "used").await?;
-    let away = fixture.interposer.add(Rule::on("GET").cut());
-    let no_writes = fixture.interposer.add(Rule::on("PATCH").cut());
+    let no_reads = fixture.interposer.add(Rule::on("GET").cut());
+    let writes = Rule::on("PATCH").path_contains("/persistentvolumeclaims/");
+    let no_writes = fixture.interposer.add(writes.cut());
     fixture.space.delete_claim("used").await?;
     fixture.space.delete_claim("unused").await?;
-    eventually("it tried to come back", async || away.taken() > 3).await?;
-    ensure!(fixture.space.claims.get_opt("unused").await?.is_some());
-    drop((away, no_writes));
+    eventually("reads were retried", async || no_reads.taken() > 3).await?;
+    ensure!(no_writes.taken() == 0, "a claim was written without a read");
+    drop((no_reads, no_writes));
     fixture.space.claim_is_gone("unused").await?;
     fixture.space.claim_is_held("used").await?;
     fixture.space.delete_pod("user").await?;
     fixture.space.claim_is_gone("used").await
 }
 
-/// Killed between any two writes, a successor finds everything there is to do, and does nothing
-/// else.
+/// Volume Warden is killed at each of its writes. Its successors do the remaining writes, and no
+/// others.
 #[tokio::test]
 async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     let fixture = FaultFixture::new("killed").await?;
@@ -176,10 +182,10 @@ async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     for name in names {
         fixture.space.create_claim(name).await?;
     }
-    // Four finalizers to add, then three to remove: seven writes, a kill at each that is left by
-    // then, and one process that ends it.
+    // There are four finalizers to add and then three to remove. For each of these seven writes a
+    // process is killed, and after each group one more process completes the group.
     for _ in 0..names.len() {
-        die_at_next_write(&fixture).await?;
+        kill_at_next_write(&fixture).await?;
     }
     let last = fixture
         .builder()
@@ -195,7 +201,7 @@ async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
         fixture.space.delete_claim(name).await?;
     }
     for _ in 0..names.len() - 1 {
-        die_at_next_write(&fixture).await?;
+        kill_at_next_write(&fixture).await?;
     }
     let _last = fixture
         .builder()
@@ -208,23 +214,24 @@ async fn killed_between_any_two_writes_nothing_is_lost() -> Result<()> {
     fixture.space.claim_is_held("kept").await
 }
 
-/// Kills Volume Warden while a write is on the way, which may still arrive: the next time there may
-/// be none left.
-async fn die_at_next_write(fixture: &FaultFixture) -> Result<()> {
+/// Starts Volume Warden, and kills it while a write is held. The API server may still receive that
+/// write, so at a later call no write may be left.
+async fn kill_at_next_write(fixture: &FaultFixture) -> Result<()> {
     let held = fixture.interposer.add(
         Rule::on("PATCH")
             .path_contains("/persistentvolumeclaims/")
             .hold(),
     );
-    // Of one identity, so that no successor has to wait for its predecessor's Lease to expire.
+    // All processes have the same identity, so none waits for the Lease of its predecessor to
+    // expire.
     let warden = fixture
         .builder()
         .arg("--max-in-flight=1")
         .arg("--leader-elect-identity=killed")
         .start()
         .await?;
-    eventually("a write is on the way, or none is left", async || {
-        anyhow::Ok(held.taken() > 0 || nothing_is_left_to_write(fixture).await?)
+    eventually("a write is held, or no write is left", async || {
+        anyhow::Ok(held.taken() > 0 || no_write_is_left(fixture).await?)
     })
     .await?;
     held.release();
@@ -232,8 +239,8 @@ async fn die_at_next_write(fixture: &FaultFixture) -> Result<()> {
     Ok(())
 }
 
-/// All claims have their finalizer, and of those that are being deleted only the used one is there.
-async fn nothing_is_left_to_write(fixture: &FaultFixture) -> Result<bool> {
+/// Whether all claims have their finalizer, and only the used one is still being deleted.
+async fn no_write_is_left(fixture: &FaultFixture) -> Result<bool> {
     let claims = fixture.space.claims.list(&ListParams::default()).await?;
     Ok(claims.iter().all(|claim| {
         let wanted = claim.metadata.deletion_timestamp.is_none() || claim.name_any() == "kept";
@@ -241,14 +248,14 @@ async fn nothing_is_left_to_write(fixture: &FaultFixture) -> Result<bool> {
     }))
 }
 
-/// A claim of the same name that came afterwards is another claim: a late removal must not touch
-/// it.
+/// A patch that removes the finalizer arrives after the claim was deleted and recreated. It must
+/// not change the new claim.
 #[tokio::test]
 async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
     let fixture = FaultFixture::new("next-claim").await?;
     let _warden = fixture.start().await?;
-    fixture.claims(&["data"]).await?;
-    // Also what Volume Warden gives up meanwhile, to write it again, arrives in the end.
+    fixture.create_protected_claims(&["data"]).await?;
+    // A patch that Volume Warden abandons and sends again also arrives in the end.
     let held = fixture.interposer.add(claim_write("data").postpone());
     fixture.space.delete_claim("data").await?;
     held.held(1).await?;
@@ -268,8 +275,8 @@ async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
         .await?;
     let (mark, late) = (fixture.space.cluster.audit().mark()?, held.taken());
     held.release();
-    // It would be put back at once, so the claim does not show it; the audit log does.
-    let answers = eventually("the late removal was answered", async || {
+    // A removed finalizer would be added again at once, so only the audit log shows a removal.
+    let answers = eventually("the late patches were answered", async || {
         let calls = fixture
             .space
             .cluster
@@ -277,12 +284,11 @@ async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
             .since(mark)?
             .by_user_agent("volume-warden/")
             .writes();
-        let counts = calls
+        let own = calls
             .iter()
             .filter(|call| call.namespace == fixture.space.name && call.name == "data");
         anyhow::Ok(
-            Some(counts.map(|call| call.code).collect::<Vec<_>>())
-                .filter(|codes| codes.len() >= late),
+            Some(own.map(|call| call.code).collect::<Vec<_>>()).filter(|codes| codes.len() >= late),
         )
     })
     .await?;
@@ -290,16 +296,16 @@ async fn a_late_removal_spares_the_next_claim_of_that_name() -> Result<()> {
     Ok(())
 }
 
-/// Finished pods hold their claims by default.
+/// Finished pods hold their claims by default. With `--finished-pods=release` they do not.
 #[tokio::test]
-async fn finished_pods_let_go_when_reported_to() -> Result<()> {
+async fn finished_pods_release_their_claims_with_the_option() -> Result<()> {
     let fixture = FaultFixture::new("finished").await?;
     let _warden = fixture
         .builder()
         .arg("--finished-pods=release")
         .start()
         .await?;
-    fixture.claims(&["data"]).await?;
+    fixture.create_protected_claims(&["data"]).await?;
     fixture.space.create_running_pod("user", "data").await?;
     fixture.space.delete_claim("data").await?;
     fixture.space.claim_is_held("data").await?;

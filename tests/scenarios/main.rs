@@ -1,8 +1,8 @@
-//! Volume Warden on a real control plane whose own volume protection is switched off, installed by
-//! the shipped manifests and under the rights that they give. One binary, so that its tests share
-//! their clusters.
+//! Volume Warden on a real control plane whose built-in volume protection is disabled. It is
+//! installed from the shipped manifests, and has only the rights that they grant. All scenarios are
+//! in one binary, so that they share clusters.
 
-// Tests start in the order of their names. These two wait longest.
+// Tests start in the order of their names. Those of the first two modules wait longest.
 mod absent;
 mod authorization;
 mod differential;

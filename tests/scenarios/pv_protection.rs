@@ -1,4 +1,5 @@
-//! Volumes, from birth to the end, on the real control plane. Rows PV-* of upstream's tables.
+//! The finalizer of volumes, from creation to deletion, on the real control plane. Test cases PV-*,
+//! from the tests of Kubernetes.
 
 use crate::support::{Space, claim, dry_run, guarded, volume};
 use anyhow::{Result, ensure};
@@ -8,14 +9,14 @@ use volume_warden_controlplane::eventually;
 
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 
-/// Who binds volumes to claims.
+/// The user of the controller that binds volumes to claims.
 const BINDER: &str = "system:serviceaccount:kube-system:persistent-volume-binder";
 
-/// A finalizer of another client keeps a volume in sight after Volume Warden's is gone.
+/// A finalizer of another client. It keeps a volume after Volume Warden has removed its own.
 const FOREIGN: &str = "example.com/hold";
 
-/// A namespace, and a volume and a claim that are made for each other. Volumes have no namespace,
-/// so their names carry it.
+/// A namespace, and the names of a volume and a claim that can be bound to each other. Volumes have
+/// no namespace, so the name of the volume contains it.
 struct Pair {
     space: Space,
     volume: String,
@@ -28,7 +29,8 @@ impl Pair {
         Ok(Self { space, volume })
     }
 
-    /// The class is the pair's own: no other scenario's claim can take the volume.
+    /// Creates the volume with a class of its own, so that no claim of another scenario is bound to
+    /// it.
     async fn create_volume(&self, changes: Value) -> Result<()> {
         let mut changes = changes;
         json_patch::merge(
@@ -42,13 +44,13 @@ impl Pair {
         Ok(())
     }
 
-    /// A claim that names the volume.
+    /// Creates a claim that names the volume.
     async fn create_claim(&self) -> Result<()> {
-        let wish =
+        let changes =
             json!({"spec": {"volumeName": self.volume, "storageClassName": self.space.name}});
         self.space
             .claims
-            .create(&PostParams::default(), &claim("data", wish)?)
+            .create(&PostParams::default(), &claim("data", changes)?)
             .await?;
         Ok(())
     }
@@ -80,33 +82,25 @@ impl Pair {
             .unwrap_or_default())
     }
 
+    /// Waits until both are Bound, and the volume is bound to this claim by its uid.
     async fn is_bound(&self) -> Result<()> {
         eventually("claim and volume are Bound", async || {
-            let volume = self
-                .space
-                .volumes
-                .get(&self.volume)
-                .await?
-                .status
-                .and_then(|status| status.phase);
-            let claim = self
-                .space
-                .claims
-                .get("data")
-                .await?
-                .status
-                .and_then(|status| status.phase);
-            ensure!(
-                volume.as_deref() == Some("Bound") && claim.as_deref() == Some("Bound"),
-                "{volume:?} {claim:?}"
-            );
+            let volume = self.space.volumes.get(&self.volume).await?;
+            let claim = self.space.claims.get("data").await?;
+            let reference = volume.spec.and_then(|spec| spec.claim_ref);
+            let uid = reference.and_then(|reference| reference.uid);
+            let phase = volume.status.and_then(|status| status.phase);
+            ensure!(phase.as_deref() == Some("Bound"), "{phase:?}");
+            let phase = claim.status.and_then(|status| status.phase);
+            ensure!(phase.as_deref() == Some("Bound"), "{phase:?}");
+            ensure!(uid.is_some() && uid == claim.metadata.uid, "{uid:?}");
             Ok(())
         })
         .await
     }
 
     async fn volume_has_finalizers(&self, expected: &[&str]) -> Result<()> {
-        eventually("the volume's finalizers are as expected", async || {
+        eventually("the volume has the expected finalizers", async || {
             let finalizers = self.volume_finalizers().await?;
             ensure!(finalizers == expected, "{finalizers:?}");
             Ok(())
@@ -115,7 +109,7 @@ impl Pair {
     }
 
     async fn volume_is_gone(&self) -> Result<()> {
-        eventually("the volume is gone", async || {
+        eventually("the volume is deleted", async || {
             let found = self.space.volumes.get_opt(&self.volume).await?;
             ensure!(
                 found.is_none(),
@@ -127,7 +121,8 @@ impl Pair {
         .await
     }
 
-    /// Volume Warden has worked off everything before: a volume created and deleted afterwards is gone.
+    /// Waits until Volume Warden has processed all earlier events: until a volume that is created
+    /// and deleted now is gone.
     async fn settle(&self) -> Result<()> {
         let canary = Self {
             space: Space::new(self.space.cluster.clone(), "canary").await?,
@@ -139,7 +134,7 @@ impl Pair {
     }
 }
 
-/// PV-07, PV-08.
+/// PV-07, PV-08: admission adds the finalizer to a new volume that does not have it.
 #[tokio::test]
 async fn admission_appends_the_finalizer_once() -> Result<()> {
     let pair = Pair::new("pv-admit").await?;
@@ -149,8 +144,8 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
         (json!([PROTECTION, FOREIGN]), vec![PROTECTION, FOREIGN]),
     ] {
         let wanted = volume(&pair.volume, json!({"metadata": {"finalizers": before}}))?;
-        // On a busy machine the webhook may be too late once; then the volume passes as it is.
-        eventually("admission does its part", async || {
+        // On a busy machine the webhook may time out. The volume is then admitted unchanged.
+        eventually("the webhook answers in time", async || {
             let created = pair.space.volumes.create(&dry_run(), &wanted).await?;
             let finalizers = created.metadata.finalizers.unwrap_or_default();
             ensure!(finalizers == after, "{finalizers:?}");
@@ -161,7 +156,7 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
     Ok(())
 }
 
-/// PV-01, PV-02.
+/// PV-01, PV-02: a finalizer that a client removes from a volume is added again.
 #[tokio::test]
 async fn a_stripped_finalizer_comes_back() -> Result<()> {
     let pair = Pair::new("pv-strip").await?;
@@ -171,9 +166,9 @@ async fn a_stripped_finalizer_comes_back() -> Result<()> {
     pair.volume_has_finalizers(&[FOREIGN, PROTECTION]).await
 }
 
-/// PV-04: free, reserved by name, or released.
+/// PV-04: a volume without a claim, and one that is reserved for a claim by name.
 #[tokio::test]
-async fn a_volume_that_is_not_bound_goes() -> Result<()> {
+async fn a_volume_that_is_not_bound_is_deleted() -> Result<()> {
     let free = Pair::new("pv-free").await?;
     free.create_volume(json!({})).await?;
     free.delete_volume().await?;
@@ -189,7 +184,7 @@ async fn a_volume_that_is_not_bound_goes() -> Result<()> {
     reserved.volume_is_gone().await
 }
 
-/// PV-06, and the end of the story: the claim goes, the volume is Released, and then it may go.
+/// PV-06. Once the claim is deleted, the volume is Released, and its deletion completes.
 #[tokio::test]
 async fn a_bound_volume_waits_for_its_claim() -> Result<()> {
     let pair = Pair::new("pv-bound").await?;
@@ -204,7 +199,7 @@ async fn a_bound_volume_waits_for_its_claim() -> Result<()> {
     pair.volume_is_gone().await
 }
 
-/// PV-16: the binder itself refuses a claim that names a deleting volume.
+/// PV-16: the binder does not bind a claim to a volume that is being deleted.
 #[tokio::test]
 async fn a_deleting_volume_is_not_bound_to_a_claim_that_names_it() -> Result<()> {
     let pair = Pair::new("pv-single").await?;
@@ -213,7 +208,7 @@ async fn a_deleting_volume_is_not_bound_to_a_claim_that_names_it() -> Result<()>
     pair.delete_volume().await?;
     pair.volume_has_finalizers(&[FOREIGN]).await?;
     pair.create_claim().await?;
-    eventually("the binder says why", async || {
+    eventually("the binder reports the mismatch", async || {
         let events = pair.space.events_with("VolumeMismatch").await?;
         anyhow::Ok(events.iter().any(|event| {
             event
@@ -228,9 +223,10 @@ async fn a_deleting_volume_is_not_bound_to_a_claim_that_names_it() -> Result<()>
         .await
 }
 
-/// The binder would complete a binding that was prepared on both sides, although the volume is
-/// being deleted. The guard refuses it: once through the claimRef, and once, where a client already
-/// filled in the uid, through the phase.
+/// The claim names the volume, and the volume names the claim, so the binder would bind them
+/// although the volume is being deleted. The webhook refuses both writes of a binding: the one of
+/// the claimRef, and the one of the phase, which remains if a client has already set the uid in the
+/// claimRef.
 #[tokio::test]
 async fn a_deleting_volume_is_not_bound_even_if_both_sides_are_prepared() -> Result<()> {
     let pair = Pair::new("pv-double").await?;
@@ -243,7 +239,7 @@ async fn a_deleting_volume_is_not_bound_even_if_both_sides_are_prepared() -> Res
     pair.volume_has_finalizers(&[FOREIGN]).await?;
     let refusals = pair.refusals().await?;
     pair.create_claim().await?;
-    eventually("the binder tried and was refused", async || {
+    eventually("the binder was refused", async || {
         anyhow::Ok(pair.refusals().await? > refusals)
     })
     .await?;
@@ -277,22 +273,22 @@ async fn a_deleting_volume_is_not_bound_even_if_both_sides_are_prepared() -> Res
 }
 
 impl Pair {
-    /// How often the binder was denied a write of this volume, by the API server's audit log.
+    /// The number of refused writes of this volume by the binder, according to the audit log.
     async fn refusals(&self) -> Result<usize> {
         let calls = self.space.cluster.audit().all()?.by_user(BINDER);
-        let of_own = calls
+        let own = calls
             .iter()
             .filter(|call| call.resource == "persistentvolumes" && call.name == self.volume);
-        Ok(of_own.filter(|call| call.code == 403).count())
+        Ok(own.filter(|call| call.code == 403).count())
     }
 }
 
-/// A pair that is bound on the claim's side is whole again after a client emptied the volume's
-/// claimRef, although the volume is being deleted: refusing that write would cost the claim its
-/// data. A finalizer of another client keeps the volume meanwhile; Volume Warden's is removed with
-/// the phase, as Kubernetes' own does.
+/// A client removes the claimRef of a volume that is being deleted and whose claim is bound to it.
+/// The binder may write the claimRef again: if that were refused, the claim would lose its data.
+/// The finalizer of another client keeps the volume meanwhile, because Volume Warden removes its
+/// own once the phase is not Bound, as the built-in controller does.
 #[tokio::test]
-async fn a_bound_pair_is_never_torn() -> Result<()> {
+async fn a_bound_pair_is_restored_after_its_claim_ref_is_removed() -> Result<()> {
     let pair = Pair::new("pv-torn").await?;
     pair.create_volume(json!({"metadata": {"finalizers": [FOREIGN]}}))
         .await?;
@@ -308,7 +304,7 @@ async fn a_bound_pair_is_never_torn() -> Result<()> {
     pair.volume_is_gone().await
 }
 
-/// What else happens to a deleting volume is none of the guard's business.
+/// The webhook refuses no update of a deleting volume other than a binding.
 #[tokio::test]
 async fn other_updates_of_a_deleting_volume_pass() -> Result<()> {
     let pair = Pair::new("pv-other").await?;

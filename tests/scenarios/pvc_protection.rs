@@ -1,4 +1,5 @@
-//! Claims, from birth to the end, on the real control plane. Rows PVC-* of upstream's tables.
+//! The finalizer of claims, from creation to deletion, on the real control plane. Test cases PVC-*,
+//! from the tests of Kubernetes.
 
 use crate::support::{Space, claim, dry_run, guarded, on_node, pod, refusal, repository};
 use anyhow::{Result, ensure};
@@ -21,8 +22,8 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
         ),
     ] {
         let wanted = claim("new", json!({"metadata": {"finalizers": before}}))?;
-        // On a busy machine the webhook may be too late once; then the claim passes as it is.
-        eventually("admission does its part", async || {
+        // On a busy machine the webhook may time out. The claim is then admitted unchanged.
+        eventually("the webhook answers in time", async || {
             let created = space.claims.create(&dry_run(), &wanted).await?;
             let finalizers = created.metadata.finalizers.unwrap_or_default();
             ensure!(finalizers == after, "{finalizers:?}");
@@ -34,7 +35,7 @@ async fn admission_appends_the_finalizer_once() -> Result<()> {
     Ok(())
 }
 
-/// PVC-01, PVC-02: the client that strips it from a living claim gets it back.
+/// PVC-01, PVC-02: a finalizer that a client removes from a claim is added again.
 #[tokio::test]
 async fn a_stripped_finalizer_comes_back() -> Result<()> {
     for label in ["strip-a", "strip-b"] {
@@ -55,7 +56,8 @@ async fn a_stripped_finalizer_comes_back() -> Result<()> {
     Ok(())
 }
 
-/// The names of so many claims are not kept: the pod counts for every claim of the namespace.
+/// Volume Warden does not store the names of that many claims. The pod holds every claim of its
+/// namespace.
 #[tokio::test]
 async fn a_pod_that_names_too_many_claims_holds_them() -> Result<()> {
     let space = Space::new(guarded().await?, "many").await?;
@@ -66,19 +68,22 @@ async fn a_pod_that_names_too_many_claims_holds_them() -> Result<()> {
     let many = pod("many", "c0", changes)?;
     space.pods.create(&PostParams::default(), &many).await?;
     space.delete_claim("c7").await?;
-    // In the same namespace, the pod would hold this one, too.
+    // In another namespace, because the pod would hold this claim, too.
     let other = Space::new(guarded().await?, "few").await?;
     other.create_claim("c7").await?;
     other.delete_claim("c7").await?;
     other.claim_is_gone("c7").await?;
-    ensure!(space.claims.get_opt("c7").await?.is_some(), "it is in use");
+    ensure!(
+        space.claims.get_opt("c7").await?.is_some(),
+        "claim c7 is deleted although a pod uses it"
+    );
     space.delete_pod("many").await?;
     space.claim_is_gone("c7").await
 }
 
-/// PVC-04, PVC-05, PVC-09, PVC-10.
+/// PVC-04, PVC-05, PVC-09, PVC-10: claims that no pod uses, beside a claim that a pod uses.
 #[tokio::test]
-async fn unused_claims_go() -> Result<()> {
+async fn unused_claims_are_deleted() -> Result<()> {
     let spaces = [
         Space::new(guarded().await?, "unused").await?,
         Space::new(guarded().await?, "unused").await?,
@@ -100,7 +105,8 @@ async fn unused_claims_go() -> Result<()> {
     Ok(())
 }
 
-/// PVC-08, PVC-14, PVC-15, PVC-11, PVC-17: whatever phase the pod is in, only its end lets the claim go.
+/// PVC-08, PVC-14, PVC-15, PVC-11, PVC-17: in each phase the pod holds the claim. Only the deletion
+/// of the pod releases it.
 #[tokio::test]
 async fn a_used_claim_waits_for_its_pod() -> Result<()> {
     for phase in ["Succeeded", "Failed"] {
@@ -123,7 +129,7 @@ async fn a_used_claim_waits_for_its_pod() -> Result<()> {
     Ok(())
 }
 
-/// Two users: the last one counts.
+/// Two pods use the claim. It is released when the second one is deleted.
 #[tokio::test]
 async fn a_claim_waits_for_its_last_pod() -> Result<()> {
     let space = Space::new(guarded().await?, "shared").await?;
@@ -137,7 +143,7 @@ async fn a_claim_waits_for_its_last_pod() -> Result<()> {
     space.claim_is_gone("data").await
 }
 
-/// PVC-16: a pod without a node uses nothing, and its coming wakes nothing it should not.
+/// PVC-16: a pod without a node does not use its claim.
 #[tokio::test]
 async fn an_unscheduled_pod_does_not_hold_a_claim() -> Result<()> {
     let space = Space::new(guarded().await?, "unscheduled").await?;
@@ -155,11 +161,11 @@ async fn an_unscheduled_pod_does_not_hold_a_claim() -> Result<()> {
     Ok(())
 }
 
-/// Claims of ephemeral volumes: protected only by the pod that owns them, and released when it is
-/// shut down although a finalizer still holds the pod object, whatever its container statuses say.
-/// A claim named outright waits for the object.
+/// The claim of an ephemeral volume is released when its pod is shut down, although a finalizer
+/// keeps the pod object and the status of a container is still running. A claim that the pod names
+/// under `persistentVolumeClaim` is held until the pod object is deleted.
 #[tokio::test]
-async fn an_ephemeral_claim_goes_with_the_shutdown_of_its_pod() -> Result<()> {
+async fn an_ephemeral_claim_is_released_when_its_pod_is_shut_down() -> Result<()> {
     let space = Space::new(guarded().await?, "ephemeral").await?;
     space.create_claim("named").await?;
     let template = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
@@ -212,24 +218,25 @@ async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()>
         .await?;
     let first = space.claims.get("p-own").await?.metadata.uid;
     space.delete_claim("p-own").await?;
-    // Its place is taken at once by the one the pod was waiting for.
-    eventually("the first claim is gone", async || {
+    // kube-controller-manager creates the claim of the ephemeral volume at once, by the same name.
+    eventually("the first claim is deleted", async || {
         let now = space.claims.get_opt("p-own").await?;
         anyhow::Ok(now.and_then(|claim| claim.metadata.uid) != first)
     })
     .await
 }
 
-/// PVC-32, PVC-33: what the real scheduler says; and the guard, which says it to the client that
-/// passes by the scheduler.
+/// PVC-32, PVC-33: kube-scheduler does not schedule a pod whose claim is being deleted or missing.
+/// The webhook refuses a pod whose claim is being deleted if a client creates it with a node, which
+/// bypasses the scheduler.
 #[tokio::test]
-async fn late_users_are_refused() -> Result<()> {
+async fn pods_whose_claim_is_being_deleted_are_refused() -> Result<()> {
     let space = Space::new(guarded().await?, "late").await?;
     space.create_claim("data").await?;
     space.create_running_pod("first", "data").await?;
     space.delete_claim("data").await?;
 
-    // A scheduler that knows the later claim has seen the deletion before it, too.
+    // A scheduler that has seen this later claim has also seen the earlier deletion.
     space.create_claim("later").await?;
     let named = |name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
     let volumes = json!({"spec": {"volumes": [named("later"), named("data")]}});
@@ -242,7 +249,7 @@ async fn late_users_are_refused() -> Result<()> {
         ),
         ("lost", "persistentvolumeclaim \"missing\" not found"),
     ] {
-        eventually("the scheduler refuses it", async || {
+        eventually("the scheduler reports the claim", async || {
             let status = space.pods.get(pod).await?.status.unwrap_or_default();
             let conditions = status.conditions.unwrap_or_default();
             let refused = |condition: &&k8s_openapi::api::core::v1::PodCondition| {
@@ -258,8 +265,8 @@ async fn late_users_are_refused() -> Result<()> {
         .await?;
     }
 
-    // The guard decides from its watch, so it may take a moment to hear of the deletion.
-    eventually("the guard refuses a pod with a node", async || {
+    // The webhook decides by its watch, which delivers the deletion with a delay.
+    eventually("the webhook refuses a pod with a node", async || {
         anyhow::Ok(
             space
                 .pods
@@ -286,7 +293,8 @@ async fn late_users_are_refused() -> Result<()> {
     space.claim_is_gone("data").await
 }
 
-/// Nothing stands in the way of a pod with a node whose claim lives.
+/// A pod that is created with a node is admitted if its claim is not being deleted or does not
+/// exist.
 #[tokio::test]
 async fn pods_with_living_claims_are_not_refused() -> Result<()> {
     let space = Space::new(guarded().await?, "living").await?;
@@ -296,13 +304,13 @@ async fn pods_with_living_claims_are_not_refused() -> Result<()> {
     Ok(())
 }
 
-/// With the optional component a pod is not even bound to a node, neither in the usual nor in the
-/// legacy way.
+/// With the optional component `pvc-protection-binding-guard`, a pod whose claim is being deleted
+/// is not bound to a node: neither by `pods/binding` nor by the legacy resource `bindings`.
 #[tokio::test]
-async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<()> {
+async fn bindings_of_pods_whose_claim_is_being_deleted_are_refused() -> Result<()> {
     let space = Space::new(guarded().await?, "binding").await?;
-    // As the component does where Volume Warden has a CA of its own; first, or the replicas would
-    // not be ready until it may write.
+    // The component also grants this right if Volume Warden has its own CA. It is granted first,
+    // because replicas are not ready until they may write the CA to the configuration.
     let right = json!([{"op": "add", "path": "/rules/-", "value": {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["validatingwebhookconfigurations"],
@@ -328,8 +336,9 @@ async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<(
     }
     space.delete_claim("data").await?;
     space.claim_is_held("data").await?;
-    // The caBundle of a configuration that came later is filled in within half a minute. And on a
-    // busy machine the second that this webhook has may be too short; then the binding passes.
+    // Volume Warden sets the caBundle of a configuration that is created later within half a
+    // minute. On a busy machine the webhook may also exceed its timeout of a second, and the
+    // binding is then admitted.
     for path in ["pods/late/binding", "bindings"] {
         eventually("the binding is refused", async || {
             let refused = refusal(space.bind(path, "late", &dry_run()).await)?;
@@ -347,7 +356,7 @@ async fn bindings_onto_deleting_claims_are_refused_where_asked_for() -> Result<(
     Ok(())
 }
 
-/// Deleting the namespace takes everything along.
+/// The deletion of a namespace completes although a pod in it uses a claim.
 #[tokio::test]
 async fn a_namespace_with_used_claims_can_be_deleted() -> Result<()> {
     let space = Space::new(guarded().await?, "namespace").await?;

@@ -1,4 +1,4 @@
-//! The lists of deleted claims in the namespaces of users, who may not list volumes.
+//! The ConfigMap that lists the deleted claims of a namespace, for users who may not list volumes.
 
 use crate::{
     pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase, uid_of_claim},
@@ -21,13 +21,18 @@ fn maps(space: &Space) -> Api<ConfigMap> {
     Api::namespaced(space.cluster.client(), &space.name)
 }
 
-/// Waits until the list of the namespace says this, and returns the ConfigMap.
-pub async fn lists(space: &Space, what: &str, says: impl Fn(&Value) -> bool) -> Result<ConfigMap> {
+/// Waits until the list of the namespace is as expected, and returns the ConfigMap. `what`
+/// describes the expected list.
+pub async fn lists(
+    space: &Space,
+    what: &str,
+    is_expected: impl Fn(&Value) -> bool,
+) -> Result<ConfigMap> {
     eventually(&format!("the list of {}: {what}", space.name), async || {
         let map = maps(space).get(NAME).await?;
         let text = map.data.as_ref().and_then(|data| data.get("trash"));
         let list: Value = serde_json::from_str(text.context("no list")?)?;
-        ensure!(says(&list), "{list}");
+        ensure!(is_expected(&list), "{list}");
         Ok(Some(map))
     })
     .await
@@ -54,10 +59,10 @@ async fn a_list_appears_changes_and_disappears() -> Result<()> {
     let shelf = Shelf::new(optional().await?, "list-life", "1h").await?;
     let space = &shelf.space;
     let first = shelf.deleted("first", "kept").await?;
-    // The time of the deletion is recorded a moment later.
+    // Volume Warden records the time of the deletion with a delay.
     let recorded =
         |list: &Value| claims(list) == ["first"] && list["volumes"][0]["purgedAt"].is_string();
-    let map = lists(space, "the first", recorded).await?;
+    let map = lists(space, "the first claim", recorded).await?;
     let text = map.data.as_ref().and_then(|data| data.get("trash"));
     let list: Value = serde_json::from_str(text.context("no list")?)?;
     let listed = &list["volumes"][0];
@@ -65,18 +70,18 @@ async fn a_list_appears_changes_and_disappears() -> Result<()> {
     ensure!(listed["storageClass"] == space.name, "{listed}");
     let second = shelf.deleted("second", "kept").await?;
     let both = |list: &Value| claims(list).len() == 2 && list["leftOut"] == 0;
-    lists(space, "both", both).await?;
-    // What a user writes into it is corrected.
+    lists(space, "both claims", both).await?;
+    // Volume Warden reverts what a user writes into the list.
     let edited = Patch::Merge(json!({"data": {"trash": "mine", "more": "x"}}));
     let (maps, patch) = (maps(space), PatchParams::default());
     maps.patch(NAME, &patch, &edited).await?;
-    let corrected = lists(space, "both again", both).await?;
+    let corrected = lists(space, "both claims again", both).await?;
     ensure!(corrected.data.is_some_and(|data| data.len() == 1));
     let sealed = Patch::Merge(json!({"immutable": true}));
     maps.patch(NAME, &patch, &sealed).await?;
     shelf.restored("first", "first").await?;
     let only = |list: &Value| claims(list) == ["second"];
-    lists(space, "only the second", only).await?;
+    lists(space, "only the second claim", only).await?;
     let purge = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&second)}}});
     let volumes = &space.volumes;
     volumes
@@ -94,7 +99,7 @@ async fn a_config_map_of_a_user_is_left_unchanged() -> Result<()> {
         .create(&PostParams::default(), &serde_json::from_value(map)?)
         .await?;
     shelf.deleted("data", "kept").await?;
-    let events = eventually("an Event says so", async || {
+    let events = eventually("an Event reports the ConfigMap", async || {
         let events = shelf.space.events_with("ErrTrashList").await?;
         anyhow::Ok((!events.is_empty()).then_some(events))
     })
@@ -106,16 +111,16 @@ async fn a_config_map_of_a_user_is_left_unchanged() -> Result<()> {
         now.resource_version() == created.resource_version(),
         "{now:?}"
     );
-    // Once it is out of the way, the list is created.
+    // Once the ConfigMap of the user is deleted, Volume Warden creates the list.
     maps.delete(NAME, &DeleteParams::default()).await?;
     lists(&shelf.space, "the claim", |list| claims(list) == ["data"]).await?;
     Ok(())
 }
 
-/// A volume in the trash whose claim was of an earlier namespace of this name is a secret of the
-/// users of that one.
+/// A recreated namespace does not list a volume whose claim was in the earlier namespace of the
+/// same name, because its users must not learn of that claim. An excluded namespace has no list.
 #[tokio::test]
-async fn a_recreated_namespace_and_one_that_has_opted_out_see_nothing() -> Result<()> {
+async fn a_recreated_namespace_does_not_list_claims_of_the_earlier_one() -> Result<()> {
     let shelf = Shelf::new(optional().await?, "list-again", "1h").await?;
     let space = &shelf.space;
     let name = format!("{}-earlier", space.name);
@@ -132,7 +137,7 @@ async fn a_recreated_namespace_and_one_that_has_opted_out_see_nothing() -> Resul
         .await?;
     is_in_phase(space, &name, "Released").await?;
     shelf.deleted("own", "kept").await?;
-    lists(space, "only its own", |list| claims(list) == ["own"]).await?;
+    lists(space, "only its own claim", |list| claims(list) == ["own"]).await?;
     let namespaces: Api<Namespace> = Api::all(space.cluster.client());
     let exclude = |value: Value| {
         Patch::Merge(json!({"metadata": {"labels": {"volume-warden.dev/exclude": value}}}))
@@ -145,7 +150,7 @@ async fn a_recreated_namespace_and_one_that_has_opted_out_see_nothing() -> Resul
     namespaces
         .patch(&space.name, &patch, &exclude(json!(null)))
         .await?;
-    lists(space, "its own again", |list| claims(list) == ["own"]).await?;
+    lists(space, "its own claim again", |list| claims(list) == ["own"]).await?;
     Ok(())
 }
 

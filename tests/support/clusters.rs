@@ -36,8 +36,8 @@ pub async fn guarded() -> Result<Shared> {
     GUARDED.get(start).await
 }
 
-/// A cluster with the manifests applied for one scenario at a time: its Volume Warden handles the
-/// volumes, claims or namespaces of all.
+/// A cluster with the manifests applied, for one scenario at a time: the Volume Warden of such a
+/// scenario handles all volumes, claims or namespaces of the cluster.
 pub async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
     static QUIET: Slot = Slot::new();
     static ALONE: Mutex<()> = Mutex::const_new(());
@@ -83,14 +83,14 @@ pub async fn installed(name: &str, kustomization: &str) -> Result<Cluster> {
     installed_from(name, &repository().join(kustomization)).await
 }
 
-/// A cluster as of [`installed`], with any kustomization.
+/// As [`installed`], with the kustomization in any directory.
 pub async fn installed_from(name: &str, kustomization: &Path) -> Result<Cluster> {
     let cluster = Cluster::without_in_tree().name(name).start().await?;
     manifests::apply(&cluster, kustomization).await?;
     Ok(cluster)
 }
 
-/// Waits until the API server knows the webhooks and their CA.
+/// Waits until the API server calls the webhooks and trusts their CA.
 pub async fn webhooks_answer(client: &Client) -> Result<()> {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
     eventually("the claim webhook answers", async || {

@@ -11,12 +11,12 @@ use std::{
 pub struct Shown {
     pub page: PathBuf,
     pub command: String,
-    /// Whether it is a line of a code block, and not a part of a sentence.
+    /// Whether the command is a line of a code block, and not a part of a sentence.
     pub in_block: bool,
 }
 
-/// All commands in code blocks, and every text in backquotes that may be one. The changelog is left
-/// out, because what earlier versions offered may be gone.
+/// All commands in code blocks, and every text in backquotes, which may be a command. The changelog
+/// is excluded, because a command of an earlier version may no longer exist.
 pub fn shown() -> Vec<Shown> {
     let mut found = Vec::new();
     for page in pages() {
@@ -29,7 +29,7 @@ pub fn shown() -> Vec<Shown> {
     found
 }
 
-/// The commands of this program. A synopsis with alternatives or optional parts is none.
+/// The commands of this program. A synopsis with alternatives or optional parts is not a command.
 pub fn commands(program: &str) -> Vec<Shown> {
     let mut found = shown();
     found.retain(|Shown { command, .. }| {
@@ -105,17 +105,17 @@ fn quoted(page: &Path, text: &str) -> Vec<Shown> {
 
 /// The address of this repository.
 const REPOSITORY: &str = "https://github.com/volume-warden/volume-warden";
-/// What precedes the path of a file in such an address.
+/// What precedes the path of a file in an address of this repository.
 const FILES: [&str; 3] = ["/blob/main/", "/tree/main/", "/edit/main/"];
 /// The pages of GitHub about this repository that the documentation may name.
 const GITHUB: [&str; 1] = ["/security/advisories/new"];
 
-/// Why a link on a page has no target. The addresses of other sites are not looked up.
+/// Why the target of a link on a page does not exist. The addresses of other sites are not checked.
 pub fn problem(page: &Path, target: &str) -> Option<&'static str> {
     let (place, anchor) = target.split_once('#').unwrap_or((target, ""));
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = match place.strip_prefix(REPOSITORY) {
-        // The first page of the repository.
+        // The start page of the repository.
         Some("") if anchor.is_empty() || anchor == "readme" => return None,
         Some("") => root.join("README.md"),
         Some(rest) if GITHUB.contains(&rest) => return None,
@@ -146,7 +146,7 @@ pub fn own_addresses(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The anchors of the headings, as GitHub and mdBook make them.
+/// The anchors of the headings, as GitHub and mdBook generate them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let prose: String = text.split("```").step_by(2).collect();
     let headings = prose.lines().filter(|line| line.starts_with('#'));

@@ -1,5 +1,5 @@
-//! Rights as words: what roles grant to a service account, and what it used. Verb, resource, and the
-//! name of an object where the right is for one object.
+//! Compares the rights that roles grant to a service account with those that it used. A right is a
+//! text: the verb, the resource, and the name of the object if the right is for one object.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
@@ -9,7 +9,8 @@ use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Debug};
 use volume_warden_controlplane::{Call, Calls, Cluster};
 
-/// What the audit log saw: each call with its object's name, and without.
+/// The rights that the calls used: for each call the right to its object, and the right to all
+/// objects of the resource.
 pub fn used(calls: &Calls) -> BTreeSet<String> {
     let both = calls
         .iter()
@@ -17,7 +18,7 @@ pub fn used(calls: &Calls) -> BTreeSet<String> {
     both.collect()
 }
 
-/// What the roles bound to this account of the namespace grant.
+/// The rights that the roles bound to this service account grant.
 pub async fn granted(
     cluster: &Cluster,
     namespace: &str,
@@ -68,7 +69,7 @@ async fn of_role(
     Ok(rules.iter().flat_map(rights).collect())
 }
 
-/// Fails if the account has no rights by that role, or one that it did not use in these calls.
+/// Fails if the role grants no right, or one that the account did not use in these calls.
 pub async fn role_is_used(
     cluster: &Cluster,
     calls: &Calls,
@@ -100,7 +101,7 @@ fn of(call: &Call, name: &str) -> String {
     right(&call.verb, &resource, &call.group, name)
 }
 
-/// The single rights of a rule.
+/// The rights of a rule, one for each combination of verb, resource and object name.
 fn rights(rule: &PolicyRule) -> Vec<String> {
     let every_object = [String::new()];
     let names = rule

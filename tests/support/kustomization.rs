@@ -6,19 +6,19 @@ use serde_json::json;
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
-/// The default namespace, which the kustomization need not name.
+/// The namespace of the manifests.
 pub const NAMESPACE: &str = "volume-warden";
 
 /// A directory with a `kustomization.yaml`.
 pub struct Kustomization(TempDir);
 
 impl Kustomization {
-    /// These components of `manifests/components`, installed in that namespace.
+    /// Installs these components of `manifests/components` in this namespace.
     pub fn of(components: &[&str], namespace: &str) -> Result<Self> {
         Self::within(&repository().join("manifests"), components, namespace)
     }
 
-    /// The same of another version's manifests.
+    /// As [`Self::of`], with the directory of another version's manifests.
     pub fn within(manifests: &Path, components: &[&str], namespace: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let manifests = relative(&directory.path().canonicalize()?, manifests)?;

@@ -1,5 +1,5 @@
 //! Renders and applies manifests, the latter as `kubectl apply --server-side --force-conflicts -k`
-//! does. kubectl itself would need a second of the processor each time, most of it for the OpenAPI
+//! does. kubectl itself would need a second of CPU time for each call, mostly for the OpenAPI
 //! document.
 
 use super::repository;
@@ -18,7 +18,7 @@ use std::{
 use tokio::{process::Command, sync::Mutex};
 use volume_warden_controlplane::{Binaries, Cluster};
 
-/// Kinds without a namespace. Kustomize does not know them and adds a namespace.
+/// Cluster-scoped kinds that kustomize does not know, so that it adds a namespace to them.
 pub const CLUSTER_SCOPED: [&str; 4] = [
     "FlowSchema",
     "PriorityLevelConfiguration",
@@ -47,7 +47,7 @@ async fn kustomize(directory: &Path) -> Result<Arc<str>> {
     let output = Command::new(tokio::task::spawn_blocking(kubectl).await??)
         .arg("kustomize")
         .arg(directory)
-        // It ends before the garbage collector is worth its time.
+        // The process is too short to benefit from Go's garbage collector.
         .env("GOGC", "off")
         .stdin(Stdio::null())
         .kill_on_drop(true)

@@ -1,4 +1,4 @@
-//! What the tests on real control planes share: clusters, a namespace for each scenario, objects.
+//! Shared by the tests on real control planes: clusters, a namespace for each scenario, objects.
 
 #![allow(
     dead_code,
@@ -88,7 +88,7 @@ pub async fn define_kind(cluster: &Cluster, name: &str, kind: &str) -> Result<()
     eventually(&format!("{name} is served"), async || {
         let list = http::Request::get(format!("/apis/{group}/v1/{plural}")).body(vec![])?;
         client.request_text(list).await?;
-        // This is what kubectl reads, and it follows a moment later.
+        // kubectl reads this document, which is updated with a delay.
         let discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let discovery = http::Request::get("/apis").header("accept", discovery);
         let known = client.request_text(discovery.body(vec![])?).await?;
@@ -102,7 +102,8 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether the request was refused with these words. Any other failure is an error.
+/// Whether the API server refused the request with a message that contains `words`. Any other
+/// failure is an error.
 pub fn is_refused<K>(result: kube::Result<K>, words: &str) -> Result<bool> {
     match result {
         Ok(_) => Ok(false),
@@ -111,7 +112,7 @@ pub fn is_refused<K>(result: kube::Result<K>, words: &str) -> Result<bool> {
     }
 }
 
-/// The API server's counts of calls of webhooks with this part in their names that failed open.
+/// The API server's counters of failed-open calls, of the webhooks whose names contain `webhook`.
 pub async fn failed_open(cluster: &Cluster, webhook: &str) -> Result<String> {
     let request = http::Request::get("/metrics").body(vec![])?;
     let metrics = cluster.client().request_text(request).await?;
@@ -135,6 +136,6 @@ pub fn refusal<K>(result: kube::Result<K>) -> Result<String> {
     match result {
         Err(kube::Error::Api(status)) => Ok(status.message),
         Err(error) => Err(error.into()),
-        Ok(_) => anyhow::bail!("it was not refused"),
+        Ok(_) => anyhow::bail!("the request was not refused"),
     }
 }

@@ -25,9 +25,9 @@ pub fn claim(name: &str, changes: Value) -> Result<PersistentVolumeClaim> {
     )
 }
 
-/// Changes to one of very many claims: it waits for a volume that does not exist. About a claim
-/// that may get any volume of its class, kube-controller-manager publishes an Event again and
-/// again.
+/// Changes to a claim for tests with very many claims: the claim names a volume that does not
+/// exist. About each pending claim without a volume name, kube-controller-manager publishes an
+/// Event repeatedly.
 pub fn of_no_volume() -> Value {
     json!({"spec": {"volumeName": "absent"}})
 }

@@ -8,8 +8,8 @@ use volume_warden_controlplane::Cluster;
 /// The maximum timeout that the API server accepts.
 const LONGEST: u32 = 30;
 
-/// Gives every webhook except this one the longest timeout, for tests of the answer rather than of
-/// its latency. Applying the manifests again undoes it.
+/// Sets the maximum timeout in every webhook except `except`, for tests of the answers rather than
+/// of their latency. Applying the manifests again restores the timeouts.
 pub async fn wait_for_webhooks(cluster: &Cluster, except: Option<&str>) -> Result<()> {
     let client = cluster.client();
     for configuration in configurations(&client).await? {

@@ -11,8 +11,8 @@ pub const RETAIN_DELETE: Policy = ("Retain", "Delete");
 pub const DELETE_RETAIN: Policy = ("Delete", "Retain");
 pub const DELETE_DELETE: Policy = ("Delete", "Delete");
 
-/// A set with one claim template, `data`, of a class without a provisioner. Its pods have a node
-/// name, so they run with unbound claims.
+/// A StatefulSet with one claim template, `data`, whose StorageClass does not exist, with `changes`
+/// merged over it. Its pods have a node name, so they run with unbound claims.
 pub fn set(name: &str, replicas: i32, policy: Policy, changes: Value) -> Result<StatefulSet> {
     let mut set = json!({
         "metadata": {"name": name},

@@ -1,5 +1,5 @@
-//! Clusters that tests share. One that no test uses takes about a twentieth of a core, so it is
-//! stopped when it will probably not be used again.
+//! Clusters that tests share. An unused cluster takes about a twentieth of a core, so it is stopped
+//! when probably no further test uses it.
 
 use anyhow::Result;
 use parking_lot::Mutex;
@@ -13,21 +13,20 @@ use std::{
 };
 use volume_warden_controlplane::{Cluster, Warden};
 
-/// How long a cluster stays that no test uses: in that time it takes about as much of the processor
-/// as its start.
+/// How long an unused cluster is kept. In this time it takes about as much CPU time as its start.
 const KEPT: Duration = Duration::from_secs(120);
 
-/// A cluster in the hands of the tests that use it.
+/// A reference to a shared cluster. A test holds one while it uses the cluster.
 pub type Shared = Arc<Running>;
 
-/// A cluster, perhaps with a Volume Warden, which ends first.
+/// A running cluster, optionally with a Volume Warden, which is dropped first.
 pub struct Running {
     _warden: Option<Warden>,
     cluster: Cluster,
 }
 
 impl Running {
-    /// With a Volume Warden that handles all of it.
+    /// A cluster with a Volume Warden that handles all namespaces.
     pub fn with(cluster: Cluster, warden: Warden) -> Self {
         Self {
             _warden: Some(warden),
@@ -53,7 +52,7 @@ impl Deref for Running {
     }
 }
 
-/// Where tests find what they share.
+/// A value that tests share, for example a cluster. It is started on first use.
 pub struct Slot<T = Running>(tokio::sync::Mutex<Weak<T>>);
 
 impl<T: Send + Sync + 'static> Slot<T> {
@@ -61,7 +60,7 @@ impl<T: Send + Sync + 'static> Slot<T> {
         Self(tokio::sync::Mutex::const_new(Weak::new()))
     }
 
-    /// Starts it if it is not running.
+    /// Returns the value, and starts it if it is not running.
     pub async fn get<S: Into<T>>(&self, start: impl AsyncFnOnce() -> Result<S>) -> Result<Arc<T>> {
         let mut slot = self.0.lock().await;
         let shared = match slot.upgrade() {
@@ -74,12 +73,12 @@ impl<T: Send + Sync + 'static> Slot<T> {
     }
 }
 
-/// What is kept for further tests.
+/// A value that is kept for further tests.
 struct Kept {
     shared: Arc<dyn Any + Send + Sync>,
-    /// When a test was last known to use it.
+    /// When a test was last known to use the value.
     used: Instant,
-    /// The modules of the tests that used it.
+    /// The modules of the tests that have used the value.
     modules: BTreeSet<String>,
 }
 
@@ -88,8 +87,9 @@ impl Kept {
         Arc::strong_count(&self.shared) > 1
     }
 
-    /// Whether no test will use it soon. Tests begin in the order of their names: when one of a
-    /// later module begins, all of the only module that uses it have begun.
+    /// Whether probably no further test uses the value. Tests start in the order of their names: if
+    /// only one module has used the value and a test of a later module starts, all tests of that
+    /// one module have started.
     fn is_obsolete(&self, now: Instant, module: &str) -> bool {
         let is_of_one_module = self.modules.len() == 1;
         let has_passed = is_of_one_module && self.modules.iter().all(|each| each.as_str() < module);
@@ -105,7 +105,7 @@ fn module() -> String {
     module.unwrap_or_default().to_owned()
 }
 
-/// Keeps it for further tests, and stops what will not be used again.
+/// Keeps the value for further tests, and drops the obsolete values.
 fn keep<T: Send + Sync + 'static>(shared: &Arc<T>) {
     static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let (now, module) = (Instant::now(), module());
@@ -131,7 +131,7 @@ fn keep<T: Send + Sync + 'static>(shared: &Arc<T>) {
     let obsolete: Vec<_> = obsolete.collect();
     drop(all);
     if !obsolete.is_empty() {
-        // Waits for processes to end.
+        // Dropping a cluster waits until its processes have ended.
         tokio::task::spawn_blocking(move || drop(obsolete));
     }
 }

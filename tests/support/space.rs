@@ -119,9 +119,9 @@ impl Space {
         Ok(())
     }
 
-    /// Deletes the pod with no grace period, so no kubelet has to confirm. Do not create a pod on a
-    /// node by the same name after it: KWOK deletes the pods that it sees being deleted once more, by
-    /// their names.
+    /// Deletes the pod without a grace period, so no kubelet has to confirm. Do not create a pod of
+    /// the same name on a node afterwards: KWOK deletes each pod that it sees being deleted once
+    /// more, by its name.
     pub async fn delete_pod(&self, name: &str) -> Result<()> {
         self.pods
             .delete(name, &DeleteParams::default().grace_period(0))

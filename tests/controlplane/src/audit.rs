@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// Reads the audit log. It contains a call once it is answered, and a watch once it has ended.
+/// Reads the audit log. The log contains a call once it is answered, and a watch once it has ended.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     path: PathBuf,
 }
 
-/// A place in the audit log.
+/// A position in the audit log.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(u64);
 
@@ -42,7 +42,7 @@ pub struct Call {
     pub uri: String,
     /// The HTTP status of the response.
     pub code: u16,
-    /// The webhooks that failed, so the call continued without them.
+    /// The webhooks that failed open, so that the call continued without them.
     pub unasked: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ impl AuditLog {
     /// Returns the current end of the log.
     pub fn mark(&self) -> Result<Mark> {
         let metadata = fs::metadata(&self.path)
-            .with_context(|| format!("looking at {}", self.path.display()))?;
+            .with_context(|| format!("reading the length of {}", self.path.display()))?;
         Ok(Mark(metadata.len()))
     }
 
@@ -126,8 +126,8 @@ impl AuditLog {
     pub fn since(&self, mark: Mark) -> Result<Calls> {
         let mut file =
             File::open(&self.path).with_context(|| format!("reading {}", self.path.display()))?;
-        // The API server may have been writing a line at the mark. That line's call came before
-        // the mark.
+        // The API server may have been writing a line when the mark was set. The call of that line
+        // was answered before the mark.
         file.seek(SeekFrom::Start(mark.0.saturating_sub(1)))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;

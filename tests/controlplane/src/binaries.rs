@@ -101,7 +101,7 @@ pub(crate) fn build_once(
         .tempdir_in(cache)?;
     build(scratch.path())?;
     if let Some(file) = missing_file(scratch.path(), files) {
-        bail!("the build made no {file}");
+        bail!("the build did not create {file}");
     }
     if directory.exists() {
         // The directory is incomplete: a file was removed.
@@ -115,9 +115,10 @@ pub(crate) fn build_once(
     Ok(())
 }
 
-/// The directory of files that not all tests need: the directory of the control plane's binaries
-/// if they are there. Otherwise a directory in the cache, named after the first file, this version
-/// and the hash of these pins, and built on this user's first use.
+/// Finds files that only some tests need, and returns their directory. This is the directory that
+/// `VOLUME_WARDEN_CONTROLPLANE_BIN` names, if it has all of them. Otherwise it is a directory in
+/// the cache, named after the first file, this version and the hash of these pins, and built on
+/// this user's first use.
 pub(crate) fn locate_apart(
     files: &[&'static str],
     version: &str,

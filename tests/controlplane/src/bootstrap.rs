@@ -138,7 +138,7 @@ fn audit_policy() -> Value {
         "kind": "Policy",
         "omitStages": ["RequestReceived", "ResponseStarted"],
         "rules": [
-            // With the new volume, whose directory is removed with the cluster.
+            // The entry contains the new volume, whose directory is removed with the cluster.
             {
                 "level": "Request",
                 "verbs": ["create"],

@@ -18,11 +18,12 @@ use crate::kubernetes::Kubernetes;
 /// Go's error text in the components' logs.
 const PORT_TAKEN: &str = "address already in use";
 
-/// It writes a ConfigMap into each namespace, for containers that call the API server: KWOK runs
-/// none. A test with thousands of namespaces would also wait for the deletion of each.
+/// A controller that writes a ConfigMap into each namespace, for containers that call the API
+/// server. KWOK runs no containers, and a test with thousands of namespaces would wait for the
+/// deletion of each ConfigMap.
 const UNUSED_CONTROLLER: &str = "root-ca-certificate-publisher-controller";
 
-/// Controllers that have no work in a test. Each would have an account, watches and caches.
+/// Controllers without work in a test. Each would need a service account, watches and caches.
 const WITHOUT_WORK: [&str; 13] = [
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
@@ -59,9 +60,9 @@ pub(crate) struct Options {
     pub(crate) disabled_controllers: Vec<String>,
     pub(crate) controller_manager_qps: Option<(u32, u32)>,
     retention: Retention,
-    /// The version, if it is not the chosen one.
+    /// The version, if it is not that of [`Kubernetes::chosen`].
     kubernetes: Option<Kubernetes>,
-    /// The binaries of the StatefulSet controller, if it is not that of kube-controller-manager.
+    /// The binaries of the StatefulSet controller, if kube-controller-manager does not run it.
     pub(crate) statefulset_controller: Option<Binaries>,
 }
 
@@ -112,8 +113,8 @@ impl ClusterBuilder {
     }
 
     /// Turns off the retention of claims in the StatefulSet controller. If it cannot be turned off
-    /// in this version, the StatefulSet controller of 1.34 runs instead: more versions of skew than
-    /// Kubernetes supports, in a controller that writes nothing that has changed since.
+    /// in this version, the StatefulSet controller of 1.34 runs instead. This version skew is
+    /// larger than Kubernetes supports, but the controller writes no field that has changed since.
     fn without_retention(mut self, kubernetes: Kubernetes) -> Result<Self> {
         if kubernetes.retention_can_be_off() {
             let arguments = WITHOUT_RETENTION.map(str::to_owned);
@@ -125,7 +126,7 @@ impl ClusterBuilder {
         Ok(self)
     }
 
-    /// A label for its directory and its messages.
+    /// The name of the cluster, for its directory and its messages.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.options.name = name.into();
         self
@@ -137,7 +138,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// Runs this version, whichever is chosen.
+    /// Runs this version instead of that of [`Kubernetes::chosen`].
     pub fn kubernetes(mut self, version: Kubernetes) -> Self {
         self.options.kubernetes = Some(version);
         self
@@ -221,16 +222,16 @@ impl ClusterBuilder {
     }
 }
 
-/// At most two control planes for each core start at a time. If all tests began with their starts at
-/// once, each would take as long as all together, which comes near the time that some tests and
-/// kube-apiserver itself wait.
+/// At most two control planes for each core start at a time. If the control planes of all tests
+/// started at once, each start would take as long as all together, which is nearly as long as some
+/// tests and kube-apiserver itself wait.
 static STARTING: LazyLock<Semaphore> = LazyLock::new(|| {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     Semaphore::new(2 * cores)
 });
 
-/// The controllers that no cluster has. Benchmarks, which have no debug assertions, measure
-/// Kubernetes as it is, except for the first one.
+/// The controllers that are disabled in each cluster. Benchmarks, which have no debug assertions,
+/// measure Kubernetes as it is, except for [`UNUSED_CONTROLLER`].
 fn disabled_controllers() -> Vec<String> {
     let without_work = WITHOUT_WORK.iter().filter(|_| cfg!(debug_assertions));
     let all = [UNUSED_CONTROLLER].into_iter().chain(without_work.copied());

@@ -1,6 +1,6 @@
 //! cert-manager, from its Go module: its CRDs, and its controllers.
 //!
-//! `cert-manager/main.go` runs the controllers, since no module proxy has the modules of
+//! `cert-manager/main.go` runs the controllers, because no module proxy has the modules of
 //! cert-manager's own commands.
 
 use std::fs;

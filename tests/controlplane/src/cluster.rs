@@ -25,14 +25,14 @@ use crate::util::lock;
 
 /// A running control plane on loopback.
 ///
-/// It belongs to no tokio runtime, so tests may share one through a `static`. Its processes end
-/// when it is dropped, and also when this process ends without dropping it, see [`Guardian`]. Its
-/// directory is deleted with it, unless the thread panics or `VOLUME_WARDEN_KEEP_LOGS` is set. One
-/// that is left, because a `static` is never dropped, is deleted by the next run of the same
-/// program.
+/// A cluster belongs to no tokio runtime, so tests may share one through a `static`. Its processes
+/// end when it is dropped, and also when this process ends without dropping it, see [`Guardian`].
+/// Its directory is deleted with it, unless the thread panics or `VOLUME_WARDEN_KEEP_LOGS` is set.
+/// The directory of a cluster in a `static`, which is never dropped, is deleted by the next run of
+/// the same program.
 ///
-/// The fields are in the order of shutdown: components, their guardian, the directories of volumes,
-/// that of the cluster.
+/// The fields are in the order of shutdown: the components, their guardian, the directories of
+/// volumes, the directory of the cluster.
 #[derive(Debug)]
 pub struct Cluster {
     components: Mutex<BTreeMap<Component, Arc<Process>>>,
@@ -60,13 +60,13 @@ impl Cluster {
         ClusterBuilder::without_in_tree()
     }
 
-    /// A cluster of etcd and kube-apiserver, which starts in half of the processor time. Nothing
+    /// A cluster of etcd and kube-apiserver only, which starts in half of the CPU time. Nothing
     /// creates service accounts, binds claims, runs pods or ends namespaces.
     pub fn api_server() -> ClusterBuilder {
         ClusterBuilder::api_server()
     }
 
-    /// A cluster without its components, which [`crate::bootstrap::bring_up`] starts.
+    /// A cluster whose components have not started: [`crate::bootstrap::bring_up`] starts them.
     pub(crate) async fn create(binaries: &Binaries, options: &Options) -> Result<Self> {
         let directory = Directory::create(&options.name)?;
         let files = Files::prepare(&directory)?;
@@ -92,7 +92,7 @@ impl Cluster {
         &self.url
     }
 
-    /// The directory of the logs.
+    /// The directory of the cluster, with its logs.
     pub fn dir(&self) -> &Path {
         self.directory.path()
     }
@@ -142,7 +142,7 @@ impl Cluster {
         self.guardian.group()
     }
 
-    /// Stops a component with SIGSTOP: it keeps its connections and answers nothing.
+    /// Pauses a component with SIGSTOP: it keeps its connections and does not answer.
     pub fn pause(&self, component: Component) -> Result<()> {
         self.process(component)?.pause()
     }
@@ -170,7 +170,7 @@ impl Cluster {
 
     /// Stops the cluster without blocking the runtime.
     pub async fn stop(self) {
-        // Fails only if dropping panicked, and then nothing is left to stop.
+        // Fails only if the drop panicked.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 

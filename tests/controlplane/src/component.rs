@@ -18,7 +18,7 @@ pub enum Component {
     /// kube-controller-manager.
     ControllerManager,
     /// The StatefulSet controller of an earlier kube-controller-manager, which leaves claims
-    /// unchanged, where [`Component::ControllerManager`] cannot be configured so.
+    /// unchanged. It runs if [`Component::ControllerManager`] cannot be configured to do so.
     StatefulSetController,
     /// kube-scheduler.
     Scheduler,
@@ -27,7 +27,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// The name of its log.
+    /// The name of the log and of the binary, except for [`Self::StatefulSetController`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -40,8 +40,9 @@ impl Component {
     }
 }
 
-/// Only kube-controller-manager emulates 1.31, where the gate `StatefulSetAutoDeletePVC` can still be
-/// turned off; the API server keeps the gate, or it would drop the policy field of StatefulSets.
+/// Only kube-controller-manager emulates 1.31, in which the feature gate `StatefulSetAutoDeletePVC`
+/// can still be disabled. The API server keeps the gate: without it, it would drop the policy field
+/// of StatefulSets.
 pub(crate) const WITHOUT_RETENTION: [&str; 2] = [
     "--emulated-version=1.31",
     "--feature-gates=StatefulSetAutoDeletePVC=false",
@@ -114,7 +115,7 @@ fn etcd(files: &Files) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=etcd={peer}"),
-        // The data survives a killed etcd, and need not survive the machine.
+        // The data survives a killed etcd, and need not survive a failure of the machine.
         "--unsafe-no-fsync".to_owned(),
     ]
 }
@@ -147,7 +148,7 @@ fn apiserver(files: &Files, options: &Options) -> Vec<String> {
         "--allow-privileged=true",
         // Endpoints on 127.0.0.1 are refused, and the Service is not used.
         "--endpoint-reconciler-type=none",
-        // Tests read what a watch has delivered since they began, also if they take long.
+        // Without compaction, long tests can read all watch events since their start.
         "--etcd-compaction-interval=0",
         // The log must never be rotated: it has to contain every answered call.
         "--audit-log-mode=blocking",

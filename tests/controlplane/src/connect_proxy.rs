@@ -45,8 +45,8 @@ impl Webhooks {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// The number of connections that a backend refused, so that the proxy tried another.
-    /// kube-proxy would not have tried another.
+    /// The number of connections that a backend refused, so that the proxy tried the next one.
+    /// kube-proxy would not try the next one.
     pub fn skipped(&self) -> usize {
         self.shared.skipped.load(Ordering::Relaxed)
     }
@@ -171,11 +171,11 @@ pub(crate) struct ConnectProxy {
 }
 
 impl ConnectProxy {
-    /// `config` is for looking up Services.
+    /// Starts the proxy. It looks up Services with `config`.
     pub(crate) fn start(socket: &Path, config: kube::Config) -> Result<Self> {
         let listener = UnixListener::bind(socket).with_context(|| {
             format!(
-                "listening on {}; a socket's path has less than 108 bytes, TMPDIR decides",
+                "listening on {}; the path of a socket must have less than 108 bytes: set TMPDIR",
                 socket.display()
             )
         })?;

@@ -88,7 +88,7 @@ impl Csi {
         Ok(())
     }
 
-    /// Makes all calls of this method fail; none ends the failure.
+    /// Makes all calls of this method fail, and no others; with `None`, no calls fail.
     pub fn fail(&self, method: Option<&str>) -> Result<()> {
         fs::write(self.directory.join("failing"), method.unwrap_or_default())?;
         Ok(())
@@ -106,7 +106,7 @@ impl Csi {
         names.collect()
     }
 
-    /// All calls so far that concern a volume, in their order.
+    /// All calls so far that concern a volume, in order.
     pub fn calls(&self) -> Result<Vec<CsiCall>> {
         let text = match fs::read_to_string(self.directory.join("calls")) {
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
@@ -141,7 +141,7 @@ fn run(cluster: &Cluster, sidecar: &Released, driver: &str, socket: &Path) -> Re
         .arg(socket)
         .arg("--kubeconfig")
         .arg(cluster.kubeconfig())
-        // Tests do not wait for the limit of requests.
+        // High limits, so that tests do not wait for the rate limit of the sidecar.
         .args(["--kube-api-qps=200", "--kube-api-burst=400"]);
     cluster.spawn(&format!("{driver}-{}", sidecar.name), command)
 }

@@ -16,20 +16,20 @@ const KEEP_VARIABLE: &str = "VOLUME_WARDEN_KEEP_LOGS";
 const LOCK_FILE: &str = "lock";
 /// Contains the program that the directory belongs to, unless its logs are to be kept.
 const PROGRAM_FILE: &str = "program";
-/// How long a directory is kept for reading after a failure, or for a cluster in a `static`, unless
-/// the same program runs again before.
+/// How long a directory is kept for reading after a failure, or after the end of a cluster in a
+/// `static`, unless the same program runs again before.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// The address of a unix socket has at most 108 bytes, so the path must not contain a long name.
 const NAME_LIMIT: usize = 24;
-/// The data of etcd, or a link to where it is.
+/// The directory with the data of etcd, or a link to it.
 const DATA: &str = "etcd";
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
-/// Bytes that must be free in it. The log of an etcd has 128 MB from its start, and two dozen run at
-/// a time.
+/// Bytes that must be free in this file system. The log of each etcd has 128 MB from its start, and
+/// two dozen run at a time.
 const MEMORY_NEEDED: u64 = 8 << 30;
 
-/// Deleted when dropped, unless a failure occurred.
+/// The directory of a cluster. It is deleted when dropped, unless a failure occurred.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -39,8 +39,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Creates a directory. The first one of this process also removes those that earlier runs of
-    /// the same program left, and those that were abandoned long ago.
+    /// Creates a directory. The first call in a process also removes the directories that earlier
+    /// runs of the same program left, and those that were abandoned long ago.
     pub(crate) fn create(name: &str) -> Result<Self> {
         static SWEPT: Once = Once::new();
         let base = env::temp_dir().join(format!(
@@ -86,8 +86,9 @@ impl Directory {
         &self.path
     }
 
-    /// Returns where etcd creates its data: in memory if there is room, because etcd refuses requests
-    /// while a slow disk delays its log. The data is removed with this, also after a failure.
+    /// The path at which etcd creates its data: in memory if there is room, because etcd refuses
+    /// requests while a slow disk delays its log. The data is removed with this directory, also
+    /// after a failure.
     pub(crate) fn data(&self) -> io::Result<PathBuf> {
         let own = self.path.join(DATA);
         if !has_room(Path::new(MEMORY)) {
@@ -97,7 +98,7 @@ impl Directory {
             .prefix("volume-warden-etcd-")
             .tempdir_in(MEMORY)?
             .keep();
-        // It shows the next run what to remove, should this process be killed.
+        // If this process is killed, the link shows the next run what to remove.
         symlink(&data, own)?;
         Ok(data)
     }
@@ -120,7 +121,7 @@ impl Drop for Directory {
     }
 }
 
-/// Whether a directory exists in which the data of all clusters finds room.
+/// Whether the directory exists and has room for the data of all clusters.
 fn has_room(directory: &Path) -> bool {
     let room = rustix::fs::statvfs(directory);
     room.is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) >= MEMORY_NEEDED)

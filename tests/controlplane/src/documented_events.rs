@@ -61,7 +61,7 @@ mod tests {
             ("PersistentVolume", "Released", "Warning", true),
             ("Pod", "Released", "Normal", true),
             ("Pod", "Unlisted", "Normal", true),
-            // The page lists it as no Event.
+            // The page does not list `Bound` as an Event.
             ("PersistentVolume", "Bound", "Normal", true),
         ] {
             let fields = format!("kind=\"{kind}\" reason=\"{reason}\" event_type=\"{event_type}\"");

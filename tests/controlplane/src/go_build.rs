@@ -24,9 +24,9 @@ const KUBERNETES_PACKAGES: [&str; 5] = [
 ];
 /// KWOK's stages that make nodes Ready, renew their Leases, and run, complete and delete pods.
 const STAGE_DIRECTORIES: [&str; 3] = ["node/fast", "node/heartbeat-with-lease", "pod/fast"];
-/// The lowest priority.
+/// The lowest scheduling priority.
 const LAST: i32 = 19;
-/// The module proxy may be unreachable for a moment.
+/// The module proxy may be temporarily unreachable.
 const DOWNLOAD_ATTEMPTS: usize = 3;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 const GO_MISSING: &str = "the test control plane is built once with the Go toolchain, and there is no `go` in PATH: \
@@ -69,8 +69,8 @@ fn kubernetes_ldflags(version: &str) -> Result<String> {
     ))
 }
 
-/// Downloads the modules of the packages. It has the usual priority: with the lowest one, among
-/// running clusters, the TLS handshake with the module proxy took longer than its limit.
+/// Downloads the modules of the packages, with normal priority: with the lowest one, beside running
+/// clusters, the TLS handshake with the module proxy exceeded its time limit.
 fn download_modules(what: &str, module: &Path, packages: &[&str]) -> Result<()> {
     for _ in 0..DOWNLOAD_ATTEMPTS {
         let list = Command::new("go")
@@ -102,7 +102,7 @@ pub(crate) fn go_build(
     let mut directory = output.as_os_str().to_owned();
     let module = module.as_ref();
     download_modules(what, module, packages)?;
-    // The slash makes Go treat it as a directory, also for a single package.
+    // With the slash Go treats the path as a directory, also for a single package.
     directory.push("/");
     let child = Command::new("go")
         .args(["build", "-trimpath", "-ldflags", ldflags, "-o"])

@@ -1,4 +1,4 @@
-//! The process that kills all others of a cluster when this process has ended.
+//! The process that kills all other processes of a cluster when this process has ended.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use crate::process::Process;
 use crate::util::lock;
 
-/// Reads its stdin to the end, which this process's exit of any kind causes, and then ends its
-/// process group: first with SIGTERM, and two seconds later with SIGKILL, which also works on
-/// stopped processes.
+/// Reads its stdin to the end, which is reached when this process exits for any reason, and then
+/// ends its process group: first with SIGTERM, and two seconds later with SIGKILL, which also works
+/// on stopped processes.
 ///
 /// HUP is ignored because the kernel sends it to an orphaned process group with a stopped member;
 /// a line on stdout reports when the signals are ignored. The wait also covers a member that was
@@ -32,8 +32,8 @@ if [ -e "$2" ]; then grep -oE '/tmp/hostpath_pv/[0-9a-f-]{36}' "$2" | sort -u | 
 kill -KILL 0
 "#;
 
-/// The time for members to vanish after SIGKILL. They are gone at once, except one in a system
-/// call.
+/// The time to wait until the members have ended after SIGKILL. They end at once unless they are in
+/// a system call.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A `/bin/sh` that leads a process group and ends that group when this process ends: by
@@ -96,8 +96,8 @@ impl Guardian {
         Ok(process)
     }
 
-    /// Kills the whole group at once, and returns when it is gone. No member needs a graceful end:
-    /// the data is about to be deleted.
+    /// Kills the whole group at once, and returns when it has ended. No member needs a graceful
+    /// shutdown, because its data is about to be deleted.
     fn end(&mut self) {
         let group = Pid::from_child(&self.shell);
         // The guardian has not been reaped, so no other group can have this id.
@@ -113,8 +113,8 @@ impl Guardian {
     }
 }
 
-/// Waits for the line that reports that signals no longer end the guardian. Before that its group
-/// has no members, for a signal to the group could end the guardian before them.
+/// Waits for the line that reports that signals no longer end the guardian. Until then its group
+/// has no other members, because a signal to the group could end the guardian before them.
 fn await_line(stdout: ChildStdout) -> Result<()> {
     let mut line = String::new();
     let read = BufReader::new(stdout).read_line(&mut line);

@@ -24,7 +24,7 @@ pub struct Helm {
 
 impl Helm {
     /// Finds Helm with the control plane's binaries, or else in the cache beside them, and builds
-    /// it with Go on this user's first use. Only tests that need Helm pay for that.
+    /// it with Go on this user's first use. Only tests that need Helm wait for the build.
     pub async fn locate() -> Result<Self> {
         Ok(Self {
             binary: tokio::task::spawn_blocking(binary).await??,
@@ -42,7 +42,7 @@ impl Helm {
         let home = |name| self.home.path().join(name);
         let output = Command::new(&self.binary)
             .args(arguments)
-            // It ends before the garbage collector is worth its time.
+            // The process is too short to benefit from Go's garbage collector.
             .env("GOGC", "off")
             .env("HELM_CACHE_HOME", home("cache"))
             .env("HELM_CONFIG_HOME", home("config"))

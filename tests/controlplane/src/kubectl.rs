@@ -77,7 +77,7 @@ impl Cluster {
             .arg("--cache-dir")
             .arg(self.dir().join("kubectl-cache"))
             .args(arguments)
-            // It ends before the garbage collector is worth its time.
+            // The process is too short to benefit from Go's garbage collector.
             .env("GOGC", "off")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

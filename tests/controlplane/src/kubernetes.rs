@@ -10,8 +10,8 @@ const VARIABLE: &str = "VOLUME_WARDEN_KUBERNETES";
 /// A supported version of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kubernetes {
-    /// The version that CI uses: the newest whose StatefulSet controller can be configured to
-    /// leave claims unchanged. That controller is also used beside the newest version.
+    /// The version that CI uses: the newest one whose StatefulSet controller can be configured to
+    /// leave claims unchanged. This controller also runs in clusters of the newest version.
     V1_34,
     /// The newest version.
     V1_37,
@@ -25,14 +25,14 @@ impl Kubernetes {
             "" | "1.34" => Ok(Self::V1_34),
             "1.37" => Ok(Self::V1_37),
             other => bail!(
-                "{VARIABLE} is {other}, which no test knows; it may be 1.34, the default, or 1.37"
+                "{VARIABLE} is {other}, which the tests do not support; set 1.34 (default) or 1.37"
             ),
         }
     }
 
-    /// Whether its StatefulSet controller can be configured to leave claims unchanged: the feature
-    /// gate for it is locked since 1.32, and a component emulates no version that is more than three
-    /// versions older than its own.
+    /// Whether the StatefulSet controller can be configured to leave claims unchanged. The feature
+    /// gate for this is locked since 1.32, and a component emulates no version that is more than
+    /// three versions older than its own.
     pub(crate) fn retention_can_be_off(self) -> bool {
         self == Self::V1_34
     }

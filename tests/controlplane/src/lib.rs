@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The binaries are built once with Go into a per-user cache, see [`Binaries::locate`]. All
-//! processes of a cluster end with the process that started it, in whatever way it ends, see
+//! processes of a cluster end when the process that started it ends for any reason, see
 //! [`Cluster`].
 
 mod access;

@@ -16,7 +16,7 @@ use crate::util::{lock, tail};
 
 /// Clock ticks in a second, in `/proc` on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// The places of the processor time in user mode and in the kernel, after the name; see `proc(5)`.
+/// The fields of the CPU time in user mode and in the kernel, after the name; see `proc(5)`.
 const UTIME: usize = 11;
 const STIME: usize = 12;
 
@@ -52,12 +52,12 @@ impl Process {
         })
     }
 
-    /// For the guardian, which reaps all members.
+    /// The child, for the guardian, which reaps all members of its group.
     pub(crate) fn child(&self) -> Arc<Mutex<Child>> {
         Arc::clone(&self.child)
     }
 
-    /// The name under which it was started.
+    /// The name of the process.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -67,8 +67,9 @@ impl Process {
         self.pid
     }
 
-    /// Stops it with SIGSTOP: it keeps its connections and answers nothing. Returns when all of its
-    /// threads are stopped; until one of them has received the signal, the others continue.
+    /// Pauses the process with SIGSTOP: it keeps its connections and does not answer. Returns when
+    /// all of its threads are stopped; until one of them has received the signal, the others
+    /// continue.
     pub fn pause(&self) -> Result<()> {
         let pid = self.signal(Signal::STOP)?;
         let stopped = || {
@@ -81,7 +82,7 @@ impl Process {
         Ok(())
     }
 
-    /// Resumes it after [`Process::pause`].
+    /// Resumes the process after [`Process::pause`].
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT).map(drop)
     }
@@ -91,7 +92,7 @@ impl Process {
         self.signal(Signal::TERM).map(drop)
     }
 
-    /// Kills it with SIGKILL and returns when it is gone.
+    /// Kills the process with SIGKILL, and returns when it has ended.
     pub fn kill(&self) -> Result<ExitStatus> {
         let mut child = lock(&self.child);
         child
@@ -118,12 +119,12 @@ impl Process {
         }
     }
 
-    /// Whether it is running; a paused process is.
+    /// Whether the process has not ended. A paused process counts as running.
     pub fn is_running(&self) -> bool {
         matches!(lock(&self.child).try_wait(), Ok(None))
     }
 
-    /// Returns an error with the end of its log unless it is running.
+    /// Returns an error with the end of the log if the process has ended.
     pub(crate) fn ensure_running(&self) -> Result<()> {
         if let Some(status) = lock(&self.child).try_wait()? {
             let how = status
@@ -149,7 +150,7 @@ impl Process {
         self.status_field("VmHWM:")
     }
 
-    /// Processor time so far, of all its threads, in seconds.
+    /// CPU time of all threads so far, in seconds.
     pub fn cpu_seconds(&self) -> Result<f64> {
         let path = format!("/proc/{}/stat", self.pid);
         let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
@@ -164,20 +165,20 @@ impl Process {
         Ok(ticks as f64 / TICKS_PER_SECOND)
     }
 
-    /// Its output so far.
+    /// The output of the process so far.
     pub fn log(&self) -> String {
         let all = fs::read(&self.log).unwrap_or_default();
         let own = all.get(self.begin..).unwrap_or_default();
         String::from_utf8_lossy(own).into_owned()
     }
 
-    /// The file of its output.
+    /// The file of the output.
     pub fn log_path(&self) -> &Path {
         &self.log
     }
 
     fn signal(&self, signal: Signal) -> Result<Pid> {
-        // No other thread can reap it under the lock, so the id is still its own.
+        // No other thread can reap the process under the lock, so its id is not reused.
         let mut child = lock(&self.child);
         if let Some(status) = child.try_wait()? {
             bail!("{} has ended already ({status})", self.name);
@@ -199,7 +200,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails only if it has already ended.
+        // Fails only if the process has already ended.
         let _ = self.kill();
     }
 }

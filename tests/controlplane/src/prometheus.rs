@@ -25,7 +25,7 @@ pub struct Prometheus {
 impl Prometheus {
     /// Finds Prometheus with the control plane's binaries, or else in the cache beside them, and
     /// builds it with Go on this user's first use, which takes minutes. Only tests that need
-    /// Prometheus pay for that.
+    /// Prometheus wait for the build.
     pub async fn locate() -> Result<Self> {
         let directory = tokio::task::spawn_blocking(directory).await??;
         Ok(Self { directory })

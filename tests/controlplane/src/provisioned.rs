@@ -5,13 +5,15 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Where the host-path provisioner creates them, each with a UUID as its name. The place is fixed
-/// in Kubernetes, so those of other clusters are there as well.
+/// The directory in which the host-path provisioner creates the directories of volumes, each with a
+/// UUID as its name. Kubernetes fixes the path, so it also contains the directories of other
+/// clusters.
 const BASE: &str = "/tmp/hostpath_pv/";
 const UUID: usize = 36;
 
-/// Removes them when dropped, by the audit log, which contains each new volume. Most outlive their
-/// volumes: those are retained, or the cluster ends first.
+/// Removes the directories when dropped. It finds them in the audit log, which contains each new
+/// volume. Most directories still exist then, because their volumes are retained or the cluster
+/// ends before the volumes are deleted.
 #[derive(Debug)]
 pub(crate) struct Provisioned {
     audit_log: PathBuf,
@@ -31,7 +33,7 @@ impl Drop for Provisioned {
             return;
         };
         for directory in directories(BufReader::new(log)) {
-            // It is gone already if the volume was deleted.
+            // The directory no longer exists if the volume was deleted.
             let _ = fs::remove_dir_all(directory);
         }
     }

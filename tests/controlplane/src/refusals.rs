@@ -1,6 +1,7 @@
-//! Ends the test run when one of the shipped policies refuses a write of Volume Warden: they permit
-//! every write that it does. A refused write is retried or left out, so a scenario may pass without
-//! it. The same happens when Volume Warden publishes an Event that the documentation does not list.
+//! Ends the test run when one of the shipped policies refuses a write of Volume Warden: they must
+//! permit all of its writes. A refused write is retried or skipped, so a scenario could pass
+//! without it. The test run also ends when Volume Warden publishes an Event that the documentation
+//! does not list.
 
 use std::{
     fs::File,
@@ -17,10 +18,11 @@ use std::{
 
 use crate::documented_events::is_undocumented;
 
-/// What the API server calls a policy that refuses a request.
+/// Precedes the name of the policy in the error of a refused request.
 const KIND: &str = "ValidatingAdmissionPolicy '";
-/// A part of the names of the policies that restrict the service account. It follows the name of the
-/// installation: `volume-warden`, `<namespace>-volume-warden`, or a name that a chart value sets.
+/// A part of the names of the policies that restrict the service account. It follows the name of
+/// the installation: `volume-warden`, `<namespace>-volume-warden`, or a name that a chart value
+/// sets.
 const NAME: &str = "-restrict-";
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -48,7 +50,7 @@ impl Drop for Refusals {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has no result, and does not panic.
+            // The thread has no result, and does not panic.
             let _ = thread.join();
         }
     }
@@ -95,7 +97,7 @@ fn check(log: &Path, lines: &str) {
     let found = |line| Some((problem(line)?, line));
     if let Some((problem, line)) = lines.lines().find_map(found) {
         let said = format!("{}: {problem}: {line}\n", log.display());
-        // Not a macro, whose output a test captures.
+        // Written without a macro, because libtest captures the output of macros.
         let _ = io::stderr().write_all(said.as_bytes());
         process::exit(101);
     }

@@ -17,13 +17,13 @@ pub struct SecondApiserver {
 }
 
 impl SecondApiserver {
-    /// Starts it with the command line of the first one, with its own port and audit log, and
-    /// returns when it is ready.
+    /// Starts an API server with the command line of the first one, with its own port and audit
+    /// log, and returns when it is ready.
     pub async fn start(cluster: &Cluster) -> Result<Self> {
         let [port] = free_ports()?;
         let mut command = cluster.command(Component::Apiserver)?;
         let audit_log = cluster.dir().join("audit-2.log");
-        // Of a flag that is given twice, kube-apiserver takes the last value.
+        // kube-apiserver uses the last value of a flag that is set twice.
         command
             .arg(format!("--secure-port={port}"))
             .arg(format!("--audit-log-path={}", audit_log.display()));
@@ -46,7 +46,7 @@ impl SecondApiserver {
         Ok(Client::try_from(self.config.clone())?)
     }
 
-    /// Its log.
+    /// The process of the API server.
     pub fn process(&self) -> &Process {
         &self.process
     }

@@ -17,7 +17,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Services {
     config: kube::Config,
-    /// Never evicted: a recreated Service gets another address out of 254.
+    /// Entries are never removed: a recreated Service gets another one of the 254 addresses.
     names: Mutex<HashMap<IpAddr, String>>,
 }
 
@@ -46,7 +46,7 @@ impl Services {
     }
 
     fn look_up(&self, address: IpAddr) -> Result<String> {
-        // A thread of the proxy has no runtime, and needs one only here.
+        // The threads of the proxy have no runtime, and need one only here.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -58,12 +58,12 @@ impl Services {
                 .items
                 .into_iter()
                 .next()
-                .context("there is none")?
+                .context("no Service has this address")?
                 .metadata;
             let (name, namespace) = metadata
                 .name
                 .zip(metadata.namespace)
-                .context("it has no name")?;
+                .context("the Service has no name")?;
             Ok(format!("{name}.{namespace}.svc"))
         })
     }

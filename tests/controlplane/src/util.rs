@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, also after a panic elsewhere: a failed test must not fail those that share its cluster.
+/// Locks the mutex even if a thread has panicked while it held the lock: a failed test must not
+/// fail the tests that share its cluster.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -18,7 +19,8 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Runs the program on that core from its start: a program reads the number of cores once.
+/// A command that runs the program on `core` only. The core is set before the program starts,
+/// because a program reads the number of cores once.
 pub(crate) fn on_core(binary: &Path, core: Option<usize>) -> Command {
     let Some(core) = core else {
         return Command::new(binary);
@@ -28,8 +30,9 @@ pub(crate) fn on_core(binary: &Path, core: Option<usize>) -> Command {
     command
 }
 
-/// Below the kernel's range of ephemeral ports, which outgoing connections use: the kernel could
-/// assign such a port between its choice and its use.
+/// The ports are below the kernel's range of ephemeral ports, which outgoing connections use: the
+/// kernel could assign an ephemeral port after it is chosen here and before a process listens on
+/// it.
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 20_000;
 
@@ -45,7 +48,7 @@ pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// The ports in order, from a start that differs from process to process.
+/// The ports in order. The first one differs between processes.
 fn next_port() -> u16 {
     static TURN: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(101);

@@ -1,4 +1,4 @@
-//! Volume Warden, as a process outside of the cluster.
+//! Volume Warden as a process outside of the cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::cluster::Cluster;
 use crate::connect_proxy::Webhooks;
@@ -22,6 +22,9 @@ const SERVICE: &str = "volume-warden";
 const START_TIMEOUT: Duration = Duration::from_secs(300);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const HTTP_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time after which the servers of probes and metrics close a connection on which no request
+/// has arrived.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Starts a [`Warden`].
 #[derive(Debug)]
@@ -39,16 +42,16 @@ pub struct WardenBuilder<'a> {
 }
 
 impl WardenBuilder<'_> {
-    /// A label for its log; `warden` by default.
+    /// The name of the process and of its log; `warden` by default.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The namespace of its service account and its Service; `volume-warden` by default.
+    /// The namespace of the service account and of the Service; `volume-warden` by default.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
-        // In a pod the program knows its namespace.
+        // The program knows its namespace only in a pod.
         let argument = format!("--system-namespace={}", self.namespace);
         self.arg(argument)
     }
@@ -59,14 +62,14 @@ impl WardenBuilder<'_> {
         self
     }
 
-    /// Replaces the default kubeconfig, that of the service account in the manifests.
+    /// Replaces the default kubeconfig, which is that of the service account in the manifests.
     pub fn kubeconfig(mut self, path: impl AsRef<Path>) -> Self {
         self.kubeconfig = Some(path.as_ref().to_owned());
         self
     }
 
-    /// Makes it a backend of the Service that the webhook configurations name, until it is
-    /// dropped.
+    /// Makes the process a backend of the Service that the webhook configurations name, until the
+    /// [`Warden`] is dropped.
     pub fn serving(mut self) -> Self {
         self.serving = true;
         self
@@ -78,13 +81,13 @@ impl WardenBuilder<'_> {
         self
     }
 
-    /// Runs it on that core only.
+    /// Runs the process on this core only.
     pub fn on_core(mut self, core: usize) -> Self {
         self.core = Some(core);
         self
     }
 
-    /// Starts it, and returns when it reports readiness.
+    /// Starts the process, and returns when it is ready.
     pub async fn start(self) -> Result<Warden> {
         let kubeconfig = match self.kubeconfig {
             Some(path) => path,
@@ -143,7 +146,7 @@ pub struct Warden {
     metrics_port: u16,
     probe_port: u16,
     _route: Option<Route>,
-    /// Ends after the process.
+    /// Dropped after the process, so that it reads the whole log.
     _refusals: Refusals,
 }
 
@@ -163,17 +166,17 @@ impl Warden {
         }
     }
 
-    /// Its process.
+    /// The process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// The port of its webhooks, on 127.0.0.1.
+    /// The port of the webhooks, on 127.0.0.1.
     pub fn webhook_port(&self) -> u16 {
         self.webhook_port
     }
 
-    /// The port of its metrics, on 127.0.0.1.
+    /// The port of the metrics, on 127.0.0.1.
     pub fn metrics_port(&self) -> u16 {
         self.metrics_port
     }
@@ -183,14 +186,14 @@ impl Warden {
         self.probe_port
     }
 
-    /// Its metrics, as text.
+    /// The metrics, as text.
     pub async fn metrics(&self) -> Result<String> {
         let (status, body) = http_get(self.metrics_port, "/metrics").await?;
         ensure!(status == 200, "/metrics answered {status}: {body}");
         Ok(body)
     }
 
-    /// Number of objects that the component has queued or is reconciling.
+    /// The number of objects that the component has queued or is reconciling.
     pub async fn queued(&self, component: &str) -> Result<usize> {
         let metrics = self.metrics().await?;
         let series = format!("volume_warden_queue_depth{{component=\"{component}\"}} ");
@@ -199,9 +202,12 @@ impl Warden {
         Ok(value.context("the component has no queue")?.parse()?)
     }
 
-    /// Whether it reports readiness.
-    pub async fn ready(&self) -> bool {
-        matches!(self.readiness().await, Ok(200))
+    /// Whether `/readyz` answers 200.
+    ///
+    /// # Errors
+    /// When there is no answer, for example because the process has ended.
+    pub async fn ready(&self) -> Result<bool> {
+        Ok(self.readiness().await? == 200)
     }
 
     /// The status that `/readyz` answers.
@@ -213,7 +219,7 @@ impl Warden {
         Ok(status)
     }
 
-    /// Sends SIGTERM, and waits until it has ended.
+    /// Sends SIGTERM, and waits until the process has ended.
     pub async fn stop(self) -> Result<ExitStatus> {
         self.process.terminate()?;
         self.process.wait(STOP_TIMEOUT).await
@@ -222,7 +228,7 @@ impl Warden {
     async fn started(&self) -> Result<()> {
         let what = format!("{} is ready", self.process.name());
         let ready = eventually_within(START_TIMEOUT, &what, async || {
-            // An ended process is a result: polling on would be useless.
+            // If the process has ended, the wait ends with its error.
             if let Err(ended) = self.process.ensure_running() {
                 return Ok(Some(Err(ended)));
             }
@@ -262,14 +268,15 @@ impl Drop for Route {
 /// Status and body of a GET on loopback.
 async fn http_get(port: u16, path: &str) -> Result<(u16, String)> {
     let exchange = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        // HTTP/1.0: the body is not chunked and ends with the connection.
-        stream
-            .write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())
-            .await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        anyhow::Ok(String::from_utf8_lossy(&answer).into_owned())
+        loop {
+            let began = Instant::now();
+            let answer = ask(port, path).await;
+            let answered = answer.as_ref().is_ok_and(|answer| !answer.is_empty());
+            // The server closes a connection whose request comes late, which a busy machine causes.
+            if answered || began.elapsed() < HEAD_TIMEOUT {
+                return answer;
+            }
+        }
     };
     let answer = timeout(HTTP_TIMEOUT, exchange)
         .await
@@ -282,4 +289,16 @@ async fn http_get(port: u16, path: &str) -> Result<(u16, String)> {
         .nth(1)
         .context("an answer without a status")?;
     Ok((status.parse()?, body.to_owned()))
+}
+
+/// Everything that the server sends in answer to a GET; nothing if it closes the connection.
+async fn ask(port: u16, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    // HTTP/1.0: the body is not chunked and ends with the connection.
+    stream
+        .write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())
+        .await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

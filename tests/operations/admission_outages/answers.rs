@@ -1,4 +1,4 @@
-//! The endpoint accepts connections, and does not respond or responds with invalid data.
+//! Volume Warden's endpoint accepts connections, but does not respond or sends invalid responses.
 
 use super::{
     fixture::OutageFixture,
@@ -6,8 +6,8 @@ use super::{
 };
 use anyhow::Result;
 
-/// The kernel accepts connections, the API server sends requests, and the paused process answers
-/// none.
+/// Volume Warden's process is paused: the kernel accepts connections, the API server sends
+/// requests, and the process answers none.
 #[tokio::test]
 async fn hung() -> Result<()> {
     let fixture = OutageFixture::open("hung").await?;
@@ -17,31 +17,31 @@ async fn hung() -> Result<()> {
     fixture.recovers().await
 }
 
-/// The stand-in has a trusted certificate, so the API server takes it for Volume Warden.
+/// A stand-in with a trusted certificate answers the reviews with invalid responses.
 #[tokio::test]
-async fn answering_junk() -> Result<()> {
-    let review = |response: &str| {
+async fn invalid_responses() -> Result<()> {
+    let review = |field: &str| {
         let body = format!(
-            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{response}}}"#
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{field}}}"#
         );
-        answer("200 OK", "", &body)
+        response("200 OK", "", &body)
     };
-    let junk = vec![
+    let responses = vec![
         b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(),
         Vec::new(),
-        answer("200 OK", "", ""),
-        answer("200 OK", "", "<html>hello</html>"),
-        answer("200 OK", "", "null"),
-        answer("200 OK", "", r#"{"apiVersion":"v1","kind":"Status"}"#),
-        answer("200 OK", "", "{\"apiVersion\":\"admission.k8s.io/v1\""),
+        response("200 OK", "", ""),
+        response("200 OK", "", "<html>hello</html>"),
+        response("200 OK", "", "null"),
+        response("200 OK", "", r#"{"apiVersion":"v1","kind":"Status"}"#),
+        response("200 OK", "", "{\"apiVersion\":\"admission.k8s.io/v1\""),
         review(r#"{"uid":"another","allowed":false}"#),
         review(r#"{"allowed":false}"#),
         review("[]"),
-        answer("404 Not Found", "", "no"),
-        answer("500 Internal Server Error", "", "no"),
-        answer("503 Service Unavailable", "retry-after: 1\r\n", "no"),
-        answer("429 Too Many Requests", "retry-after: 1\r\n", "no"),
-        answer(
+        response("404 Not Found", "", "no"),
+        response("500 Internal Server Error", "", "no"),
+        response("503 Service Unavailable", "retry-after: 1\r\n", "no"),
+        response("429 Too Many Requests", "retry-after: 1\r\n", "no"),
+        response(
             "302 Found",
             "location: https://volume-warden.volume-warden.svc/\r\n",
             "",
@@ -52,7 +52,7 @@ async fn answering_junk() -> Result<()> {
     let fixture = OutageFixture::open("junk").await?;
     fixture.kill()?;
     let authority = Authority::trusted_by(&fixture.cluster).await?;
-    let stand_in = StandIn::start(&fixture, &authority.issue(1)?, junk).await?;
+    let stand_in = StandIn::start(&fixture, &authority.issue(1)?, responses).await?;
     fixture.users_are_unaffected().await?;
     assert!(stand_in.answered() > 0, "the stand-in received no request");
     drop(stand_in);
@@ -60,7 +60,8 @@ async fn answering_junk() -> Result<()> {
     fixture.recovers().await
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
+/// An HTTP response with this status line, these additional headers and this body.
+fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}").into_bytes()
 }

@@ -12,6 +12,7 @@ use std::{pin::pin, time::Instant};
 use tokio::time::timeout;
 use volume_warden_controlplane::{DEFAULT_TIMEOUT, Warden, WardenBuilder, eventually};
 
+/// A namespace with a Lease, for replicas of Volume Warden that handle only this namespace.
 struct Replicas {
     space: Space,
     leases: Api<Lease>,
@@ -42,11 +43,11 @@ impl Replicas {
         .await
     }
 
-    /// The holders of the Lease since this version, in order, until the holder is `last`.
-    async fn holders(&self, version: &str, last: &str) -> Result<Vec<String>> {
+    /// The holders of the Lease since this resource version, in order, until the holder is `last`.
+    async fn holders(&self, resource_version: &str, last: &str) -> Result<Vec<String>> {
         let name = format!("metadata.name={}", self.space.name);
         let of_this_lease = WatchParams::default().fields(&name);
-        let mut watch = pin!(self.leases.watch(&of_this_lease, version).await?);
+        let mut watch = pin!(self.leases.watch(&of_this_lease, resource_version).await?);
         let mut holders = Vec::new();
         while holders.last().is_none_or(|holder| holder != last) {
             let event = watch.try_next().await?;
@@ -64,7 +65,8 @@ fn holder(lease: Lease) -> String {
     holder.unwrap_or_default()
 }
 
-/// The Lease does not have to expire: the leader releases it, and the next holder then works.
+/// A leader that is terminated releases its Lease. Another replica acquires the Lease before it
+/// expires, and protects a claim.
 #[tokio::test]
 async fn another_leads_soon_after_a_graceful_stop() -> Result<()> {
     let replicas = Replicas::new("handover").await?;
@@ -72,15 +74,22 @@ async fn another_leads_soon_after_a_graceful_stop() -> Result<()> {
     replicas.leads("first").await?;
     let _second = replicas.builder("second").start().await?;
     let lease = replicas.leases.get(&replicas.space.name).await?;
-    let version = lease.resource_version().context("a version")?;
+    let resource_version = lease.resource_version().context("a resource version")?;
     let stopped = Instant::now();
     first.process().terminate()?;
-    let holders = replicas.holders(&version, "second");
+    let holders = replicas.holders(&resource_version, "second");
     let mut holders = timeout(DEFAULT_TIMEOUT, holders).await??;
-    println!("another leads {:?} after SIGTERM", stopped.elapsed());
-    // The Lease may have been renewed meanwhile.
+    println!(
+        "another replica leads {:?} after SIGTERM",
+        stopped.elapsed()
+    );
+    // The first replica may have renewed the Lease before its termination.
     holders.retain(|holder| holder != "first");
-    assert_eq!(holders, ["", "second"], "the Lease was let go");
+    assert_eq!(
+        holders,
+        ["", "second"],
+        "the first replica did not release the Lease"
+    );
     replicas.space.create_claim("data").await?;
     replicas.space.claim_is_protected("data").await
 }

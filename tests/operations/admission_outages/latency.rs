@@ -4,7 +4,7 @@
 //! The API server calls mutating webhooks in sequence, and validating webhooks in parallel.
 
 use super::{
-    fixture::Asked,
+    fixture::WebhookCalls,
     shipped::{Webhook, shipped},
 };
 use anyhow::{Context, Result};
@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 const DOMAIN: &str = ".volume-warden.dev";
 /// A webhook that `kubectl apply -k manifests` does not install.
 const OPTIONAL: &str = "bindings.pvc-protection.volume-warden.dev";
-/// A claim that this webhook is called for, and does not change, is refused by a policy, before any
-/// validating webhook is called.
+/// A webhook for claims with annotations of the binder. If it does not change the claim, a policy
+/// refuses the claim before the API server calls a validating webhook.
 const BINDER: &str = "claims.pv-releaser.volume-warden.dev";
-/// A volume may wait for a claim of any kind.
+/// A webhook without match conditions, because a volume may wait for any claim.
 const RESERVATIONS: &str = "reservations.pv-releaser.volume-warden.dev";
 
-/// A row of docs/operations/webhook-latency.md's table.
+/// A row of the table in docs/operations/webhook-latency.md.
 #[derive(Debug)]
 pub struct Cost {
     resources: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The rows of docs/operations/webhook-latency.md's table.
+    /// The rows of the table in docs/operations/webhook-latency.md.
     pub fn documented() -> Result<Vec<Self>> {
         let page = include_str!("../../../docs/operations/webhook-latency.md");
         let table = page.split("| added at most |").nth(1).context("a table")?;
@@ -38,11 +38,11 @@ impl Cost {
             .skip(2)
             .take_while(|line| line.starts_with('|'));
         rows.filter(|row| row.contains('`'))
-            .map(Self::read)
+            .map(Self::parse)
             .collect()
     }
 
-    fn read(row: &str) -> Result<Self> {
+    fn parse(row: &str) -> Result<Self> {
         let columns: Vec<_> = row.split('|').map(str::trim).collect();
         let [_, _, resources, operation, webhooks, seconds, _] = columns[..] else {
             anyhow::bail!("not a row of five columns: {row}");
@@ -64,9 +64,9 @@ impl Cost {
         })
     }
 
-    /// The request as the API server's audit log shows it.
-    pub fn asked(&self) -> Asked {
-        Asked {
+    /// The request and its webhooks, as the API server's audit log shows them.
+    pub fn webhook_calls(&self) -> WebhookCalls {
+        WebhookCalls {
             resource: self.resources.first().cloned().unwrap_or_default(),
             operation: self.operation.clone(),
             webhooks: self.webhooks.clone(),
@@ -79,27 +79,27 @@ impl Cost {
 }
 
 /// The seconds that these webhooks together add to one request.
-fn together(webhooks: &[&Webhook]) -> i32 {
+fn total_seconds(webhooks: &[&Webhook]) -> i32 {
     let seconds = |mutates: bool| {
-        let of_these = webhooks.iter().filter(move |each| each.mutates == mutates);
-        of_these.map(|each| each.seconds())
+        let of_kind = webhooks.iter().filter(move |each| each.mutates == mutates);
+        of_kind.map(|each| each.seconds())
     };
-    let (one_by_one, side_by_side) = (seconds(true).sum::<i32>(), seconds(false).max());
-    one_by_one + side_by_side.unwrap_or(0)
+    let (in_sequence, in_parallel) = (seconds(true).sum::<i32>(), seconds(false).max());
+    in_sequence + in_parallel.unwrap_or(0)
 }
 
-/// Whether one request can be sent to all of these webhooks.
-fn possible(webhooks: &[&Webhook]) -> bool {
+/// Whether the API server can call all of these webhooks for one request.
+fn can_be_called_together(webhooks: &[&Webhook]) -> bool {
     let mut pairs = webhooks
         .iter()
         .flat_map(|one| webhooks.iter().map(move |other| (one, other)));
-    let refused =
+    let refused_before =
         |one: &Webhook, other: &Webhook| one.spec.name == BINDER && other.spec.name == RESERVATIONS;
-    !pairs.any(|(one, other)| one.excludes(other) || refused(one, other))
+    !pairs.any(|(one, other)| one.excludes(other) || refused_before(one, other))
 }
 
-/// The most seconds that webhooks for the same request add together.
-fn worst(webhooks: &[&Webhook]) -> i32 {
+/// The maximum number of seconds that any of these webhooks together add to one request.
+fn worst_case_seconds(webhooks: &[&Webhook]) -> i32 {
     let subsets = 0..1_u32 << webhooks.len();
     let costs = subsets.filter_map(|subset| {
         let chosen = webhooks
@@ -107,51 +107,52 @@ fn worst(webhooks: &[&Webhook]) -> i32 {
             .enumerate()
             .filter(|(index, _)| subset >> index & 1 == 1);
         let chosen: Vec<_> = chosen.map(|(_, webhook)| *webhook).collect();
-        possible(&chosen).then(|| together(&chosen))
+        can_be_called_together(&chosen).then(|| total_seconds(&chosen))
     });
     costs.max().unwrap_or(0)
 }
 
-/// For each row, one request can be sent to all of its webhooks, and they add that many seconds.
+/// For each row of the table, the API server can call all of its webhooks for one request, and they
+/// add the stated number of seconds.
 #[test]
-fn each_row_is_what_its_webhooks_add() -> Result<()> {
+fn each_row_states_the_latency_of_its_webhooks() -> Result<()> {
     let shipped = shipped()?;
     for cost in Cost::documented()? {
         let named = |name: &String| shipped.iter().find(|webhook| webhook.spec.name == *name);
         let webhooks: Option<Vec<_>> = cost.webhooks.iter().map(named).collect();
         let webhooks = webhooks.with_context(|| format!("no such webhooks: {cost:?}"))?;
-        assert_eq!(together(&webhooks), cost.seconds, "{cost:?}");
+        assert_eq!(total_seconds(&webhooks), cost.seconds, "{cost:?}");
         assert!(
-            possible(&webhooks),
-            "never called for one request: {cost:?}"
+            can_be_called_together(&webhooks),
+            "the webhooks are never called for one request: {cost:?}"
         );
         for resource in &cost.resources {
             let request = (cost.operation.as_str(), resource.as_str());
             let mut webhooks = webhooks.iter();
             assert!(
                 webhooks.all(|each| each.requests().any(|each| each == request)),
-                "{cost:?}"
+                "a webhook is not called for {request:?}: {cost:?}"
             );
         }
     }
     Ok(())
 }
 
-/// For each request, the worst row of docs/operations/webhook-latency.md equals the worst case of
-/// the manifests.
+/// For each request, the highest latency in docs/operations/webhook-latency.md equals the worst
+/// case of the manifests.
 #[test]
 fn no_request_exceeds_the_documented_latency() -> Result<()> {
     let (documented, shipped) = (Cost::documented()?, shipped()?);
     let requests: BTreeSet<_> = shipped.iter().flat_map(Webhook::requests).collect();
     for request @ (operation, resource) in requests {
-        let asked = shipped
+        let called = shipped
             .iter()
             .filter(|each| each.requests().any(|each| each == request));
         let rows = documented
             .iter()
             .filter(|cost| cost.resources.contains(resource) && cost.operation == operation);
         let documented = rows.map(|cost| cost.seconds).max();
-        let worst = worst(&asked.collect::<Vec<_>>());
+        let worst = worst_case_seconds(&called.collect::<Vec<_>>());
         assert_eq!(
             documented,
             Some(worst),
@@ -161,7 +162,7 @@ fn no_request_exceeds_the_documented_latency() -> Result<()> {
     Ok(())
 }
 
-/// The maximum of the table, with the webhooks that are installed by default.
+/// README.md states the maximum of the table for the webhooks that are installed by default.
 #[test]
 fn the_readme_states_the_worst_case() -> Result<()> {
     let documented = Cost::documented()?;
@@ -174,11 +175,11 @@ fn the_readme_states_the_worst_case() -> Result<()> {
     Ok(())
 }
 
-/// No webhook fails closed, none is called for requests outside of its purpose, and pods that the
-/// cluster needs are excluded.
+/// No webhook fails closed or is called for requests that Volume Warden does not handle, and pods
+/// in `kube-system` and in the namespace of Volume Warden are excluded.
 #[test]
 fn no_webhook_can_brick_a_cluster() -> Result<()> {
-    let affairs = [
+    let handled = [
         ("CREATE", "persistentvolumeclaims"),
         ("UPDATE", "persistentvolumeclaims"),
         ("DELETE", "persistentvolumeclaims"),
@@ -199,19 +200,23 @@ fn no_webhook_can_brick_a_cluster() -> Result<()> {
             "{name}"
         );
         assert!(
-            webhook.requests().all(|each| affairs.contains(&each)),
+            webhook.requests().all(|each| handled.contains(&each)),
             "{name}"
         );
         if webhook
             .requests()
             .any(|(_, resource)| resource.starts_with("pods"))
         {
-            assert_eq!(webhook.spared(), ["kube-system", "volume-warden"], "{name}");
+            assert_eq!(
+                webhook.excluded_namespaces(),
+                ["kube-system", "volume-warden"],
+                "{name}"
+            );
         }
         let always = spec.match_conditions.as_ref().is_none_or(Vec::is_empty);
         assert!(
             !always || [OPTIONAL, RESERVATIONS].contains(&name.as_str()),
-            "{name} is called for everything"
+            "{name} has no match conditions"
         );
     }
     Ok(())

@@ -23,19 +23,19 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use volume_warden_controlplane::{Cluster, Component, Warden, Webhooks};
 
-/// The time between two creations of claims: 200 a second.
-const PACE: Duration = Duration::from_millis(5);
-/// Concurrent creations; further ones wait. For more, the API server would open connections that
-/// it does not keep.
-const AT_ONCE: usize = 20;
-/// One of this many creations is stored.
+/// The interval between two creations of claims: 200 a second.
+const CREATION_INTERVAL: Duration = Duration::from_millis(5);
+/// Maximum number of concurrent creations. For more of them, the API server would open connections
+/// that it does not keep.
+const MAX_CONCURRENT: usize = 20;
+/// One of this many creations is stored; the others are dry runs.
 const STORED: usize = 10;
-/// The time after which every node knows a change of readiness. A replica's lame duck period is 5
-/// s.
+/// The time after which every node routes requests according to a change of readiness. The
+/// lame-duck period of a replica is 5 s.
 const PROPAGATION: Duration = Duration::from_secs(1);
 
-/// No review is lost: none fails open, every creation succeeds, and admission adds a finalizer to
-/// every claim.
+/// During a rolling restart, no review fails open, every creation of a claim succeeds, and
+/// admission adds a finalizer to every claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_no_review() -> Result<()> {
     let cluster = fresh::installed().await?;
@@ -47,41 +47,43 @@ async fn a_rolling_restart_loses_no_review() -> Result<()> {
 
     let stop = CancellationToken::new();
     let traffic = tokio::spawn(create_claims(cluster.client(), stop.clone()));
-    for turn in 0..2 {
-        replicas.replace(&cluster, turn).await?;
+    for index in 0..2 {
+        replicas.replace(&cluster, index).await?;
     }
     stop.cancel();
-    let created = traffic.await?.with_context(|| failed_open(&cluster))?;
+    let created = traffic
+        .await?
+        .with_context(|| failed_open_lines(&cluster))?;
     println!("{created} creations in {:?}", began.elapsed());
 
     let calls = cluster.audit().since(mark)?;
-    let lost: Vec<_> = calls
+    let failed_open: Vec<_> = calls
         .iter()
         .filter(|call| !call.unasked.is_empty())
         .collect();
     ensure!(
-        lost.is_empty(),
-        "{} reviews were lost: {:?}",
-        lost.len(),
-        lost.first()
+        failed_open.is_empty(),
+        "{} requests failed open: {:?}",
+        failed_open.len(),
+        failed_open.first()
     );
-    let seen = calls
+    let creations = calls
         .iter()
         .filter(|call| call.verb == "create" && call.resource == "persistentvolumeclaims");
     ensure!(
-        seen.count() >= created,
-        "the audit log knows less than was created"
+        creations.count() >= created,
+        "the audit log does not contain all creations"
     );
     let skipped = cluster.webhooks().skipped() - skipped;
     ensure!(
         skipped == 0,
-        "{skipped} connections found a closed port behind the Service"
+        "{skipped} connections to the Service met a closed port"
     );
     Ok(())
 }
 
-/// The API server's last log lines about failing open, at most three.
-fn failed_open(cluster: &Cluster) -> String {
+/// The last lines of the API server's log about reviews that failed open, at most three.
+fn failed_open_lines(cluster: &Cluster) -> String {
     let log = cluster.log(Component::Apiserver);
     let mut lines: Vec<_> = log
         .lines()
@@ -91,7 +93,7 @@ fn failed_open(cluster: &Cluster) -> String {
     last.join("\n")
 }
 
-/// Two processes behind the Service.
+/// Two replicas behind the Service.
 struct Replicas {
     running: Running,
     endpoints: JoinHandle<()>,
@@ -106,24 +108,27 @@ impl Replicas {
             let warden = start(cluster, name).await?;
             running.lock().push(warden);
         }
-        let endpoints = tokio::spawn(follow(cluster.webhooks().clone(), running.clone()));
+        let endpoints = tokio::spawn(update_endpoints(
+            cluster.webhooks().clone(),
+            running.clone(),
+        ));
         Ok(Self { running, endpoints })
     }
 
-    /// Replaces a replica as a rolling update does: stops it, waits until it has ended, and starts
-    /// another.
-    async fn replace(&self, cluster: &Cluster, turn: usize) -> Result<()> {
+    /// Replaces the replica at `index`: terminates it, waits until it has exited, and starts
+    /// another one.
+    async fn replace(&self, cluster: &Cluster, index: usize) -> Result<()> {
         let old = self
             .running
             .lock()
-            .get(turn)
+            .get(index)
             .cloned()
             .context("a replica")?;
         old.process().terminate()?;
         let status = old.process().wait(Duration::from_secs(60)).await?;
         ensure!(status.success(), "{status}");
-        let new = start(cluster, &format!("successor-{turn}")).await?;
-        self.running.lock()[turn] = new;
+        let new = start(cluster, &format!("successor-{index}")).await?;
+        self.running.lock()[index] = new;
         Ok(())
     }
 }
@@ -139,50 +144,50 @@ async fn start(cluster: &Cluster, name: &str) -> Result<Arc<Warden>> {
     Ok(Arc::new(warden.await?))
 }
 
-/// Turns readiness into endpoints of the Service, as kubelet, the endpoints controller and
+/// Routes the Service to the ready replicas, as the kubelet, the EndpointSlice controller and
 /// kube-proxy do together.
-async fn follow(webhooks: Webhooks, running: Running) {
+async fn update_endpoints(webhooks: Webhooks, running: Running) {
     let mut tick = interval(PROPAGATION);
     loop {
         let replicas = running.lock().clone();
-        let asked = replicas.iter().map(async |replica| {
+        let ports = replicas.iter().map(async |replica| {
             let ready = match timeout(PROPAGATION, replica.readiness()).await {
                 Ok(Ok(status)) => status == 200,
-                // A kubelet tolerates probes without an answer, which a busy machine causes: only
-                // the end of the process counts. A slow replica must not keep another one, which
-                // may be shutting down, among the endpoints.
+                // On a busy machine, a probe may get no answer, which the kubelet tolerates: such a
+                // replica stays an endpoint while its process runs. The timeout is short, because a
+                // slow probe delays the removal of another replica, which may be shutting down.
                 Ok(Err(_)) | Err(_) => replica.process().is_running(),
             };
             ready.then(|| replica.webhook_port())
         });
-        let ready = join_all(asked).await.into_iter().flatten();
+        let ready = join_all(ports).await.into_iter().flatten();
         webhooks.serve(SERVICE, ready.collect());
         tick.tick().await;
     }
 }
 
-/// Creates claims until `stop`, and returns their number. The first failure ends it.
+/// Creates claims until `stop`, and returns their number. Returns the first error.
 async fn create_claims(client: Client, stop: CancellationToken) -> Result<usize> {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
     let (mut tasks, mut count) = (JoinSet::new(), 0);
-    let mut tick = interval(PACE);
+    let mut tick = interval(CREATION_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     while !stop.is_cancelled() {
         tick.tick().await;
-        let place = places.clone().acquire_owned().await?;
+        let permit = permits.clone().acquire_owned().await?;
         let claims = Api::namespaced(client.clone(), "default");
         tasks.spawn(async move {
-            let answer = create_claim(&claims, count).await;
-            drop(place);
-            answer
+            let result = create_claim(&claims, count).await;
+            drop(permit);
+            result
         });
         count += 1;
-        while let Some(answer) = tasks.try_join_next() {
-            answer??;
+        while let Some(result) = tasks.try_join_next() {
+            result??;
         }
     }
-    while let Some(answer) = tasks.join_next().await {
-        answer??;
+    while let Some(result) = tasks.join_next().await {
+        result??;
     }
     Ok(count)
 }

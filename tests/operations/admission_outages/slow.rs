@@ -6,10 +6,11 @@ use anyhow::{Result, ensure};
 use std::time::Duration;
 use volume_warden_controlplane::{Rule, eventually};
 
-/// Longer than the live reads of a guard with the shipped timeout may take.
-const SLOW: Duration = Duration::from_secs(2);
+/// Longer than the time that a webhook with the shipped timeout has for live reads.
+const DELAY: Duration = Duration::from_secs(2);
 
-/// A longer timeoutSeconds of a webhook gives it more time for live reads: half of it.
+/// With a longer timeoutSeconds, a webhook waits longer for live reads, up to half of that timeout:
+/// it refuses a pod in spite of slow reads.
 #[tokio::test]
 async fn reads_are_slow() -> Result<()> {
     let fixture = OutageFixture::open("slow").await?;
@@ -20,9 +21,9 @@ async fn reads_are_slow() -> Result<()> {
     space.create_running_pod("first", "awaited").await?;
     space.delete_claim("awaited").await?;
     let reads = Rule::on("GET").path_contains("/persistentvolumeclaims/awaited");
-    let slow = fixture.interposer.add(reads.delay(SLOW));
+    let delayed = fixture.interposer.add(reads.delay(DELAY));
     eventually(
-        "a pod that uses a claim being deleted is refused",
+        "a pod is refused because its claim is being deleted",
         async || {
             let late = pod("late", "awaited", on_node())?;
             let refusal = refusal(space.pods.create(&dry_run(), &late).await)?;
@@ -31,8 +32,11 @@ async fn reads_are_slow() -> Result<()> {
         },
     )
     .await?;
-    ensure!(slow.taken() > 0, "it was refused without being read");
-    drop(slow);
+    ensure!(
+        delayed.taken() > 0,
+        "the pod was refused without a live read"
+    );
+    drop(delayed);
     space.delete_pod("first").await?;
     space.claim_is_gone("awaited").await
 }

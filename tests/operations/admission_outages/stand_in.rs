@@ -1,5 +1,5 @@
-//! A stand-in at Volume Warden's address, with a certificate of a CA that the webhook
-//! configurations trust.
+//! A server at Volume Warden's address, with a certificate of a CA that the webhook configurations
+//! trust.
 
 use super::fixture::{OutageFixture, SERVICE};
 use anyhow::Result;
@@ -10,7 +10,7 @@ use k8s_openapi::{
     },
 };
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{ListParams, PostParams},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -32,11 +32,13 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use volume_warden_controlplane::Cluster;
 
-/// A certificate authority that is not Volume Warden's.
+/// A CA other than Volume Warden's.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    /// Creates a CA, and makes it the only one that all webhook configurations trust.
+    /// Creates a CA, and makes it the only one that all webhook configurations trust. Among the
+    /// mutating configurations, that of pvc-trash is replaced last, and among the validating ones,
+    /// that of pv-releaser.
     pub async fn trusted_by(cluster: &Cluster) -> Result<Self> {
         let mut parameters = CertificateParams::new(vec![])?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -47,14 +49,18 @@ impl Authority {
         let (all, replace) = (ListParams::default(), PostParams::default());
         let bundle = || Some(ByteString(authority.0.pem().into_bytes()));
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(cluster.client());
-        for mut configuration in mutating.list(&all).await?.items {
+        let mut configurations = mutating.list(&all).await?.items;
+        configurations.sort_by_key(|each| each.name_any() == "volume-warden-pvc-trash");
+        for mut configuration in configurations {
             let webhooks = configuration.webhooks.iter_mut().flatten();
             webhooks.for_each(|webhook| webhook.client_config.ca_bundle = bundle());
             let name = configuration.metadata.name.clone().unwrap_or_default();
             mutating.replace(&name, &replace, &configuration).await?;
         }
         let validating: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client());
-        for mut configuration in validating.list(&all).await?.items {
+        let mut configurations = validating.list(&all).await?.items;
+        configurations.sort_by_key(|each| each.name_any() == "volume-warden-pv-releaser");
+        for mut configuration in configurations {
             let webhooks = configuration.webhooks.iter_mut().flatten();
             webhooks.for_each(|webhook| webhook.client_config.ca_bundle = bundle());
             let name = configuration.metadata.name.clone().unwrap_or_default();
@@ -83,7 +89,7 @@ impl Authority {
     }
 }
 
-/// Answers each request with its next response, and closes the connection.
+/// A server that answers each request with the next of its responses, and closes the connection.
 pub struct StandIn {
     answered: Arc<AtomicUsize>,
     task: JoinHandle<()>,
@@ -94,7 +100,7 @@ impl StandIn {
     pub async fn start(
         fixture: &OutageFixture,
         config: &Arc<ServerConfig>,
-        answers: Vec<Vec<u8>>,
+        responses: Vec<Vec<u8>>,
     ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -103,16 +109,16 @@ impl StandIn {
         let (count, acceptor) = (answered.clone(), TlsAcceptor::from(config.clone()));
         let task = tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let turn = count.clone();
-                let (acceptor, answers) = (acceptor.clone(), answers.clone());
-                // In some tests the client does not trust the stand-in on purpose.
-                tokio::spawn(async move { answer(tcp, acceptor, &answers, &turn).await.ok() });
+                let count = count.clone();
+                let (acceptor, responses) = (acceptor.clone(), responses.clone());
+                // In some tests, the API server intentionally does not trust the stand-in.
+                tokio::spawn(async move { respond(tcp, acceptor, &responses, &count).await.ok() });
             }
         });
         Ok(Self { answered, task })
     }
 
-    /// The number of requests so far.
+    /// The number of requests received so far.
     pub fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
@@ -124,18 +130,18 @@ impl Drop for StandIn {
     }
 }
 
-async fn answer(
+async fn respond(
     tcp: TcpStream,
     acceptor: TlsAcceptor,
-    answers: &[Vec<u8>],
-    turn: &AtomicUsize,
+    responses: &[Vec<u8>],
+    count: &AtomicUsize,
 ) -> Result<()> {
     let mut tls = acceptor.accept(tcp).await?;
     // One read is enough to recognize a request.
     let mut head = [0; 16];
     tls.read_exact(&mut head).await?;
-    let turn = turn.fetch_add(1, Ordering::Relaxed);
-    tls.write_all(&answers[turn % answers.len()]).await?;
+    let index = count.fetch_add(1, Ordering::Relaxed);
+    tls.write_all(&responses[index % responses.len()]).await?;
     tls.shutdown().await?;
     // Closing with unread data would reset the connection and lose the response.
     tokio::io::copy(&mut tls, &mut tokio::io::sink()).await?;

@@ -1,4 +1,4 @@
-//! The server's certificate is not trusted by the API server.
+//! The API server does not trust the serving certificate.
 
 use super::{
     fixture::OutageFixture,
@@ -8,6 +8,7 @@ use crate::support::webhooks_answer;
 use anyhow::Result;
 use volume_warden_controlplane::Rule;
 
+/// A stand-in with an expired certificate receives no review.
 #[tokio::test]
 async fn its_certificate_has_expired() -> Result<()> {
     let fixture = OutageFixture::open("expired").await?;
@@ -21,18 +22,18 @@ async fn its_certificate_has_expired() -> Result<()> {
     fixture.recovers().await
 }
 
-/// While Volume Warden may not write its caBundle, its reconcilers repair what admission misses;
-/// then it repairs the caBundle.
+/// The caBundles are replaced by a foreign CA. While Volume Warden cannot write the caBundles, its
+/// reconcilers do the work that admission misses. Once writes succeed, it repairs the caBundles.
 #[tokio::test]
 async fn its_authority_is_swapped() -> Result<()> {
-    let fixture = OutageFixture::open("swapped").await?;
+    let mut fixture = OutageFixture::open("swapped").await?;
     let publish = Rule::on("PATCH").path_contains("webhookconfigurations");
     let refused = publish.respond(503, "ServiceUnavailable", "not now");
     let refused = fixture.interposer.add(refused);
     Authority::trusted_by(&fixture.cluster).await?;
-    fixture.webhooks_are_unavailable().await?;
+    fixture.no_webhook_is_trusted().await?;
     fixture.users_are_unaffected().await?;
-    fixture.users.are_whole().await?;
+    fixture.users.missed_work_is_done().await?;
     drop(refused);
     webhooks_answer(&fixture.cluster.client()).await
 }

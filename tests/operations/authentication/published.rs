@@ -1,7 +1,8 @@
-//! The path in the webhook configurations, across changes that users make to them.
+//! The path in the webhook configurations, after users change the configurations.
 
 use super::*;
 
+/// Writes the path that `path` returns for a webhook's name to every webhook.
 async fn set_paths(cluster: &Cluster, path: impl Fn(&str) -> Result<Value>) -> Result<()> {
     let client = cluster.client();
     for configuration in configurations(&client).await? {
@@ -16,7 +17,7 @@ async fn set_paths(cluster: &Cluster, path: impl Fn(&str) -> Result<Value>) -> R
     Ok(())
 }
 
-/// The path that version 0.1.0 published.
+/// The path that version 0.1.0 published, which has no secret prefix.
 fn unprefixed(webhook: &str) -> Result<Value> {
     Ok(match webhook {
         "phase.pv-protection.volume-warden.dev" => json!("/pv-protection/bind"),
@@ -24,17 +25,18 @@ fn unprefixed(webhook: &str) -> Result<Value> {
     })
 }
 
-async fn answers(visitor: &Visitor, warden: &Warden, path: &str) -> Result<String> {
+/// The HTTP status of a GET request to `path`.
+async fn get_status(strict_client: &StrictClient, warden: &Warden, path: &str) -> Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    let answer = visitor.ask(warden.webhook_port(), &request).await?;
-    let status = answer.split(' ').nth(1).context("a status")?;
+    let response = strict_client.send(warden.webhook_port(), &request).await?;
+    let status = response.split(' ').nth(1).context("a status")?;
     Ok(status.to_owned())
 }
 
-/// Waits until each configuration has been written once more since its webhooks changed: an API
-/// server that missed the change notices that.
-async fn written_once_more(cluster: &Cluster) -> Result<()> {
-    eventually("the configurations are written once more", async || {
+/// Waits until Volume Warden has written each configuration again after the last change of its
+/// webhooks: an API server that missed the change notices the second write.
+pub(crate) async fn configurations_are_written_again(cluster: &Cluster) -> Result<()> {
+    eventually("the configurations are written again", async || {
         for configuration in configurations(&cluster.client()).await? {
             let metadata = &configuration.object["metadata"];
             let repeated =
@@ -57,7 +59,7 @@ async fn the_path_survives_apply_and_is_published_again_after_replace() -> Resul
     let manifests = repository().join("manifests");
     let manifests = manifests.to_string_lossy();
     cluster.kubectl(&["apply", "-k", &manifests]).await?;
-    assert_eq!(published(&cluster).await?, before);
+    assert_eq!(client_configs(&cluster).await?, before);
     let server_side = [
         "apply",
         "--server-side",
@@ -66,48 +68,48 @@ async fn the_path_survives_apply_and_is_published_again_after_replace() -> Resul
         &manifests,
     ];
     cluster.kubectl(&server_side).await?;
-    assert_eq!(published(&cluster).await?, before);
+    assert_eq!(client_configs(&cluster).await?, before);
     cluster.kubectl(&["replace", "-k", &manifests]).await?;
-    let reset = published(&cluster).await?;
+    let reset = client_configs(&cluster).await?;
     ensure!(
         reset != before,
-        "replace resets what is not in the manifests"
+        "replace did not reset the path and the caBundle"
     );
-    // Replacing also empties the Secret: the replica writes its path back.
+    // The replacement also empties the Secret: the replica writes the path to the Secret again.
     let after = eventually_within(
-        crate::certificates::PATIENCE,
-        "path and caBundle are published again",
+        crate::certificates::TIMEOUT,
+        "the path and the caBundle are published again",
         async || {
-            let now = published(&cluster).await?;
+            let now = client_configs(&cluster).await?;
             ensure!(now == before, "{:?}", now.keys());
             anyhow::Ok(Some(now))
         },
     )
     .await?;
     assert_eq!(all_published(&cluster).await?, after);
-    written_once_more(&cluster).await?;
+    configurations_are_written_again(&cluster).await?;
     webhooks_answer(&cluster.client()).await?;
     Ok(())
 }
 
-/// The fixed paths of version 0.1.0 are accepted until this installation has published its own
-/// path, and never again: neither after a restart, nor where the old path is restored.
+/// The fixed paths of version 0.1.0 are not accepted after this installation has published its own
+/// path, not even after a restart and after the fixed paths are restored.
 #[tokio::test]
 async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
     let cluster = fresh::installed().await?;
     set_paths(&cluster, unprefixed).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     all_published(&cluster).await?;
-    let visitor = visitor(&cluster);
-    let closed = async |warden: &Warden| {
+    let strict_client = strict_client(&cluster);
+    let fixed_path_is_refused = async |warden: &Warden| {
         eventually("fixed paths are not accepted", async || {
-            let status = answers(&visitor, warden, "/pvc-protection/claims").await?;
+            let status = get_status(&strict_client, warden, "/pvc-protection/claims").await?;
             ensure!(status == "404", "{status}");
             Ok(())
         })
         .await
     };
-    closed(&warden).await?;
+    fixed_path_is_refused(&warden).await?;
     webhooks_answer(&cluster.client()).await?;
     warden.stop().await?;
     set_paths(&cluster, unprefixed).await?;
@@ -116,9 +118,9 @@ async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
         .serving()
         .start()
         .await?;
-    // A ready process has read everything once.
+    // A ready process has completed its first reads.
     assert_eq!(
-        answers(&visitor, &restarted, "/pvc-protection/claims").await?,
+        get_status(&strict_client, &restarted, "/pvc-protection/claims").await?,
         "404"
     );
     all_published(&cluster).await?;
@@ -126,7 +128,8 @@ async fn fixed_paths_end_with_the_first_publication() -> Result<()> {
     Ok(())
 }
 
-/// With the failurePolicy Fail, the message of a failed call shows the path to a user.
+/// Volume Warden reports a webhook with the failurePolicy Fail, because the message of a failed
+/// call then shows the path to the user.
 #[tokio::test]
 async fn a_webhook_that_fails_closed_is_reported() -> Result<()> {
     let cluster = fresh::installed().await?;
@@ -137,7 +140,7 @@ async fn a_webhook_that_fails_closed_is_reported() -> Result<()> {
     let patch = ["patch", kind, name, "--type=json", "-p", &fail];
     cluster.kubectl(&patch).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
-    // A ready process has read the configurations once.
+    // A ready process has read the configurations.
     let metrics = warden.metrics().await?;
     ensure!(
         metrics.contains("volume_warden_webhooks_fail_closed 1\n"),

@@ -1,4 +1,4 @@
-//! The path is replaced under load.
+//! The path is rotated under load.
 
 use super::*;
 use std::{
@@ -8,26 +8,29 @@ use std::{
 use tokio::time::interval;
 
 const CLIENTS: usize = 16;
-/// The interval between two claims of a client. Without it, the clients take all of the processor
-/// from the tests that run beside them.
-const PACE: Duration = Duration::from_millis(200);
+/// The interval between two claims of a client. Without it, the clients take the CPU time of the
+/// tests that run at the same time.
+const CLAIM_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Creates claims until `stop`, and checks that each has its finalizer; without it, its review was
-/// missed.
-async fn create(client: Client, reviewed: &AtomicUsize, stop: &AtomicBool) -> Result<()> {
+/// Creates claims by dry run until `stop`. A claim without a finalizer was not reviewed, and is an
+/// error.
+async fn create_claims(client: Client, reviewed: &AtomicUsize, stop: &AtomicBool) -> Result<()> {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, "default");
     let claim = claim("probe", json!({}))?;
-    let mut pace = interval(PACE);
+    let mut ticks = interval(CLAIM_INTERVAL);
     while !stop.load(Ordering::Relaxed) {
-        pace.tick().await;
+        ticks.tick().await;
         let created = claims.create(&dry_run(), &claim).await?;
-        ensure!(created.metadata.finalizers.is_some(), "a review was missed");
+        ensure!(
+            created.metadata.finalizers.is_some(),
+            "a claim was not reviewed"
+        );
         reviewed.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// All output of the installation that others can read.
+/// All output that users can read: Events, logs and metrics.
 async fn output(cluster: &Cluster, wardens: &[&Warden]) -> Result<String> {
     let mut output = cluster
         .kubectl(&["get", "events", "-A", "-o", "json"])
@@ -39,8 +42,8 @@ async fn output(cluster: &Cluster, wardens: &[&Warden]) -> Result<String> {
     Ok(output)
 }
 
-/// Two API servers, two replicas, eighty reviews a second and a new path: no review is missed, and
-/// the path is never logged.
+/// Two replicas rotate the path while two API servers send eighty reviews a second. Every claim is
+/// reviewed, and no path appears in Events, logs or metrics.
 #[tokio::test]
 async fn no_review_is_missed() -> Result<()> {
     let cluster = fresh::installed().await?;
@@ -60,33 +63,40 @@ async fn no_review_is_missed() -> Result<()> {
             0 => cluster.client(),
             _ => second.client()?,
         };
-        create(client, &reviewed, &stop).await
+        create_claims(client, &reviewed, &stop).await
     });
-    let watch = async {
+    let wait_for_rotation = async {
         let mut paths = BTreeSet::new();
-        let rotated = eventually_within(crate::certificates::PATIENCE, "a new path", async || {
-            paths.extend(path_secret(&cluster).await?);
-            ensure!(paths.len() >= 2, "{} paths", paths.len());
-            anyhow::Ok(Some(paths.clone()))
-        })
+        let rotated = eventually_within(
+            crate::certificates::TIMEOUT,
+            "the path is rotated",
+            async || {
+                paths.extend(secret_path(&cluster).await?);
+                ensure!(paths.len() >= 2, "{} paths", paths.len());
+                anyhow::Ok(Some(paths.clone()))
+            },
+        )
         .await;
-        // The API servers learn of the last one by a watch.
+        // The API servers receive the new path by a watch.
         let before = reviewed.load(Ordering::Relaxed);
-        let more = eventually("more claims are reviewed", async || {
+        let reviews_continue = eventually("more claims are reviewed", async || {
             let reviewed = reviewed.load(Ordering::Relaxed);
             ensure!(reviewed > before + 20 * CLIENTS, "{reviewed}");
             Ok(())
         })
         .await;
         stop.store(true, Ordering::Relaxed);
-        more?;
+        reviews_continue?;
         rotated
     };
-    let (_, paths) = tokio::try_join!(try_join_all(clients), watch)?;
+    let (_, paths) = tokio::try_join!(try_join_all(clients), wait_for_rotation)?;
     let output = output(&cluster, &[&wardens.0, &wardens.1]).await?;
     for path in paths {
-        ensure!(!output.contains(&path), "a path was logged");
+        ensure!(!output.contains(&path), "the output contains a path");
     }
-    ensure!(output.contains("path published"), "it logs what it does");
+    ensure!(
+        output.contains("path published"),
+        "the log does not report the published path"
+    );
     Ok(())
 }

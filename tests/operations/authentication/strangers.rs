@@ -1,8 +1,8 @@
-//! Clients that do not know the path.
+//! Clients that do not know the secret path.
 
 use super::*;
 
-/// A genuine review, of a pod that requests a claim.
+/// A valid review of a pod that requests a claim.
 fn review() -> String {
     let prefix = "dynamic-pvc-provisioner.kubernetes.io";
     let template = "{apiVersion: v1, kind: PersistentVolumeClaim, \
@@ -26,21 +26,21 @@ fn review() -> String {
 fn post(path: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "POST {path}?timeout=10s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST {path}?timeout=30s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\nconnection: close\r\n\r\n{body}"
     )
 }
 
-/// Without the path a review is answered 404, on every path and before its body is read, and
-/// nothing is written. The same review with the path creates the claim.
+/// Without the secret path, Volume Warden answers a review with 404, on every path and before it
+/// reads the body, and creates no claim. The same review with the secret path creates the claim.
 #[tokio::test]
 async fn only_the_path_authenticates() -> Result<()> {
     let cluster = fresh::installed().await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
-    let (published, visitor) = (all_published(&cluster).await?, visitor(&cluster));
-    let (port, secret) = (warden.webhook_port(), "0123456789abcdef".repeat(4));
-    let real = path_secret(&cluster).await?.context("a path")?;
+    let (published, strict_client) = (all_published(&cluster).await?, strict_client(&cluster));
+    let (port, wrong) = (warden.webhook_port(), "0123456789abcdef".repeat(4));
+    let real = secret_path(&cluster).await?.context("a path")?;
     let mut paths = vec![
         "/".to_owned(),
         format!("/{real}"),
@@ -50,26 +50,26 @@ async fn only_the_path_authenticates() -> Result<()> {
     for webhook in published.keys() {
         let hook = hook(webhook)?;
         paths.extend([
-            format!("/{secret}{hook}"),
+            format!("/{wrong}{hook}"),
             format!("/{}{hook}", real.to_uppercase()),
             hook,
         ]);
     }
     for path in paths {
-        let answer = visitor.ask(port, &post(&path, &review())).await?;
-        ensure!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
-        // The body of this review never arrives.
+        let response = strict_client.send(port, &post(&path, &review())).await?;
+        ensure!(response.starts_with("HTTP/1.1 404 "), "{path}: {response}");
+        // The client does not send the body of this review.
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 9000000\r\n\r\n");
-        let answer = visitor.ask(port, &head).await?;
-        ensure!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
+        let response = strict_client.send(port, &head).await?;
+        ensure!(response.starts_with("HTTP/1.1 404 "), "{path}: {response}");
     }
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
     let created = claims.get_opt("stolen").await?;
     ensure!(created.is_none(), "a claim was created");
-    let genuine = post(&format!("/{real}/pvc-provisioner/pods"), &review());
-    let answer = visitor.ask(port, &genuine).await?;
-    ensure!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let with_path = post(&format!("/{real}/pvc-provisioner/pods"), &review());
+    let response = strict_client.send(port, &with_path).await?;
+    ensure!(response.starts_with("HTTP/1.1 200 "), "{response}");
     let created = claims.get_opt("stolen").await?;
-    ensure!(created.is_some(), "the review was genuine: {answer}");
+    ensure!(created.is_some(), "no claim was created: {response}");
     Ok(())
 }

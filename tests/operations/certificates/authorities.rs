@@ -1,7 +1,7 @@
-//! Certificates that live for seconds, in the real program, with two replicas and the API server
-//! as their client.
+//! Certificates with a lifetime of seconds. Two replicas of the real program run, and the API
+//! server is their client.
 
-use super::{Trust, visitor::Visitor};
+use super::{CertificateObjects, strict_client::StrictClient};
 use crate::{
     fresh,
     support::{BINARY, claim, dry_run, webhooks_answer},
@@ -15,31 +15,32 @@ use tokio::time::interval;
 use volume_warden_controlplane::{Cluster, Component, Warden};
 
 /// The interval between two reviews.
-const PACE: Duration = Duration::from_millis(100);
-/// The number of reviews after which the certificates are looked at again: handshakes take more of
-/// the processor than a review, and a certificate lives for many of these intervals.
-const BETWEEN_LOOKS: usize = 5;
+const REVIEW_INTERVAL: Duration = Duration::from_millis(100);
+/// The number of reviews between two checks of the served certificates: the handshakes of a check
+/// take more CPU time than a review, and the lifetime of a certificate spans many of these checks.
+const REVIEWS_PER_CHECK: usize = 5;
 
-/// Creates a claim by dry run, and checks its finalizer; without it, the API server skipped the
-/// webhook.
-async fn claim_is_reviewed(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
+/// Creates a claim by dry run. [`certificate_failures`] finds reviews that failed because of a
+/// certificate.
+async fn create_probe(claims: &Api<PersistentVolumeClaim>) -> Result<()> {
     claims
         .create(&dry_run(), &claim("probe", json!({}))?)
         .await?;
     Ok(())
 }
 
-/// Calls that failed open because of a certificate, from the API server's log after this offset in
-/// bytes.
-fn refused(cluster: &Cluster, since: usize) -> Vec<String> {
+/// The lines of the API server's log about reviews that failed open because of a certificate, after
+/// this offset in bytes.
+fn certificate_failures(cluster: &Cluster, offset: usize) -> Vec<String> {
     let log = cluster.log(Component::Apiserver);
-    let lines = log.get(since..).unwrap_or_default().lines();
+    let lines = log.get(offset..).unwrap_or_default().lines();
     let failed = lines.filter(|line| line.contains("failing open"));
-    let refused = failed.filter(|line| line.contains("x509") || line.contains("tls:"));
-    refused.map(str::to_owned).collect()
+    let by_certificate = failed.filter(|line| line.contains("x509") || line.contains("tls:"));
+    by_certificate.map(str::to_owned).collect()
 }
 
-/// Two new CAs and their certificates are issued during the test.
+/// No review fails open because of a certificate while two new CAs and their certificates are
+/// issued.
 #[tokio::test]
 async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
     let cluster = fresh::installed().await?;
@@ -53,25 +54,28 @@ async fn no_review_is_refused_while_certificates_rotate() -> Result<()> {
     };
     let (first, second) = tokio::try_join!(start("first"), start("second"))?;
     webhooks_answer(&cluster.client()).await?;
-    let (trust, since) = (Trust::of(&cluster), cluster.log(Component::Apiserver).len());
+    let objects = CertificateObjects::of(&cluster);
+    let offset = cluster.log(Component::Apiserver).len();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
-    let visitor = Visitor::new(cluster.client());
+    let strict_client = StrictClient::new(cluster.client());
     let (mut authorities, mut leaves) = (BTreeSet::new(), BTreeSet::new());
-    let mut pace = interval(PACE);
+    let mut ticks = interval(REVIEW_INTERVAL);
     while authorities.len() < 3 {
-        for _ in 0..BETWEEN_LOOKS {
-            pace.tick().await;
-            claim_is_reviewed(&claims).await?;
+        for _ in 0..REVIEWS_PER_CHECK {
+            ticks.tick().await;
+            create_probe(&claims).await?;
         }
-        authorities.extend(trust.secret("ca.crt").await?);
+        authorities.extend(objects.secret("ca.crt").await?);
         for warden in [&first, &second] {
-            let served = visitor.served(warden.webhook_port()).await;
+            let served = strict_client
+                .served_certificate(warden.webhook_port())
+                .await;
             leaves.insert(served.context(format!("after {} CAs", authorities.len()))?);
-            ensure!(warden.ready().await, "a replica was not ready");
+            ensure!(warden.ready().await?, "a replica was not ready");
         }
     }
-    let refused = refused(&cluster, since);
-    ensure!(refused.is_empty(), "{refused:?}");
-    ensure!(leaves.len() >= 4, "{} leaves", leaves.len());
+    let failures = certificate_failures(&cluster, offset);
+    ensure!(failures.is_empty(), "{failures:?}");
+    ensure!(leaves.len() >= 4, "only {} certificates", leaves.len());
     Ok(())
 }

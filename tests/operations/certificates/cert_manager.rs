@@ -1,11 +1,11 @@
 //! The cert-manager overlay, applied unchanged, with cert-manager's own CRDs. `played` simulates
-//! cert-manager's contract; `itself` runs its controllers. Both simulate the kubelet, which
-//! updates mounted files by renaming a link.
+//! the behavior of cert-manager; `itself` runs cert-manager's controllers. Both simulate the
+//! kubelet, which updates mounted files by renaming a symbolic link.
 
 mod itself;
 mod played;
 
-use super::{PATIENCE, visitor::Visitor};
+use super::{TIMEOUT, strict_client::StrictClient};
 use crate::support::{BINARY, deployment, manifests, repository};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
@@ -21,9 +21,11 @@ use volume_warden_controlplane::{Cluster, Warden, eventually_within};
 const NAMESPACE: &str = "volume-warden";
 /// The Secret of the served certificate.
 const SECRET: &str = "volume-warden-tls";
-const MOUNTED: &str = "/etc/volume-warden/tls";
+/// The directory of the certificate in the Deployment's pod.
+const MOUNT_PATH: &str = "/etc/volume-warden/tls";
 
-/// The overlay on a cluster, and the files that its kubelet mounts.
+/// The overlay, applied to a cluster, and the directory in which the test simulates the mounted
+/// Secret.
 struct Overlay<'a> {
     cluster: &'a Cluster,
     secrets: Api<Secret>,
@@ -42,7 +44,7 @@ impl<'a> Overlay<'a> {
         })
     }
 
-    /// An object of cert-manager.
+    /// Reads an object of one of cert-manager's kinds.
     async fn object(&self, kind: &str, name: &str) -> Result<Value> {
         let kind = GroupVersionKind::gvk("cert-manager.io", "v1", kind);
         let resource = ApiResource::from_gvk(&kind);
@@ -74,17 +76,17 @@ impl<'a> Overlay<'a> {
         Ok(())
     }
 
-    /// A client that trusts the published caBundle.
-    fn visitor(&self) -> Visitor {
-        Visitor::new(self.cluster.client())
+    /// A client that trusts the published caBundle, and no expired CA.
+    fn strict_client(&self) -> StrictClient {
+        StrictClient::new(self.cluster.client())
     }
 
-    /// The program as the Deployment starts it, with that mount.
+    /// Starts Volume Warden with the arguments of the Deployment, and with the simulated mount.
     async fn start(&self) -> Result<Warden> {
         let mut warden = Warden::builder(self.cluster, BINARY).serving();
         for argument in deployment::arguments(self.cluster, NAMESPACE).await? {
             let mount = self.mount.path().to_string_lossy();
-            warden = warden.arg(argument.replace(MOUNTED, &mount));
+            warden = warden.arg(argument.replace(MOUNT_PATH, &mount));
         }
         warden.start().await
     }
@@ -97,12 +99,18 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Result<&'a str> {
 
 /// Waits until another certificate than `before` is served, and clients as strict as the API
 /// server trust it.
-async fn follows(warden: &Warden, visitor: &Visitor, before: &[u8]) -> Result<()> {
-    let what = "the new certificate is served, and trusted";
-    eventually_within(PATIENCE, what, async || {
-        let served = visitor.served(warden.webhook_port()).await?;
-        ensure!(served != before, "the old one is served");
-        ensure!(warden.ready().await, "not ready");
+async fn new_certificate_is_served(
+    warden: &Warden,
+    strict_client: &StrictClient,
+    before: &[u8],
+) -> Result<()> {
+    let what = "the new certificate is served and trusted";
+    eventually_within(TIMEOUT, what, async || {
+        let served = strict_client
+            .served_certificate(warden.webhook_port())
+            .await?;
+        ensure!(served != before, "the old certificate is served");
+        ensure!(warden.ready().await?, "not ready");
         anyhow::Ok(())
     })
     .await

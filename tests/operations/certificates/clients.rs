@@ -1,6 +1,6 @@
-//! The API server sends a client certificate, configured as in certs/README.md.
+//! The API server authenticates with a client certificate, configured as in certs/README.md.
 
-use super::visitor::Visitor;
+use super::strict_client::StrictClient;
 use crate::support::{BINARY, dry_run, manifests, repository, webhooks_answer};
 use anyhow::{Context, Result, ensure};
 use rcgen::{
@@ -11,11 +11,11 @@ use serde_json::json;
 use std::{fs, path::Path};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// The directory of the files in that page.
+/// The directory of the files in certs/README.md.
 const DIRECTORY: &str = "/etc/kubernetes/webhooks";
 const README: &str = include_str!("../../../certs/README.md");
 
-/// The example in that page that begins with this line, with the files in another directory.
+/// The example in certs/README.md that begins with the line `first`, with the files in `directory`.
 fn example(first: &str, directory: &Path) -> Result<String> {
     let begin = README.find(first).context("the example")?;
     let lines = README[begin..].lines();
@@ -29,7 +29,7 @@ fn example(first: &str, directory: &Path) -> Result<String> {
         .replace(DIRECTORY, &directory.to_string_lossy()))
 }
 
-/// Creates a CA and a client certificate at the paths that the page names.
+/// Writes a CA and a client certificate to the files that the examples name.
 fn certificates(directory: &Path) -> Result<()> {
     let mut parameters = CertificateParams::new(vec![])?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -45,6 +45,8 @@ fn certificates(directory: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Volume Warden refuses a client without a certificate, and an API server whose certificate has a
+/// name that `--client-allowed-name` does not list.
 #[tokio::test]
 async fn only_the_api_server_may_call() -> Result<()> {
     let directory = tempfile::tempdir()?;
@@ -75,9 +77,12 @@ async fn only_the_api_server_may_call() -> Result<()> {
     let warden = start("kube-apiserver,another").await?;
     webhooks_answer(&cluster.client()).await?;
 
-    let visitor = Visitor::new(cluster.client());
-    let visit = visitor.visit(warden.webhook_port()).await;
-    ensure!(visit.is_err(), "without a certificate");
+    let strict_client = StrictClient::new(cluster.client());
+    let response = strict_client.request(warden.webhook_port()).await;
+    ensure!(
+        response.is_err(),
+        "a client without a certificate was accepted"
+    );
     eventually("the log names the refused client", async || {
         let log = warden.process().log();
         ensure!(log.contains("is not valid by --client-ca-file"));
@@ -87,16 +92,22 @@ async fn only_the_api_server_may_call() -> Result<()> {
 
     drop(warden);
     let warden = start("another-client").await?;
-    eventually("the API server is refused by its name", async || {
-        let claim = crate::support::claim("probe", json!({}))?;
-        let claims: kube::Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> =
-            kube::Api::namespaced(cluster.client(), "default");
-        let created = claims.create(&dry_run(), &claim).await?;
-        ensure!(created.metadata.finalizers.is_none(), "it was reviewed");
-        let log = warden.process().log();
-        ensure!(log.contains("kube-apiserver") && log.contains("--client-allowed-name"));
-        anyhow::Ok(())
-    })
+    eventually(
+        "the API server is refused because of its name",
+        async || {
+            let claim = crate::support::claim("probe", json!({}))?;
+            let claims: kube::Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> =
+                kube::Api::namespaced(cluster.client(), "default");
+            let created = claims.create(&dry_run(), &claim).await?;
+            ensure!(
+                created.metadata.finalizers.is_none(),
+                "the claim was reviewed"
+            );
+            let log = warden.process().log();
+            ensure!(log.contains("kube-apiserver") && log.contains("--client-allowed-name"));
+            anyhow::Ok(())
+        },
+    )
     .await?;
     drop(warden);
     cluster.stop().await;

@@ -1,8 +1,9 @@
-//! Years pass. Two replicas run in this process, so that the test can move their clock, with the
-//! real Secret and webhook configurations, and the rights of the manifests.
+//! Renewals over more than a year of simulated time. Two replicas run in this process, so that the
+//! test can move their clock, with the real Secret and webhook configurations, and the rights of
+//! the manifests.
 
-use super::{PATIENCE, visitor::Visitor};
-use crate::fresh::{self, Fresh};
+use super::{TIMEOUT, strict_client::StrictClient};
+use crate::fresh::{self, FreshCluster};
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, Config, config::Kubeconfig};
@@ -31,16 +32,16 @@ use volume_warden::{
 use volume_warden_controlplane::{Cluster, eventually_within};
 
 const DAY: i64 = 86_400;
-/// The pause between two visits. Without it, visits take all of the processor from the tests that
-/// run beside them.
-const PACE: Duration = Duration::from_millis(10);
+/// The interval between two requests. Without it, the requests take the CPU time of the tests that
+/// run at the same time.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The clock of a machine, which the test can move.
+/// A clock that the test can move.
 #[derive(Clone, Default)]
-struct Time(Arc<AtomicI64>);
+struct MovableClock(Arc<AtomicI64>);
 
-impl Time {
-    fn clock(&self) -> Clock {
+impl MovableClock {
+    fn as_clock(&self) -> Clock {
         let offset = self.0.clone();
         Clock::new(move || {
             let offset = time::Duration::seconds(offset.load(Ordering::SeqCst));
@@ -48,12 +49,12 @@ impl Time {
         })
     }
 
-    fn pass(&self, days: i64) {
+    fn advance(&self, days: i64) {
         self.0.fetch_add(days * DAY, Ordering::SeqCst);
     }
 }
 
-/// The certificate tasks of the program, without the rest of it.
+/// A webhook server with a self-signed certificate, without the other tasks of the program.
 struct Replica {
     self_signed: Mutex<Option<SelfSigned>>,
     serving: ServingCertificate,
@@ -70,14 +71,14 @@ impl Drop for Replica {
 }
 
 impl Replica {
-    async fn start(cluster: &Cluster, time: &Time) -> Result<Self> {
+    async fn start(cluster: &Cluster, clock: &MovableClock) -> Result<Self> {
         let file = cluster
             .service_account_kubeconfig("volume-warden", "volume-warden", None)
             .await?;
         let file = Kubeconfig::read_from(file)?;
         let client = connect(Config::from_custom_kubeconfig(file, &Default::default()).await?)?;
         let metrics = Arc::new(Metrics::new());
-        let serving = ServingCertificate::new(&metrics, time.clock());
+        let serving = ServingCertificate::new(&metrics, clock.as_clock());
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (port, stop) = (listener.local_addr()?.port(), CancellationToken::new());
         tokio::spawn(admission::serve(
@@ -85,9 +86,9 @@ impl Replica {
             serving.certificate.clone(),
             axum::Router::new(),
             SecretPaths::default(),
-            // Servers and visitors share a thread, which other tests may delay.
+            // The servers and the clients share a thread, which other tests may delay.
             Limits {
-                stranger_time: PATIENCE,
+                stranger_time: TIMEOUT,
                 ..Limits::default()
             },
             metrics.clone(),
@@ -104,6 +105,7 @@ impl Replica {
         })
     }
 
+    /// Performs the renewal step that is due, and checks that the replica is ready.
     async fn round(&self) -> Result<()> {
         let mut self_signed = self.self_signed.lock().await;
         let self_signed = self_signed.as_mut().context("not self-signed")?;
@@ -133,6 +135,7 @@ impl Replica {
         Ok(())
     }
 
+    /// The metric of the certificate's expiry, in seconds since the epoch.
     fn expiration(&self, certificate: &str) -> Option<i64> {
         let series = format!(
             "volume_warden_certificate_expiration_timestamp_seconds{{certificate=\"{certificate}\"}} "
@@ -161,6 +164,7 @@ fn settings(client: &Client) -> Result<Settings> {
     })
 }
 
+/// The CA certificate in the Secret.
 async fn authority(cluster: &Cluster) -> Result<Vec<u8>> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), "volume-warden");
     let data = secrets.get("volume-warden-tls").await?.data;
@@ -168,55 +172,56 @@ async fn authority(cluster: &Cluster) -> Result<Vec<u8>> {
     Ok(authority.context("a CA")?.0)
 }
 
-/// Visits the replicas in turn until `stop`, and counts; the first refusal ends it.
-async fn keep_visiting(
-    visitor: Visitor,
+/// Sends requests to the replicas in turn until `stop`, and counts them. Returns the first error.
+async fn keep_requesting(
+    strict_client: StrictClient,
     ports: Vec<u16>,
     count: watch::Sender<usize>,
     stop: CancellationToken,
 ) -> Result<()> {
-    let mut pace = interval(PACE);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(REQUEST_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !stop.is_cancelled() {
         for port in &ports {
-            pace.tick().await;
-            let now = visitor.clock.now();
-            let visit = visitor.visit(*port).await;
-            visit.with_context(|| format!("refused at {now}"))?;
+            ticks.tick().await;
+            let now = strict_client.clock.now();
+            let response = strict_client.request(*port).await;
+            response.with_context(|| format!("refused at {now}"))?;
             count.send_modify(|count| *count += 1);
         }
     }
     Ok(())
 }
 
-struct Years {
-    time: Time,
+/// Two replicas with a certificate, and a client with the same clock.
+struct ClockFixture {
+    clock: MovableClock,
     replicas: [Replica; 2],
-    visitor: Visitor,
-    /// The last field: the replicas end before another test uses the cluster.
-    cluster: Fresh,
+    strict_client: StrictClient,
+    /// This is the last field, so that the replicas stop before another test uses the cluster.
+    cluster: FreshCluster,
 }
 
-impl Years {
-    async fn begin() -> Result<Self> {
+impl ClockFixture {
+    async fn new() -> Result<Self> {
         let cluster = fresh::installed().await?;
-        let time = Time::default();
+        let clock = MovableClock::default();
         let replicas = [
-            Replica::start(&cluster, &time).await?,
-            Replica::start(&cluster, &time).await?,
+            Replica::start(&cluster, &clock).await?,
+            Replica::start(&cluster, &clock).await?,
         ];
         for replica in &replicas {
             replica.round().await?;
         }
-        let visitor = Visitor {
+        let strict_client = StrictClient {
             client: cluster.client(),
-            clock: time.clock(),
-            handshake_limit: PATIENCE,
+            clock: clock.as_clock(),
+            handshake_limit: TIMEOUT,
         };
         Ok(Self {
-            time,
+            clock,
             replicas,
-            visitor,
+            strict_client,
             cluster,
         })
     }
@@ -226,88 +231,103 @@ impl Years {
     }
 }
 
-/// The replicas take turns at renewing first, while reviews arrive continuously.
+/// A client sends requests continuously while the clock advances by 5 days at a time. The replicas
+/// alternate in renewing first.
 #[tokio::test]
 async fn no_review_is_refused_in_four_hundred_days() -> Result<()> {
-    let years = Years::begin().await?;
-    let first = authority(&years.cluster).await?;
-    let (count, mut visited) = watch::channel(0);
+    let fixture = ClockFixture::new().await?;
+    let first = authority(&fixture.cluster).await?;
+    let (count, mut counted) = watch::channel(0);
     let stop = CancellationToken::new();
-    let visits = tokio::spawn(keep_visiting(
-        years.visitor.clone(),
-        years.ports(),
+    let requests = tokio::spawn(keep_requesting(
+        fixture.strict_client.clone(),
+        fixture.ports(),
         count,
         stop.clone(),
     ));
     let mut leaves = std::collections::BTreeSet::new();
     for step in 0..80 {
-        years.time.pass(5);
+        fixture.clock.advance(5);
         for turn in 0..2 {
-            years.replicas[(step + turn) % 2].round().await?;
-            // Between the renewals of the two replicas.
-            for port in years.ports() {
-                let served = years.visitor.served(port).await;
+            fixture.replicas[(step + turn) % 2].round().await?;
+            // Also after only one of the two replicas has renewed its certificate.
+            for port in fixture.ports() {
+                let served = fixture.strict_client.served_certificate(port).await;
                 leaves.insert(served.with_context(|| format!("at step {step}"))?);
             }
         }
-        // Both replicas answer a visit that began after this step's renewals.
-        let enough = *visited.borrow() + 2 * years.replicas.len();
-        if visited.wait_for(|count| *count >= enough).await.is_err() {
-            bail!("{:?}", visits.await);
+        // Both replicas answer a request that began after the renewals of this step.
+        let enough = *counted.borrow() + 2 * fixture.replicas.len();
+        if counted.wait_for(|count| *count >= enough).await.is_err() {
+            bail!("{:?}", requests.await);
         }
     }
     stop.cancel();
-    visits.await??;
-    assert!(leaves.len() >= 7, "{} leaves in 400 days", leaves.len());
-    assert_ne!(authority(&years.cluster).await?, first);
+    requests.await??;
+    assert!(
+        leaves.len() >= 7,
+        "only {} certificates in 400 days",
+        leaves.len()
+    );
+    assert_ne!(authority(&fixture.cluster).await?, first);
     Ok(())
 }
 
-/// As after a suspended machine: no renewal was possible meanwhile. The wall clock shows it,
-/// without a restart.
+/// The clock jumps past the renewals, as after the suspension of a machine. The replicas renew the
+/// certificate without a restart.
 #[tokio::test]
 async fn everything_is_renewed_after_a_clock_jump() -> Result<()> {
-    let years = Years::begin().await?;
-    let first = authority(&years.cluster).await?;
-    for replica in &years.replicas {
+    let fixture = ClockFixture::new().await?;
+    let first = authority(&fixture.cluster).await?;
+    for replica in &fixture.replicas {
         replica.follow().await?;
     }
     for (days, same_authority) in [(100, true), (300, false), (400, false)] {
-        let before = authority(&years.cluster).await?;
-        years.time.pass(days);
-        eventually_within(PATIENCE, "both replicas are trusted again", async || {
-            for replica in &years.replicas {
-                years.visitor.visit(replica.port).await?;
-            }
-            anyhow::Ok(())
-        })
+        let before = authority(&fixture.cluster).await?;
+        fixture.clock.advance(days);
+        eventually_within(
+            TIMEOUT,
+            "the certificates of both replicas are trusted",
+            async || {
+                for replica in &fixture.replicas {
+                    fixture.strict_client.request(replica.port).await?;
+                }
+                anyhow::Ok(())
+            },
+        )
         .await?;
-        // The state is stable: no visit is refused from now on.
-        let (count, mut visited) = watch::channel(0);
+        // The state is stable: no further request is refused.
+        let (count, mut counted) = watch::channel(0);
         let stop = CancellationToken::new();
-        let visits = keep_visiting(years.visitor.clone(), years.ports(), count, stop.clone());
+        let requests = keep_requesting(
+            fixture.strict_client.clone(),
+            fixture.ports(),
+            count,
+            stop.clone(),
+        );
         let enough = async {
-            visited.wait_for(|count| *count >= 50).await?;
+            counted.wait_for(|count| *count >= 50).await?;
             stop.cancel();
             anyhow::Ok(())
         };
-        tokio::try_join!(visits, enough)?;
-        let now = authority(&years.cluster).await?;
+        tokio::try_join!(requests, enough)?;
+        let now = authority(&fixture.cluster).await?;
         assert_eq!(now == before, same_authority, "after {days} days more");
-        for replica in &years.replicas {
-            eventually_within(PATIENCE, "it says so", async || {
+        for replica in &fixture.replicas {
+            let what = "the replica is ready and its metrics have the new expiry";
+            eventually_within(TIMEOUT, what, async || {
                 let missing = replica.serving.missing();
                 ensure!(missing.is_empty(), "{missing:?}");
                 for certificate in ["Served", "Authority"] {
                     let expires = replica.expiration(certificate).context("a metric")?;
-                    let left = expires - years.time.clock().now().unix_timestamp();
-                    ensure!(left > 60 * DAY, "{certificate}: {left}");
+                    let left = expires - fixture.clock.as_clock().now().unix_timestamp();
+                    ensure!(left > 60 * DAY, "{certificate}: {left} s are left");
                 }
                 Ok(())
             })
             .await?;
         }
     }
-    assert_ne!(authority(&years.cluster).await?, first);
+    assert_ne!(authority(&fixture.cluster).await?, first);
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Events about a certificate that is not renewed.
+//! Events about certificates that are not renewed.
 
-use super::{PATIENCE, publish_in, visitor::Visitor};
+use super::{TIMEOUT, publish_in, strict_client::StrictClient};
 use crate::{fresh, support::BINARY};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
@@ -10,7 +10,7 @@ use std::{fs, path::Path};
 use time::{Duration, OffsetDateTime};
 use volume_warden_controlplane::{Cluster, Interposer, Rule, Warden, eventually_within};
 
-/// The notes of the published Events, each with the uid of its object.
+/// The messages of the published Events, each with the UID of its object.
 async fn published_events(cluster: &Cluster) -> Result<Vec<(String, Option<String>)>> {
     let events: Api<Event> = Api::namespaced(cluster.client(), "volume-warden");
     let with_reason = ListParams::default().fields("reason=CertificateNotRenewed");
@@ -20,7 +20,7 @@ async fn published_events(cluster: &Cluster) -> Result<Vec<(String, Option<Strin
         .collect())
 }
 
-/// Writes a certificate of 100 days of which `left` remain.
+/// Writes a certificate with a lifetime of 100 days, of which `left` days remain.
 fn old_certificate(
     authority: &CertifiedIssuer<'static, KeyPair>,
     left: i64,
@@ -32,13 +32,13 @@ fn old_certificate(
     parameters.not_before = now - Duration::days(100 - left);
     parameters.not_after = now + Duration::days(left) + Duration::HOUR;
     let certificate = parameters.signed_by(&key, authority)?;
-    // Key and certificate do not match for a moment, as when a user replaces files by hand.
+    // The key and the certificate do not match for a moment, as when a user replaces the files.
     fs::write(directory.join("tls.key"), key.serialize_pem())?;
     fs::write(directory.join("tls.crt"), certificate.pem())?;
     Ok(())
 }
 
-/// Publishes the caBundle in the two configurations of pv-protection.
+/// Publishes the caBundle in the two webhook configurations of pv-protection.
 async fn publish_to_both(cluster: &Cluster, bundle: &str) -> Result<()> {
     let both = [
         "volume-warden-pv-protection",
@@ -47,7 +47,8 @@ async fn publish_to_both(cluster: &Cluster, bundle: &str) -> Result<()> {
     publish_in(&cluster.client(), &both, bundle).await
 }
 
-/// Mounted files: one Event on the Lease for each threshold of each certificate.
+/// For mounted files, Volume Warden publishes one Event on the Lease for each threshold that each
+/// certificate reaches.
 #[tokio::test]
 async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
     let cluster = fresh::installed().await?;
@@ -64,12 +65,14 @@ async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
         .arg(format!("--tls-private-key-file={}", file("tls.key")))
         .start()
         .await?;
-    // Another certificate reaches the same threshold; the last certificate is new.
+    // The certificates with 5 and with 4 days left reach the same threshold, and each gets an
+    // Event. The last certificate is new and gets none.
     for (left, expected) in [(12, 1), (5, 2), (4, 3), (90, 3)] {
         if left != 12 {
             old_certificate(&authority, left, directory.path())?;
         }
-        eventually_within(PATIENCE, "the expected Events are published, and no others", async || {
+        let what = "the expected Events are published, and no others";
+        eventually_within(TIMEOUT, what, async || {
             let metrics = warden.metrics().await?;
             let served =
                 "volume_warden_certificate_expiration_timestamp_seconds{certificate=\"Served\"} ";
@@ -83,31 +86,31 @@ async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
         })
         .await?;
     }
-    // Each check could publish the Event again, and checks are frequent while the certificate is
-    // not trusted.
+    // Volume Warden checks the certificate frequently while it is not trusted, and must not publish
+    // the Event again at each check.
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
     old_certificate(&authority, 3, directory.path())?;
     publish_to_both(&cluster, &foreign.cert.pem()).await?;
     eventually_within(
-        PATIENCE,
-        "the Event is published, and readiness is lost",
+        TIMEOUT,
+        "the Event is published, and Volume Warden is not ready",
         async || {
-            ensure!(published_events(&cluster).await?.len() == 4 && !warden.ready().await);
+            ensure!(published_events(&cluster).await?.len() == 4 && !warden.ready().await?);
             anyhow::Ok(())
         },
     )
     .await?;
     publish_to_both(&cluster, &authority.pem()).await?;
-    eventually_within(PATIENCE, "Volume Warden is ready", async || {
-        anyhow::Ok(warden.ready().await)
+    eventually_within(TIMEOUT, "Volume Warden is ready", async || {
+        anyhow::Ok(warden.ready().await?)
     })
     .await?;
     let events = published_events(&cluster).await?;
     assert_eq!(events.len(), 4, "{events:?}");
     let leases: Api<Lease> = Api::namespaced(cluster.client(), "volume-warden");
     let lease = leases.get("volume-warden").await?.metadata.uid;
-    for (note, about) in published_events(&cluster).await? {
-        ensure!(about == lease, "about {about:?}");
+    for (note, uid) in published_events(&cluster).await? {
+        ensure!(uid == lease, "the Event is on {uid:?}");
         for words in ["the certificate of the webhooks expires", &file("tls.crt")] {
             ensure!(note.contains(words), "{note}");
         }
@@ -115,8 +118,8 @@ async fn one_event_per_threshold_of_a_mounted_certificate() -> Result<()> {
     Ok(())
 }
 
-/// The Secret cannot be written: an Event reports it before the certificate expires, and readiness
-/// is lost at expiry. Both recover once writes succeed.
+/// The Secret cannot be written. An Event reports this before the certificate expires, and Volume
+/// Warden is not ready after the expiry. Once writes succeed, the certificate is renewed.
 #[tokio::test]
 async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
     let cluster = fresh::installed().await?;
@@ -133,7 +136,7 @@ async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
         "Forbidden",
         "not today",
     ));
-    eventually_within(PATIENCE, "the Event is published", async || {
+    eventually_within(TIMEOUT, "the Event is published", async || {
         let events = published_events(&cluster).await?;
         let source = "the Secret volume-warden/volume-warden-tls";
         ensure!(
@@ -144,19 +147,19 @@ async fn a_failing_renewal_is_reported_and_recovers() -> Result<()> {
     })
     .await?;
     eventually_within(
-        PATIENCE,
-        "the certificate has expired, so readiness is lost",
-        async || anyhow::Ok(!warden.ready().await),
+        TIMEOUT,
+        "Volume Warden is not ready, because the certificate has expired",
+        async || anyhow::Ok(!warden.ready().await?),
     )
     .await?;
     drop(refused);
-    let visitor = Visitor::new(cluster.client());
+    let strict_client = StrictClient::new(cluster.client());
     eventually_within(
-        PATIENCE,
-        "the certificate is renewed, ready and trusted",
+        TIMEOUT,
+        "the certificate is renewed and trusted, and Volume Warden is ready",
         async || {
-            ensure!(warden.ready().await, "not ready");
-            visitor.visit(warden.webhook_port()).await
+            ensure!(warden.ready().await?, "not ready");
+            strict_client.request(warden.webhook_port()).await
         },
     )
     .await?;

@@ -1,8 +1,9 @@
 //! The chart on a real API server, in a namespace that enforces the Pod Security Standard
 //! `restricted`.
 
-use super::{Values, chart, template_with};
+use super::{ValuesFile, chart, template_with};
 use crate::{
+    authentication::published::configurations_are_written_again,
     fresh,
     install::{applying_again_changes_nothing, as_deployed, replicas_are_available},
     support::{BINARY, define_kind, kustomization::NAMESPACE, repository, webhooks_answer},
@@ -25,7 +26,7 @@ type Objects = BTreeMap<String, Value>;
 pub(super) struct Release<'a> {
     cluster: &'a Cluster,
     helm: Helm,
-    values: Values,
+    values: ValuesFile,
 }
 
 impl<'a> Release<'a> {
@@ -33,18 +34,18 @@ impl<'a> Release<'a> {
         Ok(Self {
             cluster,
             helm: Helm::locate().await?,
-            values: Values::new(values)?,
+            values: ValuesFile::new(values)?,
         })
     }
 
     pub(super) async fn run(&self, arguments: &[&str]) -> Result<String> {
         let kubeconfig = self.cluster.kubeconfig().to_string_lossy();
-        let to = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
-        self.helm.run(&[arguments, &to].concat()).await
+        let options = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+        self.helm.run(&[arguments, &options].concat()).await
     }
 
-    /// `install` or `upgrade`.
-    pub(super) async fn put(&self, verb: &str, options: &[&str]) -> Result<()> {
+    /// Runs `helm install` or `helm upgrade`.
+    pub(super) async fn deploy(&self, verb: &str, options: &[&str]) -> Result<()> {
         let (chart, values) = (chart().display().to_string(), self.values.path());
         let arguments = [verb, "volume-warden", &chart, "--values", &values];
         self.run(&[&arguments, options].concat()).await.map(drop)
@@ -55,12 +56,13 @@ impl<'a> Release<'a> {
     }
 }
 
-/// These objects as the API server stores them, without the fields that other writers set. A write
-/// without a change leaves no trace here.
-async fn found(cluster: &Cluster, which: &[&str], stdin: &str) -> Result<Objects> {
+/// The objects that these arguments of `kubectl get` select, as the API server stores them, by kind
+/// and name. Fields that other writers set are removed, so a write that changes nothing else does
+/// not change the result.
+async fn stored(cluster: &Cluster, selection: &[&str], stdin: &str) -> Result<Objects> {
     let get = ["get", "--ignore-not-found", "-o", "json"];
     let text = cluster
-        .kubectl_with_stdin(&[&get, which].concat(), stdin)
+        .kubectl_with_stdin(&[&get, selection].concat(), stdin)
         .await?;
     if text.is_empty() {
         return Ok(Objects::new());
@@ -72,7 +74,7 @@ async fn found(cluster: &Cluster, which: &[&str], stdin: &str) -> Result<Objects
             fields.remove("status");
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
-            // A Deployment's generation also counts annotations.
+            // A change of a Deployment's annotations also increments its generation.
             metadata.remove("generation");
             metadata.remove("managedFields");
             metadata.remove("resourceVersion");
@@ -85,26 +87,31 @@ async fn found(cluster: &Cluster, which: &[&str], stdin: &str) -> Result<Objects
     Ok(objects.collect())
 }
 
-async fn released(release: &Release<'_>) -> Result<Objects> {
+/// The objects of the release as the API server stores them.
+async fn release_objects(release: &Release<'_>) -> Result<Objects> {
     let manifest = release.manifest().await?;
-    found(release.cluster, &["-f", "-"], &manifest).await
+    stored(release.cluster, &["-f", "-"], &manifest).await
 }
 
-/// Waits for the last write to the Secret of the webhook path, which is part of the release.
+/// Waits until the Secret of the webhook path records that the path is published. No later write
+/// changes this Secret, which is part of the release.
 async fn publication_is_recorded(cluster: &Cluster) -> Result<()> {
     let secret = ["get", "secret", "volume-warden-serving", "-n", NAMESPACE];
     let published = ["-o=go-template={{.data.published | base64decode}}"];
-    eventually("the publication is recorded", async || {
-        let published = cluster.kubectl(&[&secret[..], &published].concat()).await?;
-        ensure!(published == "true", "{published}");
-        Ok(())
-    })
+    eventually(
+        "the Secret records the publication of the path",
+        async || {
+            let published = cluster.kubectl(&[&secret[..], &published].concat()).await?;
+            ensure!(published == "true", "{published}");
+            Ok(())
+        },
+    )
     .await
 }
 
-/// The API server admits the pod of `helm test`, and its command succeeds, with the address of this
-/// process instead of the Service's.
-async fn the_test_succeeds(cluster: &Cluster, warden: &Warden) -> Result<()> {
+/// Checks that the API server admits the pod of `helm test`, and that the pod's command succeeds
+/// with the address of `warden` instead of the Service's.
+async fn helm_test_succeeds(cluster: &Cluster, warden: &Warden) -> Result<()> {
     let rendered = template_with(&json!({}), NAMESPACE, &[]).await?;
     let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered)?;
     let mut objects = objects.iter();
@@ -127,7 +134,7 @@ async fn the_test_succeeds(cluster: &Cluster, warden: &Warden) -> Result<()> {
         arguments.concat().contains(&process),
         "{arguments:?} do not name the Service"
     );
-    eventually("the test of the release succeeds", async || {
+    eventually("the command of `helm test` succeeds", async || {
         let output = Command::new(BINARY).args(&arguments).output()?;
         ensure!(output.status.success(), "{output:?}");
         Ok(())
@@ -135,8 +142,8 @@ async fn the_test_succeeds(cluster: &Cluster, warden: &Warden) -> Result<()> {
     .await
 }
 
-/// Installs the chart as a user does: pods are admitted, webhooks answer, an upgrade to the same
-/// version changes nothing, and objects that Volume Warden created are not part of the release.
+/// Installs the chart as a user does. The pods are admitted and the webhooks answer, an upgrade to
+/// the same version changes nothing, and `helm uninstall` deletes all objects of the release.
 #[tokio::test]
 async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
     let cluster = fresh::cluster().await?;
@@ -155,21 +162,22 @@ async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
     .await?;
 
     let release = Release::new(&cluster, &json!({})).await?;
-    release.put("install", &[]).await?;
+    release.deploy("install", &[]).await?;
     replicas_are_available(&cluster).await?;
     let warden = as_deployed(&cluster, NAMESPACE).await?;
     webhooks_answer(&cluster.client()).await?;
 
     publication_is_recorded(&cluster).await?;
-    the_test_succeeds(&cluster, &warden).await?;
-    let before = released(&release).await?;
-    let webhooks = json!(before).to_string();
+    configurations_are_written_again(&cluster).await?;
+    helm_test_succeeds(&cluster, &warden).await?;
+    let before = release_objects(&release).await?;
+    let text = json!(before).to_string();
     ensure!(
-        webhooks.contains("caBundle") && webhooks.contains("/pvc-protection/claims"),
-        "it published its CA and its path"
+        text.contains("caBundle") && text.contains("/pvc-protection/claims"),
+        "the webhook configurations have no caBundle or no path"
     );
-    release.put("upgrade", &[]).await?;
-    assert_eq!(released(&release).await?, before);
+    release.deploy("upgrade", &[]).await?;
+    assert_eq!(release_objects(&release).await?, before);
     webhooks_answer(&cluster.client()).await?;
     warden.stop().await?;
 
@@ -179,14 +187,14 @@ async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
         "{manifest}"
     );
     release.run(&["uninstall", "volume-warden"]).await?;
-    let left = found(&cluster, &["-f", "-"], &manifest).await?;
-    // The pods are deleted in the background.
-    ensure!(left.is_empty(), "{:?}", left.keys());
+    let remaining = stored(&cluster, &["-f", "-"], &manifest).await?;
+    // The pods are not in the manifest: they are deleted in the background.
+    ensure!(remaining.is_empty(), "{:?}", remaining.keys());
     Ok(())
 }
 
 /// Removes the metadata that marks an object as part of a release.
-fn without_helms_marks(mut objects: Objects) -> Objects {
+fn without_helm_metadata(mut objects: Objects) -> Objects {
     for metadata in objects.values_mut().map(|object| &mut object["metadata"]) {
         for (map, key) in [
             ("labels", "app.kubernetes.io/instance"),
@@ -203,18 +211,18 @@ fn without_helms_marks(mut objects: Objects) -> Objects {
     objects
 }
 
-/// Applying an overlay twice changes nothing. Helm then takes ownership, and the objects keep
-/// their content.
-async fn handed_over(cluster: &Cluster, overlay: &Path, values: &Value) -> Result<()> {
+/// Checks that applying an overlay twice changes nothing, and that the objects keep their content
+/// when Helm takes ownership of them.
+async fn helm_takes_over(cluster: &Cluster, overlay: &Path, values: &Value) -> Result<()> {
     cluster.apply_kustomization(overlay).await?;
     replicas_are_available(cluster).await?;
     applying_again_changes_nothing(cluster, overlay).await?;
 
     let overlay = overlay.to_string_lossy();
-    let before = found(cluster, &["-k", &overlay], "").await?;
+    let before = stored(cluster, &["-k", &overlay], "").await?;
     let release = Release::new(cluster, values).await?;
-    release.put("install", &["--take-ownership"]).await?;
-    let after = without_helms_marks(found(cluster, &["-k", &overlay], "").await?);
+    release.deploy("install", &["--take-ownership"]).await?;
+    let after = without_helm_metadata(stored(cluster, &["-k", &overlay], "").await?);
     ensure!(before.len() > 30, "{:?}", before.keys());
     for (name, object) in before {
         assert_eq!(after[&name], object, "{name}");
@@ -226,7 +234,7 @@ async fn handed_over(cluster: &Cluster, overlay: &Path, values: &Value) -> Resul
 async fn helm_takes_over_from_the_self_signed_overlay() -> Result<()> {
     let cluster = fresh::cluster().await?;
     let overlay = repository().join("manifests/overlays/self-signed");
-    handed_over(&cluster, &overlay, &json!({})).await
+    helm_takes_over(&cluster, &overlay, &json!({})).await
 }
 
 #[tokio::test]
@@ -239,5 +247,5 @@ async fn helm_takes_over_from_the_cert_manager_overlay() -> Result<()> {
         define_kind(&cluster, name, kind).await?;
     }
     let overlay = repository().join("manifests/overlays/cert-manager");
-    handed_over(&cluster, &overlay, &json!({"tls": {"mode": "certManager"}})).await
+    helm_takes_over(&cluster, &overlay, &json!({"tls": {"mode": "certManager"}})).await
 }

@@ -1,5 +1,5 @@
-//! `volume-warden gc` in the pod uses the same settings of the chart as the server: the variables
-//! of the container.
+//! `volume-warden gc` in the pod uses the same settings as the server: the chart passes them as
+//! environment variables of the container.
 
 use super::{only, template};
 use crate::support::{
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 type Variables = BTreeMap<String, String>;
 
-/// The variables of the container that these manifests describe.
+/// The environment variables of the container in the Deployment of these manifests.
 fn variables(manifests: &str) -> Result<Variables> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(manifests)?;
     let mut objects = objects.iter();
@@ -35,8 +35,9 @@ fn variables(manifests: &str) -> Result<Variables> {
     variables.collect()
 }
 
-/// The variables of a chart whose namespace-gc has a directory, with these additional values.
-async fn charted(values: &Value) -> Result<Variables> {
+/// The environment variables that the chart sets for namespace-gc with a directory backend and
+/// these additional values.
+async fn chart_variables(values: &Value) -> Result<Variables> {
     let mut all = only(&["namespace-gc"]);
     let section = &mut all["namespaceGc"];
     section["storageBackend"] = json!("directory");
@@ -55,7 +56,8 @@ fn root(namespaces: &[&str]) -> Result<TempDir> {
     Ok(root)
 }
 
-/// Runs `gc` as in the pod, except for the volume and the API server.
+/// Runs `gc --dry-run` as in the pod, but with `root` as the directory and with the API server of
+/// the test.
 async fn gc(variables: &Variables, root: &Path) -> Result<Output> {
     ensure!(variables.contains_key("VOLUME_WARDEN_DIRECTORY_ROOT"));
     let cluster = bare().await?;
@@ -67,8 +69,8 @@ async fn gc(variables: &Variables, root: &Path) -> Result<Output> {
     Ok(tokio::task::spawn_blocking(move || command.output()).await??)
 }
 
-/// The namespaces that a manual collection would delete.
-async fn deleted(variables: &Variables, root: &Path) -> Result<BTreeSet<String>> {
+/// The namespaces that `gc` would delete without `--dry-run`.
+async fn would_delete(variables: &Variables, root: &Path) -> Result<BTreeSet<String>> {
     let output = gc(variables, root).await?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{variables:?}: {error}");
@@ -83,25 +85,26 @@ async fn deleted(variables: &Variables, root: &Path) -> Result<BTreeSet<String>>
 async fn a_collection_in_the_pod_has_the_protections_of_the_chart() -> Result<()> {
     let root = root(&["orphan-1", "orphan-2", "precious-1"])?;
     let all: &[&str] = &["orphan-1", "orphan-2", "precious-1"];
-    let free = json!({"gcScope": "all", "gcGrace": "0s", "gcConfirmAfter": "0s"});
+    let without_limits = json!({"gcScope": "all", "gcGrace": "0s", "gcConfirmAfter": "0s"});
     for (values, expected) in [
         (json!({}), all),
         (json!({"gcProtect": ["precious-*"]}), &all[..2]),
         (json!({"gcGrace": "1h"}), &[]),
         (json!({"gcMaxDeletions": 1}), &all[..1]),
-        // By the ConfigMap, which is not there.
+        // `seen` requires the names in a ConfigMap, which does not exist here.
         (json!({"gcScope": "seen"}), &[]),
     ] {
-        let mut said = free.clone();
-        json_patch::merge(&mut said, &values);
-        let deleted = deleted(&charted(&said).await?, root.path()).await?;
+        let mut merged = without_limits.clone();
+        json_patch::merge(&mut merged, &values);
+        let deleted = would_delete(&chart_variables(&merged).await?, root.path()).await?;
         let expected: BTreeSet<_> = expected.iter().map(|&name| name.to_owned()).collect();
         assert_eq!(deleted, expected, "{values}");
     }
     Ok(())
 }
 
-/// Each value has its own variable, which `gc` reads, except those of scheduled collections.
+/// Each value has its own environment variable. `gc` reads all of them except those of scheduled
+/// collections.
 #[tokio::test]
 async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     let help = Command::new(BINARY).args(["gc", "--help"]).output()?;
@@ -111,7 +114,7 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
         "gcConfirmAfter": "0s", "namespaceDeleteWorkers": 7, "namespaceDeleteGcDelay": "250ms",
         "namespaceDeleteGcInterval": "2h", "storageosRefreshInterval": "2m", "storageosRetryInterval": "6s",
     });
-    let found = charted(&values).await?;
+    let found = chart_variables(&values).await?;
     for (name, value) in [
         ("GC_SCOPE", "all"),
         ("GC_PROTECT", "default,precious-*"),
@@ -128,13 +131,13 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     ] {
         let name = format!("VOLUME_WARDEN_{name}");
         assert_eq!(found.get(&name).map(String::as_str), Some(value), "{name}");
-        let by_itself = name.contains("DELETE_GC");
+        let only_scheduled = name.contains("DELETE_GC");
         assert!(
-            by_itself || help.contains(&format!("[env: {name}")),
+            only_scheduled || help.contains(&format!("[env: {name}")),
             "{name}"
         );
     }
-    // The command itself refuses a wrong value, which shows that it reads the variable.
+    // `gc` refuses a wrong value, which shows that it reads the variable.
     let root = root(&[])?;
     for name in found.keys().filter(|name| !name.contains("DELETE_GC")) {
         let free_text = ["DIRECTORY_ROOT", "GC_PROTECT"].map(|end| name.ends_with(end));
@@ -148,7 +151,8 @@ async fn every_value_reaches_a_collection_in_the_pod() -> Result<()> {
     Ok(())
 }
 
-/// `gc` does not know the arguments of `run`.
+/// With namespace-gc, the chart refuses its settings in `extraArgs`, because `gc` in the pod does
+/// not have the arguments of `run`.
 #[tokio::test]
 async fn settings_of_a_collection_are_refused_as_arguments() -> Result<()> {
     for (argument, refused) in [
@@ -163,7 +167,7 @@ async fn settings_of_a_collection_are_refused_as_arguments() -> Result<()> {
         let mut values = only(&["namespace-gc"]);
         values["extraArgs"] = json!([argument]);
         match template(&values, NAMESPACE).await {
-            Ok(_) => assert!(!refused, "{argument} is taken"),
+            Ok(_) => assert!(!refused, "{argument} is accepted"),
             Err(error) => {
                 let error = format!("{error:#}");
                 assert!(
@@ -172,14 +176,15 @@ async fn settings_of_a_collection_are_refused_as_arguments() -> Result<()> {
                 );
             }
         }
-        let mut without = only(&["pv-releaser"]);
-        without["extraArgs"] = json!([argument]);
-        template(&without, NAMESPACE).await?;
+        let mut without_gc = only(&["pv-releaser"]);
+        without_gc["extraArgs"] = json!([argument]);
+        template(&without_gc, NAMESPACE).await?;
     }
     Ok(())
 }
 
-/// No kustomize component gives `run` an argument that `gc` has.
+/// The kustomize components of namespace-gc set no arguments of `run`, but environment variables
+/// that `gc` reads, too.
 #[tokio::test]
 async fn the_kustomize_components_pass_variables_too() -> Result<()> {
     let help = Command::new(BINARY).args(["gc", "--help"]).output()?;

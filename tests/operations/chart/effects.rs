@@ -1,8 +1,8 @@
-//! Each value of the chart, changed alone.
+//! A change of any single value of the chart changes the rendered objects.
 
 use super::{
     template,
-    values::{file, leaves},
+    values::{chart_file, leaves},
 };
 use crate::{
     fresh,
@@ -12,15 +12,16 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Kinds that the API server knows only by a CustomResourceDefinition.
-const FOREIGN: [(&str, &str); 4] = [
+/// Kinds of other products, which the API server serves only with a CustomResourceDefinition.
+const CUSTOM_KINDS: [(&str, &str); 4] = [
     ("certificates.cert-manager.io", "Certificate"),
     ("issuers.cert-manager.io", "Issuer"),
     ("prometheusrules.monitoring.coreos.com", "PrometheusRule"),
     ("servicemonitors.monitoring.coreos.com", "ServiceMonitor"),
 ];
 
-/// Pairs of the values that give others an effect, and another value for each of those.
+/// Pairs of values: those without which the tested values have no effect, and the tested values,
+/// each of which changes the rendered objects.
 const CHANGES: &str = r#"
 [
     [{}, {
@@ -122,11 +123,12 @@ fn nested(path: &str, value: Value) -> Value {
     keys.fold(value, |value, key| json!({key: value}))
 }
 
-/// No value is without effect, and a real API server accepts what each renders.
+/// Every value changes the rendered objects when it is changed alone, and a real API server accepts
+/// the objects.
 #[tokio::test]
 async fn every_value_changes_the_objects() -> Result<()> {
-    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
-    let mut unused: BTreeSet<_> = leaves("", &schema, &Value::Null)
+    let schema: Value = serde_json::from_str(&chart_file("values.schema.json")?)?;
+    let mut untested: BTreeSet<_> = leaves("", &schema, &Value::Null)
         .into_iter()
         .map(|(path, _)| path)
         .filter(|path| path != "/global")
@@ -141,19 +143,19 @@ async fn every_value_changes_the_objects() -> Result<()> {
             json_patch::merge(&mut all, &nested(&path, value));
             let after = template(&all, "volume-warden").await?;
             ensure!(before != after, "{path} has no effect");
-            unused.remove(&path);
+            untested.remove(&path);
             let objects: Vec<Value> = serde_saphyr::from_multiple(&after)?;
             rendered.extend(objects.iter().map(Value::to_string));
         }
     }
-    ensure!(unused.is_empty(), "not tried: {unused:?}");
+    ensure!(untested.is_empty(), "not tested: {untested:?}");
     are_accepted(&rendered).await
 }
 
-/// A server-side dry run.
+/// Checks with a server-side dry run that the API server accepts the objects.
 async fn are_accepted(objects: &BTreeSet<String>) -> Result<()> {
     let cluster = fresh::api_server().await?;
-    for (name, kind) in FOREIGN {
+    for (name, kind) in CUSTOM_KINDS {
         define_kind(&cluster, name, kind).await?;
     }
     cluster.kubectl(&["create", "namespace", NAMESPACE]).await?;

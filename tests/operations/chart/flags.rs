@@ -1,6 +1,6 @@
-//! Values that become flags of the program.
+//! Values that the chart passes to the program, as flags or environment variables.
 
-use super::{COMPONENTS, installed, section, template, values::file};
+use super::{COMPONENTS, default_components, section, template, values::chart_file};
 use crate::support::BINARY;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn deployment(rendered: &str) -> Result<Value> {
     deployment.context("no Deployment")
 }
 
-/// The variable of a component's value: `VOLUME_WARDEN_ORPHAN_GRACE` for `orphanGrace`.
+/// The environment variable of a component's value: `VOLUME_WARDEN_ORPHAN_GRACE` for `orphanGrace`.
 fn variable(key: &str) -> String {
     let mut variable = "VOLUME_WARDEN_".to_owned();
     for letter in key.chars() {
@@ -43,7 +43,8 @@ fn flags(sections: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// Every value of a component becomes a flag of the program, or its variable, in a valid form.
+/// The chart passes every value of a component to the program, as a flag that the program accepts
+/// or as an environment variable.
 #[tokio::test]
 async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     let options = json!({
@@ -71,7 +72,7 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
     let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     let arguments: Vec<String> = serde_json::from_value(arguments.clone())?;
     let given = flags(&options);
-    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
+    let schema: Value = serde_json::from_str(&chart_file("values.schema.json")?)?;
     let known = COMPONENTS.map(|name| {
         let key = section(name);
         let mut properties = schema["properties"][&key]["properties"].clone();
@@ -81,12 +82,12 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         (key, properties)
     });
     let known: serde_json::Map<_, _> = known.into_iter().collect();
-    assert_eq!(given, flags(&known.into()), "all of them are tried here");
-    // Values of namespace-gc are variables, so that `gc` in the pod has them, too.
+    assert_eq!(given, flags(&known.into()), "the test sets all flags");
+    // Values of namespace-gc are environment variables, so that `gc` in the pod reads them, too.
     let variables = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
     let variables = variables.as_array().context("no variables")?;
-    let collecting = options["namespaceGc"].as_object().context("a section")?;
-    assert_eq!(variables.len(), collecting.len(), "{variables:?}");
+    let namespace_gc = options["namespaceGc"].as_object().context("a section")?;
+    assert_eq!(variables.len(), namespace_gc.len(), "{variables:?}");
     assert_eq!(
         arguments.len() + variables.len(),
         1 + COMPONENTS.len() + given.len(),
@@ -96,30 +97,30 @@ async fn every_option_is_a_flag_of_the_program() -> Result<()> {
         arguments.contains(&"--orphan-grace=12345678s".to_owned()),
         "{arguments:?}"
     );
-    for (last, taken) in [("--help", true), ("--no-such-flag", false)] {
+    for (last, accepted) in [("--help", true), ("--no-such-flag", false)] {
         let output = Command::new(BINARY).args(&arguments).arg(last).output()?;
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(
             output.status.success(),
-            taken,
+            accepted,
             "{arguments:?} {last}: {error}"
         );
     }
     Ok(())
 }
 
-/// `values.yaml` shows the defaults of the program, and a default becomes no flag.
+/// `values.yaml` contains the defaults of the program, and the chart passes no flag for a default.
 #[tokio::test]
 async fn defaults_are_those_of_the_program() -> Result<()> {
-    let values: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
+    let values: Value = serde_saphyr::from_str(&chart_file("values.yaml")?)?;
     let help = Command::new(BINARY).args(["run", "--help"]).output()?;
     let help = String::from_utf8(help.stdout)?;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for key in flags(&values).iter().filter(|key| *key != "gcScope") {
-        let named = COMPONENTS
+        let value = COMPONENTS
             .iter()
             .find_map(|name| values[section(name)].get(key));
-        let default = match named.context("a value")? {
+        let default = match value.context("a value")? {
             Value::String(text) => text.clone(),
             Value::Array(items) => {
                 let items = items.iter().filter_map(Value::as_str);
@@ -129,7 +130,7 @@ async fn defaults_are_those_of_the_program() -> Result<()> {
         };
         let variable = format!("[env: {}=] ", variable(key));
         let (_, after) = help.split_once(&variable).context(variable)?;
-        // A list without elements has no default.
+        // The help shows no default for an empty list.
         let found = after.strip_prefix("[default: ").unwrap_or("]");
         let (found, _) = found.split_once(']').context("no end")?;
         assert_eq!(found, default, "{key}");
@@ -140,7 +141,7 @@ async fn defaults_are_those_of_the_program() -> Result<()> {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(
         container["args"].as_array().map(Vec::len),
-        Some(1 + installed().len())
+        Some(1 + default_components().len())
     );
     assert_eq!(container["env"], Value::Null);
     Ok(())

@@ -1,4 +1,4 @@
-//! The Helm chart: it installs what `manifests/` install.
+//! The Helm chart, which installs the same objects as the kustomizations in `manifests`.
 
 mod cluster;
 mod collecting;
@@ -31,11 +31,11 @@ const COMPONENTS: [&str; 9] = [
     "namespace-gc",
 ];
 
-/// The components that no overlay contains. They do nothing without pvc-trash.
+/// The components that no overlay contains. They have no effect without pvc-trash.
 const OFF_BY_DEFAULT: [&str; 2] = ["pvc-expiry", "trash-list"];
 
-/// The components that are installed by default.
-fn installed() -> Vec<&'static str> {
+/// The components that the chart and the overlays install by default.
+fn default_components() -> Vec<&'static str> {
     let all = COMPONENTS.into_iter();
     all.filter(|name| !OFF_BY_DEFAULT.contains(name)).collect()
 }
@@ -44,7 +44,7 @@ fn chart() -> PathBuf {
     repository().join("manifests/helm/volume-warden")
 }
 
-/// The section of a component in the values: `pvcProtection` for `pvc-protection`.
+/// The key of the section of a component in the values: `pvcProtection` for `pvc-protection`.
 fn section(component: &str) -> String {
     let mut words = component.split('-');
     let first = words.next().unwrap_or_default().to_owned();
@@ -54,7 +54,7 @@ fn section(component: &str) -> String {
     })
 }
 
-/// Values that disable every component but these.
+/// Values that disable every component except these.
 fn only(components: &[&str]) -> Value {
     let switches = COMPONENTS.map(|name| {
         let enabled = components.contains(&name);
@@ -63,10 +63,10 @@ fn only(components: &[&str]) -> Value {
     Value::Object(serde_json::Map::from_iter(switches))
 }
 
-/// A file of values, for `--values`.
-struct Values(TempDir);
+/// A temporary file with values, for `--values`.
+struct ValuesFile(TempDir);
 
-impl Values {
+impl ValuesFile {
     fn new(values: &Value) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         fs::write(directory.path().join("values.yaml"), values.to_string())?;
@@ -83,9 +83,10 @@ async fn template(values: &Value, namespace: &str) -> Result<String> {
     template_with(values, namespace, &["--skip-tests"]).await
 }
 
-/// The same with these options of `helm template`. The Pod of `helm test` is rendered by default.
+/// The objects that the chart renders with these options of `helm template`. Without
+/// `--skip-tests`, they include the Pod of `helm test`.
 async fn template_with(values: &Value, namespace: &str, options: &[&str]) -> Result<String> {
-    let (chart, values) = (chart().display().to_string(), Values::new(values)?);
+    let (chart, values) = (chart().display().to_string(), ValuesFile::new(values)?);
     let path = values.path();
     let arguments = ["template", "any", &chart, "--namespace", namespace];
     let values = ["--values", &path];

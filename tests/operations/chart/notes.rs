@@ -1,6 +1,6 @@
 //! The notes that Helm prints after an installation.
 
-use super::{Values, chart, template_with};
+use super::{ValuesFile, chart, template_with};
 use crate::{
     documentation::pages::{own_addresses, problem},
     support::repository,
@@ -14,7 +14,7 @@ const SECRET: &str = "volume-warden-tls";
 
 /// The notes for these values. Helm prints them without a cluster.
 async fn notes(values: &Value) -> Result<String> {
-    let (chart, values) = (chart().display().to_string(), Values::new(values)?);
+    let (chart, values) = (chart().display().to_string(), ValuesFile::new(values)?);
     let path = values.path();
     let install = ["install", "any", &chart, "--namespace", NAMESPACE];
     let options = ["--values", &path, "--dry-run=client"];
@@ -24,8 +24,8 @@ async fn notes(values: &Value) -> Result<String> {
     Ok(notes.to_owned())
 }
 
-/// Each address in the notes is that of a page, and of a section if it names one. They name no
-/// section in another way.
+/// Each address in the notes is that of a page that exists and, if it has an anchor, of a heading
+/// that exists. The notes name no section in another way.
 #[tokio::test]
 async fn the_notes_name_pages_that_exist() -> Result<()> {
     let page = repository().join("README.md");
@@ -51,12 +51,13 @@ async fn the_notes_name_pages_that_exist() -> Result<()> {
     Ok(())
 }
 
-/// Helm deletes the objects of the release, unless an annotation says otherwise.
+/// The notes state that `helm uninstall` deletes the Secret of the certificate. This is true,
+/// because the Secret is part of the release and has no annotation that makes Helm keep it.
 #[tokio::test]
 async fn the_notes_say_what_becomes_of_the_certificate() -> Result<()> {
     let notes = notes(&json!({})).await?;
-    let says = format!("{SECRET}, which is part of this release: `helm uninstall` deletes it.");
-    ensure!(notes.contains(&says), "{notes}");
+    let sentence = format!("{SECRET}, which is part of this release: `helm uninstall` deletes it.");
+    ensure!(notes.contains(&sentence), "{notes}");
     let text = template_with(&json!({}), NAMESPACE, &["--skip-tests"]).await?;
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
     let mut secrets = objects.iter().filter(|each| each["kind"] == "Secret");

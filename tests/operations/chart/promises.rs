@@ -1,4 +1,4 @@
-//! Promises of the documentation about the objects that are installed.
+//! Statements of the documentation about the installed objects.
 
 use super::{
     settings::{find, rendered},
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 #[tokio::test]
 async fn the_policy_permits_the_fields_of_templates() -> Result<()> {
     const BOUND: &str = "with spec.volumeName or annotations under pv.kubernetes.io/";
-    const COPY: &str = "with spec.dataSource or spec.dataSourceRef";
-    const HELD: &str = "with finalizers other than kubernetes.io/pvc-protection";
+    const DATA_SOURCE: &str = "with spec.dataSource or spec.dataSourceRef";
+    const FINALIZERS: &str = "with finalizers other than kubernetes.io/pvc-protection";
     const SELECTOR: &str = "with spec.selector";
     let forbidden = async |fields: &[&str]| -> Result<Vec<&'static str>> {
         let values = json!({"pvcProvisioner": {"templateFields": fields}});
@@ -25,32 +25,36 @@ async fn the_policy_permits_the_fields_of_templates() -> Result<()> {
             .filter(|object| object["metadata"]["name"] == name);
         let policy = policies.next().context("no policy")?;
         let validations = policy["spec"]["validations"].to_string();
-        let messages = [BOUND, COPY, HELD, SELECTOR].into_iter();
+        let messages = [BOUND, DATA_SOURCE, FINALIZERS, SELECTOR].into_iter();
         Ok(messages
             .filter(|message| validations.contains(message))
             .collect())
     };
-    assert_eq!(forbidden(&[]).await?, [BOUND, COPY, HELD, SELECTOR]);
+    assert_eq!(
+        forbidden(&[]).await?,
+        [BOUND, DATA_SOURCE, FINALIZERS, SELECTOR]
+    );
     for (field, message) in [
         ("annotations", BOUND),
         ("volumeName", BOUND),
-        ("dataSource", COPY),
-        ("dataSourceRef", COPY),
-        ("finalizers", HELD),
+        ("dataSource", DATA_SOURCE),
+        ("dataSourceRef", DATA_SOURCE),
+        ("finalizers", FINALIZERS),
         ("selector", SELECTOR),
     ] {
-        let left = forbidden(&[field]).await?;
-        assert!(left.len() == 3 && !left.contains(&message), "{field}");
+        let still_forbidden = forbidden(&[field]).await?;
+        let permitted = !still_forbidden.contains(&message);
+        assert!(still_forbidden.len() == 3 && permitted, "{field}");
     }
     Ok(())
 }
 
-/// TCP 443 and 6443 for the API server, 53 and 5353 for DNS, and the port of the storage backend if
-/// there is one. The pods of OpenShift's DNS use 5353.
+/// The NetworkPolicy permits egress to TCP 443 and 6443 for the API server, to 53 and 5353 for DNS,
+/// and to the port of the storage backend if there is one. The DNS pods of OpenShift use 5353.
 #[tokio::test]
 async fn egress_is_limited_to_these_ports() -> Result<()> {
     let storageos = json!({"namespaceGc": {"storageBackend": "storageos"}});
-    for (values, more) in [(json!({}), None), (storageos, Some("5705/TCP"))] {
+    for (values, backend) in [(json!({}), None), (storageos, Some("5705/TCP"))] {
         let policy = find(&rendered(&values).await?, "NetworkPolicy");
         let rules = policy["spec"]["egress"].as_array().context("no egress")?;
         let ports = rules.iter().flat_map(|rule| rule["ports"].as_array());
@@ -60,16 +64,17 @@ async fn egress_is_limited_to_these_ports() -> Result<()> {
             .collect();
         let api_server = ["443/TCP", "6443/TCP"].into_iter();
         let dns = ["53/UDP", "53/TCP", "5353/UDP", "5353/TCP"];
-        let expected = api_server.chain(dns).chain(more);
+        let expected = api_server.chain(dns).chain(backend);
         let expected: BTreeSet<_> = expected.map(str::to_owned).collect();
         assert_eq!(found, expected);
-        let any = |rule: &Value| rule["ports"].as_array().is_none_or(Vec::is_empty);
-        ensure!(!rules.iter().any(any), "{rules:?}");
+        let has_no_ports = |rule: &Value| rule["ports"].as_array().is_none_or(Vec::is_empty);
+        ensure!(!rules.iter().any(has_no_ports), "{rules:?}");
     }
     Ok(())
 }
 
-/// The port that the program connects to: see `ns_32_every_form_of_an_endpoint_is_understood`.
+/// The NetworkPolicy permits egress to the port that the program connects to, which
+/// `ns_32_every_form_of_an_endpoint_is_understood` shows.
 #[tokio::test]
 async fn egress_allows_the_port_of_every_form_of_an_endpoint() -> Result<()> {
     for (endpoint, port) in [
@@ -97,7 +102,7 @@ async fn egress_allows_the_port_of_every_form_of_an_endpoint() -> Result<()> {
             "storageBackend": "storageos", "storageos": {"endpoint": endpoint, "insecureHttp": true},
         }});
         let policy = find(&rendered(&values).await?, "NetworkPolicy");
-        // The rules before it are those of the API server and of DNS.
+        // The first two rules are those for the API server and for DNS.
         let found = policy.pointer("/spec/egress/2/ports");
         let expected = json!([{"port": port, "protocol": "TCP"}]);
         assert_eq!(found, Some(&expected), "{endpoint}");
@@ -105,7 +110,8 @@ async fn egress_allows_the_port_of_every_form_of_an_endpoint() -> Result<()> {
     Ok(())
 }
 
-/// The image names the user, or OpenShift assigns one: `restricted-v2` refuses a fixed one.
+/// The manifests set no user and no group. The image names the user, or OpenShift assigns one: its
+/// `restricted-v2` refuses a fixed user.
 #[tokio::test]
 async fn no_user_or_group_is_fixed() -> Result<()> {
     let chart = template_with(&json!({}), "volume-warden", &[]).await?;

@@ -1,13 +1,13 @@
-//! Keys of version 0.1.0.
+//! The chart refuses the keys of version 0.1.0.
 
-use super::{COMPONENTS, section, template, values::file};
+use super::{COMPONENTS, section, template, values::chart_file};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-/// An old key, even with a valid value, is refused with its new name.
+/// The chart refuses an old key, even with a valid value. The error names the new key.
 #[tokio::test]
 async fn old_keys_are_refused_with_the_new_name() -> Result<()> {
-    let defaults: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
+    let defaults: Value = serde_saphyr::from_str(&chart_file("values.yaml")?)?;
     let mut renamed = vec![
         (
             json!({"replicas": 2}),

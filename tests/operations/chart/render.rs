@@ -1,6 +1,6 @@
 //! Helm and kustomize render the same objects.
 
-use super::{COMPONENTS, installed, only, section, template, values::file};
+use super::{COMPONENTS, default_components, only, section, template, values::chart_file};
 use crate::support::{
     kustomization::{Kustomization, NAMESPACE},
     manifests::{CLUSTER_SCOPED, rendered},
@@ -21,9 +21,9 @@ const HELM_LABELS: [&str; 3] = [
     "helm.sh/chart",
 ];
 
-/// The component that the chart's default enables wherever there are webhooks.
+/// The kustomize component that the chart enables by default if there are webhooks.
 const RESTRICT: &str = "restrict-service-account";
-/// The component that the chart's default enables everywhere.
+/// The kustomize component that the chart always enables by default.
 const NETWORK: &str = "network-policy";
 
 type Objects = BTreeMap<String, Value>;
@@ -36,19 +36,19 @@ fn objects(text: &str) -> Result<Objects> {
             let metadata = object["metadata"].as_object_mut();
             metadata.context("no metadata")?.remove("namespace");
         }
-        let part = |pointer| object.pointer(pointer).and_then(Value::as_str);
-        let name = part("/metadata/name").context("an object without a name")?;
-        let namespace = part("/metadata/namespace").unwrap_or_default();
-        let version = part("/apiVersion").context("an object without a version")?;
-        let kind = part("/kind").context("an object without a kind")?;
+        let field = |pointer| object.pointer(pointer).and_then(Value::as_str);
+        let name = field("/metadata/name").context("an object without a name")?;
+        let namespace = field("/metadata/namespace").unwrap_or_default();
+        let version = field("/apiVersion").context("an object without a version")?;
+        let kind = field("/kind").context("an object without a kind")?;
         let key = format!("{version} {kind} {namespace}/{name}");
-        let twice = objects.insert(key.clone(), object);
-        ensure!(twice.is_none(), "{key} is rendered twice");
+        let duplicate = objects.insert(key.clone(), object);
+        ensure!(duplicate.is_none(), "{key} is rendered twice");
     }
     Ok(objects)
 }
 
-async fn kustomized(directory: &Path) -> Result<Objects> {
+async fn rendered_by_kustomize(directory: &Path) -> Result<Objects> {
     let mut objects = objects(&rendered(directory).await?)?;
     let (all, is_namespace) = (objects.len(), |object: &Value| {
         object["kind"] == "Namespace"
@@ -56,12 +56,12 @@ async fn kustomized(directory: &Path) -> Result<Objects> {
     objects.retain(|_, object| !is_namespace(object));
     ensure!(
         all == objects.len() + 1,
-        "Helm makes the one Namespace itself, or finds it"
+        "kustomize renders exactly one Namespace, which the chart does not render"
     );
     Ok(objects)
 }
 
-async fn charted(values: &Value, namespace: &str) -> Result<Objects> {
+async fn rendered_by_helm(values: &Value, namespace: &str) -> Result<Objects> {
     let mut objects = objects(&template(values, namespace).await?)?;
     for (key, object) in &mut objects {
         let labels = object.pointer_mut("/metadata/labels");
@@ -96,10 +96,10 @@ fn differences(path: &str, kustomize: &Value, helm: &Value) -> Vec<String> {
     }
 }
 
-async fn same(directory: &Path, values: &Value, namespace: &str) -> Result<()> {
+async fn check_same(directory: &Path, values: &Value, namespace: &str) -> Result<()> {
     let (kustomize, helm) = (
-        kustomized(directory).await?,
-        charted(values, namespace).await?,
+        rendered_by_kustomize(directory).await?,
+        rendered_by_helm(values, namespace).await?,
     );
     let all = differences("", &json!(kustomize), &json!(helm));
     ensure!(
@@ -110,43 +110,43 @@ async fn same(directory: &Path, values: &Value, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-async fn same_as_overlay(overlay: &str, values: Value, namespace: &str) -> Result<()> {
+async fn check_same_as_overlay(overlay: &str, values: Value, namespace: &str) -> Result<()> {
     let overlays = repository().join("manifests/overlays");
-    same(&overlays.join(overlay), &values, namespace).await
+    check_same(&overlays.join(overlay), &values, namespace).await
 }
 
 #[tokio::test]
 async fn the_chart_renders_what_the_overlays_render() -> Result<()> {
-    same_as_overlay("self-signed", json!({}), NAMESPACE).await?;
+    check_same_as_overlay("self-signed", json!({}), NAMESPACE).await?;
     let cert_manager = json!({"tls": {"mode": "certManager"}});
-    same_as_overlay("cert-manager", cert_manager, NAMESPACE).await?;
+    check_same_as_overlay("cert-manager", cert_manager, NAMESPACE).await?;
     for component in ["pvc-provisioner", "pv-releaser"] {
-        same_as_overlay(component, only(&[component]), component).await?;
+        check_same_as_overlay(component, only(&[component]), component).await?;
     }
-    same_as_overlay("protection", json!({"onlyProtection": true}), NAMESPACE).await?;
-    // What the sections of the other components say has no effect.
+    check_same_as_overlay("protection", json!({"onlyProtection": true}), NAMESPACE).await?;
+    // With onlyProtection, the sections of the other components have no effect.
     let configured = json!({
         "onlyProtection": true,
         "pvcProvisioner": {"enabled": true, "authorizeRequester": "pod-creator"},
         "pvReleaser": {"enabled": true, "associateByStorageClass": true},
         "namespaceGc": {"enabled": true, "storageBackend": "storageos", "gcScope": "seen"},
     });
-    same_as_overlay("protection", configured, NAMESPACE).await?;
+    check_same_as_overlay("protection", configured, NAMESPACE).await?;
     let mut storageos = only(&["namespace-gc"]);
     storageos["namespaceGc"]["storageBackend"] = json!("storageos");
-    same_as_overlay("namespace-gc-storageos", storageos, "namespace-gc").await
+    check_same_as_overlay("namespace-gc-storageos", storageos, "namespace-gc").await
 }
 
 #[tokio::test]
 async fn each_component_alone_is_the_same() -> Result<()> {
-    for component in installed() {
+    for component in default_components() {
         // This component has no webhooks, and so no certificate.
         let kustomization = if component == "namespace-gc" {
             Kustomization::of(&[NETWORK, component], "alone")?
         } else {
             Kustomization::of(&["self-signed", NETWORK, component, RESTRICT], "alone")?
         };
-        same(kustomization.path(), &only(&[component]), "alone").await?;
+        check_same(kustomization.path(), &only(&[component]), "alone").await?;
     }
     Ok(())
 }
@@ -162,11 +162,12 @@ const NOT_OPTIONS: [(&str, &str); 5] = [
     (RESTRICT, "the default, in all comparisons with webhooks"),
     (
         "pvc-trash-admission-policy",
-        "needs Kubernetes 1.36, and names nothing of an installation: it is applied beside one",
+        "needs Kubernetes 1.36; it refers to no object of an installation, and is applied separately",
     ),
 ];
 
-/// Each kustomize component, and the values that enable the same beside all others.
+/// Kustomize components that are options of an installation of all default components, and the
+/// values that enable the same objects.
 fn options() -> Vec<(&'static str, Value)> {
     vec![
         ("pvc-expiry", json!({"pvcExpiry": {"enabled": true}})),
@@ -207,8 +208,9 @@ fn options() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A component, a kustomize component beside it, and what enables the same in its section.
-fn options_of_one() -> Vec<(&'static str, &'static str, Value)> {
+/// A component, a kustomize component that is an option of this one, and the values in its section
+/// that enable the same objects.
+fn options_of_one_component() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         (
             "pvc-provisioner",
@@ -223,7 +225,7 @@ fn options_of_one() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// The directories in this folder of `manifests`.
+/// The names of the directories in `manifests/<folder>`.
 fn directories(folder: &str) -> Result<BTreeSet<String>> {
     let entries = fs::read_dir(repository().join("manifests").join(folder))?;
     let directories = entries.flatten().filter(|entry| entry.path().is_dir());
@@ -233,26 +235,31 @@ fn directories(folder: &str) -> Result<BTreeSet<String>> {
         .map_err(|name| anyhow!("{name:?} is not UTF-8"))
 }
 
-/// A new component has a value, or a reason why it has none.
+/// Every kustomize component is compared with values of the chart, or [`NOT_OPTIONS`] states why it
+/// is not.
 #[test]
 fn every_kustomize_component_is_compared() -> Result<()> {
     let mut compared: Vec<&str> = COMPONENTS.to_vec();
     compared.extend(options().iter().map(|(name, _)| *name));
-    compared.extend(options_of_one().iter().map(|(_, name, _)| *name));
+    compared.extend(options_of_one_component().iter().map(|(_, name, _)| *name));
     compared.extend(NOT_OPTIONS.map(|(name, reason)| {
         assert!(!reason.is_empty(), "{name}");
         name
     }));
     let compared: BTreeSet<_> = compared.into_iter().map(str::to_owned).collect();
     let all = directories("components")?;
-    assert_eq!(all, compared, "left: the directories");
+    assert_eq!(
+        all, compared,
+        "left: the directories in manifests/components"
+    );
     Ok(())
 }
 
-/// A component that is installed by default has a section of its name in the values instead.
+/// The table in the README of the chart has a row for each overlay and each kustomize component. A
+/// component that is installed by default needs none: the values have a section of its name.
 #[test]
 fn the_readme_lists_every_overlay_and_component() -> Result<()> {
-    let readme = file("README.md")?;
+    let readme = chart_file("README.md")?;
     let (_, table) = readme
         .split_once("\n## Beside kustomize\n")
         .context("no table")?;
@@ -262,7 +269,7 @@ fn the_readme_lists_every_overlay_and_component() -> Result<()> {
     let overlays = directories("overlays")?.into_iter();
     let mut expected: Vec<_> = overlays.map(|name| format!("overlays/{name}")).collect();
     let components = directories("components")?.into_iter();
-    expected.extend(components.filter(|name| !installed().contains(&name.as_str())));
+    expected.extend(components.filter(|name| !default_components().contains(&name.as_str())));
     for name in expected {
         ensure!(table.contains(&format!("`{name}`")), "no row for {name}");
     }
@@ -274,35 +281,42 @@ async fn each_option_is_the_same() -> Result<()> {
     for (component, values) in options() {
         let all = [
             &["self-signed", NETWORK][..],
-            &installed(),
+            &default_components(),
             &[RESTRICT, component],
         ]
         .concat();
-        // In another namespace, the transformer own-namespace renames what the option adds.
+        // In another namespace, the transformer own-namespace also changes the objects of the
+        // option.
         for namespace in [NAMESPACE, "elsewhere"] {
             let kustomization = Kustomization::of(&all, namespace)?;
-            same(kustomization.path(), &values, namespace).await?;
+            check_same(kustomization.path(), &values, namespace).await?;
         }
     }
     let monitored = [RESTRICT, "service-monitor", "metrics-authorization"];
-    let all = [&["self-signed", NETWORK][..], &installed(), &monitored].concat();
+    let all = [
+        &["self-signed", NETWORK][..],
+        &default_components(),
+        &monitored,
+    ]
+    .concat();
     let values =
         json!({"serviceMonitor": {"enabled": true}, "metricsAuthorization": {"enabled": true}});
     let kustomization = Kustomization::of(&all, "elsewhere")?;
-    same(kustomization.path(), &values, "elsewhere").await?;
-    for (component, option, value) in options_of_one() {
+    check_same(kustomization.path(), &values, "elsewhere").await?;
+    for (component, option, value) in options_of_one_component() {
         let kustomization = Kustomization::of(
             &["self-signed", NETWORK, component, option, RESTRICT],
             NAMESPACE,
         )?;
         let mut values = only(&[component]);
         json_patch::merge(&mut values[section(component)], &value);
-        same(kustomization.path(), &values, NAMESPACE).await?;
+        check_same(kustomization.path(), &values, NAMESPACE).await?;
     }
     Ok(())
 }
 
-/// Only /metrics needs the certificate then. The kustomize component also has what webhooks need.
+/// Without webhooks, only /metrics needs the certificate. The kustomize component self-signed also
+/// contains objects for webhooks, which the chart does not render.
 #[tokio::test]
 async fn without_webhooks_the_chart_has_a_certificate_for_metrics() -> Result<()> {
     let components = [
@@ -314,8 +328,8 @@ async fn without_webhooks_the_chart_has_a_certificate_for_metrics() -> Result<()
     let mut values = only(&["namespace-gc"]);
     values["metricsAuthorization"] = json!({"enabled": true});
     let kustomization = Kustomization::of(&components, NAMESPACE)?;
-    let kustomize = kustomized(kustomization.path()).await?;
-    let helm = charted(&values, NAMESPACE).await?;
+    let kustomize = rendered_by_kustomize(kustomization.path()).await?;
+    let helm = rendered_by_helm(&values, NAMESPACE).await?;
     for (key, object) in &helm {
         ensure!(kustomize.get(key) == Some(object), "{key}: {object}");
     }
@@ -324,7 +338,7 @@ async fn without_webhooks_the_chart_has_a_certificate_for_metrics() -> Result<()
     Ok(())
 }
 
-/// `manifests/monitoring`, and the values that enable the same objects.
+/// The chart renders the objects of `manifests/monitoring` if they are enabled.
 #[tokio::test]
 async fn the_monitoring_objects_are_the_same() -> Result<()> {
     let directory = repository().join("manifests/monitoring");
@@ -332,7 +346,7 @@ async fn the_monitoring_objects_are_the_same() -> Result<()> {
     let enabled = json!({"enabled": true});
     let values =
         json!({"serviceMonitor": enabled, "prometheusRule": enabled, "dashboards": enabled});
-    let mut helm = charted(&values, NAMESPACE).await?;
+    let mut helm = rendered_by_helm(&values, NAMESPACE).await?;
     helm.retain(|key, _| kustomize.contains_key(key));
     let all = differences("", &json!(kustomize), &json!(helm));
     ensure!(all.is_empty(), "{}", all.join("\n"));

@@ -1,5 +1,5 @@
-//! Values about the installation reach their fields. Kustomize uses patches for these fields, so
-//! no component is compared.
+//! Values of the installation set fields of the objects. Users of kustomize patch these fields, so
+//! there is no kustomize component to compare with.
 
 use super::template;
 use crate::support::BINARY;
@@ -17,7 +17,7 @@ pub(super) async fn rendered(values: &Value) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(&text)?)
 }
 
-/// The object of this kind with the program's name; null if there is none.
+/// The object of this kind with the name `volume-warden`; null if there is none.
 pub(super) fn find(objects: &[Value], kind: &str) -> Value {
     let named = |object: &&Value| object["metadata"]["name"] == "volume-warden";
     let mut objects = objects.iter().filter(named);
@@ -114,7 +114,7 @@ async fn installation_values_reach_their_fields() -> Result<()> {
             "/spec/strategy/rollingUpdate/maxSurge".to_owned(),
             json!(0),
         ),
-        // The other defaults stay.
+        // The other fields keep their defaults.
         (
             "Deployment",
             format!("{pod}/securityContext"),
@@ -134,7 +134,7 @@ async fn installation_values_reach_their_fields() -> Result<()> {
             "/spec/template/metadata/labels/example.com~1cost".to_owned(),
             json!("storage"),
         ),
-        // The selector's label cannot be replaced.
+        // podLabels do not replace the label that the selector uses.
         (
             "Deployment",
             "/spec/template/metadata/labels/app.kubernetes.io~1name".to_owned(),
@@ -231,8 +231,8 @@ async fn installation_values_reach_their_fields() -> Result<()> {
     Ok(())
 }
 
-/// The Secret is mounted and its CA published; no right to Secrets is granted. The existing
-/// account receives the other rights.
+/// With a certificate and a service account of the user, the chart mounts the Secret, publishes its
+/// CA, grants no right to Secrets, and grants the other rights to that service account.
 #[tokio::test]
 async fn certificate_and_account_may_be_provided_by_the_user() -> Result<()> {
     let objects = rendered(&json!({
@@ -268,7 +268,7 @@ async fn certificate_and_account_may_be_provided_by_the_user() -> Result<()> {
     Ok(())
 }
 
-/// The Secrets of the release, and those that its Certificates have cert-manager write.
+/// The Secrets of the release, and those that cert-manager writes for its Certificates.
 fn written_secrets(objects: &[Value]) -> BTreeSet<&str> {
     let written = objects
         .iter()
@@ -280,8 +280,9 @@ fn written_secrets(objects: &[Value]) -> BTreeSet<&str> {
     written.collect()
 }
 
-/// Helm deletes the objects of the old mode, and until then its Secrets are overwritten. So the new
-/// mode mounts none of them, unless it writes the same one.
+/// After a change of the TLS mode, no Secret of the old mode is mounted, unless the new mode writes
+/// the same Secret. Helm deletes the objects of the old mode, and until then its Secrets are
+/// overwritten.
 #[tokio::test]
 async fn another_tls_mode_deletes_no_secret_that_it_mounts() -> Result<()> {
     let mut all = vec![];
@@ -315,9 +316,9 @@ fn webhooks(objects: &[Value]) -> BTreeMap<String, Value> {
     webhooks.flatten().filter_map(named).collect()
 }
 
-/// The selector is added to the exclusions of the webhooks for pods, which always hold. Volumes
-/// have no namespace, markers decide about deletions, and the trash keeps the data of all
-/// namespaces: their webhooks are the same as without it.
+/// `webhooks.namespaceSelector` is added to the exclusions that the webhooks have anyway. It does
+/// not change the webhooks for volumes, which have no namespace, for markers, which decide about
+/// deletions, and for the trash, which keeps the data of all namespaces.
 #[tokio::test]
 async fn the_namespace_selector_can_only_exclude_more() -> Result<()> {
     let skip = json!({"key": "skip", "operator": "DoesNotExist"});
@@ -329,7 +330,7 @@ async fn the_namespace_selector_can_only_exclude_more() -> Result<()> {
     assert_eq!((before.len(), after.len()), (17, 17));
     for (name, webhook) in before {
         let mut expected = webhook["namespaceSelector"].clone();
-        let unlimited = [
+        let unchanged = [
             "marks.",
             "volumes.",
             "bind.",
@@ -338,10 +339,10 @@ async fn the_namespace_selector_can_only_exclude_more() -> Result<()> {
             "claims.pv-",
             "claims.pvc-trash.",
         ];
-        let ignores_it = unlimited.iter().any(|part| name.starts_with(part));
+        let is_unchanged = unchanged.iter().any(|part| name.starts_with(part));
         let expressions = expected.get_mut("matchExpressions");
         match expressions.and_then(Value::as_array_mut) {
-            _ if ignores_it => {}
+            _ if is_unchanged => {}
             Some(expressions) => {
                 expressions.push(skip.clone());
                 expected["matchLabels"] = selector["matchLabels"].clone();
@@ -353,7 +354,8 @@ async fn the_namespace_selector_can_only_exclude_more() -> Result<()> {
     Ok(())
 }
 
-/// The program receives the new names as flags. The names of webhook configurations are fixed.
+/// `nameOverride` and `fullnameOverride` change the labels and names of the objects, except the
+/// names of webhook configurations. The program receives the new names as flags.
 #[tokio::test]
 async fn objects_can_have_other_names() -> Result<()> {
     let values = json!({

@@ -1,18 +1,19 @@
-//! The upgrade from the chart of version 0.1.0, which is `volume-warden-0.1.0.tgz` here.
+//! The upgrade from the chart of version 0.1.0, whose package is `volume-warden-0.1.0.tgz` in this
+//! directory.
 
 use super::{cluster::Release, template_with};
 use crate::{
     fresh,
     install::as_deployed,
     support::{kustomization::NAMESPACE, repository, webhooks_answer},
-    upgrade::newer::deletions,
+    upgrade::rollback::deletion_commands,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use volume_warden_controlplane::Helm;
 
-/// The package of the old chart.
+/// The path of the package of the old chart.
 fn old_chart() -> String {
     let package = repository().join("tests/operations/chart/volume-warden-0.1.0.tgz");
     package.display().to_string()
@@ -27,26 +28,28 @@ async fn a_release_of_0_1_0_is_upgraded() -> Result<()> {
     release.run(&["install", "volume-warden", &old]).await?;
 
     let with_old_values = Release::new(&cluster, &json!({"replicas": 1})).await?;
-    let refused = with_old_values.put("upgrade", &[]).await;
+    let refused = with_old_values.deploy("upgrade", &[]).await;
     let refused = format!("{:?}", refused.err());
     ensure!(
         refused.contains("replicas is now replicaCount"),
         "{refused}"
     );
 
-    // The Secret of the certificate was created by the program, and is part of the chart now.
-    release.put("upgrade", &["--take-ownership"]).await?;
+    // `--take-ownership`: version 0.1.0 creates the Secret of the certificate at run time, and the
+    // new chart contains that Secret.
+    release.deploy("upgrade", &["--take-ownership"]).await?;
     let warden = as_deployed(&cluster, NAMESPACE).await?;
     webhooks_answer(&cluster.client()).await?;
     warden.stop().await?;
-    // The published paths belong to Volume Warden, so the rollback has to take them over.
+    // Volume Warden owns the published paths, so the rollback needs `--force-conflicts`.
     let rollback = ["rollback", "volume-warden", "1", "--force-conflicts"];
     release.run(&rollback).await?;
     Ok(())
 }
 
-/// `kubectl replace` keeps them, unlike `helm rollback`. The content of the two Secrets is written at
-/// run time, and the page deletes one of them by another command.
+/// The upgrade page deletes every object that version 0.1.0 does not have: `kubectl replace` keeps
+/// these objects, unlike `helm rollback`. The two Secrets are not compared: Volume Warden writes
+/// their content at run time, and the page deletes one of them by another command.
 #[tokio::test]
 async fn the_page_deletes_what_is_newer_than_0_1_0() -> Result<()> {
     let old = old_chart();
@@ -58,15 +61,15 @@ async fn the_page_deletes_what_is_newer_than_0_1_0() -> Result<()> {
     added.retain(|object| !old.contains(object) && object.0 != "secret");
     ensure!(added.len() > 20, "{added:?}");
 
-    let commands = deletions();
+    let commands = deletion_commands();
     let is_deleted = |(kind, name): &(String, String)| {
         commands.iter().any(|command| {
             let words: Vec<&str> = command.split([' ', ',']).collect();
             words.contains(&kind.as_str()) && words.contains(&name.as_str())
         })
     };
-    let left: Vec<_> = added.iter().filter(|each| !is_deleted(each)).collect();
-    ensure!(left.is_empty(), "not deleted: {left:?}");
+    let kept: Vec<_> = added.iter().filter(|each| !is_deleted(each)).collect();
+    ensure!(kept.is_empty(), "not deleted: {kept:?}");
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::fs;
 use volume_warden_controlplane::Helm;
 
-pub(super) fn file(name: &str) -> Result<String> {
+pub(super) fn chart_file(name: &str) -> Result<String> {
     Ok(fs::read_to_string(chart().join(name))?)
 }
 
@@ -24,14 +24,14 @@ async fn the_chart_passes_lint() -> Result<()> {
 }
 
 #[test]
-fn the_chart_is_of_the_programs_version() -> Result<()> {
-    let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?)?;
+fn the_chart_has_the_version_of_the_program() -> Result<()> {
+    let chart: Value = serde_saphyr::from_str(&chart_file("Chart.yaml")?)?;
     let program = env!("CARGO_PKG_VERSION");
     assert_eq!(
         [&chart["version"], &chart["appVersion"]],
         [program, program]
     );
-    let values: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
+    let values: Value = serde_saphyr::from_str(&chart_file("values.yaml")?)?;
     let repository = values["image"]["repository"].as_str();
     let image = format!("{}:{program}", repository.context("no repository")?);
     let images = chart["annotations"]["artifacthub.io/images"].as_str();
@@ -40,7 +40,7 @@ fn the_chart_is_of_the_programs_version() -> Result<()> {
     Ok(())
 }
 
-/// In the form that Artifact Hub documents: lists in YAML, in annotations.
+/// The annotations have the form that Artifact Hub documents, with lists as YAML.
 #[test]
 fn the_annotations_can_be_read_by_artifact_hub() -> Result<()> {
     const KINDS: [&str; 6] = [
@@ -51,7 +51,7 @@ fn the_annotations_can_be_read_by_artifact_hub() -> Result<()> {
         "removed",
         "security",
     ];
-    let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?)?;
+    let chart: Value = serde_saphyr::from_str(&chart_file("Chart.yaml")?)?;
     let annotations = &chart["annotations"];
     assert_eq!(annotations["artifacthub.io/category"], "storage");
     assert_eq!(annotations["artifacthub.io/license"], "Apache-2.0");
@@ -83,7 +83,7 @@ fn alerts_and_dashboard_are_those_of_the_manifests() -> Result<()> {
     for name in ["rules.yaml", "dashboard.json"] {
         let original = repository().join("manifests/monitoring").join(name);
         ensure!(
-            fs::read_to_string(&original)? == file(&format!("files/{name}"))?,
+            fs::read_to_string(&original)? == chart_file(&format!("files/{name}"))?,
             "copy {} to the chart",
             original.display()
         );
@@ -91,7 +91,7 @@ fn alerts_and_dashboard_are_those_of_the_manifests() -> Result<()> {
     Ok(())
 }
 
-/// Each error is Helm's own message, which names the value.
+/// Helm refuses each wrong value, and the error names the value or the cause.
 #[tokio::test]
 async fn wrong_values_are_refused() -> Result<()> {
     let wrong = [
@@ -154,15 +154,15 @@ async fn wrong_values_are_refused() -> Result<()> {
         let refused = template(&values, "volume-warden").await;
         let error = refused
             .err()
-            .with_context(|| format!("{values} was taken"))?;
+            .with_context(|| format!("{values} was accepted"))?;
         let error = format!("{error:#}");
         ensure!(error.contains(part), "{values}: {error}");
     }
     Ok(())
 }
 
-/// The keys of a schema and of the values that it describes. Free-form objects have none, and old
-/// keys are left out.
+/// The path of each key of a schema, and whether `values` contain it. Free-form objects have no
+/// keys, and deprecated keys are omitted.
 fn keys(path: &str, schema: &Value, values: &Value) -> Vec<(String, bool)> {
     let Some(properties) = schema["properties"].as_object() else {
         return vec![];
@@ -170,23 +170,23 @@ fn keys(path: &str, schema: &Value, values: &Value) -> Vec<(String, bool)> {
     let properties = properties
         .iter()
         .filter(|(_, schema)| schema["deprecated"] != true);
-    let deeper = properties.flat_map(|(key, schema)| {
+    let nested = properties.flat_map(|(key, schema)| {
         let path = format!("{path}/{key}");
         let mut all = keys(&path, schema, &values[key]);
         all.push((path, values.get(key).is_some()));
         all
     });
-    deeper.collect()
+    nested.collect()
 }
 
-/// Every accepted value is in values.yaml with its default. The schema refuses all other keys.
+/// `values.yaml` contains every value that the schema accepts, except values without a default.
 #[test]
 fn every_value_has_a_place_in_the_values_file() -> Result<()> {
-    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
-    let values: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
+    let schema: Value = serde_json::from_str(&chart_file("values.schema.json")?)?;
+    let values: Value = serde_saphyr::from_str(&chart_file("values.yaml")?)?;
     let missing = keys("", &schema, &values)
         .into_iter()
-        .filter(|(_, there)| !there);
+        .filter(|(_, present)| !present);
     let missing: Vec<_> = missing.map(|(path, _)| path).collect();
     let without_default = [
         "/global",
@@ -203,8 +203,8 @@ fn every_value_has_a_place_in_the_values_file() -> Result<()> {
     Ok(())
 }
 
-/// The values that a schema describes, each with its value in `values`, or null. Objects whose keys
-/// the schema names are not values themselves.
+/// The path of each value that a schema describes, and its value in `values`, or null. An object
+/// whose keys the schema names is not a value itself.
 pub(super) fn leaves(path: &str, schema: &Value, values: &Value) -> Vec<(String, Value)> {
     if schema["deprecated"] == true {
         return vec![];
@@ -212,18 +212,18 @@ pub(super) fn leaves(path: &str, schema: &Value, values: &Value) -> Vec<(String,
     let Some(properties) = schema["properties"].as_object() else {
         return vec![(path.to_owned(), values.clone())];
     };
-    let deeper = properties
+    let nested = properties
         .iter()
         .flat_map(|(key, schema)| leaves(&format!("{path}/{key}"), schema, &values[key]));
-    deeper.collect()
+    nested.collect()
 }
 
 /// The README has a row for every value, with its default.
 #[test]
 fn the_readme_lists_every_value() -> Result<()> {
-    let schema: Value = serde_json::from_str(&file("values.schema.json")?)?;
-    let values: Value = serde_saphyr::from_str(&file("values.yaml")?)?;
-    let readme = file("README.md")?;
+    let schema: Value = serde_json::from_str(&chart_file("values.schema.json")?)?;
+    let values: Value = serde_saphyr::from_str(&chart_file("values.yaml")?)?;
+    let readme = chart_file("README.md")?;
     let (_, table) = readme.split_once("| value |").context("no table")?;
     let (table, _) = table.split_once("\n\n").context("no end")?;
     let mut rows = 0;

@@ -1,8 +1,9 @@
-//! The commands of `kubectl` and `helm` in code blocks run as they are written, in their order.
+//! Runs the commands of `kubectl` and `helm` in code blocks as they are written, in the order of
+//! their page.
 
 use super::{
     executed::{self, NOT_EXECUTED},
-    overlay::{Copied, KUSTOMIZE, kustomizations, with_values},
+    overlay::{KUSTOMIZE, ManifestsCopy, fill_placeholders, kustomizations},
     pages::{Shown, shown},
     programs::Programs,
 };
@@ -13,7 +14,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::Cluster;
 
-/// The pages whose code blocks run in their order.
+/// The pages whose code blocks run in the order of the page.
 const PAGES: [&str; 6] = [
     README,
     CHART,
@@ -22,12 +23,12 @@ const PAGES: [&str; 6] = [
     "docs/install/uninstall.md",
     "docs/operations/metrics.md",
 ];
-/// As `docs/install/uninstall.md` says.
+/// The commands that `docs/install/uninstall.md` gives for Helm.
 const UNINSTALL: &str = "helm uninstall volume-warden --namespace volume-warden; \
     kubectl delete namespace volume-warden";
 const README: &str = "README.md";
 const CHART: &str = "manifests/helm/volume-warden/README.md";
-/// cert-manager's kinds, which the API server must know. No cert-manager runs.
+/// The kinds of cert-manager, which the API server must serve. cert-manager itself does not run.
 const CERT_MANAGER: [(&str, &str); 2] = [
     ("certificates.cert-manager.io", "Certificate"),
     ("issuers.cert-manager.io", "Issuer"),
@@ -56,7 +57,7 @@ async fn the_page_of_helm_installs_and_upgrades() -> Result<()> {
     let cluster = fresh::api_server().await?;
     let commands = run(&cluster, "docs/install/helm.md").await?;
     ensure!(commands.contains("helm upgrade"), "{commands}");
-    executed::of_helm(&cluster).await?;
+    executed::run_helm(&cluster).await?;
     Ok(())
 }
 
@@ -86,16 +87,17 @@ async fn the_page_of_metrics_installs_the_monitoring() -> Result<()> {
     Ok(())
 }
 
-/// The overlays with an image, and with a choice of components; both with a dry run.
+/// Checks that the API server accepts the overlays of the page: one names an image, and one lists
+/// components. Both are applied with the fragments for a dry run.
 async fn the_overlays_are_accepted(cluster: &Cluster) -> Result<()> {
     define_kind(cluster, SERVICE_MONITOR.0, SERVICE_MONITOR.1).await?;
     let (complete, fragments) = kustomizations(KUSTOMIZE)?;
-    let image = with_values("image: REGISTRY/volume-warden:TAG\n");
+    let image = fill_placeholders("image: REGISTRY/volume-warden:TAG\n");
     let parts = [&image, "kind: ServiceMonitor"];
     ensure!(complete.len() == parts.len(), "{complete:#?}");
     for (kustomization, part) in complete.iter().zip(parts) {
-        let copied = Copied::with(&format!("{kustomization}{fragments}"))?;
-        let directory = copied.overlay().display().to_string();
+        let copy = ManifestsCopy::with(&format!("{kustomization}{fragments}"))?;
+        let directory = copy.overlay().display().to_string();
         let apply = ["apply", "--dry-run=server", "-o=yaml", "-k", &directory];
         let applied = cluster.kubectl(&apply).await?;
         for part in ["- --dry-run\n", part] {
@@ -105,16 +107,16 @@ async fn the_overlays_are_accepted(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Runs the commands of a page that need only a cluster, and returns them.
+/// Runs the commands of `kubectl` and `helm` in the code blocks of a page, and returns them.
 async fn run(cluster: &Cluster, page: &str) -> Result<String> {
     ensure!(PAGES.contains(&page), "{page}");
     let programs = Programs::new(cluster).await?;
-    let (script, copied) = (script(page), Copied::first()?);
+    let (script, copy) = (script(page), ManifestsCopy::with_image()?);
     let mut shell = programs.shell(&script);
     if page == CHART {
         shell.current_dir(repository().join("manifests/helm/volume-warden"));
     } else if page == KUSTOMIZE {
-        shell.current_dir(copied.root());
+        shell.current_dir(copy.root());
     }
     let output = shell.output().await?;
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -125,24 +127,25 @@ async fn run(cluster: &Cluster, page: &str) -> Result<String> {
 /// The commands of `kubectl` and `helm` in the code blocks of a page.
 fn script(page: &str) -> String {
     let shown = shown().into_iter();
-    let lines = shown.filter(|each| each.page == repository().join(page) && is_run_whole(each));
+    let lines =
+        shown.filter(|each| each.page == repository().join(page) && runs_in_page_order(each));
     lines
-        .map(|each| with_values(&each.command) + "\n")
+        .map(|each| fill_placeholders(&each.command) + "\n")
         .collect()
 }
 
-/// Whether it is a command of a page that a test here runs in the order of the page.
-pub fn is_run_whole(
+/// Whether a test of this module runs the command in the order of its page.
+pub fn runs_in_page_order(
     Shown {
         page,
         command,
         in_block,
     }: &Shown,
 ) -> bool {
-    let of_a_page = PAGES.iter().any(|each| repository().join(each) == *page);
-    let of_a_program = ["kubectl ", "helm "]
+    let is_on_page = PAGES.iter().any(|each| repository().join(each) == *page);
+    let is_of_program = ["kubectl ", "helm "]
         .iter()
         .any(|each| command.starts_with(each));
-    let left_out = NOT_EXECUTED.iter().any(|(each, _)| each == command);
-    of_a_page && *in_block && of_a_program && !left_out
+    let is_excluded = NOT_EXECUTED.iter().any(|(each, _)| each == command);
+    is_on_page && *in_block && is_of_program && !is_excluded
 }

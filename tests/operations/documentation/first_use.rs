@@ -1,8 +1,9 @@
-//! The examples do what README says of them.
+//! The examples do what the README says about them.
 
 use super::executed;
 use crate::support::{
-    BINARY, create_namespace, installed, manifests, repository, run, webhooks_answer,
+    BINARY, create_namespace, installed, manifests, patience::wait_for_webhooks, repository, run,
+    webhooks_answer,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -36,7 +37,7 @@ const CLAIM: &str = r#"
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 }
 "#;
-const LOST: &str = r#"
+const NODE_STATUS_UNKNOWN: &str = r#"
 {"status": {"conditions": [{
     "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
     "lastTransitionTime": "2026-01-01T00:00:00Z"
@@ -46,18 +47,20 @@ const LOST: &str = r#"
 #[tokio::test]
 async fn the_examples_do_what_the_readme_says() -> Result<()> {
     let cluster = installed("examples", "manifests").await?;
+    // The examples show the answers of webhooks, which are slow on a busy machine.
+    wait_for_webhooks(&cluster, None).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
     the_examples_work(&cluster).await?;
     the_pages_of_components_show_examples_or_parts_of_claims(&cluster).await?;
-    executed::all(&cluster, &warden).await?;
+    executed::run_kubectl_and_volume_warden(&cluster, &warden).await?;
     why_prints_the_transcript_of_the_readme(&cluster).await?;
     drop(warden);
     cluster.stop().await;
     Ok(())
 }
 
-/// An API server of 1.34 then has the APIs, fields and gates of 1.31.
+/// An API server of 1.34 that emulates 1.31 has the APIs, fields and feature gates of 1.31.
 #[tokio::test]
 async fn the_examples_work_where_the_api_server_emulates_1_31() -> Result<()> {
     let cluster = Cluster::without_in_tree()
@@ -70,6 +73,7 @@ async fn the_examples_work_where_the_api_server_emulates_1_31() -> Result<()> {
     let version: Value = serde_json::from_str(&version)?;
     ensure!(version["emulationMinor"] == "31", "{version}");
     manifests::apply(&cluster, &repository().join("manifests")).await?;
+    wait_for_webhooks(&cluster, None).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
     the_examples_without_a_scheduler_work(&cluster).await?;
@@ -78,8 +82,8 @@ async fn the_examples_work_where_the_api_server_emulates_1_31() -> Result<()> {
     Ok(())
 }
 
-/// All sentences of the README about components that act by default and within a test: not
-/// `namespace-gc`, which has no backend here, nor `pvc-expiry` and `trash-list`.
+/// Checks all sentences of the README about components that act by default and within the time of a
+/// test: not `namespace-gc`, which has no backend here, nor `pvc-expiry` and `trash-list`.
 async fn the_examples_work(cluster: &Cluster) -> Result<()> {
     the_examples_without_a_scheduler_work(cluster).await?;
     the_deletion_of_a_used_claim_warns(cluster).await?;
@@ -87,7 +91,8 @@ async fn the_examples_work(cluster: &Cluster) -> Result<()> {
     a_deleted_claim_is_restored(cluster).await
 }
 
-/// The scheduler of 1.34 waits for kinds that an API server which emulates 1.31 does not serve.
+/// Checks the examples that need no scheduler. The scheduler of 1.34 waits for kinds that an API
+/// server of 1.34 that emulates 1.31 does not serve.
 async fn the_examples_without_a_scheduler_work(cluster: &Cluster) -> Result<()> {
     for example in fs::read_dir(repository().join("examples"))?.flatten() {
         let path = example.path().display().to_string();
@@ -101,12 +106,12 @@ async fn the_examples_without_a_scheduler_work(cluster: &Cluster) -> Result<()> 
     a_deleted_claim_leaves_its_volume_available(cluster).await
 }
 
-fn example(component: &str) -> PathBuf {
+fn example_path(component: &str) -> PathBuf {
     repository().join(format!("examples/{component}.yaml"))
 }
 
 async fn apply(cluster: &Cluster, component: &str) -> Result<()> {
-    let path = example(component).display().to_string();
+    let path = example_path(component).display().to_string();
     cluster.kubectl(&["apply", "-f", &path]).await.map(drop)
 }
 
@@ -121,9 +126,9 @@ async fn the_deletion_of_a_used_claim_warns(cluster: &Cluster) -> Result<()> {
     .await?;
     // The webhook answers from its cache, which may not have the pod yet.
     let delete = ["delete", "pvc", "documents", "--wait=false"];
-    let probe = [&delete[..], &["--dry-run=server"]].concat();
+    let dry_run = [&delete[..], &["--dry-run=server"]].concat();
     eventually("the deletion warns", async || {
-        let warnings = cluster.kubectl_warnings(&probe).await?;
+        let warnings = cluster.kubectl_warnings(&dry_run).await?;
         ensure!(warnings.concat().contains("editor"), "{warnings:?}");
         Ok(())
     })
@@ -132,7 +137,7 @@ async fn the_deletion_of_a_used_claim_warns(cluster: &Cluster) -> Result<()> {
     ensure!(warnings.concat().contains("editor"), "{warnings:?}");
     cluster.kubectl(&["get", "pvc", "documents"]).await?;
     cluster.kubectl(&["delete", "pod", "editor"]).await?;
-    is_gone(cluster, "pvc/documents").await
+    is_deleted(cluster, "pvc/documents").await
 }
 
 async fn the_claims_of_removed_pods_are_deleted(cluster: &Cluster) -> Result<()> {
@@ -145,13 +150,14 @@ async fn the_claims_of_removed_pods_are_deleted(cluster: &Cluster) -> Result<()>
     let scale = ["scale", "statefulset", "cache-nodes", "--replicas=1"];
     cluster.kubectl(&scale).await?;
     for removed in ["pvc/data-cache-nodes-2", "pvc/data-cache-nodes-1"] {
-        is_gone(cluster, removed).await?;
+        is_deleted(cluster, removed).await?;
     }
     let first = ["get", "pvc", "data-cache-nodes-0"];
     cluster.kubectl(&first).await.map(drop)
 }
 
-/// A block with a kind of its own, and one that is merged over a claim, are accepted.
+/// Each YAML block on a page of a component includes an example that exists, or is accepted by the
+/// API server when it is merged into a claim.
 async fn the_pages_of_components_show_examples_or_parts_of_claims(cluster: &Cluster) -> Result<()> {
     let (mut included, mut applied) = (0, 0);
     for page in fs::read_dir(repository().join("docs/components"))?.flatten() {
@@ -171,7 +177,7 @@ async fn the_pages_of_components_show_examples_or_parts_of_claims(cluster: &Clus
             let apply = ["apply", "--dry-run=server", "-f", "-"];
             match cluster.kubectl_with_stdin(&apply, &claim.to_string()).await {
                 Ok(answer) => ensure!(answer.contains("(server dry run)"), "{block}: {answer}"),
-                // The annotation was understood: nothing is in the trash here.
+                // The error shows that the annotation was understood: the trash is empty here.
                 Err(error) => ensure!(
                     format!("{error:#}").contains("no deleted claim \"pvc/photos\""),
                     "{block}: {error:#}"
@@ -188,12 +194,12 @@ async fn claims_exist_when_the_pod_is_created(cluster: &Cluster) -> Result<()> {
     apply(cluster, "pvc-provisioner").await?;
     cluster.kubectl(&["get", "pvc", "cache-7f3a"]).await?;
     cluster.kubectl(&["delete", "pod", "build-7f3a"]).await?;
-    is_gone(cluster, "pvc/cache-7f3a").await
+    is_deleted(cluster, "pvc/cache-7f3a").await
 }
 
 async fn has_phase(cluster: &Cluster, volume: &str, phase: &str) -> Result<()> {
     let get = ["get", "pv", volume, "-o=jsonpath={.status.phase}"];
-    eventually("the volume has the phase", async || {
+    eventually(&format!("the volume has the phase {phase}"), async || {
         let found = cluster.kubectl(&get).await?;
         ensure!(found == phase, "{found}");
         Ok(())
@@ -209,7 +215,7 @@ async fn the_deletion_of_a_bound_volume_warns(cluster: &Cluster) -> Result<()> {
     ensure!(warnings.concat().contains("archive"), "{warnings:?}");
     cluster.kubectl(&["get", "pv", "archive"]).await?;
     cluster.kubectl(&["delete", "pvc", "archive"]).await?;
-    is_gone(cluster, "pv/archive").await
+    is_deleted(cluster, "pv/archive").await
 }
 
 async fn a_deleted_claim_leaves_its_volume_available(cluster: &Cluster) -> Result<()> {
@@ -219,18 +225,18 @@ async fn a_deleted_claim_leaves_its_volume_available(cluster: &Cluster) -> Resul
     has_phase(cluster, "cache-1", "Available").await
 }
 
-/// In a namespace of its own: the pages of components are checked while the trash of `default` has
-/// no claim `photos`.
+/// Restores a deleted claim in a namespace of its own, because the check of the pages of components
+/// expects no claim `photos` in the trash of `default`.
 async fn a_deleted_claim_is_restored(cluster: &Cluster) -> Result<()> {
-    const SPACE: &str = "album";
-    create_namespace(&cluster.client(), SPACE).await?;
-    let example = fs::read_to_string(example("pvc-trash"))?;
-    let (provisioner, own) = ("ebs.csi.aws.com", "kubernetes.io/host-path");
+    const NAMESPACE: &str = "album";
+    create_namespace(&cluster.client(), NAMESPACE).await?;
+    let example = fs::read_to_string(example_path("pvc-trash"))?;
+    let (provisioner, test_provisioner) = ("ebs.csi.aws.com", "kubernetes.io/host-path");
     ensure!(example.contains(provisioner), "{example}");
-    let apply = ["apply", "-n", SPACE, "-f", "-"];
-    let example = example.replace(provisioner, own);
+    let apply = ["apply", "-n", NAMESPACE, "-f", "-"];
+    let example = example.replace(provisioner, test_provisioner);
     cluster.kubectl_with_stdin(&apply, &example).await?;
-    let claim = ["get", "pvc", "photos", "-n", SPACE];
+    let claim = ["get", "pvc", "photos", "-n", NAMESPACE];
     let claim = [&claim[..], &["-o=jsonpath={.spec.volumeName}"]].concat();
     let volume = eventually("the trash is enabled for the volume", async || {
         let volume = cluster.kubectl(&claim).await?;
@@ -242,25 +248,25 @@ async fn a_deleted_claim_is_restored(cluster: &Cluster) -> Result<()> {
         anyhow::Ok(Some(volume))
     })
     .await?;
-    let delete = ["delete", "pvc", "photos", "-n", SPACE];
+    let delete = ["delete", "pvc", "photos", "-n", NAMESPACE];
     cluster.kubectl(&delete).await?;
     eventually("the volume is in the trash", async || {
-        let (_, printed) = run(cluster, &["trash", "-n", SPACE]).await?;
+        let (_, printed) = run(cluster, &["trash", "-n", NAMESPACE]).await?;
         ensure!(printed.contains(&volume), "{printed}");
         Ok(())
     })
     .await?;
-    let undelete = ["undelete", "pvc", "photos", "-n", SPACE];
+    let undelete = ["undelete", "pvc", "photos", "-n", NAMESPACE];
     let (code, printed) = run(cluster, &undelete).await?;
     ensure!(code == Some(0), "{printed}");
     let restored = cluster.kubectl(&claim).await?;
     ensure!(restored == volume, "{restored} instead of {volume}");
-    // The example with its own provisioner can be applied later.
+    // Without this class, the example can be applied later with its own provisioner.
     let class = ["delete", "storageclass", "recoverable"];
     cluster.kubectl(&class).await.map(drop)
 }
 
-/// Apart from the ages.
+/// `volume-warden why` prints the transcript of the README, apart from the ages.
 async fn why_prints_the_transcript_of_the_readme(cluster: &Cluster) -> Result<()> {
     let transcript = transcript("README.md")?;
     let page = self::transcript("docs/commands/why.md")?;
@@ -279,7 +285,12 @@ async fn why_prints_the_transcript_of_the_readme(cluster: &Cluster) -> Result<()
     cluster.kubectl(&delete).await?;
     // KWOK would report the node as ready.
     cluster.kill(Component::Kwok)?;
-    let status = ["--subresource=status", "--type=merge", "-p", LOST];
+    let status = [
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        NODE_STATUS_UNKNOWN,
+    ];
     let patch = [&["patch", "node", "n7"], &status[..]].concat();
     cluster.kubectl(&patch).await?;
     eventually("why prints the transcript", async || {
@@ -313,8 +324,8 @@ fn without_ages(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-async fn is_gone(cluster: &Cluster, object: &str) -> Result<()> {
-    eventually("the object is gone", async || {
+async fn is_deleted(cluster: &Cluster, object: &str) -> Result<()> {
+    eventually("the object is deleted", async || {
         let found = cluster
             .kubectl(&["get", "--ignore-not-found", object])
             .await?;

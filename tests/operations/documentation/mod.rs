@@ -1,5 +1,4 @@
-//! What the documentation shows works on a real API server: its commands, its kustomization, and
-//! the first use of the components.
+//! Tests of the commands, kustomizations and examples in the documentation on a real API server.
 
 mod commands;
 mod executed;

@@ -1,4 +1,4 @@
-//! The kustomizations that pages show, as the overlay `own` in a copy of the manifests.
+//! Writes the kustomizations that pages show as the overlay `own` into a copy of the manifests.
 
 use crate::support::{manifests::rendered, repository};
 use anyhow::{Context, Result, ensure};
@@ -12,33 +12,33 @@ use tempfile::TempDir;
 /// The pages that show complete kustomizations.
 pub const KUSTOMIZE: &str = "docs/install/kustomize.md";
 const NSDELETE: &str = "docs/migrating/nsdelete.md";
-/// The overlay, as commands name it.
-pub const OWN: &str = "manifests/overlays/own";
+/// The path of the overlay in the commands of the pages.
+pub const OVERLAY: &str = "manifests/overlays/own";
 
-/// A directory with a copy of the manifests, which contains the overlay.
-pub struct Copied(TempDir);
+/// A temporary directory with a copy of the manifests that contains the overlay.
+pub struct ManifestsCopy(TempDir);
 
-impl Copied {
+impl ManifestsCopy {
     /// With the first kustomization of the page about kustomize, which names an image.
-    pub fn first() -> Result<Self> {
+    pub fn with_image() -> Result<Self> {
         let (complete, _) = kustomizations(KUSTOMIZE)?;
         Self::with(complete.first().context("no kustomization")?)
     }
 
     pub fn with(kustomization: &str) -> Result<Self> {
         let copy = tempfile::tempdir()?;
-        let copied = Command::new("cp")
+        let status = Command::new("cp")
             .arg("-r")
             .arg(repository().join("manifests"))
-            // The overlay cert-manager contains it.
+            // The overlay cert-manager refers to this directory.
             .arg(repository().join("certs"))
             .arg(copy.path())
             .status()?;
-        ensure!(copied.success(), "the manifests are copied");
-        let directory = copy.path().join(OWN);
+        ensure!(status.success(), "cp: {status}");
+        let directory = copy.path().join(OVERLAY);
         fs::create_dir_all(&directory)?;
         let file = directory.join("kustomization.yaml");
-        fs::write(file, with_values(kustomization))?;
+        fs::write(file, fill_placeholders(kustomization))?;
         Ok(Self(copy))
     }
 
@@ -48,7 +48,7 @@ impl Copied {
     }
 
     pub fn overlay(&self) -> PathBuf {
-        self.root().join(OWN)
+        self.root().join(OVERLAY)
     }
 }
 
@@ -56,7 +56,7 @@ impl Copied {
 pub fn kustomizations(page: &str) -> Result<(Vec<String>, String)> {
     let page = fs::read_to_string(repository().join(page))?;
     let blocks = page.split("```yaml\n").skip(1);
-    // A block in a list is indented, which is YAML, too.
+    // A block in a list is indented, which is still valid YAML.
     let blocks =
         blocks.filter_map(|block| Some(block.split("```").next()?.trim_end().to_owned() + "\n"));
     let (complete, fragments): (Vec<_>, Vec<_>) =
@@ -65,12 +65,13 @@ pub fn kustomizations(page: &str) -> Result<(Vec<String>, String)> {
 }
 
 /// The text with values for its placeholders.
-pub fn with_values(text: &str) -> String {
+pub fn fill_placeholders(text: &str) -> String {
     let text = text.replace("REGISTRY", "registry.example.com");
     text.replace("TAG", "1.2.3")
 }
 
-/// Each address of the API and each variable has an effect, also in the namespace of the overlay.
+/// The patches of the overlay take effect together with its namespace: the dry run, the ports and
+/// the address of the storage API, and the scope.
 #[tokio::test]
 async fn the_overlay_of_the_migration_from_nsdelete_is_complete() -> Result<()> {
     let (complete, fragments) = kustomizations(NSDELETE)?;
@@ -78,8 +79,8 @@ async fn the_overlay_of_the_migration_from_nsdelete_is_complete() -> Result<()> 
         complete.len() == 1 && fragments.is_empty(),
         "{complete:#?}{fragments}"
     );
-    let copied = Copied::with(complete.first().context("no kustomization")?)?;
-    let rendered = rendered(&copied.overlay()).await?;
+    let copy = ManifestsCopy::with(complete.first().context("no kustomization")?)?;
+    let rendered = rendered(&copy.overlay()).await?;
     for part in [
         "- --dry-run\n",
         "port: 5705\n",

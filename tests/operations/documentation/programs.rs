@@ -1,4 +1,4 @@
-//! The programs that the commands name, and where they run.
+//! The programs that the commands of the documentation use, and their environment.
 
 use crate::support::{BINARY, repository};
 use anyhow::Result;
@@ -43,7 +43,8 @@ impl Programs {
         self.directory.path()
     }
 
-    /// The script as a command in the root of the repository, as an admin of the cluster.
+    /// A command that runs the script in the root of the repository, as an administrator of the
+    /// cluster.
     pub fn shell(&self, script: &str) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new("bash");
@@ -53,10 +54,10 @@ impl Programs {
             .env("PATH", format!("{}:{path}", self.directory().display()))
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", self.directory())
-            // kubectl and helm end before the garbage collector is worth its time.
+            // kubectl and helm exit too early for garbage collection to be useful.
             .env("GOGC", "off")
             .stdin(Stdio::null())
-            // What the shell starts may outlive it.
+            // Processes that the shell starts may outlive it.
             .process_group(self.group)
             .kill_on_drop(true);
         command

@@ -1,8 +1,8 @@
-//! `kubectl` and `helm` understand each of their commands in the documentation, those in sentences
-//! included: without an API server, the only error is that none answers.
+//! `kubectl` and `helm` accept each of their commands in the documentation, including those in
+//! sentences: without an API server, the only error is that the connection is refused.
 
 use super::{
-    overlay::{Copied, OWN},
+    overlay::{ManifestsCopy, OVERLAY},
     pages::{Shown, commands},
 };
 use crate::support::repository;
@@ -43,9 +43,9 @@ async fn helm_understands_each_command() -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of commands.
+/// Checks each command of the program in the documentation, and returns the number of commands.
 async fn all_are_understood(name: &str, program: &Path) -> Result<usize> {
-    let (mut count, copied) = (0, Copied::first()?);
+    let (mut count, copy) = (0, ManifestsCopy::with_image()?);
     let mut understood = BTreeSet::new();
     for Shown {
         page,
@@ -56,16 +56,16 @@ async fn all_are_understood(name: &str, program: &Path) -> Result<usize> {
         let arguments = command.split([';', '|', '>']).next().unwrap_or_default();
         let arguments = arguments.split_once(' ').context("arguments")?.1.trim();
         // A sentence may name a command without its object.
-        let short = arguments.split(' ').count() < 2 || arguments == "-n volume-warden";
-        if !in_block && (short || arguments.ends_with("-k")) {
+        let names_no_object = arguments.split(' ').count() < 2 || arguments == "-n volume-warden";
+        if !in_block && (names_no_object || arguments.ends_with("-k")) {
             continue;
         }
-        // The chart's README is read in the directory of the chart.
-        let is_of_the_chart = page.ends_with("helm/volume-warden/README.md");
-        let directory = if is_of_the_chart {
+        // The commands in the README of the chart run in the directory of the chart.
+        let is_chart_readme = page.ends_with("helm/volume-warden/README.md");
+        let directory = if is_chart_readme {
             page.parent()
         } else {
-            command.contains(OWN).then(|| copied.root())
+            command.contains(OVERLAY).then(|| copy.root())
         };
         let directory = directory.unwrap_or(repository());
         count += 1;
@@ -87,8 +87,9 @@ async fn all_are_understood(name: &str, program: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// Returns what the program prints if it has not understood the command. Then it prints an error or
-/// its help; otherwise it does its work, or finds everything except an API server.
+/// Returns the output of the program if the program does not accept the command, and an empty
+/// string otherwise. The program accepts the command if it succeeds without printing its usage, or
+/// fails because the connection to the API server is refused.
 async fn problem(program: &Path, arguments: &str, directory: &Path) -> Result<String> {
     let home = tempfile::tempdir()?;
     let kubeconfig = home.path().join("kubeconfig");
@@ -99,7 +100,7 @@ async fn problem(program: &Path, arguments: &str, directory: &Path) -> Result<St
         .current_dir(directory)
         .env("KUBECONFIG", kubeconfig)
         .env("HOME", home.path())
-        // It ends before the garbage collector is worth its time.
+        // The program exits too early for garbage collection to be useful.
         .env("GOGC", "off")
         .stdin(Stdio::null())
         .kill_on_drop(true)

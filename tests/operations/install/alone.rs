@@ -1,15 +1,15 @@
 //! pvc-provisioner and pv-releaser, each installed alone, in one cluster that uses the built-in
 //! protection of claims and volumes.
 
-use super::installed_in;
+use super::install_and_run;
 use crate::support::{manifests, repository};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-const ALONE: [&str; 2] = ["pvc-provisioner", "pv-releaser"];
-/// Kinds of which the two overlays may contain objects of one name.
+const COMPONENTS: [&str; 2] = ["pvc-provisioner", "pv-releaser"];
+/// Namespaced kinds. Both overlays may contain objects of these kinds with the same name.
 const NAMESPACED: [&str; 8] = [
     "NetworkPolicy",
     "Secret",
@@ -46,7 +46,7 @@ spec:
   volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
 "#;
 
-/// Creates a volume as a provisioner does.
+/// A volume as a provisioner creates it.
 const VOLUME: &str = r#"
 apiVersion: v1
 kind: PersistentVolume
@@ -90,32 +90,39 @@ fn strings<'a>(key: &'a str, value: &'a Value) -> Vec<(&'a str, &'a str)> {
     }
 }
 
-/// Neither overlay changes an object of the other.
+/// The overlays share no object: no object without a namespace has the same kind and name in both.
 #[tokio::test]
 async fn the_two_share_no_object() -> Result<()> {
-    let [provisioner, releaser] = [rendered(ALONE[0]).await?, rendered(ALONE[1]).await?];
-    let in_the_cluster = |object: &&Value| !NAMESPACED.contains(&identity(object).0);
+    let [provisioner, releaser] = [
+        rendered(COMPONENTS[0]).await?,
+        rendered(COMPONENTS[1]).await?,
+    ];
+    let is_cluster_scoped = |object: &&Value| !NAMESPACED.contains(&identity(object).0);
     let names = |objects| -> BTreeSet<_> {
         let objects: &Vec<Value> = objects;
         objects
             .iter()
-            .filter(in_the_cluster)
+            .filter(is_cluster_scoped)
             .map(identity)
             .collect()
     };
     let (provisioner, releaser) = (names(&provisioner), names(&releaser));
-    let both: Vec<_> = provisioner.intersection(&releaser).collect();
-    ensure!(both.is_empty() && !releaser.is_empty(), "in both: {both:?}");
+    let shared: Vec<_> = provisioner.intersection(&releaser).collect();
+    ensure!(
+        shared.is_empty() && !releaser.is_empty(),
+        "in both: {shared:?}"
+    );
     Ok(())
 }
 
-/// Every namespace that an overlay names is its own, and every object that it refers to exists.
+/// An overlay names no namespace except its own and kube-system, and contains every object that it
+/// refers to.
 #[tokio::test]
 async fn each_is_complete_and_in_its_own_namespace() -> Result<()> {
-    for component in ALONE {
+    for component in COMPONENTS {
         let objects = rendered(component).await?;
         for (key, text) in objects.iter().flat_map(|object| strings("", object)) {
-            let own = match key {
+            let is_own = match key {
                 "namespace" => text == component,
                 "expression" => {
                     let of_request = r#""system:serviceaccount:" + request.namespace"#;
@@ -125,9 +132,9 @@ async fn each_is_complete_and_in_its_own_namespace() -> Result<()> {
                 "values" => text == "true" || text == "kube-system" || text == component,
                 _ => true,
             };
-            ensure!(own, "{component}: {key}: {text}");
+            ensure!(is_own, "{component}: {key}: {text}");
         }
-        let there: BTreeSet<_> = objects.iter().map(identity).collect();
+        let contained: BTreeSet<_> = objects.iter().map(identity).collect();
         for object in &objects {
             let (kind, name) = match identity(object).0 {
                 "FlowSchema" => (
@@ -141,7 +148,7 @@ async fn each_is_complete_and_in_its_own_namespace() -> Result<()> {
                 _ => continue,
             };
             ensure!(
-                there.contains(&(kind, name)),
+                contained.contains(&(kind, name)),
                 "{component}: there is no {kind} {name}"
             );
         }
@@ -149,35 +156,45 @@ async fn each_is_complete_and_in_its_own_namespace() -> Result<()> {
     Ok(())
 }
 
-/// Applies the overlay of this name and runs Volume Warden as it installs it.
+/// Applies the overlay of this component and runs Volume Warden as the overlay installs it.
 async fn run(cluster: &Cluster, component: &str) -> Result<Warden> {
     let overlay = format!("manifests/overlays/{component}");
-    installed_in(cluster, &overlay, component).await
+    install_and_run(cluster, &overlay, component).await
 }
 
-async fn reviews(warden: &Warden, path: &str) -> Result<()> {
+/// Checks that at least one review on this path was answered.
+async fn webhook_was_called(warden: &Warden, path: &str) -> Result<()> {
     let metrics = warden.metrics().await?;
-    ensure!(
-        metrics.contains(&format!("path=\"{path}\"")),
-        "{path} was not called"
-    );
+    let was_answered = |verdict: &str| {
+        let reviews = "volume_warden_admission_reviews_total";
+        let series = format!("{reviews}{{path=\"{path}\",verdict=\"{verdict}\"}} ");
+        let counts = metrics.lines().filter_map(|line| line.strip_prefix(&*series));
+        counts.into_iter().any(|count| count != "0")
+    };
+    let verdicts = ["Allowed", "Warned", "Patched", "Denied"];
+    ensure!(verdicts.into_iter().any(was_answered), "{path}: {metrics}");
     Ok(())
 }
 
-/// Waits until a dry run is reviewed, which changes nothing: then the API server knows the webhook
-/// of that path and its CA.
-async fn is_reviewed(cluster: &Cluster, object: &str, warden: &Warden, path: &str) -> Result<()> {
+/// Creates the object in dry runs until the webhook with this path is called. The API server then
+/// knows that webhook and its CA.
+async fn wait_for_webhook(
+    cluster: &Cluster,
+    object: &str,
+    warden: &Warden,
+    path: &str,
+) -> Result<()> {
     eventually(&format!("{path} is called"), async || {
         let create = ["create", "--dry-run=server", "-f", "-"];
         cluster.kubectl_with_stdin(&create, object).await?;
-        reviews(warden, path).await
+        webhook_was_called(warden, path).await
     })
     .await
 }
 
-async fn volume_is(cluster: &Cluster, phase: &str) -> Result<()> {
+async fn the_volume_has_phase(cluster: &Cluster, phase: &str) -> Result<()> {
     eventually(
-        &format!("there is one volume, and it is {phase}"),
+        &format!("there is one volume, with the phase {phase}"),
         async || {
             let phases = ["get", "pv", "-o", "jsonpath={.items[*].status.phase}"];
             let found = cluster.kubectl(&phases).await?;
@@ -188,16 +205,16 @@ async fn volume_is(cluster: &Cluster, phase: &str) -> Result<()> {
     .await
 }
 
-/// Each installation works with its own account and Lease, and the rights of the two overlays are
-/// enough.
+/// Each installation works with its own service account and Lease, and the rights of the two
+/// overlays are sufficient.
 #[tokio::test]
 async fn both_work_in_one_cluster() -> Result<()> {
     let cluster = Cluster::in_tree().name("alone").start().await?;
     let [provisioner, releaser] = [
-        run(&cluster, ALONE[0]).await?,
-        run(&cluster, ALONE[1]).await?,
+        run(&cluster, COMPONENTS[0]).await?,
+        run(&cluster, COMPONENTS[1]).await?,
     ];
-    for component in ALONE {
+    for component in COMPONENTS {
         let holder = [
             "get",
             "lease",
@@ -214,19 +231,19 @@ async fn both_work_in_one_cluster() -> Result<()> {
         })
         .await?;
     }
-    is_reviewed(&cluster, POD, &provisioner, "/pvc-provisioner/pods").await?;
-    is_reviewed(&cluster, VOLUME, &releaser, "/pv-releaser/volumes").await?;
+    wait_for_webhook(&cluster, POD, &provisioner, "/pvc-provisioner/pods").await?;
+    wait_for_webhook(&cluster, VOLUME, &releaser, "/pv-releaser/volumes").await?;
     cluster
         .kubectl_with_stdin(&["create", "-f", "-"], CLASS)
         .await?;
     cluster
         .kubectl_with_stdin(&["create", "-f", "-"], POD)
         .await?;
-    volume_is(&cluster, "Bound").await?;
+    the_volume_has_phase(&cluster, "Bound").await?;
     cluster
         .kubectl(&["delete", "pod", "build", "-n", "default", "--force"])
         .await?;
-    volume_is(&cluster, "Available").await?;
+    the_volume_has_phase(&cluster, "Available").await?;
     let directory = "jsonpath={.items[0].spec.hostPath.path}";
     std::fs::remove_dir_all(cluster.kubectl(&["get", "pv", "-o", directory]).await?)?;
     let calls = cluster.audit().all()?.by_user_agent("volume-warden/");

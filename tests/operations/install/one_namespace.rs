@@ -1,6 +1,6 @@
 //! pvc-provisioner for one namespace, with rights in that namespace only.
 
-use super::installed_in;
+use super::install_and_run;
 use crate::support::in_tree;
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::{Cluster, eventually};
@@ -23,7 +23,7 @@ const ACCOUNT: &str = "system:serviceaccount:pvc-provisioner:volume-warden";
 
 async fn create_pod(cluster: &Cluster, namespace: &str) -> Result<()> {
     let account = ["get", "serviceaccount", "default", "-n", namespace];
-    eventually("pods can be created", async || {
+    eventually("the service account of the pod exists", async || {
         cluster.kubectl(&account).await.map(drop)
     })
     .await?;
@@ -37,15 +37,15 @@ async fn claims(cluster: &Cluster, namespace: &str) -> Result<String> {
     cluster.kubectl(&claims).await
 }
 
-/// DP-30, with `docs/one-namespace`: a pod in another namespace is left unchanged, and no request
-/// needs more rights.
+/// DP-30, with `docs/one-namespace`: no claim is created for a pod in another namespace, and no
+/// request is forbidden.
 #[tokio::test]
 async fn rights_in_one_namespace_are_enough() -> Result<()> {
     let cluster = in_tree().await?;
     for namespace in ["builds", "not-builds"] {
         cluster.kubectl(&["create", "namespace", namespace]).await?;
     }
-    let warden = installed_in(&cluster, "docs/one-namespace", "pvc-provisioner").await?;
+    let warden = install_and_run(&cluster, "docs/one-namespace", "pvc-provisioner").await?;
     create_pod(&cluster, "not-builds").await?;
     create_pod(&cluster, "builds").await?;
     eventually("the pod owns its claim", async || {

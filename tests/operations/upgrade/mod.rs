@@ -1,12 +1,15 @@
 //! The upgrade from version 0.1.0, and the rollback, under load.
 
-mod former;
-pub mod newer;
+mod old_version;
 mod replica;
+pub mod rollback;
 
 use self::{
-    former::Former,
-    replica::{Running, logs_of, nothing_was_refused, one_leads, roll_out, watch_leaders},
+    old_version::OldVersion,
+    replica::{
+        RunningReplicas, a_replica_leads, logs_of, no_policy_refused_a_write, roll_out,
+        watch_leaders,
+    },
 };
 use crate::support::{
     Space,
@@ -21,7 +24,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use volume_warden_controlplane::{Cluster, Component, eventually};
 
-/// All components of version 0.1.0 but namespace-gc, so that it names its Lease after them.
+/// All components of version 0.1.0 except namespace-gc. With namespace-gc, version 0.1.0 would not
+/// name its Lease after its components.
 const COMPONENTS: [&str; 6] = [
     "self-signed",
     "pvc-protection",
@@ -30,7 +34,7 @@ const COMPONENTS: [&str; 6] = [
     "pvc-provisioner",
     "pv-releaser",
 ];
-/// What the manifests of this version add.
+/// The components that the manifests of this version add.
 const ADDED: [&str; 3] = ["pvc-trash", "restrict-service-account", "network-policy"];
 
 async fn cluster() -> Result<Shared> {
@@ -39,9 +43,9 @@ async fn cluster() -> Result<Shared> {
     CLUSTER.get(start).await
 }
 
-/// A pod that is never scheduled and requests the claim in its only volume, of a class of volumes
-/// that are released for reuse.
-fn requesting(class: &str) -> Value {
+/// Changes for a pod: it is never scheduled, and requests the claim of its only volume from
+/// pvc-provisioner, with a class whose volumes are released for reuse.
+fn request_for_claim(class: &str) -> Value {
     let template = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "spec": {
@@ -58,44 +62,44 @@ fn requesting(class: &str) -> Value {
     })
 }
 
-/// Users create and delete claims and pods until `stop`. Every request succeeds. Returns their
-/// number.
+/// Creates and deletes claims and pods as users do, until `stop`. Every request has to succeed.
+/// Returns the number of rounds.
 async fn load(space: Arc<Space>, stop: CancellationToken) -> Result<usize> {
     let mut count = 0;
     while !stop.is_cancelled() {
         let name = format!("short-{count}");
-        let what = || name.clone();
+        let context = || name.clone();
         let requested = format!("requested-{count}");
-        let pod = space.create_pod(&requested, &requested, requesting(&space.name));
-        pod.await.with_context(what)?;
-        space.create_claim(&name).await.with_context(what)?;
+        let pod = space.create_pod(&requested, &requested, request_for_claim(&space.name));
+        pod.await.with_context(context)?;
+        space.create_claim(&name).await.with_context(context)?;
         let pod = space.create_pod(&name, &name, json!({"spec": {"nodeName": "node-1"}}));
-        pod.await.with_context(what)?;
-        space.delete_claim(&name).await.with_context(what)?;
-        space.delete_pod(&name).await.with_context(what)?;
-        space.delete_pod(&requested).await.with_context(what)?;
+        pod.await.with_context(context)?;
+        space.delete_claim(&name).await.with_context(context)?;
+        space.delete_pod(&name).await.with_context(context)?;
+        space.delete_pod(&requested).await.with_context(context)?;
         count += 1;
     }
     Ok(count)
 }
 
-/// The upgrade and the rollback refuse no request, no two processes ever lead, a claim in use is
-/// never lost, and every deleted claim is deleted in the end.
+/// During the upgrade and the rollback, no request is refused, no two replicas lead at the same
+/// time, and a claim in use is kept. In the end, no deleted claim is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds version 0.1.0: cargo test --test operations upgrade -- --ignored"]
-async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
-    let former = tokio::task::spawn_blocking(Former::locate).await??;
+async fn version_0_1_0_is_upgraded_and_rolled_back_under_load() -> Result<()> {
+    let old_version = tokio::task::spawn_blocking(OldVersion::locate).await??;
     let cluster = cluster().await?;
-    let old = Kustomization::within(&former.manifests, &COMPONENTS, NAMESPACE)?;
+    let old = Kustomization::within(&old_version.manifests, &COMPONENTS, NAMESPACE)?;
     let mut components = COMPONENTS.to_vec();
     components.extend(ADDED);
     let new = Kustomization::of(&components, NAMESPACE)?;
     cluster.apply_kustomization(old.path()).await?;
-    let before = newer::installed(&cluster).await?;
+    let before = rollback::installed_objects(&cluster).await?;
 
-    let running = Running::default();
-    roll_out(&cluster, &running, "old", Some(&former.binary)).await?;
-    one_leads(&running).await?;
+    let running = RunningReplicas::default();
+    roll_out(&cluster, &running, "old", Some(&old_version.binary)).await?;
+    a_replica_leads(&running).await?;
     let space = Arc::new(Space::new(cluster.clone(), "load").await?);
     let class = json!({
         "metadata": {"name": space.name}, "provisioner": "kubernetes.io/host-path",
@@ -115,7 +119,7 @@ async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
     // Upgrade
     cluster.apply_kustomization(new.path()).await?;
     let mut logs = roll_out(&cluster, &running, "new", None).await?;
-    one_leads(&running).await?;
+    a_replica_leads(&running).await?;
     space.claim_is_held("kept").await?;
     // Rollback
     let replace = async || {
@@ -123,12 +127,12 @@ async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
         cluster.kubectl(&["replace", "-k", &path]).await
     };
     replace().await?;
-    logs.extend(roll_out(&cluster, &running, "again", Some(&former.binary)).await?);
+    logs.extend(roll_out(&cluster, &running, "again", Some(&old_version.binary)).await?);
     replace().await?;
-    newer::delete(&cluster).await?;
-    let after = newer::installed(&cluster).await?;
+    rollback::delete_newer_objects(&cluster).await?;
+    let after = rollback::installed_objects(&cluster).await?;
     ensure!(after == before, "{before:?}, after the rollback {after:?}");
-    one_leads(&running).await?;
+    a_replica_leads(&running).await?;
     space.claim_is_held("kept").await?;
     stop.cancel();
     let log = || {
@@ -138,22 +142,26 @@ async fn version_0_1_0_is_upgraded_and_comes_back_under_load() -> Result<()> {
             .count()
             .to_string()
     };
-    let requests = users.await?.with_context(log)?;
-    // Those of the replicas that run after the rollback.
+    let rounds = users.await?.with_context(log)?;
+    // The logs of the replicas that run after the rollback.
     logs.extend(logs_of(&running));
-    nothing_was_refused(&logs)?;
-    let (looks, led) = leaders.await??;
-    println!("{requests} rounds of users; {looks} looks at the replicas, in {led} one led");
+    no_policy_refused_a_write(&logs)?;
+    let (checks, led) = leaders.await??;
+    println!("{rounds} rounds of users; {checks} checks of the replicas, {led} times one led");
     ensure!(
-        requests > 50 && looks > 50 && led > 0,
-        "{requests} {looks} {led}"
+        rounds > 50 && checks > 50 && led > 0,
+        "{rounds} {checks} {led}"
     );
 
     space.delete_pod("user").await?;
     space.claim_is_gone("kept").await?;
     eventually("no deleted claim is left", async || {
         let left = space.claims.list(&Default::default()).await?;
-        ensure!(left.items.is_empty(), "{} are left", left.items.len());
+        ensure!(
+            left.items.is_empty(),
+            "{} claims are left",
+            left.items.len()
+        );
         Ok(())
     })
     .await

@@ -1,4 +1,4 @@
-//! Two processes of either version behind the Service, and which of them lead.
+//! Replicas of both versions behind the Service, and a check that at most one of them leads.
 
 use crate::support::{BINARY, deployment::arguments, kustomization::NAMESPACE};
 use anyhow::{Context, Result, ensure};
@@ -22,63 +22,70 @@ use tokio_util::sync::CancellationToken;
 use volume_warden_controlplane::{Cluster, Process, eventually};
 
 const SERVICE: &str = "volume-warden.volume-warden.svc";
-const PATIENCE: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process of either version.
+/// A process of version 0.1.0 or of this version.
 pub struct Replica {
     process: Process,
-    webhooks: u16,
-    metrics: u16,
-    /// Whether it no longer gets reviews, because it is being stopped. It may still lead.
+    webhook_port: u16,
+    metrics_port: u16,
+    /// Whether the replica is being stopped, and so receives no reviews. It may still lead.
     stopping: AtomicBool,
 }
 
-pub type Running = Arc<Mutex<Vec<Arc<Replica>>>>;
+/// The replicas that run, in the order of their start.
+pub type RunningReplicas = Arc<Mutex<Vec<Arc<Replica>>>>;
 
 impl Replica {
-    /// Starts a replica as the Deployment would, and waits until it is ready.
-    pub async fn start(cluster: &Cluster, name: &str, former: Option<&Path>) -> Result<Arc<Self>> {
+    /// Starts a replica as the Deployment would, and waits until it is ready. `old_binary` is
+    /// that of version 0.1.0; without it, the replica is of this version.
+    pub async fn start(
+        cluster: &Cluster,
+        name: &str,
+        old_binary: Option<&Path>,
+    ) -> Result<Arc<Self>> {
         let account = cluster.service_account_kubeconfig(NAMESPACE, NAMESPACE, None);
-        let mut command = Command::new(former.unwrap_or(Path::new(BINARY)));
-        let [webhooks, metrics, probes] = free_ports()?;
+        let mut command = Command::new(old_binary.unwrap_or(Path::new(BINARY)));
+        let [webhook_port, metrics_port, probe_port] = free_ports()?;
         let local = |port: u16| format!("127.0.0.1:{port}");
         command.arg("run").arg("--kubeconfig").arg(account.await?);
         command.args(arguments(cluster, NAMESPACE).await?);
-        let flags = match former {
+        let flags = match old_binary {
             Some(_) => ["--webhook-address", "--metrics-address"],
             None => ["--webhook-bind-address", "--metrics-bind-address"],
         };
-        command.args([flags[0], &local(webhooks), flags[1], &local(metrics)]);
-        if former.is_none() {
-            command.args(["--probe-bind-address", &local(probes)]);
+        let [webhooks, metrics] = [webhook_port, metrics_port].map(local);
+        command.args([flags[0], &webhooks, flags[1], &metrics]);
+        if old_binary.is_none() {
+            command.args(["--probe-bind-address", &local(probe_port)]);
         }
         let replica = Arc::new(Self {
             process: cluster.spawn(name, command)?,
-            webhooks,
-            metrics,
+            webhook_port,
+            metrics_port,
             stopping: AtomicBool::new(false),
         });
         eventually(&format!("{name} is ready"), async || {
             ensure!(replica.process.is_running(), "{}", replica.process.log());
-            let answer = get(metrics, "/readyz").await?;
-            let status = answer.split_whitespace().nth(1);
-            ensure!(status == Some("200"), "{answer}");
+            let response = get(metrics_port, "/readyz").await?;
+            let status = response.split_whitespace().nth(1);
+            ensure!(status == Some("200"), "{response}");
             Ok(())
         })
         .await?;
         Ok(replica)
     }
 
-    /// Ends it as a rollout does.
+    /// Terminates the process as a rollout does, and waits until it has exited.
     async fn stop(&self) -> Result<()> {
         self.process.terminate()?;
-        let status = self.process.wait(PATIENCE).await?;
+        let status = self.process.wait(STOP_TIMEOUT).await?;
         ensure!(status.success(), "{status}");
         Ok(())
     }
 
     async fn leads(&self) -> bool {
-        let metrics = get(self.metrics, "/metrics").await.unwrap_or_default();
+        let metrics = get(self.metrics_port, "/metrics").await.unwrap_or_default();
         metrics.lines().any(|line| line == "volume_warden_leader 1")
     }
 }
@@ -95,34 +102,34 @@ async fn get(port: u16, path: &str) -> Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        anyhow::Ok(answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await?;
+        anyhow::Ok(response)
     };
     timeout(Duration::from_secs(5), exchange).await?
 }
 
-fn all(running: &Running) -> Vec<Arc<Replica>> {
+fn snapshot(running: &RunningReplicas) -> Vec<Arc<Replica>> {
     let running = running.lock();
     running.clone()
 }
 
-/// Sends reviews to those replicas that are not being stopped.
-fn serve(cluster: &Cluster, running: &Running) {
-    let replicas = all(running).into_iter();
+/// Makes the replicas that are not being stopped the backends of the Service.
+fn serve(cluster: &Cluster, running: &RunningReplicas) {
+    let replicas = snapshot(running).into_iter();
     let serving = replicas.filter(|each| !each.stopping.load(Ordering::Relaxed));
-    let ports = serving.map(|each| each.webhooks).collect();
+    let ports = serving.map(|each| each.webhook_port).collect();
     cluster.webhooks().serve(SERVICE, ports);
 }
 
 /// The logs of the replicas that run.
-pub fn logs_of(running: &Running) -> Vec<String> {
-    let replicas = all(running).into_iter();
+pub fn logs_of(running: &RunningReplicas) -> Vec<String> {
+    let replicas = snapshot(running).into_iter();
     replicas.map(|each| each.process.log()).collect()
 }
 
-/// No policy refused a write of any of these replicas.
-pub fn nothing_was_refused(logs: &[String]) -> Result<()> {
+/// Checks that no ValidatingAdmissionPolicy refused a write of the replicas with these logs.
+pub fn no_policy_refused_a_write(logs: &[String]) -> Result<()> {
     for log in logs {
         let refused = log
             .lines()
@@ -132,17 +139,18 @@ pub fn nothing_was_refused(logs: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the replicas by those of a version, one after the other. One that is being stopped is
-/// watched until it has ended. Returns the logs of those that were replaced.
+/// Replaces the replicas one after the other: by version 0.1.0 with `old_binary`, otherwise by this
+/// version. A replica that is being stopped remains in `running` until its process has exited.
+/// Returns the logs of the replaced replicas.
 pub async fn roll_out(
     cluster: &Cluster,
-    running: &Running,
+    running: &RunningReplicas,
     version: &str,
-    former: Option<&Path>,
+    old_binary: Option<&Path>,
 ) -> Result<Vec<String>> {
     let mut logs = Vec::new();
-    for turn in 0..2 {
-        let new = Replica::start(cluster, &format!("{version}-{turn}"), former).await?;
+    for index in 0..2 {
+        let new = Replica::start(cluster, &format!("{version}-{index}"), old_binary).await?;
         let old = {
             let mut running = running.lock();
             running.push(new);
@@ -161,39 +169,42 @@ pub async fn roll_out(
     Ok(logs)
 }
 
-/// Checks until `stop` that no two processes lead at once, and returns how often it looked and
-/// whether some process led.
-pub async fn watch_leaders(running: Running, stop: CancellationToken) -> Result<(usize, usize)> {
-    let (mut tick, mut looks, mut led) = (interval(Duration::from_millis(20)), 0, 0);
+/// Checks until `stop` that no two replicas lead at the same time. Returns the number of checks,
+/// and how often a replica led.
+pub async fn watch_leaders(
+    running: RunningReplicas,
+    stop: CancellationToken,
+) -> Result<(usize, usize)> {
+    let (mut tick, mut checks, mut led) = (interval(Duration::from_millis(20)), 0, 0);
     while !stop.is_cancelled() {
         tick.tick().await;
-        let replicas = all(&running);
-        for (place, first) in replicas.iter().enumerate() {
+        let replicas = snapshot(&running);
+        for (index, first) in replicas.iter().enumerate() {
             if !first.leads().await {
                 continue;
             }
             led += 1;
-            for second in replicas.iter().skip(place + 1) {
-                // The first one led before and after.
+            for second in replicas.iter().skip(index + 1) {
+                // `first` leads before and after `second`, so both lead at the same time.
                 let both = second.leads().await && first.leads().await;
                 let names = (first.process.name(), second.process.name());
                 ensure!(!both, "both lead: {names:?}");
             }
         }
-        looks += 1;
+        checks += 1;
     }
-    Ok((looks, led))
+    Ok((checks, led))
 }
 
 /// Waits until one of the replicas leads.
-pub async fn one_leads(running: &Running) -> Result<()> {
+pub async fn a_replica_leads(running: &RunningReplicas) -> Result<()> {
     eventually("a replica leads", async || {
-        for replica in all(running) {
+        for replica in snapshot(running) {
             if replica.leads().await {
                 return Ok(());
             }
         }
-        Err(anyhow::anyhow!("none leads")).context("leaders")
+        Err(anyhow::anyhow!("no replica leads")).context("leaders")
     })
     .await
 }

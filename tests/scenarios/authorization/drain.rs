@@ -1,4 +1,4 @@
-//! The rights of the drain.
+//! The drain uses exactly the rights that its role grants.
 
 use crate::{
     drain::support::{ACCOUNT, Stage},
@@ -23,8 +23,8 @@ use volume_warden_controlplane::Rule;
 /// The name of the lists of deleted claims.
 const LIST: &str = "volume-warden-trash";
 
-/// The annotation with a record of the trash, which begins with the policy.
-fn recorded(stage: &Stage, claim: &str, uid: &str) -> Value {
+/// A claimRef, and the annotation with a record of the trash, which begins with the policy.
+fn with_record(stage: &Stage, claim: &str, uid: &str) -> Value {
     let claim = json!({"namespace": stage.space.name, "name": claim, "uid": uid});
     let record = format!(
         "{{\"policy\":\"Delete\",\"windowSeconds\":3600,\"deletedAt\":\"2026-01-01T00:00:00Z\",\"claim\":{claim}}}"
@@ -35,8 +35,10 @@ fn recorded(stage: &Stage, claim: &str, uid: &str) -> Value {
     })
 }
 
-/// A Bound volume that gets its policy back, with its copy, and one in the trash.
-async fn volumes(stage: &Stage) -> Result<()> {
+/// Creates a Bound volume with a record and a copy, whose policy the drain restores, and a volume
+/// in the trash. Creates a list of deleted claims, and sets the condition Unused of the Bound
+/// claim.
+async fn create_objects(stage: &Stage) -> Result<()> {
     let (space, post) = (&stage.space, PostParams::default());
     let name = format!("pv-{}", space.name);
     let bound = claim(
@@ -45,10 +47,10 @@ async fn volumes(stage: &Stage) -> Result<()> {
     )?;
     let bound = space.claims.create(&post, &bound).await?.metadata;
     stage
-        .create_volume(recorded(stage, "bound", &bound.uid.unwrap_or_default()))
+        .create_volume(with_record(stage, "bound", &bound.uid.unwrap_or_default()))
         .await?;
     let deleted = format!("{name}-deleted");
-    let trashed = volume(&deleted, recorded(stage, "deleted", "gone"))?;
+    let trashed = volume(&deleted, with_record(stage, "deleted", "gone"))?;
     space.volumes.create(&post, &trashed).await?;
     is_in_phase(space, &name, "Bound").await?;
     let uid = space
@@ -72,29 +74,29 @@ async fn volumes(stage: &Stage) -> Result<()> {
     is_in_phase(space, &deleted, "Released").await
 }
 
-/// Three drains: of one namespace, one whose write is refused, and one that purges the trash.
+/// Runs three drains: of one namespace, with a refused write, and with a purge of the trash.
 #[tokio::test]
 async fn the_drain_uses_its_rights() -> Result<()> {
     let stage = Stage::new("drain-rights").await?;
     let cluster = &stage.space.cluster;
-    // Those of earlier drains.
+    // Deletes the Leases of earlier drains.
     let leases = ["delete", "leases", "--all", "-n", "volume-warden"];
     cluster.kubectl(&leases).await?;
-    volumes(&stage).await?;
+    create_objects(&stage).await?;
     stage.create_claim("held", json!({})).await?;
-    // Of a component that is not part of the default.
+    // The configuration of a component that is not installed by default.
     let guard = json!({"metadata": {"name": "volume-warden-pvc-protection-binding-guard"}});
     let guard: ValidatingWebhookConfiguration = serde_json::from_value(guard)?;
     let configurations = Api::all(cluster.client());
     configurations
         .create(&PostParams::default(), &guard)
         .await?;
-    let only = stage
+    let of_namespace = stage
         .drain(&["--in-tree=off", "--namespace=default"])
         .await?;
-    ensure!(only.code == Some(0), "{only:?}");
+    ensure!(of_namespace.code == Some(0), "{of_namespace:?}");
     let refused = Rule::on("PATCH").path_contains("/held");
-    let refused = refused.respond(403, "Forbidden", "not on my watch");
+    let refused = refused.respond(403, "Forbidden", "refused by the test");
     let rule = stage.interposer.add(refused);
     let failed = stage.drain(&["--in-tree=off"]).await?;
     ensure!(failed.code == Some(1), "{failed:?}");
@@ -117,6 +119,9 @@ async fn the_drain_uses_its_rights() -> Result<()> {
     let unused: Vec<_> = granted.difference(&used).collect();
     ensure!(unused.is_empty(), "{ACCOUNT} does not use {unused:?}");
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
-    ensure!(forbidden.is_empty(), "it lacks rights: {forbidden:?}");
+    ensure!(
+        forbidden.is_empty(),
+        "{ACCOUNT} lacks rights: {forbidden:?}"
+    );
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! The lives of the components. Nothing here is about how well they do it: that is reported elsewhere.
+//! Each component performs all of its actions, so that it uses all of its rights. Other scenarios
+//! test the results of these actions.
 
-use super::tenant::{Tenant, cluster, enforcing, protected};
+use super::installation::{Installation, cluster, enforcing, protected};
 use crate::{
     pv_releaser::support::{Estate, PROVISIONER},
     pvc_expiry::{EXPIRE_UNUSED, EXPIRES_WITHIN, announced, hasten},
@@ -31,13 +32,14 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
         "pvc-protection",
         "pvc-protection-binding-guard",
     ];
-    let tenant = Tenant::on(protected().await?, &components).await?;
-    tenant.repairs_its_certificate().await?;
-    let space = Space::new(tenant.cluster.clone(), "rights-claims").await?;
-    let warden = tenant.builder().serving().start().await?;
-    // No part of the name of another test's claim: what is refused is found by it.
+    let installation = Installation::on(protected().await?, &components).await?;
+    installation.repair_certificate().await?;
+    let space = Space::new(installation.cluster.clone(), "rights-claims").await?;
+    let warden = installation.builder().serving().start().await?;
+    // Must not be a part of the name of another test's claim: `refuse_twice` refuses each write
+    // whose path contains it.
     let name = "guarded-alone";
-    let _refused = tenant.refuse_twice(&format!("persistentvolumeclaims/{name}"));
+    let _refused = installation.refuse_twice(&format!("persistentvolumeclaims/{name}"));
     space.create_claim(name).await?;
     space.claim_is_protected(name).await?;
     space.delete_claim(name).await?;
@@ -48,7 +50,7 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     space.claims.create(&PostParams::default(), &bound).await?;
     let disk = volume(&format!("pv-{}", space.name), class)?;
     space.volumes.create(&PostParams::default(), &disk).await?;
-    // Before a pod is refused, its claim is read live.
+    // Before it refuses a pod, Volume Warden reads the claim from the API server.
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     let parameters = PostParams::default();
     let claims = &space.claims;
@@ -64,19 +66,19 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     .await?;
     let released = json!({"metadata": {"finalizers": null}});
     space.patch_claim("held", released).await?;
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }
 
 #[tokio::test]
 async fn pv_protection_uses_its_rights() -> Result<()> {
     let components = ["self-signed", "pv-protection"];
-    let tenant = Tenant::on(protected().await?, &components).await?;
-    tenant.repairs_its_certificate().await?;
-    let warden = tenant.builder().serving().start().await?;
-    let space = Space::new(tenant.cluster.clone(), "rights-volumes").await?;
+    let installation = Installation::on(protected().await?, &components).await?;
+    installation.repair_certificate().await?;
+    let warden = installation.builder().serving().start().await?;
+    let space = Space::new(installation.cluster.clone(), "rights-volumes").await?;
     let volumes = &space.volumes;
     let name = "protected-alone";
-    let _refused = tenant.refuse_twice(&format!("persistentvolumes/{name}"));
+    let _refused = installation.refuse_twice(&format!("persistentvolumes/{name}"));
     let (post, delete) = (PostParams::default(), DeleteParams::default());
     volumes.create(&post, &volume(name, json!({}))?).await?;
     eventually("the volume is protected", async || {
@@ -84,11 +86,11 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
     })
     .await?;
     volumes.delete(name, &delete).await?;
-    eventually("the volume is gone", async || {
+    eventually("the volume is deleted", async || {
         anyhow::Ok(volumes.get_opt(name).await?.is_none())
     })
     .await?;
-    // Before a binding is refused, the claim is read live.
+    // Before it refuses a binding, Volume Warden reads the claim from the API server.
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     volumes.create(&post, &volume("held-alone", held)?).await?;
     volumes.delete("held-alone", &delete).await?;
@@ -107,73 +109,80 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
     let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let parameters = PatchParams::default();
     volumes.patch("held-alone", &parameters, &released).await?;
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }
 
 #[tokio::test]
 async fn pvc_retention_uses_its_rights() -> Result<()> {
-    let tenant = Tenant::new(&["self-signed", "pvc-retention"]).await?;
-    tenant.repairs_its_certificate().await?;
-    let warden = tenant.builder().start().await?;
-    let sets = SetSpace::new(tenant.cluster.clone(), "rights-sets").await?;
-    let _refused = tenant.refuse_twice("persistentvolumeclaims/data-web-0");
+    let installation = Installation::new(&["self-signed", "pvc-retention"]).await?;
+    installation.repair_certificate().await?;
+    let warden = installation.builder().start().await?;
+    let sets = SetSpace::new(installation.cluster.clone(), "rights-sets").await?;
+    let _refused = installation.refuse_twice("persistentvolumeclaims/data-web-0");
     let web = sets.create("web", 1, DELETE_DELETE).await?;
     sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
         .await?;
-    // As of an ordinal that was scaled away while no Volume Warden ran.
+    // As the claim of an ordinal that was scaled down while no Volume Warden ran.
     let mark = json!({"metadata": {"annotations": {MARK: web.metadata.uid}}});
-    let left = claim("data-web-7", mark)?;
+    let scaled_down = claim("data-web-7", mark)?;
     let claims = &sets.space.claims;
-    claims.create(&PostParams::default(), &left).await?;
+    claims.create(&PostParams::default(), &scaled_down).await?;
     sets.space.claim_is_gone("data-web-7").await?;
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }
 
-/// The rights of `owner-references` are asked for by an admission plugin, when Volume Warden writes
-/// owner references, so no call of its own reports them. With them these writes succeed, and
-/// without the one for StatefulSets such a write is refused. The references of `pvc-retention` to pods
-/// do not block, so they need no right; those of `pvc-provisioner` are tested with it.
+/// An admission plugin checks the rights of `owner-references` when Volume Warden writes owner
+/// references, so no request in the audit log uses them. With these rights the writes succeed, and
+/// without the right for StatefulSets such a write is refused. The references of `pvc-retention` to
+/// pods do not set `blockOwnerDeletion`, so they need no right. The references of `pvc-provisioner`
+/// are tested with that component.
 #[tokio::test]
 async fn owner_references_use_their_rights() -> Result<()> {
     let components = ["self-signed", "pvc-retention", "owner-references"];
-    let tenant = Tenant::on(enforcing().await?, &components).await?;
-    let warden = tenant.builder().start().await?;
-    let sets = SetSpace::new(tenant.cluster.clone(), "rights-owners").await?;
+    let installation = Installation::on(enforcing().await?, &components).await?;
+    let warden = installation.builder().start().await?;
+    let sets = SetSpace::new(installation.cluster.clone(), "rights-owners").await?;
     sets.create("web", 1, DELETE_DELETE).await?;
     sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
         .await?;
     warden.stop().await?;
 
-    // Held, so that its claim is given to it before it is gone.
+    // A finalizer holds the pod, so that its claim gets the pod as its owner before the pod is
+    // deleted.
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     let patch = PatchParams::default();
     sets.space
         .pods
         .patch("web-0", &patch, &Patch::Merge(held))
         .await?;
-    tenant
+    installation
         .loses("statefulsets/finalizers", "owner-references")
         .await?;
-    tenant.loses("pods/finalizers", "owner-references").await?;
-    let _warden = tenant.builder().start().await?;
+    installation
+        .loses("pods/finalizers", "owner-references")
+        .await?;
+    let _warden = installation.builder().start().await?;
     let late = set("late", 1, DELETE_RETAIN, json!({}))?;
     sets.sets.create(&PostParams::default(), &late).await?;
     sets.scale("web", 0).await?;
-    eventually("the owner of data-late-0 is refused", async || {
-        let events = sets
-            .space
-            .events_with("FailedUpdateOwnerReferences")
-            .await?;
-        let reported = events
-            .iter()
-            .filter(|event| event.involved_object.name.as_deref() == Some("data-late-0"));
-        let mut notes = reported.filter_map(|event| event.message.as_deref());
-        ensure!(
-            notes.any(|note| note.contains("cannot set blockOwnerDeletion")),
-            "{events:?}"
-        );
-        Ok(())
-    })
+    eventually(
+        "the owner reference of data-late-0 is refused",
+        async || {
+            let events = sets
+                .space
+                .events_with("FailedUpdateOwnerReferences")
+                .await?;
+            let reported = events
+                .iter()
+                .filter(|event| event.involved_object.name.as_deref() == Some("data-late-0"));
+            let mut notes = reported.filter_map(|event| event.message.as_deref());
+            ensure!(
+                notes.any(|note| note.contains("cannot set blockOwnerDeletion")),
+                "{events:?}"
+            );
+            Ok(())
+        },
+    )
     .await?;
     sets.claim_is_owned_by("data-web-0", &["Pod/web-0"]).await
 }
@@ -185,70 +194,78 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
         "pvc-provisioner",
         "pvc-provisioner-authorize-requester",
     ];
-    let mut tenant = Tenant::new(&components).await?;
-    tenant.repairs_its_certificate().await?;
-    let askers = Askers::new(tenant.cluster.clone(), "rights-pods").await?;
-    // A life at admission, where it asks about those who create pods.
-    let warden = tenant.builder().serving().start().await?;
-    let made = eventually("pods are reviewed", async || {
+    let mut installation = Installation::new(&components).await?;
+    installation.repair_certificate().await?;
+    let askers = Askers::new(installation.cluster.clone(), "rights-pods").await?;
+    // First with admission, where Volume Warden checks the rights of the users who create pods.
+    let warden = installation.builder().serving().start().await?;
+    let reviewed = eventually("pods are reviewed", async || {
         let pod = askers.ask("reviewed", "reviewed", json!({})).await?;
-        let there = askers.space.claims.get_opt("reviewed").await?;
-        if there.is_none() {
+        let created = askers.space.claims.get_opt("reviewed").await?;
+        if created.is_none() {
             askers.space.delete_pod("reviewed").await?;
         }
-        anyhow::Ok(there.map(|_| pod))
+        anyhow::Ok(created.map(|_| pod))
     })
     .await?;
-    askers.belongs("reviewed", &made).await?;
+    askers.belongs("reviewed", &reviewed).await?;
     warden.stop().await?;
-    // And one in the background, where it does not.
-    tenant
+    // Then without admission, where it does not check them.
+    installation
         .arguments
         .retain(|argument| !argument.contains("authorize"));
-    // The claim and its pod are there before it is: a claim that waits longer than that for its pod goes.
-    let _refused = tenant.refuse_twice("persistentvolumeclaims/given");
-    let mut awaiting_its_pod = awaiting();
-    awaiting_its_pod["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
-    askers.create_claim("given", awaiting_its_pod).await?;
+    // The claim and its pod exist before Volume Warden starts: it deletes a claim that waits longer
+    // than `--orphan-grace` for its pod.
+    let _refused = installation.refuse_twice("persistentvolumeclaims/given");
+    let mut awaiting_pod = awaiting();
+    awaiting_pod["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+    askers.create_claim("given", awaiting_pod).await?;
     let given = askers.ask("given", "given", json!({})).await?;
-    let warden = tenant.builder().arg("--orphan-grace=1").start().await?;
+    let warden = installation
+        .builder()
+        .arg("--orphan-grace=1")
+        .start()
+        .await?;
     askers.belongs("given", &given).await?;
     let pod = askers.ask("made", "made", json!({})).await?;
     askers.belongs("made", &pod).await?;
     askers.create_claim("orphan", awaiting()).await?;
     askers.space.claim_is_gone("orphan").await?;
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }
 
 #[tokio::test]
 async fn pv_releaser_uses_its_rights() -> Result<()> {
-    let tenant = Tenant::new(&["self-signed", "pv-releaser"]).await?;
-    tenant.repairs_its_certificate().await?;
+    let installation = Installation::new(&["self-signed", "pv-releaser"]).await?;
+    installation.repair_certificate().await?;
     let estate = Estate::new(cluster().await?, "rights-estate").await?;
     let id = format!("--controller-id={}", estate.id());
-    let builder = tenant.builder().arg(id).arg("--release-scope=namespace");
+    let builder = installation
+        .builder()
+        .arg(id)
+        .arg("--release-scope=namespace");
     let warden = builder.start().await?;
-    let _refused = tenant.refuse_twice(&format!("persistentvolumes/{}", estate.pv("data")));
+    let _refused = installation.refuse_twice(&format!("persistentvolumes/{}", estate.pv("data")));
     estate
         .pair("data", json!({PROVISIONER: estate.id()}))
         .await?;
     estate.is_labelled("data", estate.id()).await?;
     estate.space.delete_claim("data").await?;
-    estate.is_parked("data", &tenant.namespace).await?;
-    tenant.used_all(warden).await
+    estate.is_parked("data", &installation.namespace).await?;
+    installation.used_all(warden).await
 }
 
-/// In a cluster without the pv-protection of another test, which would add its finalizer.
+/// Uses a cluster without the pv-protection of another test, which would add its finalizer.
 #[tokio::test]
 async fn pvc_trash_uses_its_rights() -> Result<()> {
-    let tenant = Tenant::on(enforcing().await?, &["self-signed", "pvc-trash"]).await?;
-    tenant.repairs_its_certificate().await?;
-    let shelf = Shelf::new(tenant.cluster.clone(), "rights-trash", "1h").await?;
+    let installation = Installation::on(enforcing().await?, &["self-signed", "pvc-trash"]).await?;
+    installation.repair_certificate().await?;
+    let shelf = Shelf::new(installation.cluster.clone(), "rights-trash", "1h").await?;
     let volume = shelf.bound("data", json!({})).await?.name_any();
-    let _refused = tenant.refuse_twice(&format!("persistentvolumes/{volume}"));
-    let warden = tenant.builder().start().await?;
+    let _refused = installation.refuse_twice(&format!("persistentvolumes/{volume}"));
+    let warden = installation.builder().start().await?;
     let enabled = shelf.is_enabled(&volume).await?;
-    let namespace = &tenant.namespace;
+    let namespace = &installation.namespace;
     has_copy_with(
         &shelf.space,
         namespace,
@@ -270,24 +287,28 @@ async fn pvc_trash_uses_its_rights() -> Result<()> {
     volumes.patch(&volume, &patch, &Patch::Merge(purge)).await?;
     shelf.is_purged(&deleted).await?;
     // A volume is reserved for a claim that is too large for it.
-    let large = shelf.create_large("large").await?;
-    shelf.reserve("small", &large).await?;
-    eventually("the claim is touched", async || {
-        let claim = shelf.space.claims.get("large").await?;
-        ensure!(claim.annotations().contains_key(TOUCHED));
-        Ok(())
-    })
+    let large = shelf.create_large_claim("large").await?;
+    shelf.create_reserved("small", &large).await?;
+    eventually(
+        "the claim has the annotation undelete-touched",
+        async || {
+            let claim = shelf.space.claims.get("large").await?;
+            ensure!(claim.annotations().contains_key(TOUCHED));
+            Ok(())
+        },
+    )
     .await?;
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }
 
 #[tokio::test]
 async fn pvc_expiry_uses_its_rights() -> Result<()> {
-    let tenant = Tenant::new(&["pvc-expiry"]).await?;
-    // Nothing else runs that would write the record of the volume and the condition of the claim.
+    let installation = Installation::new(&["pvc-expiry"]).await?;
+    // No other component runs that would write the record of the volume and the condition of the
+    // claim.
     let annotations = json!({WINDOW: "1h", EXPIRE_UNUSED: "1s"});
     let class = json!({"metadata": {"annotations": annotations}});
-    let shelf = Shelf::with_class(tenant.cluster.clone(), "rights-expiry", class).await?;
+    let shelf = Shelf::with_class(installation.cluster.clone(), "rights-expiry", class).await?;
     let volume = shelf.bound("data", json!({})).await?;
     let record = json!({"policy": "Delete", "windowSeconds": 3600, "claim": {
         "namespace": shelf.space.name, "name": "data", "uid": uid_of_claim(&volume)}});
@@ -302,8 +323,8 @@ async fn pvc_expiry_uses_its_rights() -> Result<()> {
     let status = Patch::Merge(json!({"status": {"conditions": [unused]}}));
     let claims = &shelf.space.claims;
     claims.patch_status("data", &patch, &status).await?;
-    let _refused = tenant.refuse_twice("persistentvolumeclaims/data");
-    let warden = tenant.builder().start().await?;
+    let _refused = installation.refuse_twice("persistentvolumeclaims/data");
+    let warden = installation.builder().start().await?;
     announced(&shelf, "data").await?;
     hasten(&shelf, "data").await?;
     eventually_within(EXPIRES_WITHIN, "the claim expires", async || {
@@ -311,17 +332,17 @@ async fn pvc_expiry_uses_its_rights() -> Result<()> {
         Ok(())
     })
     .await?;
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }
 
 #[tokio::test]
 async fn trash_list_uses_its_rights() -> Result<()> {
-    let tenant = Tenant::new(&["trash-list"]).await?;
-    let shelf = Shelf::new(tenant.cluster.clone(), "rights-list", "1h").await?;
+    let installation = Installation::new(&["trash-list"]).await?;
+    let shelf = Shelf::new(installation.cluster.clone(), "rights-list", "1h").await?;
     let space = &shelf.space;
-    let namespaces: Api<Namespace> = Api::all(tenant.cluster.client());
+    let namespaces: Api<Namespace> = Api::all(installation.cluster.client());
     let namespace = namespaces.get(&space.name).await?;
-    // Nothing else runs that would write the records of the volumes.
+    // No other component runs that would write the records of the volumes.
     let volumes = ["first", "second"].map(|claim| {
         let reference = json!({"namespace": space.name, "name": claim, "uid": "gone"});
         let record = json!({
@@ -333,35 +354,36 @@ async fn trash_list_uses_its_rights() -> Result<()> {
             "spec": {"claimRef": reference, "storageClassName": space.name}});
         (format!("{}-{claim}", space.name), changes)
     });
-    let warden = tenant.builder().start().await?;
+    let warden = installation.builder().start().await?;
     let post = PostParams::default();
     for (number, (name, changes)) in volumes.iter().enumerate() {
-        let _refused = (number == 1).then(|| tenant.refuse_twice("configmaps/volume-warden-trash"));
+        let _refused =
+            (number == 1).then(|| installation.refuse_twice("configmaps/volume-warden-trash"));
         let volume = volume(name, changes.clone())?;
         space.volumes.create(&post, &volume).await?;
-        let says = |list: &Value| list["volumes"].as_array().map(Vec::len) == Some(number + 1);
-        lists(space, "each claim", says).await?;
+        let has_all = |list: &Value| list["volumes"].as_array().map(Vec::len) == Some(number + 1);
+        lists(space, "each claim", has_all).await?;
     }
     for (name, _) in &volumes {
         let delete = DeleteParams::default();
         space.volumes.delete(name, &delete).await?;
     }
-    let maps: Api<ConfigMap> = Api::namespaced(tenant.cluster.client(), &space.name);
+    let maps: Api<ConfigMap> = Api::namespaced(installation.cluster.client(), &space.name);
     eventually("the list is deleted", async || {
         ensure!(maps.get_opt("volume-warden-trash").await?.is_none());
         Ok(())
     })
     .await?;
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }
 
 #[tokio::test]
 async fn namespace_gc_uses_its_rights() -> Result<()> {
-    let tenant = Tenant::new(&["namespace-gc", "namespace-gc-seen"]).await?;
+    let installation = Installation::new(&["namespace-gc", "namespace-gc-seen"]).await?;
     let (storage, secrets) = (StorageOs::start()?, tempfile::tempdir()?);
     fs::write(secrets.path().join("username"), USER)?;
     fs::write(secrets.path().join("password"), PASSWORD)?;
-    let warden = tenant
+    let warden = installation
         .builder()
         .arg("--storage-backend=storageos")
         .arg(format!("--storageos-endpoint={}", storage.endpoint()))
@@ -370,39 +392,47 @@ async fn namespace_gc_uses_its_rights() -> Result<()> {
             secrets.path().display()
         ))
         .arg("--insecure-http")
-        // In a pod it is a variable.
+        // In the Deployment, an environment variable sets the scope.
         .arg("--gc-scope=seen")
         .arg("--namespace-delete-gc-delay=0")
         .arg("--namespace-delete-gc-interval=1s")
         .arg("--gc-confirm-after=0")
         .start()
         .await?;
-    let namespaces: Api<Namespace> = Api::all(tenant.cluster.client());
+    let namespaces: Api<Namespace> = Api::all(installation.cluster.client());
     for name in ["rights-shop", "rights-yard"] {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         namespaces
             .create(&PostParams::default(), &namespace)
             .await?;
-        eventually(&format!("{name} is remembered"), async || {
-            let seen = [
-                "get",
-                "configmap",
-                "volume-warden-seen-namespaces",
-                "-n",
-                &tenant.namespace,
-                "-o",
-                "json",
-            ];
-            anyhow::Ok(tenant.cluster.kubectl(&seen).await?.contains(name))
-        })
+        eventually(
+            &format!("the list of seen namespaces contains {name}"),
+            async || {
+                let seen = [
+                    "get",
+                    "configmap",
+                    "volume-warden-seen-namespaces",
+                    "-n",
+                    &installation.namespace,
+                    "-o",
+                    "json",
+                ];
+                anyhow::Ok(installation.cluster.kubectl(&seen).await?.contains(name))
+            },
+        )
         .await?;
         storage.create(name);
-        storage.fault(Endpoint::Delete, Fault::error(503, "the store is away"), 1);
+        storage.fault(
+            Endpoint::Delete,
+            Fault::error(503, "the backend is unavailable"),
+            1,
+        );
         namespaces.delete(name, &DeleteParams::default()).await?;
-        eventually(&format!("{name} is removed"), async || {
-            !storage.names().contains(&name.to_owned())
-        })
+        eventually(
+            &format!("{name} is deleted in the storage backend"),
+            async || !storage.names().contains(&name.to_owned()),
+        )
         .await?;
     }
-    tenant.used_all(warden).await
+    installation.used_all(warden).await
 }

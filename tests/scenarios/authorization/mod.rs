@@ -1,14 +1,15 @@
-//! The shipped roles: what they grant is what Volume Warden uses, no less and no more. Each
-//! component is installed alone and lives through all that it can do; the API server's audit log
-//! says which of its rights it used, and that none was missing.
+//! The shipped roles grant exactly the rights that Volume Warden uses. Each component is installed
+//! alone and performs all of its actions; the API server's audit log shows which of its rights it
+//! used, and that no right was missing. The modules `stolen_*` show which writes a stolen token of
+//! the service account permits.
 
 mod drain;
+mod installation;
 mod lives;
 mod stolen_claims;
 mod stolen_copies;
 mod stolen_large;
+mod stolen_token;
 mod stolen_trash;
 mod stolen_volumes;
 mod stolen_webhooks;
-mod tenant;
-mod thief;

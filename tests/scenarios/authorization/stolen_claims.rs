@@ -1,6 +1,6 @@
-//! What the token of Volume Warden's service account permits on claims.
+//! Which writes of claims a stolen token of Volume Warden's service account permits.
 
-use super::thief::{Thief, claims_of, delete, owner, patch};
+use super::stolen_token::{StolenToken, claims_path, dry_run_delete, owner, patch};
 use crate::support::{Space, bare, claim};
 use anyhow::Result;
 use http::Method;
@@ -20,7 +20,7 @@ fn marked(mark: &str) -> Value {
 #[tokio::test]
 async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<()> {
     let space = Space::new(bare().await?, "stolen-claims").await?;
-    let claims = claims_of(&space);
+    let claims = claims_path(&space);
     let post = PostParams::default();
     let foreign =
         json!({"metadata": {"finalizers": ["example.com/hold"], "annotations": {"team": "a"}}});
@@ -37,7 +37,8 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
         ),
         ("my-data", json!({})),
         ("a-b-c", json!({})),
-        // The finalizer is kept: the garbage collector deletes the claim, because no such owner exists.
+        // The garbage collector deletes this claim, because its owner does not exist. The finalizer
+        // example.com/hold keeps it until the end of the scenario.
         ("owned", owned),
     ] {
         space.claims.create(&post, &claim(name, changes)?).await?;
@@ -50,12 +51,12 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
         .await?;
     let path = |name: &str| format!("{claims}/{name}");
     let plain = path("plain");
-    let thief = Thief::new(&space).await?;
+    let token = StolenToken::new(&space).await?;
     let protection = "kubernetes.io/pvc-protection";
     let finalizers = |list: &[&str]| json!({"metadata": {"finalizers": list}});
     let new = |changes| -> Result<Value> { Ok(json!(claim("new", changes)?)) };
     let pod = || json!({"metadata": {"labels": {LABEL: "id"}, "ownerReferences": owner("Pod", "p")["metadata"]["ownerReferences"]}});
-    let both = json!({"metadata": {"labels": {LABEL: "id"}, "annotations": {
+    let two_marks = json!({"metadata": {"labels": {LABEL: "id"}, "annotations": {
         "volume-warden.dev/awaiting-pod": "t", "volume-warden.dev/scaled-with": "u"}}});
     let awaiting = |changes| {
         let mut claim = marked("awaiting-pod");
@@ -72,7 +73,7 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
     let only_refs = "may only change the references of claims to StatefulSets and pods";
     let only_finalizer = "may only add and remove the finalizer kubernetes.io/pvc-protection";
     let only_annotations = "may only change its own annotations";
-    // Only the component pvc-expiry adds this one to the policy.
+    // Only the component pvc-expiry adds this annotation to the policy.
     let announced = json!({"metadata": {"annotations": {"volume-warden.dev/expires-at": "2026-01-01T00:00:00Z"}}});
     let only_unused = "may only change the condition Unused";
     let status = format!("{plain}/status");
@@ -150,7 +151,7 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
             create(json!({"metadata": {"labels": {LABEL: "id"}}}))?,
             may_create,
         ),
-        (create(both)?, may_create),
+        (create(two_marks)?, may_create),
         (creating(owner("ConfigMap", "c"))?, may_create),
         (creating(owners)?, may_create),
         (
@@ -172,7 +173,7 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
             may_copy,
         ),
         (
-            (Method::DELETE, plain.clone(), delete()),
+            (Method::DELETE, plain.clone(), dry_run_delete()),
             "may only delete claims that carry one of its markers",
         ),
     ];
@@ -191,7 +192,7 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
         let write = patch(&status, json!({"status": {field: value}}));
         refused.push((write, only_unused));
     }
-    thief.all_are_refused(refused).await?;
+    token.all_are_refused(refused).await?;
     let permitted = vec![
         patch(&status, condition("Unused")),
         patch(&plain, finalizers(&["example.com/hold", protection])),
@@ -207,8 +208,8 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
         create(pod())?,
         creating(json!({}))?,
         creating(finalizers(&[protection]))?,
-        (Method::DELETE, path("marked"), delete()),
-        (Method::DELETE, path("data-web-1"), delete()),
+        (Method::DELETE, path("marked"), dry_run_delete()),
+        (Method::DELETE, path("data-web-1"), dry_run_delete()),
     ];
-    thief.all_are_permitted(permitted).await
+    token.all_are_permitted(permitted).await
 }

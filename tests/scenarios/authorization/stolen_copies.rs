@@ -1,8 +1,8 @@
-//! What the token of Volume Warden's service account permits on ConfigMaps.
+//! Which writes of ConfigMaps a stolen token of Volume Warden's service account permits.
 
-use super::thief::{Thief, Write, delete, patch};
+use super::stolen_token::{StolenToken, Write, dry_run_delete, patch};
 use crate::{
-    pvc_trash::copies::INSTALLED,
+    pvc_trash::copies::NAMESPACE,
     support::{Space, bare, quiet},
 };
 use anyhow::Result;
@@ -37,7 +37,7 @@ fn copy(name: &str, changes: Value) -> Value {
     copy
 }
 
-/// What this scenario creates in the namespace of Volume Warden.
+/// The ConfigMaps that the scenario creates in the namespace of Volume Warden.
 const COPIES: [&str; 3] = [
     "volume-warden-trash-stolen",
     "volume-warden-trash-unlabeled",
@@ -47,14 +47,14 @@ const COPIES: [&str; 3] = [
 #[tokio::test]
 async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<()> {
     // Scenarios of namespace-gc must not find the list of seen namespaces.
-    let (cluster, _alone) = quiet().await?;
+    let (cluster, _exclusive) = quiet().await?;
     let space = Space::new(cluster, "stolen-copies").await?;
-    let [mine, unlabeled_copy, seen] = COPIES;
+    let [saved_copy, unlabeled_copy, seen] = COPIES;
     let unlabeled = json!({"metadata": {"labels": null}});
     for (namespace, map) in [
-        (INSTALLED, copy(mine, json!({}))),
-        (INSTALLED, copy(unlabeled_copy, unlabeled.clone())),
-        (INSTALLED, copy(seen, unlabeled.clone())),
+        (NAMESPACE, copy(saved_copy, json!({}))),
+        (NAMESPACE, copy(unlabeled_copy, unlabeled.clone())),
+        (NAMESPACE, copy(seen, unlabeled.clone())),
         (&space.name, copy("settings", json!({}))),
         (&space.name, copy("volume-warden-trash-1", json!({}))),
     ] {
@@ -62,54 +62,58 @@ async fn a_stolen_token_writes_no_config_map_but_copies_of_volumes() -> Result<(
         let map = serde_json::from_value(map)?;
         maps.create(&PostParams::default(), &map).await?;
     }
-    let thief = Thief::new(&space).await?;
-    thief.grant("create,delete,patch", "configmaps").await?;
-    let all = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
-    let (own, other) = (all(INSTALLED), all(&space.name));
-    let create = |all: &str, map: Value| -> Write { (Method::POST, all.to_owned(), map) };
-    let remove =
-        |all: &str, name: &str| -> Write { (Method::DELETE, format!("{all}/{name}"), delete()) };
-    let change = |all: &str, name: &str, changes| patch(&format!("{all}/{name}"), changes);
+    let token = StolenToken::new(&space).await?;
+    token.grant("create,delete,patch", "configmaps").await?;
+    let path_of = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
+    let (own_maps, user_maps) = (path_of(NAMESPACE), path_of(&space.name));
+    let create = |maps: &str, map: Value| -> Write { (Method::POST, maps.to_owned(), map) };
+    let remove = |maps: &str, name: &str| -> Write {
+        (Method::DELETE, format!("{maps}/{name}"), dry_run_delete())
+    };
+    let change = |maps: &str, name: &str, changes| patch(&format!("{maps}/{name}"), changes);
     let data = json!({"data": {"volume": "x"}});
     let large = json!({"data": {"volume": "x".repeat(65537)}});
     let new = || copy("volume-warden-trash-3", json!({}));
     let refused = vec![
-        (create(&own, copy("other", json!({}))), ONLY_COPIES),
+        (create(&own_maps, copy("other", json!({}))), ONLY_COPIES),
         (
-            create(&own, copy("volume-warden-trash-3", unlabeled.clone())),
+            create(&own_maps, copy("volume-warden-trash-3", unlabeled.clone())),
             ONLY_COPIES,
         ),
         // With trash-list, the account may create ConfigMaps in any namespace.
-        (create(&other, new()), ONLY_COPIES),
+        (create(&user_maps, new()), ONLY_COPIES),
         (
-            change(&other, "volume-warden-trash-1", data.clone()),
+            change(&user_maps, "volume-warden-trash-1", data.clone()),
             ONLY_COPIES,
         ),
-        (remove(&other, "volume-warden-trash-1"), ONLY_COPIES),
-        (change(&own, seen, owned()), ONLY_COPIES),
-        (change(&own, seen, finalized()), ONLY_COPIES),
-        (change(&other, "settings", data.clone()), ONLY_COPIES),
-        (change(&own, unlabeled_copy, data.clone()), ONLY_COPIES),
-        (change(&own, mine, unlabeled), ONLY_COPIES),
-        (remove(&other, "settings"), ONLY_COPIES),
-        (remove(&own, seen), ONLY_COPIES),
-        (change(&own, mine, owned()), ONLY_DATA),
-        (change(&own, mine, large), SIZE),
-        (change(&own, mine, json!({"data": {"a": "b"}})), SIZE),
+        (remove(&user_maps, "volume-warden-trash-1"), ONLY_COPIES),
+        (change(&own_maps, seen, owned()), ONLY_COPIES),
+        (change(&own_maps, seen, finalized()), ONLY_COPIES),
+        (change(&user_maps, "settings", data.clone()), ONLY_COPIES),
+        (change(&own_maps, unlabeled_copy, data.clone()), ONLY_COPIES),
+        (change(&own_maps, saved_copy, unlabeled), ONLY_COPIES),
+        (remove(&user_maps, "settings"), ONLY_COPIES),
+        (remove(&own_maps, seen), ONLY_COPIES),
+        (change(&own_maps, saved_copy, owned()), ONLY_DATA),
+        (change(&own_maps, saved_copy, large), SIZE),
         (
-            change(&own, mine, json!({"binaryData": {"a": "YQ=="}})),
+            change(&own_maps, saved_copy, json!({"data": {"a": "b"}})),
+            SIZE,
+        ),
+        (
+            change(&own_maps, saved_copy, json!({"binaryData": {"a": "YQ=="}})),
             SIZE,
         ),
     ];
-    thief.all_are_refused(refused).await?;
+    token.all_are_refused(refused).await?;
     let permitted = vec![
-        create(&own, new()),
-        change(&own, mine, data.clone()),
-        change(&own, seen, data),
-        remove(&own, mine),
+        create(&own_maps, new()),
+        change(&own_maps, saved_copy, data.clone()),
+        change(&own_maps, seen, data),
+        remove(&own_maps, saved_copy),
     ];
-    thief.all_are_permitted(permitted).await?;
-    let maps: Api<ConfigMap> = Api::namespaced(space.cluster.client(), INSTALLED);
+    token.all_are_permitted(permitted).await?;
+    let maps: Api<ConfigMap> = Api::namespaced(space.cluster.client(), NAMESPACE);
     for name in COPIES {
         maps.delete(name, &DeleteParams::default()).await?;
     }
@@ -130,7 +134,8 @@ fn list(changes: Value) -> Value {
     list
 }
 
-/// In one namespace with a list, one with a user's ConfigMap of its name, and one with neither.
+/// Uses three namespaces: one with a list, one with a user's ConfigMap of the same name, and one
+/// with neither.
 #[tokio::test]
 async fn a_stolen_token_writes_only_lists_in_the_namespaces_of_users() -> Result<()> {
     let space = Space::new(bare().await?, "stolen-lists").await?;
@@ -142,17 +147,17 @@ async fn a_stolen_token_writes_only_lists_in_the_namespaces_of_users() -> Result
         let map = serde_json::from_value(map)?;
         maps.create(&PostParams::default(), &map).await?;
     }
-    let thief = Thief::new(&space).await?;
-    thief.grant("create,delete,patch", "configmaps").await?;
-    let all = |space: &Space| format!("/api/v1/namespaces/{}/configmaps", space.name);
-    let named = |space: &Space| format!("{}/volume-warden-trash", all(space));
-    let create = |map: Value| -> Write { (Method::POST, all(&free), map) };
+    let token = StolenToken::new(&space).await?;
+    token.grant("create,delete,patch", "configmaps").await?;
+    let path_of = |space: &Space| format!("/api/v1/namespaces/{}/configmaps", space.name);
+    let named = |space: &Space| format!("{}/volume-warden-trash", path_of(space));
+    let create = |map: Value| -> Write { (Method::POST, path_of(&free), map) };
     let change = |changes: Value| patch(&named(&space), changes);
     let labelled = json!({"metadata": {"labels": {LIST_LABEL: "true"}}});
     let large = json!({"data": {"trash": "x".repeat(131_073)}});
     let annotated = json!({"metadata": {"annotations": {"a": "b"}}});
     let finalized = json!({"metadata": {"finalizers": ["a.b/c"]}});
-    let sealed = json!({"immutable": true});
+    let immutable_list = json!({"immutable": true});
     let refused = vec![
         (create(list(unlabeled.clone())), ONLY_COPIES),
         (
@@ -164,7 +169,10 @@ async fn a_stolen_token_writes_only_lists_in_the_namespaces_of_users() -> Result
             ONLY_COPIES,
         ),
         (patch(&named(&users), labelled), ONLY_DATA),
-        ((Method::DELETE, named(&users), delete()), ONLY_COPIES),
+        (
+            (Method::DELETE, named(&users), dry_run_delete()),
+            ONLY_COPIES,
+        ),
         (change(unlabeled), ONLY_COPIES),
         (change(owned()), ONLY_DATA),
         (change(annotated.clone()), ONLY_DATA),
@@ -173,18 +181,18 @@ async fn a_stolen_token_writes_only_lists_in_the_namespaces_of_users() -> Result
         (create(list(annotated)), BARE_LIST),
         (create(list(finalized)), BARE_LIST),
         (create(list(large.clone())), LIST_SIZE),
-        (create(list(sealed.clone())), LIST_SIZE),
+        (create(list(immutable_list.clone())), LIST_SIZE),
         (create(list(json!({"data": {"other": "x"}}))), LIST_SIZE),
         (change(large), LIST_SIZE),
-        (change(sealed), LIST_SIZE),
+        (change(immutable_list), LIST_SIZE),
         (change(json!({"data": {"other": "x"}})), LIST_SIZE),
         (change(json!({"binaryData": {"a": "YQ=="}})), LIST_SIZE),
     ];
-    thief.all_are_refused(refused).await?;
+    token.all_are_refused(refused).await?;
     let permitted = vec![
         create(list(json!({}))),
         change(json!({"data": {"trash": "{\"volumes\": []}"}})),
-        (Method::DELETE, named(&space), delete()),
+        (Method::DELETE, named(&space), dry_run_delete()),
     ];
-    thief.all_are_permitted(permitted).await
+    token.all_are_permitted(permitted).await
 }

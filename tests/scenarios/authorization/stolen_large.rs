@@ -1,7 +1,7 @@
-//! The policies evaluate objects of maximum size. A policy whose evaluation costs too much refuses the
-//! write: a finalizer would stay indefinitely.
+//! The policies are evaluated for objects of maximum size. A policy whose evaluation costs too much
+//! refuses the write, and a finalizer would never be removed.
 
-use super::thief::{Thief, Write, claims_of, patch};
+use super::stolen_token::{StolenToken, Write, claims_path, patch};
 use crate::{
     pvc_trash::support::is_in_phase,
     support::{Space, bare, claim, volume},
@@ -10,7 +10,7 @@ use anyhow::Result;
 use kube::api::PostParams;
 use serde_json::{Map, Value, json};
 
-/// Metadata with 5000 finalizers, of which this is the middle one, 2000 owners and 8000 annotations.
+/// Metadata with this finalizer in the middle of 5000 others, 2000 owners and 8000 annotations.
 fn large(finalizer: &str) -> Value {
     let mut finalizers: Vec<_> = (0..5000).map(|n| format!("example.com/f{n}")).collect();
     finalizers.insert(2500, finalizer.to_owned());
@@ -35,27 +35,34 @@ async fn the_policies_do_not_keep_the_finalizer_of_a_very_large_claim() -> Resul
     let metadata = large("kubernetes.io/pvc-protection");
     let claim = claim("large", json!({"metadata": metadata}))?;
     space.claims.create(&PostParams::default(), &claim).await?;
-    let write = without_finalizer(&format!("{}/large", claims_of(&space)));
-    let thief = Thief::new(&space).await?;
-    thief.all_are_permitted(vec![write]).await
+    let write = without_finalizer(&format!("{}/large", claims_path(&space)));
+    let token = StolenToken::new(&space).await?;
+    token.all_are_permitted(vec![write]).await
 }
 
 /// A tenant may write a finalizer several times, and one patch removes them all.
 #[tokio::test]
 async fn the_policies_do_not_keep_a_finalizer_that_is_repeated() -> Result<()> {
     let space = Space::new(bare().await?, "stolen-repeated").await?;
-    let own = "kubernetes.io/pvc-protection";
-    let metadata = json!({"finalizers": [own, own, "example.com/f", own, own]});
+    let protection = "kubernetes.io/pvc-protection";
+    let metadata = json!({
+        "finalizers": [protection, protection, "example.com/f", protection, protection],
+    });
     let claim = claim("repeated", json!({"metadata": metadata}))?;
     space.claims.create(&PostParams::default(), &claim).await?;
-    let path = format!("{}/repeated", claims_of(&space));
-    let all = json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/f"]}]);
-    let foreign = json!([{"op": "add", "path": "/metadata/finalizers", "value": [own, own]}]);
-    let thief = Thief::new(&space).await?;
-    thief.all_are_permitted(vec![patch(&path, all)]).await?;
+    let path = format!("{}/repeated", claims_path(&space));
+    let remove_all =
+        json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/f"]}]);
+    let remove_foreign = json!([
+        {"op": "add", "path": "/metadata/finalizers", "value": [protection, protection]},
+    ]);
+    let token = StolenToken::new(&space).await?;
+    token
+        .all_are_permitted(vec![patch(&path, remove_all)])
+        .await?;
     let sentence = "may only add and remove the finalizer";
-    thief
-        .all_are_refused(vec![(patch(&path, foreign), sentence)])
+    token
+        .all_are_refused(vec![(patch(&path, remove_foreign), sentence)])
         .await
 }
 
@@ -64,7 +71,7 @@ async fn the_policies_keep_neither_the_finalizer_nor_the_data_of_a_very_large_vo
 {
     let space = Space::new(bare().await?, "stolen-large-volume").await?;
     let mut metadata = large("kubernetes.io/pv-protection");
-    // In the trash.
+    // The volume is in the trash.
     let record = format!(
         r#"{{"policy":"Delete","windowSeconds":3600,"finalizers":["example.com/f0","example.com/provisioner"],"claim":{{"namespace":"{}","name":"data","uid":"gone"}},"deletedAt":"2026-01-01T00:00:00Z"}}"#,
         space.name
@@ -90,6 +97,6 @@ async fn the_policies_keep_neither_the_finalizer_nor_the_data_of_a_very_large_vo
         patch(&path, json!([policy])),
         patch(&path, json!([policy, restore])),
     ];
-    let thief = Thief::new(&space).await?;
-    thief.all_are_permitted(writes).await
+    let token = StolenToken::new(&space).await?;
+    token.all_are_permitted(writes).await
 }

@@ -1,6 +1,7 @@
-//! What the token of Volume Warden's service account permits on volumes with a record of the trash.
+//! Which writes of volumes with a record of the trash a stolen token of Volume Warden's service
+//! account permits.
 
-use super::thief::{Thief, Write, delete, patch};
+use super::stolen_token::{StolenToken, Write, dry_run_delete, patch};
 use crate::{
     pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase},
     support::{bare, volume},
@@ -13,8 +14,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// The policies of the trash do not concern this account, and those that restrict a stolen token
-/// concern only that of the server.
+/// The account of the drain: the policies of the trash do not apply to it, and the policies that
+/// restrict a stolen token apply only to the account of the server.
 const DRAIN: &str = "system:serviceaccount:volume-warden:volume-warden-drain";
 const FINALIZER: &str = "example.com/provisioner";
 const HOLD: &str = "example.com/hold";
@@ -26,7 +27,7 @@ fn record(shelf: &Shelf, policy: &str, changes: Value) -> Value {
         "claim": {"namespace": shelf.space.name, "name": "data", "uid": "gone"},
     });
     json_patch::merge(&mut rest, &changes);
-    // Volume Warden writes the policy first, and the policies of the API server rest on that.
+    // Volume Warden writes the policy first, and the ValidatingAdmissionPolicies rely on that.
     let record = format!("{{\"policy\":\"{policy}\",{}", &rest.to_string()[1..]);
     annotated(TRASH, json!(record))
 }
@@ -43,8 +44,8 @@ fn finalizers(finalizers: &[&str]) -> Value {
     json!({"metadata": {"finalizers": finalizers}})
 }
 
-/// One change of all these. A null stays, for it removes a field.
-fn all<const N: usize>(changes: [Value; N]) -> Value {
+/// Merges these changes into one. Keeps nulls, because a null in a merge patch removes the field.
+fn merge_all<const N: usize>(changes: [Value; N]) -> Value {
     fn add(into: &mut Value, from: Value) {
         match (into, from) {
             (Value::Object(into), Value::Object(from)) => {
@@ -70,42 +71,42 @@ struct Volumes {
 impl Volumes {
     async fn new() -> Result<Self> {
         let shelf = Shelf::with_class(bare().await?, "stolen-trash", json!({})).await?;
-        let all_of = Self { shelf };
+        let volumes = Self { shelf };
         let deleted = json!({"deletedAt": "2026-01-01T00:00:00Z"});
         let reserved = json!({"reservedAt": "2026-01-01T00:00:00Z"});
-        let record = |policy, changes| record(&all_of.shelf, policy, changes);
+        let record = |policy, changes| record(&volumes.shelf, policy, changes);
         for (state, phase, changes) in [
             (
                 "trashed",
                 "Released",
-                all([
+                merge_all([
                     record("Delete", deleted.clone()),
                     annotated(PURGE, json!("gone")),
                     finalizers(&[HOLD]),
-                    all_of.claim("data", Some("gone")),
+                    volumes.claim("data", Some("gone")),
                 ]),
             ),
             (
                 "retained",
                 "Released",
-                all([
+                merge_all([
                     record("Retain", deleted.clone()),
-                    all_of.claim("data", Some("gone")),
+                    volumes.claim("data", Some("gone")),
                 ]),
             ),
-            ("plain", "Released", all_of.claim("data", Some("gone"))),
+            ("plain", "Released", volumes.claim("data", Some("gone"))),
             (
                 "reserved",
                 "Available",
-                all([
-                    record("Delete", all([deleted, reserved])),
-                    all_of.claim("new", None),
+                merge_all([
+                    record("Delete", merge_all([deleted, reserved])),
+                    volumes.claim("new", None),
                 ]),
             ),
         ] {
-            all_of.create(state, phase, changes).await?;
+            volumes.create(state, phase, changes).await?;
         }
-        Ok(all_of)
+        Ok(volumes)
     }
 
     fn name(&self, state: &str) -> String {
@@ -125,11 +126,11 @@ impl Volumes {
     }
 
     fn change(&self, state: &str, changes: Value) -> Write {
-        of(&self.name(state), changes)
+        patch_volume(&self.name(state), changes)
     }
 }
 
-fn of(volume: &str, changes: Value) -> Write {
+fn patch_volume(volume: &str, changes: Value) -> Write {
     patch(&format!("/api/v1/persistentvolumes/{volume}"), changes)
 }
 
@@ -139,7 +140,7 @@ async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()>
     let shelf = &volumes.shelf;
     let bound = shelf.bound("bound", json!({})).await?.name_any();
     let enabled = shelf.bound("enabled", json!({})).await?.name_any();
-    let enable = all([policy("Retain"), record(shelf, "Delete", json!({}))]);
+    let enable = merge_all([policy("Retain"), record(shelf, "Delete", json!({}))]);
     let merge = (PatchParams::default(), Patch::Merge(&enable));
     shelf
         .space
@@ -150,11 +151,11 @@ async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()>
     let record = |policy, changes| record(shelf, policy, changes);
     let change = |state, changes| volumes.change(state, changes);
     let claim = |name, uid| volumes.claim(name, uid);
-    let none = || annotated(TRASH, json!(null));
+    let no_record = || annotated(TRASH, json!(null));
     let foreign =
         json!({"spec": {"claimRef": {"namespace": "other", "name": "data", "uid": null}}});
-    let purge = |kept: &[&str]| change("trashed", all([policy("Delete"), finalizers(kept)]));
-    let thief = Thief::of(&shelf.space, DRAIN).await?;
+    let purge = |kept: &[&str]| change("trashed", merge_all([policy("Delete"), finalizers(kept)]));
+    let token = StolenToken::with_unrestricted_user(&shelf.space, DRAIN).await?;
     let may_purge = "its policy as the trash requires";
     let may_reserve = "may only reserve a volume in the trash for a claim of the same namespace";
     let may_record = "may only add and remove the record of a Bound volume";
@@ -162,17 +163,17 @@ async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()>
     let other_record = || record("Delete", json!({"windowSeconds": 0}));
     let refused = vec![
         (
-            change("trashed", all([policy("Delete"), other_record()])),
+            change("trashed", merge_all([policy("Delete"), other_record()])),
             may_purge,
         ),
         (
-            change("trashed", all([policy("Delete"), claim("new", None)])),
+            change("trashed", merge_all([policy("Delete"), claim("new", None)])),
             may_purge,
         ),
         (change("retained", policy("Delete")), may_purge),
         (change("plain", policy("Delete")), may_purge),
-        (of(&bound, policy("Retain")), may_purge),
-        (of(&enabled, policy("Delete")), may_purge),
+        (patch_volume(&bound, policy("Retain")), may_purge),
+        (patch_volume(&enabled, policy("Delete")), may_purge),
         (
             change("trashed", json!({"spec": {"claimRef": null}})),
             may_reserve,
@@ -180,12 +181,15 @@ async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()>
         (change("trashed", foreign), may_reserve),
         (change("trashed", claim("data", Some("other"))), may_reserve),
         (change("reserved", claim("new", Some("other"))), may_reserve),
-        (change("trashed", none()), may_record),
+        (change("trashed", no_record()), may_record),
         (change("trashed", record("Retain", json!({}))), may_record),
         (change("retained", record("Delete", json!({}))), may_record),
         (change("plain", record("Delete", json!({}))), may_record),
         (
-            of(&bound, all([policy("Retain"), record("Retain", json!({}))])),
+            patch_volume(
+                &bound,
+                merge_all([policy("Retain"), record("Retain", json!({}))]),
+            ),
             may_record,
         ),
         (
@@ -195,7 +199,7 @@ async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()>
         (purge(&[HOLD, "example.com/never"]), may_finalize),
         (purge(&[]), may_finalize),
     ];
-    thief.all_are_refused(refused).await?;
+    token.all_are_refused(refused).await?;
     let later = json!({"deletedAt": "2026-01-02T00:00:00Z", "unbindable": "u"});
     let reserving = json!({"reservedAt": "2026-01-02T00:00:00Z"});
     let permitted = vec![
@@ -203,25 +207,28 @@ async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()>
         change("trashed", record("Delete", later)),
         change(
             "trashed",
-            all([claim("new", None), record("Delete", reserving)]),
+            merge_all([claim("new", None), record("Delete", reserving)]),
         ),
         change("trashed", annotated(PURGE, json!(null))),
         change(
             "reserved",
-            all([claim("data", Some("gone")), record("Delete", json!({}))]),
+            merge_all([claim("data", Some("gone")), record("Delete", json!({}))]),
         ),
-        of(&bound, all([policy("Retain"), record("Delete", json!({}))])),
-        of(&enabled, all([policy("Delete"), none()])),
+        patch_volume(
+            &bound,
+            merge_all([policy("Retain"), record("Delete", json!({}))]),
+        ),
+        patch_volume(&enabled, merge_all([policy("Delete"), no_record()])),
     ];
-    thief.all_are_permitted(permitted).await
+    token.all_are_permitted(permitted).await
 }
 
-/// Not even if its roles permitted it.
+/// The policies refuse this even if a role permits it.
 #[tokio::test]
 async fn a_stolen_token_neither_creates_nor_deletes_volumes() -> Result<()> {
     let volumes = Volumes::new().await?;
-    let thief = Thief::of(&volumes.shelf.space, DRAIN).await?;
-    thief.grant("create,delete", "persistentvolumes").await?;
+    let token = StolenToken::with_unrestricted_user(&volumes.shelf.space, DRAIN).await?;
+    token.grant("create,delete", "persistentvolumes").await?;
     let new = json!(volume(&volumes.name("new"), json!({}))?);
     let plain = format!("/api/v1/persistentvolumes/{}", volumes.name("plain"));
     let sentence = "may neither create nor delete volumes";
@@ -230,7 +237,7 @@ async fn a_stolen_token_neither_creates_nor_deletes_volumes() -> Result<()> {
             (Method::POST, "/api/v1/persistentvolumes".to_owned(), new),
             sentence,
         ),
-        ((Method::DELETE, plain, delete()), sentence),
+        ((Method::DELETE, plain, dry_run_delete()), sentence),
     ];
-    thief.all_are_refused(writes).await
+    token.all_are_refused(writes).await
 }

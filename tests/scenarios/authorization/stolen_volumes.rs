@@ -1,6 +1,6 @@
-//! What the token of Volume Warden's service account permits on volumes.
+//! Which writes of volumes a stolen token of Volume Warden's service account permits.
 
-use super::thief::{Thief, owner, patch};
+use super::stolen_token::{StolenToken, owner, patch};
 use crate::support::{Space, bare, volume};
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -49,7 +49,7 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
         let claim = json!({"namespace": "volume-warden", "name": claim, "uid": null});
         Ok(json!({"spec": {"claimRef": claim}}))
     };
-    // Parked by the cluster's administrator, as Volume Warden does.
+    // The cluster's administrator parks this volume, as Volume Warden does.
     let kept = volume(&name("kept"), recorded(claim_of(None)))?;
     space.volumes.create(&post, &kept).await?;
     let park = parked("kept").await?;
@@ -68,14 +68,17 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
     })
     .await?;
     let (kept, handed) = (path("kept"), path("handed"));
-    let to = |namespace: &str, uid: Option<&str>| json!({"spec": {"claimRef": {"namespace": namespace, "name": "new", "uid": uid}}});
-    let own = space.name.as_str();
+    let reserved_for = |namespace: &str, uid: Option<&str>| {
+        let claim = json!({"namespace": namespace, "name": "new", "uid": uid});
+        json!({"spec": {"claimRef": claim}})
+    };
+    let own_namespace = space.name.as_str();
     let forged = |value: &str| {
-        let mut all = to("other", None);
+        let mut all = reserved_for("other", None);
         json_patch::merge(&mut all, &record(value.to_owned()));
         all
     };
-    let thief = Thief::new(&space).await?;
+    let token = StolenToken::new(&space).await?;
     let release = "may only release a volume";
     let labels = "may only change its own labels on volumes";
     let annotations = "may only change its own annotations on volumes";
@@ -104,18 +107,21 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
         ),
         (patch(&reserved, parked("reserved").await?), reserve),
         (patch(&kept, json!({"spec": {"claimRef": null}})), reserve),
-        (patch(&kept, to("other", None)), reserve),
-        (patch(&kept, to(own, Some("u"))), reserve),
+        (patch(&kept, reserved_for("other", None)), reserve),
+        (
+            patch(&kept, reserved_for(own_namespace, Some("u"))),
+            reserve,
+        ),
         (patch(&kept, forged("other/n/u")), reserve),
-        (patch(&handed, to(own, None)), reserve),
-        (patch(&handed, to("other", None)), reserve),
+        (patch(&handed, reserved_for(own_namespace, None)), reserve),
+        (patch(&handed, reserved_for("other", None)), reserve),
         (patch(&kept, record("other/n/gone".to_owned())), recording),
         (
             patch(&released, record("other/n/gone".to_owned())),
             recording,
         ),
         (
-            patch(&released, record(format!("{own}/n/other"))),
+            patch(&released, record(format!("{own_namespace}/n/other"))),
             recording,
         ),
         (patch(&released, parked("kept").await?), release),
@@ -177,13 +183,13 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
         refused.push((write, only_claim));
     }
     // Volume Warden has no right to write the status.
-    thief.grant("patch", "persistentvolumes/status").await?;
-    thief.all_are_refused(refused).await?;
+    token.grant("patch", "persistentvolumes/status").await?;
+    token.all_are_refused(refused).await?;
     let permitted = vec![
         patch(&released, json!({"spec": {"claimRef": null}})),
         patch(&released, parked("released").await?),
-        patch(&released, record(format!("{own}/n/gone"))),
-        patch(&kept, to(own, None)),
+        patch(&released, record(format!("{own_namespace}/n/gone"))),
+        patch(&kept, reserved_for(own_namespace, None)),
         patch(&handed, parked("handed").await?),
         patch(
             &handed,
@@ -203,5 +209,5 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
         ),
         patch(&reserved, json!({"metadata": {"finalizers": []}})),
     ];
-    thief.all_are_permitted(permitted).await
+    token.all_are_permitted(permitted).await
 }

@@ -1,6 +1,7 @@
-//! What the token of Volume Warden's service account permits on webhook configurations.
+//! Which writes of webhook configurations a stolen token of Volume Warden's service account
+//! permits.
 
-use super::thief::{Thief, Write, delete, owner, patch};
+use super::stolen_token::{StolenToken, Write, dry_run_delete, owner, patch};
 use crate::support::{Space, bare};
 use anyhow::{Context, Result, ensure};
 use http::Method;
@@ -30,7 +31,7 @@ fn repeated(generation: &str) -> Write {
 #[tokio::test]
 async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result<()> {
     let space = Space::new(bare().await?, "stolen-webhooks").await?;
-    let thief = Thief::new(&space).await?;
+    let token = StolenToken::new(&space).await?;
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(space.cluster.client());
     let found = configurations.get(NAME).await?;
     let mut hook = found.webhooks.context("no webhooks")?.remove(0);
@@ -70,8 +71,8 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
         ("reinvocationPolicy", json!("IfNeeded")),
         ("admissionReviewVersions", json!(["v1", "v1beta1"])),
     ] {
-        let leaf = field.split('/').fold(&hook, |hook, part| &hook[part]);
-        ensure!(*leaf != value || field == "name", "{field} is {value}");
+        let current = field.split('/').fold(&hook, |hook, part| &hook[part]);
+        ensure!(*current != value || field == "name", "{field} is {value}");
         refused.push(set(field, &value));
     }
     let new = json!({
@@ -79,12 +80,16 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
         "metadata": {"name": space.name}, "webhooks": [hook],
     });
     refused.push((Method::POST, CONFIGURATIONS.to_owned(), new));
-    refused.push((Method::DELETE, format!("{CONFIGURATIONS}/{NAME}"), delete()));
-    // Volume Warden has no right to create and delete them.
+    refused.push((
+        Method::DELETE,
+        format!("{CONFIGURATIONS}/{NAME}"),
+        dry_run_delete(),
+    ));
+    // The roles of Volume Warden do not permit creating or deleting webhook configurations.
     let resource = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
-    thief.grant("create,delete", resource).await?;
+    token.grant("create,delete", resource).await?;
     let refused = refused.into_iter().map(|write| (write, PUBLISH));
-    thief.all_are_refused(refused.collect()).await?;
+    token.all_are_refused(refused.collect()).await?;
     let permitted = vec![
         set(
             "clientConfig/service/path",
@@ -93,5 +98,5 @@ async fn a_stolen_token_changes_no_webhook_but_as_volume_warden_does() -> Result
         set("clientConfig/caBundle", &json!("")),
         repeated("1"),
     ];
-    thief.all_are_permitted(permitted).await
+    token.all_are_permitted(permitted).await
 }

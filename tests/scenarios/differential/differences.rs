@@ -1,12 +1,12 @@
 //! Intended differences between Volume Warden and the in-tree controllers, each with its reason. A
-//! test fails if a difference is lost: here for claims and volumes, in [`super::retention`] for
-//! the claims of StatefulSets.
+//! test fails if a difference no longer exists: here for claims and volumes, in
+//! [`super::retention`] for the claims of StatefulSets.
 
 use super::{
-    FOREIGN, ephemeral, free, of_disk, on_node,
+    FOREIGN, bound_to_disk, ephemeral, no_finalizers, on_node,
     scenario::{
         Object::{Claim, Pod, Volume},
-        Step::{Create, Delete, Differ, Expect, OnlyWardenRefuses, Patch, Stays, Try},
+        Step::{Create, Delete, Differ, Expect, OnlyWardenRefuses, Patch, Stays, TryCreate},
         run,
     },
 };
@@ -19,48 +19,48 @@ use volume_warden_controlplane::Kubernetes;
 pub enum Difference {
     ShutDownPod,
     DoublyPreBoundVolume,
-    LateUser,
-    OwnerAtBirth,
+    PodForTerminatingClaim,
+    OwnerAtCreation,
     ShortScaleDown,
-    ScaledAwayWithoutPod,
+    ScaledDownWithoutPod,
     ClaimsWithoutPods,
     AnotherController,
-    StaleClaim,
+    PodBlockedByClaim,
 }
 
 impl Difference {
     pub fn reason(self) -> &'static str {
         match self {
             Self::ShutDownPod => {
-                "Intended difference: when a pod is shut down while its container statuses still say \
-                 running, nothing triggers the in-tree controller, so an ephemeral claim waits for \
-                 the deletion of the pod object. Volume Warden reacts to the shutdown."
+                "Intended difference: when a pod is shut down while its container statuses still \
+                 say running, nothing triggers the in-tree controller, so an ephemeral claim waits \
+                 for the deletion of the pod object. Volume Warden reacts to the shutdown."
             }
             Self::DoublyPreBoundVolume => {
-                "Intended difference: in-tree binds a volume that is pre-bound on both sides and is \
-                 being deleted. Volume Warden refuses, as the PV-protection proposal asks."
+                "Intended difference: in-tree binds a volume that is pre-bound on both sides and \
+                 is being deleted. Volume Warden refuses, as the PV-protection proposal asks."
             }
-            Self::LateUser => {
+            Self::PodForTerminatingClaim => {
                 "Intended difference: in-tree admits a pod that bypasses the scheduler and uses a \
                  claim that is being deleted, and leaves the refusal to the kubelet. Volume Warden \
                  refuses the pod."
             }
-            Self::OwnerAtBirth => {
-                "Intended difference: in-tree sets the owner of a set's claim in a later sync, so a \
-                 set that is deleted earlier leaves the claim behind. With Volume Warden the claim is \
-                 created with its owner."
+            Self::OwnerAtCreation => {
+                "Intended difference: in-tree sets the owner of a set's claim in a later sync, so \
+                 a set that is deleted earlier leaves the claim behind. With Volume Warden the \
+                 claim is created with its owner."
             }
             Self::ShortScaleDown => {
-                "Intended difference: with OrderedReady in-tree does not remove the condemned pod as \
-                 owner of its claim when the pod is wanted again before it is deleted; in-tree deletes \
-                 the claim, and may wait forever for another event. Volume Warden keeps the claim, as \
-                 in-tree does with Parallel: outside the StatefulSet controller anything else loses \
-                 data."
+                "Intended difference: with OrderedReady in-tree does not remove the condemned pod \
+                 as owner of its claim when the pod is wanted again before it is deleted; in-tree \
+                 deletes the claim, and may wait forever for another event. Volume Warden keeps \
+                 the claim, as in-tree does with Parallel: outside the StatefulSet controller \
+                 anything else loses data."
             }
-            Self::ScaledAwayWithoutPod => {
-                "Intended difference: in-tree keeps a claim forever that is scaled down while it has \
-                 no pod of the set. Volume Warden deletes the claim, by the mark that the claim got \
-                 while its pod was wanted."
+            Self::ScaledDownWithoutPod => {
+                "Intended difference: in-tree keeps a claim forever that is scaled down while it \
+                 has no pod of the set. Volume Warden deletes the claim, because it marked \
+                 the claim while its pod was wanted."
             }
             Self::ClaimsWithoutPods => {
                 "Intended difference: in-tree does not apply a change of whenDeleted to claims of \
@@ -69,13 +69,13 @@ impl Difference {
             }
             Self::AnotherController => {
                 "Intended difference: in-tree does not change a claim with another controller, and \
-                 reports the conflict only where it would have written. Volume Warden always reports \
-                 it."
+                 reports the conflict only where it would have written. Volume Warden always \
+                 reports it."
             }
-            Self::StaleClaim => {
-                "Intended difference: a pod that cannot be created before its claim is deleted waits \
-                 in-tree without a report, or with repeated failed creations. Volume Warden reports \
-                 the claim that the pod waits for."
+            Self::PodBlockedByClaim => {
+                "Intended difference: a pod that cannot be created before its claim is deleted \
+                 waits in-tree without a report, or with repeated failed creations. Volume Warden \
+                 reports the claim that the pod waits for."
             }
         }
     }
@@ -123,7 +123,7 @@ async fn a_shut_down_pod_releases_its_ephemeral_claim() -> Result<()> {
         ]),
         Delete(Pod("p")),
         shut_down,
-        Patch(Pod("p"), free()),
+        Patch(Pod("p"), no_finalizers()),
         Expect(&[]),
     ];
     run("shut-down-pod", steps).await
@@ -140,7 +140,7 @@ async fn a_doubly_pre_bound_volume_that_is_being_deleted_is_not_bound() -> Resul
         Expect(&["volume disk: Available [example.com/hold kubernetes.io/pv-protection]"]),
         Delete(Volume("disk")),
         Expect(&["volume disk: Terminating Available [example.com/hold]"]),
-        Create(Claim("data"), of_disk()),
+        Create(Claim("data"), bound_to_disk()),
         // The binder may process the claim only at its next resync.
         OnlyWardenRefuses(
             Difference::DoublyPreBoundVolume,
@@ -158,14 +158,14 @@ async fn a_doubly_pre_bound_volume_that_is_being_deleted_is_not_bound() -> Resul
             ],
         },
         Delete(Claim("data")),
-        Patch(Volume("disk"), free()),
+        Patch(Volume("disk"), no_finalizers()),
         Expect(&[]),
     ];
     run("pre-bound", steps).await
 }
 
 #[tokio::test]
-async fn a_late_pod_with_a_node_is_refused() -> Result<()> {
+async fn a_pod_with_a_node_is_refused_if_its_claim_is_being_deleted() -> Result<()> {
     let steps = [
         Create(Claim("data"), json!({})),
         Create(Pod("user"), on_node()),
@@ -174,10 +174,10 @@ async fn a_late_pod_with_a_node_is_refused() -> Result<()> {
             "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
             "pod user: Running",
         ]),
-        Try(Pod("late"), on_node()),
-        OnlyWardenRefuses(Difference::LateUser, "create pods late"),
+        TryCreate(Pod("late"), on_node()),
+        OnlyWardenRefuses(Difference::PodForTerminatingClaim, "create pods late"),
         Differ {
-            difference: Difference::LateUser,
+            difference: Difference::PodForTerminatingClaim,
             in_tree: &[
                 "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
                 "pod late: Running",
@@ -189,9 +189,9 @@ async fn a_late_pod_with_a_node_is_refused() -> Result<()> {
             ],
         },
         Delete(Pod("user")),
-        // In-tree the late pod now holds the claim.
+        // In-tree, the pod `late` now holds the claim.
         Differ {
-            difference: Difference::LateUser,
+            difference: Difference::PodForTerminatingClaim,
             in_tree: &[
                 "claim data: Terminating Pending [kubernetes.io/pvc-protection]",
                 "pod late: Running",

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 /// Placeholder in manifests for the scenario's namespace, whose name differs on each cluster.
 pub const NAMESPACE: &str = "$NAMESPACE";
 
-/// Volumes have a class of their own scenario and claims a class without volumes, so that the
-/// binder binds no unrelated objects.
+/// A plain object with `changes` merged over it. Volumes have the class of their scenario, and
+/// claims a class without volumes, so that the binder binds no unrelated objects.
 pub fn manifest(object: Object, changes: &Value) -> Result<Value> {
     let class = |name: &str| json!({"spec": {"storageClassName": name}});
     let mut manifest = match object {
@@ -28,7 +28,7 @@ pub fn manifest(object: Object, changes: &Value) -> Result<Value> {
     Ok(manifest)
 }
 
-/// One pod, one claim template `data`, and no policy.
+/// A StatefulSet with one pod, one claim template `data`, and no retention policy.
 pub fn set(name: &str) -> Result<Value> {
     let no_policy = json!({"spec": {"persistentVolumeClaimRetentionPolicy": null}});
     let set = pvc_retention::support::set(name, 1, RETAIN_RETAIN, no_policy)?;

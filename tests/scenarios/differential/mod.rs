@@ -2,6 +2,7 @@
 //! built-in protection. At each checkpoint both clusters must look the same. Intended differences
 //! are in [`differences`].
 
+mod cluster_pair;
 mod differences;
 mod manifests;
 mod projection;
@@ -9,7 +10,6 @@ mod retention;
 mod scenario;
 mod side;
 mod snapshot;
-mod stage;
 
 use crate::support::on_node;
 use anyhow::Result;
@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 const FOREIGN: &str = "example.com/hold";
 
 /// A patch that removes all finalizers.
-fn free() -> Value {
+fn no_finalizers() -> Value {
     json!({"metadata": {"finalizers": null}})
 }
 
-/// A pod's volume with a claim of its own.
+/// An ephemeral volume of a pod, which has its own claim.
 fn ephemeral(name: &str) -> Value {
     let spec = json!({
         "accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}},
@@ -41,8 +41,8 @@ fn with_ephemeral(name: &str) -> Value {
     json!({"spec": {"nodeName": "node-1", "volumes": [ephemeral(name)]}})
 }
 
-/// A claim of the volume `disk`.
-fn of_disk() -> Value {
+/// Changes to a claim, so that it is bound to the volume `disk`.
+fn bound_to_disk() -> Value {
     json!({"spec": {"volumeName": "disk-$NAMESPACE", "storageClassName": "$NAMESPACE"}})
 }
 
@@ -70,18 +70,18 @@ async fn a_stripped_finalizer_is_restored() -> Result<()> {
     let steps = [
         Create(Claim("emptied"), json!({})),
         Create(Claim("altered"), json!({})),
-        Patch(Claim("emptied"), free()),
+        Patch(Claim("emptied"), no_finalizers()),
         Patch(Claim("altered"), foreign.clone()),
         Expect(&[
             "claim altered: Pending [example.com/hold kubernetes.io/pvc-protection]",
             "claim emptied: Pending [kubernetes.io/pvc-protection]",
         ]),
         Delete(Claim("emptied")),
-        Patch(Claim("altered"), free()),
+        Patch(Claim("altered"), no_finalizers()),
         Delete(Claim("altered")),
         Expect(&[]),
         Create(Volume("disk"), json!({})),
-        Patch(Volume("disk"), free()),
+        Patch(Volume("disk"), no_finalizers()),
         Expect(&["volume disk: Available [kubernetes.io/pv-protection]"]),
         Patch(Volume("disk"), foreign),
         Expect(&["volume disk: Available [example.com/hold kubernetes.io/pv-protection]"]),
@@ -113,7 +113,7 @@ async fn a_foreign_finalizer_stays() -> Result<()> {
         ),
         Delete(Claim("data")),
         Stays(&["claim data: Terminating Pending [example.com/hold]"]),
-        Patch(Claim("data"), free()),
+        Patch(Claim("data"), no_finalizers()),
         Expect(&[]),
     ];
     run("foreign", steps).await
@@ -225,7 +225,7 @@ async fn an_ephemeral_claim_is_deleted_with_its_pod() -> Result<()> {
     run("ephemeral", steps).await
 }
 
-/// Kubernetes then creates the claim that the pod was waiting for.
+/// When the claim is deleted, Kubernetes creates the claim that the pod waits for.
 #[tokio::test]
 async fn a_claim_with_an_ephemeral_name_but_no_owner_is_not_held() -> Result<()> {
     let steps = [
@@ -265,7 +265,7 @@ async fn an_unbound_volume_is_deleted() -> Result<()> {
 async fn a_bound_volume_waits_for_its_claim() -> Result<()> {
     let steps = [
         Create(Volume("disk"), json!({})),
-        Create(Claim("data"), of_disk()),
+        Create(Claim("data"), bound_to_disk()),
         Expect(&[
             "claim data: Bound [kubernetes.io/pvc-protection]",
             "volume disk: Bound [kubernetes.io/pv-protection]",
@@ -289,7 +289,7 @@ async fn a_released_volume_is_not_protected() -> Result<()> {
             Volume("disk"),
             json!({"metadata": {"finalizers": [FOREIGN]}}),
         ),
-        Create(Claim("data"), of_disk()),
+        Create(Claim("data"), bound_to_disk()),
         Expect(&[
             "claim data: Bound [kubernetes.io/pvc-protection]",
             "volume disk: Bound [example.com/hold kubernetes.io/pv-protection]",
@@ -298,7 +298,7 @@ async fn a_released_volume_is_not_protected() -> Result<()> {
         Stays(&["volume disk: Released [example.com/hold kubernetes.io/pv-protection]"]),
         Delete(Volume("disk")),
         Stays(&["volume disk: Terminating Released [example.com/hold]"]),
-        Patch(Volume("disk"), free()),
+        Patch(Volume("disk"), no_finalizers()),
         Expect(&[]),
     ];
     run("released", steps).await

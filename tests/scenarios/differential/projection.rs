@@ -1,4 +1,4 @@
-//! The part of a scenario's objects that is comparable between two clusters: no uids, no times.
+//! The part of a scenario's objects that can be compared between two clusters: no uids, no times.
 //!
 //! Labels and annotations are not included. Only Volume Warden writes the mark
 //! `volume-warden.dev/scaled-with`: in-tree needs none, because it deletes only claims whose pod
@@ -28,8 +28,8 @@ impl Present {
     fn owner(&self, owner: &OwnerReference) -> String {
         let name = format!("{}/{}", owner.kind, owner.name);
         let uid = self.0.get(&name);
-        // kube-controller-manager's reference to a pod blocks the pod, that of Volume Warden does
-        // not: see the page of differences.
+        // The owner reference of kube-controller-manager to a pod blocks the deletion of the pod,
+        // that of Volume Warden does not: see `docs/differences.md`.
         let blocks = owner.kind != "Pod";
         let notes = [
             ("gone", uid.is_none()),

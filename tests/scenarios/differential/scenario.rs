@@ -1,6 +1,7 @@
-//! A scenario is a list of steps, performed on both clusters at once, with checkpoints in interposer.
+//! A scenario is a list of steps, performed on both clusters at once, with checkpoints between
+//! them.
 
-use super::{differences::Difference, projection::Projection, stage::Stage};
+use super::{cluster_pair::ClusterPair, differences::Difference, projection::Projection};
 use anyhow::{Context, Result};
 use kube::api::PropagationPolicy;
 use serde_json::Value;
@@ -33,12 +34,12 @@ pub enum Owner {
     /// The controller and only owner of the claim.
     Controller(&'static str),
     /// The first owner of the claim, but not its controller.
-    Bystander(&'static str),
+    NonController(&'static str),
 }
 
 impl Owner {
     pub fn name(self) -> &'static str {
-        let (Self::Controller(name) | Self::Bystander(name)) = self;
+        let (Self::Controller(name) | Self::NonController(name)) = self;
         name
     }
 }
@@ -54,15 +55,15 @@ pub enum Step {
     /// `data`.
     Create(Object, Value),
     /// [`Step::Create`], which may be refused.
-    Try(Object, Value),
+    TryCreate(Object, Value),
     Delete(Object),
     /// [`Step::Delete`] with a propagation policy for dependents.
     DeleteWith(Object, PropagationPolicy),
     Patch(Object, Value),
     PatchPodStatus(&'static str, Value),
-    /// Gives a claim to a config map.
-    Give(&'static str, Owner),
-    /// Deletes the namespace and waits until it is gone.
+    /// Makes a config map an owner of a claim.
+    SetOwner(&'static str, Owner),
+    /// Deletes the namespace and waits until it no longer exists.
     DeleteNamespace,
     /// A checkpoint: both clusters reach this state.
     Expect(Lines),
@@ -76,7 +77,7 @@ pub enum Step {
     /// Only Volume Warden publishes an event with this reason that names this claim.
     OnlyWardenPublishes(Difference, &'static str, &'static str),
     /// The state of a claim at its creation.
-    BornDifferent {
+    DiffersAtCreation {
         difference: Difference,
         claim: &'static str,
         in_tree: &'static str,
@@ -90,9 +91,9 @@ pub enum Step {
     },
 }
 
-/// Plays a scenario on both clusters.
+/// Runs a scenario on both clusters.
 pub async fn run(name: &str, steps: impl IntoIterator<Item = Step>) -> Result<()> {
-    let stage = Stage::new(name)
+    let clusters = ClusterPair::new(name)
         .await
         .with_context(|| format!("scenario {name}"))?;
     let mut refusals = BTreeSet::new();
@@ -109,9 +110,9 @@ pub async fn run(name: &str, steps: impl IntoIterator<Item = Step>) -> Result<()
                 format!("scenario {name}, after checkpoint {checkpoints}, {step:?}")
             }
         };
-        stage.perform(&step).await.with_context(place)?;
+        clusters.perform(&step).await.with_context(place)?;
     }
-    stage
+    clusters
         .refused_only(&refusals)
         .with_context(|| format!("scenario {name}, refused writes"))
 }
@@ -120,19 +121,19 @@ impl Step {
     fn is_checkpoint(&self) -> bool {
         match self {
             Self::Create(..)
-            | Self::Try(..)
+            | Self::TryCreate(..)
             | Self::Delete(..)
             | Self::DeleteWith(..)
             | Self::Patch(..)
             | Self::PatchPodStatus(..)
-            | Self::Give(..)
+            | Self::SetOwner(..)
             | Self::DeleteNamespace => false,
             Self::Expect(_)
             | Self::Stays(_)
             | Self::StaysAsModelled(_)
             | Self::OnlyWardenRefuses(..)
             | Self::OnlyWardenPublishes(..)
-            | Self::BornDifferent { .. }
+            | Self::DiffersAtCreation { .. }
             | Self::Differ { .. } => true,
         }
     }

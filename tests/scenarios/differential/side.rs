@@ -35,11 +35,11 @@ pub struct Side {
     client: Client,
     pub(super) audit: AuditLog,
     pub(super) start: Mark,
-    /// The resourceVersion of the claims at the start.
-    pub(super) beginning: String,
+    /// The resourceVersion of the list of claims at the start.
+    pub(super) first_version: String,
     /// The uids that were observed for each claim name.
     pub(super) incarnations: Mutex<BTreeMap<String, Vec<String>>>,
-    /// How many sets were created, canaries among them.
+    /// Number of created sets, including canaries.
     sets: AtomicUsize,
 }
 
@@ -52,23 +52,23 @@ impl Side {
             client: cluster.client(),
             start: audit.mark()?,
             audit,
-            beginning: claims.metadata.resource_version.unwrap_or_default(),
+            first_version: claims.metadata.resource_version.unwrap_or_default(),
             incarnations: Mutex::default(),
             sets: AtomicUsize::new(0),
         })
     }
 
-    pub async fn perform(&self, deed: &Step) -> Result<()> {
-        match deed {
+    pub async fn perform(&self, operation: &Step) -> Result<()> {
+        match operation {
             Step::Create(object, changes) => self.create(*object, changes).await,
-            Step::Try(object, changes) => self.create_unless_refused(*object, changes).await,
+            Step::TryCreate(object, changes) => self.create_unless_refused(*object, changes).await,
             Step::Delete(object) => self.delete(*object, None).await,
             Step::DeleteWith(object, policy) => self.delete(*object, Some(policy)).await,
             Step::Patch(object, patch) => self.patch(*object, patch).await,
             Step::PatchPodStatus(pod, status) => {
                 self.space.patch_pod_status(pod, status.clone()).await
             }
-            Step::Give(claim, owner) => self.give(claim, *owner).await,
+            Step::SetOwner(claim, owner) => self.set_owner(claim, *owner).await,
             Step::DeleteNamespace => self.delete_namespace().await,
             checkpoint => bail!("{checkpoint:?} is not an operation on one side"),
         }
@@ -85,7 +85,7 @@ impl Side {
         Ok(())
     }
 
-    /// Creates the object or is refused, which [`Side::refusals`] shows.
+    /// Creates the object. A refusal is no error; [`Side::refusals`] shows it.
     async fn create_unless_refused(&self, object: Object, changes: &Value) -> Result<()> {
         let created = self.create(object, changes).await;
         created.or_else(|error| match error.downcast_ref() {
@@ -120,7 +120,7 @@ impl Side {
         Ok(())
     }
 
-    async fn give(&self, claim: &str, owner: Owner) -> Result<()> {
+    async fn set_owner(&self, claim: &str, owner: Owner) -> Result<()> {
         let name = owner.name();
         let map = self.api(Object::ConfigMap(name)).get(name).await?;
         let controls = matches!(owner, Owner::Controller(_));
@@ -151,7 +151,7 @@ impl Side {
             })
             .await?;
             self.delete(canary, None).await?;
-            eventually("the canary is gone", async || {
+            eventually("the canary is deleted", async || {
                 anyhow::Ok(api.get_opt(&name).await?.is_none())
             })
             .await?;
@@ -159,7 +159,8 @@ impl Side {
         Ok(())
     }
 
-    /// The claim exists before the canary, so that the reconciler sets its owner, not the webhook.
+    /// Creates the claim before the canary, so that the reconciler sets the owner of the claim, and
+    /// not the webhook.
     async fn canary_set(&self) -> Result<()> {
         let number = self.sets.fetch_add(1, Ordering::Relaxed);
         let name = format!("{CANARY}{number}");
@@ -170,7 +171,7 @@ impl Side {
         let sets = self.api(Object::Set(""));
         sets.create(&PostParams::default(), &serde_json::from_value(canary)?)
             .await?;
-        eventually("the canary's claim is the canary's", async || {
+        eventually("the canary owns its claim", async || {
             let claim = self.space.claims.get(&claim).await?;
             let owners = claim.owner_references();
             ensure!(owners.iter().any(|owner| owner.name == name), "{owners:?}");

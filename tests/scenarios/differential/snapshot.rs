@@ -29,7 +29,7 @@ struct Snapshot {
 }
 
 impl Side {
-    pub async fn look(&self) -> Result<Projection> {
+    pub async fn projection(&self) -> Result<Projection> {
         let snapshot = self.snapshot().await?;
         let mut lines = Projection::new();
         for claim in &snapshot.claims {
@@ -128,12 +128,12 @@ impl Side {
     }
 
     /// The state of the claim at its creation.
-    pub async fn birth(&self, claim: &str) -> Result<String> {
+    pub async fn state_at_creation(&self, claim: &str) -> Result<String> {
         let only = WatchParams::default()
             .fields(&format!("metadata.name={claim}"))
             .timeout(10);
         let claims = self.api(Object::Claim(""));
-        let mut events = pin!(claims.watch(&only, &self.beginning).await?);
+        let mut events = pin!(claims.watch(&only, &self.first_version).await?);
         while let Some(event) = events.try_next().await? {
             if let WatchEvent::Added(claim) = event {
                 let present = self.snapshot().await?.present;

@@ -1,18 +1,19 @@
-//! Back to Kubernetes' own controllers.
+//! A drain before Kubernetes' own controllers replace Volume Warden.
 
-use super::support::{CLAIM_FINALIZER, drained};
+use super::support::{CLAIM_FINALIZER, run_drain};
 use crate::support::{BINARY, Space, in_tree};
 use anyhow::{Result, ensure};
 use tokio::process::Command;
 
-/// Kubernetes' controllers remove the remaining finalizers in due course.
+/// A drain with `--in-tree=on` leaves the finalizers. When a claim is deleted, Kubernetes' own
+/// controllers remove its finalizer.
 #[tokio::test]
-async fn back_in_tree_finalizers_stay_and_are_looked_after() -> Result<()> {
+async fn finalizers_are_left_to_kubernetes_own_controllers() -> Result<()> {
     let cluster = in_tree().await?;
     let space = Space::new(cluster.clone(), "back").await?;
     space.create_claim("data").await?;
     space.claim_is_protected("data").await?;
-    // Of this scenario alone: the cluster is shared.
+    // The cluster is shared, so only this namespace is drained, with a Lease in this namespace.
     let flags = [
         "--in-tree=on",
         "--components=pvc-protection,pv-protection",
@@ -28,7 +29,7 @@ async fn back_in_tree_finalizers_stay_and_are_looked_after() -> Result<()> {
         .arg(cluster.kubeconfig())
         .args(flags)
         .kill_on_drop(true);
-    let drained = drained(drain).await?;
+    let drained = run_drain(drain).await?;
     ensure!(drained.code == Some(0), "{drained:?}");
     assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
     space.delete_claim("data").await?;

@@ -1,6 +1,6 @@
-//! A running Volume Warden would write again what a drain removes.
+//! A drain is refused while a Volume Warden runs, which would write again what the drain removes.
 
-use super::support::{CLAIM_FINALIZER, Stage, drained};
+use super::support::{CLAIM_FINALIZER, Stage, run_drain};
 use crate::support::{BINARY, lease_holder};
 use anyhow::{Result, bail, ensure};
 use futures::future::join;
@@ -11,16 +11,17 @@ use volume_warden_controlplane::{DEFAULT_TIMEOUT, Interposer, Rule, Seen, Warden
 /// How long a replica that does not lead waits between two attempts to acquire the Lease.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 
-/// Under whatever Lease, and with whatever components.
+/// The name of the Lease does not matter. Components that the running Volume Warden does not have
+/// can be drained.
 #[tokio::test]
-async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
+async fn a_drain_is_refused_while_a_volume_warden_runs() -> Result<()> {
     let stage = Stage::new("held").await?;
     let space = &stage.space;
     let warden = Warden::builder(&space.cluster, BINARY)
         .arg("--components=pv-releaser")
         .arg("--leader-elect-resource-name=of-its-own");
     let warden = warden.start().await?;
-    eventually("it leads", async || {
+    eventually("Volume Warden leads", async || {
         anyhow::Ok(!lease_holder(&space.cluster, "of-its-own").await?.is_empty())
     })
     .await?;
@@ -28,8 +29,11 @@ async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
     let refused = stage.drain(&["--in-tree=off"]).await?;
     refused.failed("volume-warden: the Lease volume-warden/of-its-own is held by ")?;
     assert_eq!(stage.writes()?, [""; 0]);
-    ensure!(!stage.configurations().await?.is_empty(), "they are needed");
-    // Other components are not its business.
+    ensure!(
+        !stage.configurations().await?.is_empty(),
+        "the running Volume Warden needs its webhooks"
+    );
+    // The running Volume Warden does not handle other components.
     let others = stage
         .drain(&["--in-tree=off", "--components=pvc-protection"])
         .await?;
@@ -46,23 +50,23 @@ async fn no_drain_begins_beside_a_volume_warden_at_work() -> Result<()> {
     Ok(())
 }
 
-/// A replica acquires the Lease that the leader has released, although a drain begins at that very
-/// moment: at the latest after its period, for which the drain waits.
+/// A follower acquires the Lease that the leader has released, although a drain begins at the same
+/// moment: the drain first waits longer than the period of a follower.
 #[tokio::test]
-async fn a_replica_that_goes_on_comes_before_a_drain() -> Result<()> {
-    // The drain waits a second longer than the replica, so on a busy machine it may come first. A
-    // drain that does not wait always comes first.
+async fn a_follower_acquires_a_released_lease_before_a_drain() -> Result<()> {
+    // The drain waits only a second longer than the follower, so on a busy machine it may acquire
+    // the Lease first. A drain that does not wait always acquires it first.
     for _ in 0..3 {
         let stage = Stage::new("replica").await?;
-        if a_replica_goes_on(&stage).await? {
+        if follower_acquires_first(&stage).await? {
             return Ok(());
         }
     }
-    bail!("the drain comes before the replica")
+    bail!("the drain acquires the Lease before the follower")
 }
 
-/// False if the drain acquired the Lease before the replica did.
-async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
+/// Returns false if the drain acquired the Lease before the follower.
+async fn follower_acquires_first(stage: &Stage) -> Result<bool> {
     let cluster = &stage.space.cluster;
     let replica = |name: &str| {
         Warden::builder(cluster, BINARY)
@@ -80,24 +84,24 @@ async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
         Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
     let follower = replica("follower").kubeconfig(interposer.kubeconfig());
     let follower = follower.start().await?;
-    let reads = || Rule::on("GET").path_contains("/leases/of-two");
-    let held = interposer.add(reads().hold());
-    let _late = interposer.add(reads().delay(FOLLOW_PERIOD));
+    let lease_reads = || Rule::on("GET").path_contains("/leases/of-two");
+    let held = interposer.add(lease_reads().hold());
+    let _delayed = interposer.add(lease_reads().delay(FOLLOW_PERIOD));
     held.held(1).await?;
     leader.process().terminate()?;
-    eventually("the leader has let go", async || {
+    eventually("the leader releases the Lease", async || {
         anyhow::Ok(lease_holder(cluster, "of-two").await? != "leader")
     })
     .await?;
-    let begins = async {
+    let release_reads = async {
         let lists = |seen: &[Seen]| seen.iter().any(|each| each.path.ends_with("/leases"));
         stage.interposer.wait_for(lists, DEFAULT_TIMEOUT).await?;
         held.release();
         anyhow::Ok(())
     };
-    let (refused, begun) = join(stage.drain(&["--in-tree=off"]), begins).await;
+    let (refused, released) = join(stage.drain(&["--in-tree=off"]), release_reads).await;
     let refused = refused?;
-    begun?;
+    released?;
     follower.stop().await?;
     if refused.code == Some(0) {
         return Ok(false);
@@ -107,10 +111,11 @@ async fn a_replica_goes_on(stage: &Stage) -> Result<bool> {
     Ok(true)
 }
 
-/// An installation in another namespace is reported by name, and its Lease is not acquired. A Lease
-/// that a user wrote who may do so in one namespace does not count.
+/// A drain reports the Lease of an installation in another namespace, and does not acquire it. In a
+/// namespace without an installation, a Lease with the labels of Volume Warden does not count: a
+/// user with rights in that namespace may have created it.
 #[tokio::test]
-async fn an_installation_elsewhere_counts() -> Result<()> {
+async fn an_installation_in_another_namespace_prevents_a_drain() -> Result<()> {
     let stage = Stage::new("elsewhere").await?;
     let space = &stage.space;
     let lease = |holder: &str| {
@@ -148,7 +153,7 @@ async fn an_installation_elsewhere_counts() -> Result<()> {
         space.name
     ))?;
     assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
-    // As one that has ended leaves it.
+    // A Volume Warden that has ended leaves its Lease without a holder.
     cluster
         .kubectl_with_stdin(&apply, &lease("").to_string())
         .await?;
@@ -163,7 +168,7 @@ async fn an_installation_elsewhere_counts() -> Result<()> {
         .await?;
     let mut logging = stage.command(&["--in-tree=off"]);
     logging.env("RUST_LOG", "volume_warden=warn");
-    let drained = drained(logging).await?;
+    let drained = run_drain(logging).await?;
     let ignored = format!("lease=\"{}/there\"", space.name);
     ensure!(drained.stderr.contains(&ignored), "{drained:?}");
     assert_eq!(drained.code, Some(0));

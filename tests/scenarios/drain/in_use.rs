@@ -1,6 +1,7 @@
-//! What is being deleted and in use is held by nothing but its finalizer.
+//! Objects that are being deleted and in use: a drain leaves their finalizer, because nothing else
+//! keeps them.
 
-use super::support::{CLAIM_FINALIZER, Drained, RUNS, Stage, VOLUME_FINALIZER};
+use super::support::{CLAIM_FINALIZER, Drained, MAX_RUNS, Stage, VOLUME_FINALIZER};
 use crate::support::on_node;
 use anyhow::{Result, bail, ensure};
 use kube::api::DeleteParams;
@@ -8,7 +9,7 @@ use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
 
 #[tokio::test]
-async fn what_is_in_use_is_left_until_it_is_not() -> Result<()> {
+async fn objects_in_use_keep_their_finalizers_until_they_are_unused() -> Result<()> {
     let stage = Stage::new("in-use").await?;
     let space = &stage.space;
     stage.create_claim("used", json!({})).await?;
@@ -23,7 +24,7 @@ async fn what_is_in_use_is_left_until_it_is_not() -> Result<()> {
         )
         .await?;
     space.delete_claim("unused").await?;
-    // Of no class, so that a volume can be named.
+    // The claim and its volume have no class, so that they can be bound.
     let name = format!("pv-{}", space.name);
     let bound = json!({"spec": {"storageClassName": "", "volumeName": name}});
     stage.create_claim("bound", bound).await?;
@@ -57,7 +58,7 @@ async fn what_is_in_use_is_left_until_it_is_not() -> Result<()> {
     space.claim_is_gone("unused").await?;
     ensure!(
         space.finalizers("bound").await?.is_empty(),
-        "a living claim"
+        "a claim that is not being deleted keeps its finalizer"
     );
 
     space.delete_pod("user").await?;
@@ -79,15 +80,15 @@ async fn phase_is(stage: &Stage, volume: &str, phase: &str) -> Result<()> {
     .await
 }
 
-/// A client that restores the finalizer would do so indefinitely.
+/// Another client restores a finalizer that the drain removed, and may do so without end.
 #[tokio::test]
-async fn what_is_written_again_is_reported_and_left() -> Result<()> {
+async fn a_restored_finalizer_is_reported_and_left() -> Result<()> {
     let stage = Stage::new("rewritten").await?;
     let space = &stage.space;
     stage.create_claim("data", json!({})).await?;
-    for _ in 0..RUNS {
-        let drained = written_anew(&stage).await?;
-        // A drain that waits too long for the answer does not know of the earlier removal, and
+    for _ in 0..MAX_RUNS {
+        let drained = drain_with_restored_finalizer(&stage).await?;
+        // A drain that waits too long for the response does not know of the earlier removal, and
         // removes the finalizer like any other.
         if drained.code == Some(0) || drained.has_lost_a_lease() {
             continue;
@@ -97,22 +98,22 @@ async fn what_is_written_again_is_reported_and_left() -> Result<()> {
         assert_eq!(space.finalizers("data").await?, [""; 0]);
         return Ok(());
     }
-    bail!("a repeated write is never reported")
+    bail!("no drain reported the restored finalizer")
 }
 
-/// A drain of the protected claim `data`, which is protected again before the drain knows that it
-/// no longer is.
-async fn written_anew(stage: &Stage) -> Result<Drained> {
+/// Drains the claim `data`. Its finalizer is restored before the drain receives the response to the
+/// removal.
+async fn drain_with_restored_finalizer(stage: &Stage) -> Result<Drained> {
     let space = &stage.space;
-    // As an older replica writes it, or Kubernetes' own controller.
+    // As an older replica or Kubernetes' own controller writes it.
     let protected = json!({"metadata": {"finalizers": [CLAIM_FINALIZER]}});
     space.patch_claim("data", protected.clone()).await?;
     let path = format!("/{}/persistentvolumeclaims/data", space.name);
-    let answer = Rule::on("PATCH").path_contains(path).hold_response();
-    let answer = stage.interposer.add(answer);
+    let response = Rule::on("PATCH").path_contains(path).hold_response();
+    let response = stage.interposer.add(response);
     let drain = tokio::spawn(stage.command(&["--in-tree=off"]).output());
-    answer.held(1).await?;
+    response.held(1).await?;
     space.patch_claim("data", protected).await?;
-    answer.release();
-    Drained::of(drain.await??)
+    response.release();
+    Drained::from_output(drain.await??)
 }

@@ -1,6 +1,6 @@
-//! A drain that does not come to its end, by one of a thousand claims.
+//! Drains that are interrupted while they wait for the write of a claim.
 
-use super::support::{CLAIM_FINALIZER, Drained, RUNS, Stage};
+use super::support::{CLAIM_FINALIZER, Drained, MAX_RUNS, Stage};
 use crate::support::of_no_volume;
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -17,7 +17,7 @@ use volume_warden_controlplane::{DEFAULT_TIMEOUT, Rule, RuleHandle};
 
 const MANY: usize = 1000;
 
-async fn protected(stage: &Stage) -> Result<Vec<String>> {
+async fn protected_claims(stage: &Stage) -> Result<Vec<String>> {
     let all = ListParams::default();
     let mut claims = stage.space.claims.list_metadata(&all).await?.items;
     claims.retain(|claim| {
@@ -29,7 +29,7 @@ async fn protected(stage: &Stage) -> Result<Vec<String>> {
     Ok(claims.iter().map(ResourceExt::name_any).collect())
 }
 
-fn held(stage: &Stage, claim: &str) -> RuleHandle {
+fn hold_patches(stage: &Stage, claim: &str) -> RuleHandle {
     let path = format!("/{}/persistentvolumeclaims/{claim}", stage.space.name);
     stage
         .interposer
@@ -43,59 +43,63 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
     let created = stream::iter(&names).map(|name| stage.create_claim(name, of_no_volume()));
     let created = created.buffer_unordered(32);
     created.try_for_each(async |_| Ok(())).await?;
-    let middle = held(&stage, "many-0500");
+    let held_patch = hold_patches(&stage, "many-0500");
     let mut killed = stage.command(&["--in-tree=off"]);
     let mut killed = killed.stdout(Stdio::null()).spawn()?;
-    middle.held(1).await?;
+    held_patch.held(1).await?;
     killed.kill().await?;
-    drop(middle);
-    let left = protected(&stage).await?;
-    ensure!(left.len() < MANY, "nothing was done before");
-    reports_of_progress(&stage, &left).await?;
-    // On a machine that is too busy to answer, a Lease may be lost, and then it is run again.
-    for _ in 0..RUNS {
+    drop(held_patch);
+    let left = protected_claims(&stage).await?;
+    ensure!(left.len() < MANY, "the killed drain removed no finalizer");
+    check_progress(&stage, &left).await?;
+    // On a busy machine, a drain may lose a Lease, and is then run again.
+    for _ in 0..MAX_RUNS {
         let drained = stage.drain(&["--in-tree=off"]).await?;
         if drained.code == Some(0) {
             drained.left_nothing()?;
-            assert_eq!(protected(&stage).await?, [""; 0]);
+            assert_eq!(protected_claims(&stage).await?, [""; 0]);
             return Ok(());
         }
         drained.failed("run volume-warden drain again")?;
     }
-    bail!("it comes to no end")
+    bail!("no run of the drain completed")
 }
 
-/// A drain that waits for one of these claims says how many of them are done.
-async fn reports_of_progress(stage: &Stage, left: &[String]) -> Result<()> {
-    // The last one's answer may still have come.
+/// Checks that a drain that waits for the write of one claim of `left` reports its progress.
+async fn check_progress(stage: &Stage, left: &[String]) -> Result<()> {
+    // The PATCH that was held for `many-0500` may still reach the API server.
     let other = left.iter().find(|name| *name != "many-0500");
-    let waited_for = held(stage, other.context("nothing was left")?);
-    for _ in 0..RUNS {
-        let (progressed, drained) = first_progress(stage, &waited_for).await?;
-        if let Some((done, total)) = progressed {
+    let held_patch = hold_patches(stage, other.context("no other claim is left")?);
+    for _ in 0..MAX_RUNS {
+        let (progress, drained) = first_progress(stage, &held_patch).await?;
+        if let Some((done, total)) = progress {
             let known = left.len();
-            ensure!(total <= known, "{done} of {total}, {known}");
+            ensure!(
+                total <= known,
+                "{done} of {total}, with {known} claims left"
+            );
             return Ok(());
         }
-        // The Lease of its predecessor has to expire first, and may be lost again.
+        // The Lease of the previous drain must expire first, and this drain may lose it, too.
         drained
             .failed("run volume-warden drain again")
             .or_else(|_| drained.failed("of waiting"))?;
     }
-    bail!("it ends without a word about progress")
+    bail!("no run of the drain reported progress")
 }
 
-/// What a drain says first of how many are done, and of how many, while some are not. What is held
-/// is released then, so that it ends.
+/// Runs a drain, and returns the numbers of the first progress line with unfinished objects: how
+/// many are done, and how many there are. Releases `held_patch` at that line, so that the drain
+/// exits.
 async fn first_progress(
     stage: &Stage,
-    waited_for: &RuleHandle,
+    held_patch: &RuleHandle,
 ) -> Result<(Option<(usize, usize)>, Drained)> {
     let mut drain = stage.command(&["--in-tree=off"]);
     let drain = drain.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut drain = drain.spawn()?;
     let mut lines = BufReader::new(drain.stdout.take().context("a pipe")?).lines();
-    let mut progressed = None;
+    let mut first = None;
     while let Some(line) = lines.next_line().await? {
         let progress = line
             .strip_suffix(" done")
@@ -104,37 +108,40 @@ async fn first_progress(
             continue;
         };
         let (done, total) = (done.parse::<usize>()?, total.parse::<usize>()?);
-        if progressed.is_none() && done < total {
-            progressed = Some((done, total));
-            waited_for.release();
+        if first.is_none() && done < total {
+            first = Some((done, total));
+            held_patch.release();
         }
     }
-    Ok((progressed, Drained::of(drain.wait_with_output().await?)?))
+    Ok((
+        first,
+        Drained::from_output(drain.wait_with_output().await?)?,
+    ))
 }
 
-/// By the user who runs it, or by its Job.
+/// A user interrupts a drain by SIGINT, and the kubelet terminates its pod by SIGTERM.
 #[tokio::test]
 async fn a_terminated_drain_releases_its_lease() -> Result<()> {
     let stage = Stage::new("terminated").await?;
     stage.create_claim("data", json!({})).await?;
     let leases = Api::<Lease>::namespaced(stage.space.cluster.client(), "volume-warden");
     for (flag, name) in [("-INT", "SIGINT"), ("-TERM", "SIGTERM")] {
-        let middle = held(&stage, "data");
+        let held_patch = hold_patches(&stage, "data");
         let mut drain = stage.command(&["--in-tree=off"]);
         let drain = drain.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        middle.held(1).await?;
-        let process = drain.id().context("it runs")?.to_string();
+        held_patch.held(1).await?;
+        let process = drain.id().context("the drain has exited")?.to_string();
         Command::new("kill").args([flag, &process]).status().await?;
-        let ended = timeout(DEFAULT_TIMEOUT, drain.wait_with_output());
-        let ended = ended.await.context("it goes on")??;
-        let message = String::from_utf8(ended.stderr)?;
+        let output = timeout(DEFAULT_TIMEOUT, drain.wait_with_output());
+        let output = output.await.context("the drain does not exit")??;
+        let message = String::from_utf8(output.stderr)?;
         assert_eq!(
             message,
             format!(
                 "volume-warden: drain was interrupted by {name} before it was done; run volume-warden drain again\n"
             )
         );
-        assert_eq!(ended.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(1));
         for lease in leases.list(&ListParams::default()).await? {
             let holder = lease.spec.and_then(|spec| spec.holder_identity);
             assert_eq!(holder.unwrap_or_default(), "");

@@ -1,5 +1,5 @@
-//! `volume-warden drain`, on a cluster of its own, one at a time: it is about a whole cluster. With
-//! the rights that are shipped for it.
+//! `volume-warden drain` with the shipped rights. A drain handles a whole cluster, so each test has
+//! exclusive use of a cluster.
 
 mod back;
 mod held;
@@ -7,6 +7,6 @@ mod in_use;
 mod interrupted;
 mod reads;
 mod shipped;
-mod story;
 pub mod support;
 mod trash;
+mod uninstall;

@@ -1,4 +1,4 @@
-//! Nothing is concluded from what could not be read, and a dry run only reads.
+//! A drain removes nothing if a read fails or a list is wrongly empty. A dry run only reads.
 
 use super::support::{CLAIM_FINALIZER, FOREIGN, Stage, VOLUME_FINALIZER};
 use anyhow::{Result, ensure};
@@ -6,7 +6,7 @@ use serde_json::json;
 use volume_warden_controlplane::Rule;
 
 #[tokio::test]
-async fn a_dry_run_says_everything_and_writes_nothing() -> Result<()> {
+async fn a_dry_run_reports_everything_and_writes_nothing() -> Result<()> {
     let stage = Stage::new("dry").await?;
     let space = &stage.space;
     let both = json!({"metadata": {"finalizers": [FOREIGN, CLAIM_FINALIZER], "annotations": {"volume-warden.dev/awaiting-pod": "then"}}});
@@ -42,7 +42,7 @@ async fn a_dry_run_says_everything_and_writes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn from_a_failed_or_empty_read_nothing_follows() -> Result<()> {
+async fn nothing_is_removed_after_a_failed_or_empty_read() -> Result<()> {
     let stage = Stage::new("unread").await?;
     let space = &stage.space;
     stage.create_claim("data", json!({})).await?;
@@ -54,35 +54,35 @@ async fn from_a_failed_or_empty_read_nothing_follows() -> Result<()> {
         ("Leases", "/leases"),
         ("bindings", "/clusterrolebindings"),
     ] {
-        let down = Rule::on("GET")
+        let fault = Rule::on("GET")
             .path_contains(path)
             .respond(500, "InternalError", "no answer");
-        let down = stage.interposer.add(down);
+        let fault = stage.interposer.add(fault);
         let failed = stage.drain(&["--in-tree=off"]).await?;
         failed
             .failed("without further removals")
             .or_else(|_| failed.failed("nothing is removed"))
             .or_else(|_| failed.failed("was not acquired"))?;
-        ensure!(down.taken() > 0, "{resource} are not read");
+        ensure!(fault.taken() > 0, "{resource} are not read");
     }
-    let named = format!("pv-{}", space.name);
+    let volume_name = format!("pv-{}", space.name);
     let volumes = json!({"kind": "PersistentVolumeList", "apiVersion": "v1", "metadata": {}, "items": [{
-        "metadata": {"name": named, "uid": "1"}, "status": {"phase": "Bound"},
+        "metadata": {"name": volume_name, "uid": "1"}, "status": {"phase": "Bound"},
         "spec": {"claimRef": {"namespace": space.name, "name": "data", "uid": "1"}},
     }]});
     let claims = json!({"kind": "PersistentVolumeClaimList", "apiVersion": "v1", "metadata": {}, "items": []});
-    let empty = [
+    let lists = [
         ("/persistentvolumes", volumes),
         ("/persistentvolumeclaims", claims),
     ];
-    let empty = empty.map(|(path, list)| {
+    let rules = lists.map(|(path, list)| {
         stage
             .interposer
             .add(Rule::on("GET").path_contains(path).answer(list))
     });
     let failed = stage.drain(&["--in-tree=off"]).await?;
     failed.failed("the list of claims is empty, but the volume")?;
-    drop(empty);
+    drop(rules);
     stage
         .drain(&["--in-tree=off", "--namespace=nowhere"])
         .await?

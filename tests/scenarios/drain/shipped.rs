@@ -5,9 +5,9 @@ use anyhow::{Result, ensure};
 use volume_warden_controlplane::{Calls, eventually};
 
 /// The arguments of the container of the shipped Job.
-pub async fn of_the_job(stage: &Stage) -> Result<Vec<String>> {
+pub async fn job_arguments(stage: &Stage) -> Result<Vec<String>> {
     let path = "jsonpath={.spec.template.spec.containers[0].args[*]}";
-    let job = [
+    let get_job = [
         "get",
         "job",
         "volume-warden-drain",
@@ -16,7 +16,7 @@ pub async fn of_the_job(stage: &Stage) -> Result<Vec<String>> {
         "-o",
         path,
     ];
-    let arguments = stage.space.cluster.kubectl(&job).await?;
+    let arguments = stage.space.cluster.kubectl(&get_job).await?;
     let mut arguments = arguments.split_whitespace().map(str::to_owned);
     ensure!(
         arguments.next().as_deref() == Some("drain"),
@@ -25,16 +25,17 @@ pub async fn of_the_job(stage: &Stage) -> Result<Vec<String>> {
     Ok(arguments.collect())
 }
 
-/// The webhooks were deleted before anything else was written, and no right was missing.
-pub fn in_order(calls: &Calls) -> Result<()> {
+/// Checks that the webhook configurations were deleted before any object was patched, and that no
+/// request was forbidden.
+pub fn deletes_webhooks_first(calls: &Calls) -> Result<()> {
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
     ensure!(forbidden.is_empty(), "{forbidden:?}");
     let writes = calls.writes();
     let verbs: Vec<_> = writes.iter().map(|call| call.verb.as_str()).collect();
-    let deleted = verbs.iter().rposition(|verb| *verb == "delete");
-    let patched = verbs.iter().position(|verb| *verb == "patch");
-    let in_order = deleted
-        .zip(patched)
+    let last_delete = verbs.iter().rposition(|verb| *verb == "delete");
+    let first_patch = verbs.iter().position(|verb| *verb == "patch");
+    let in_order = last_delete
+        .zip(first_patch)
         .is_some_and(|(last, first)| last < first);
     ensure!(in_order, "{verbs:?}");
     Ok(())
@@ -42,9 +43,9 @@ pub fn in_order(calls: &Calls) -> Result<()> {
 
 /// The pod of the Job passes the Pod Security Standard that the namespace enforces.
 #[tokio::test]
-async fn the_job_runs_where_it_is_installed() -> Result<()> {
+async fn the_namespace_admits_the_pod_of_the_job() -> Result<()> {
     let stage = Stage::new("job").await?;
-    let job = [
+    let get_pods = [
         "get",
         "pods",
         "-n",
@@ -55,7 +56,7 @@ async fn the_job_runs_where_it_is_installed() -> Result<()> {
         "name",
     ];
     eventually("the Job has a pod", async || {
-        let pods = stage.space.cluster.kubectl(&job).await?;
+        let pods = stage.space.cluster.kubectl(&get_pods).await?;
         ensure!(pods.contains("pod/volume-warden-drain"), "{pods}");
         Ok(())
     })

@@ -1,5 +1,5 @@
-//! The stages of the drains: clusters on which nothing in-tree protects or retains, and a drain
-//! that is taken in hand.
+//! Clusters for drains, on which Kubernetes' own protection and retention are disabled, and the
+//! results of drains.
 
 use crate::support::{
     BINARY, Space, claim, manifests, repository,
@@ -20,27 +20,27 @@ pub const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 pub const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 /// A finalizer of another controller.
 pub const FOREIGN: &str = "example.com/other";
-/// Who drains, by the shipped manifests.
+/// The service account of drains in the shipped manifests.
 pub const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden-drain";
 
-/// How often a drain that must be repeated is run.
-pub const RUNS: usize = 5;
-/// A drain loses a Lease that it could not renew for so long, not before.
+/// Maximum number of runs of a drain that must be repeated.
+pub const MAX_RUNS: usize = 5;
+/// How long a drain fails to renew its Lease before it loses the Lease.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A drain is a whole cluster's.
-static STAGES: [Place; 3] = [const { Place::new() }; 3];
+/// A drain handles a whole cluster, so one test at a time uses each of these clusters.
+static CLUSTERS: [Place; 3] = [const { Place::new() }; 3];
 
-/// A namespace on a stage, which no other test uses meanwhile.
+/// A namespace on a cluster that no other test uses meanwhile.
 pub struct Stage {
     pub space: Space,
     /// Between a drain and the API server.
     pub interposer: Interposer,
-    begun: Mark,
+    start: Mark,
     _turn: Turn,
 }
 
-/// How a drain ended.
+/// The exit code and the output of a drain.
 #[derive(Debug)]
 pub struct Drained {
     pub code: Option<i32>,
@@ -49,28 +49,28 @@ pub struct Drained {
 }
 
 impl Drained {
-    pub fn of(ended: Output) -> Result<Self> {
+    pub fn from_output(output: Output) -> Result<Self> {
         Ok(Self {
-            code: ended.status.code(),
-            stdout: String::from_utf8(ended.stdout)?,
-            stderr: String::from_utf8(ended.stderr)?,
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: String::from_utf8(output.stderr)?,
         })
     }
 
-    /// On a machine that is too busy to answer a Lease may be lost, and then it says so and ends.
+    /// Whether the drain exited because it lost a Lease, which may happen on a busy machine.
     pub fn has_lost_a_lease(&self) -> bool {
         let last = self.stderr.lines().last().unwrap_or_default();
         self.code == Some(1) && last.ends_with(" Lease was lost; run volume-warden drain again")
     }
 
-    /// A line that has all of these words.
+    /// Checks that one line of the output contains all of these words.
     pub fn prints(&self, words: &[&str]) -> Result<()> {
         let has_all = |line: &str| words.iter().all(|word| line.contains(word));
         ensure!(self.stdout.lines().any(has_all), "{words:?}: {self:?}");
         Ok(())
     }
 
-    /// It ended with 0, and said at last that nothing is left.
+    /// Checks that the drain exited with 0, and that its last line reports that nothing is left.
     pub fn left_nothing(&self) -> Result<()> {
         let last = self.stdout.lines().last().unwrap_or_default();
         ensure!(last.ends_with("nothing is left"), "{self:?}");
@@ -78,7 +78,7 @@ impl Drained {
         Ok(())
     }
 
-    /// It ended with 1, and one line that has these words.
+    /// Checks that the drain exited with 1, and that its only error line contains these words.
     pub fn failed(&self, words: &str) -> Result<()> {
         ensure!(self.code == Some(1), "{self:?}");
         let one = self.stderr.lines().count() == 1;
@@ -87,31 +87,35 @@ impl Drained {
     }
 }
 
-/// Runs a drain, and again where it has lost a Lease. What it wrote before that counts.
-pub async fn drained(mut drain: Command) -> Result<Drained> {
+/// Runs a drain, and repeats it if it lost a Lease. The output is that of all these runs.
+pub async fn run_drain(mut drain: Command) -> Result<Drained> {
     let mut before = String::new();
-    for _ in 0..RUNS {
+    for _ in 0..MAX_RUNS {
         let began = Instant::now();
-        let ended = timeout(DEFAULT_TIMEOUT, drain.output()).await;
-        let mut drained = Drained::of(ended.context("it hangs")??)?;
+        let output = timeout(DEFAULT_TIMEOUT, drain.output()).await;
+        let mut drained = Drained::from_output(output.context("the drain does not exit")??)?;
         drained.stdout = before + &drained.stdout;
         if !drained.has_lost_a_lease() {
             return Ok(drained);
         }
-        ensure!(began.elapsed() >= RENEW_DEADLINE, "too early: {drained:?}");
+        ensure!(
+            began.elapsed() >= RENEW_DEADLINE,
+            "the Lease was lost too early: {drained:?}"
+        );
         before = drained.stdout;
     }
-    bail!("it loses its Lease again and again")
+    bail!("the drain lost a Lease in every run")
 }
 
 impl Stage {
-    /// Waits for its turn. What is shipped is installed, whatever the previous test removed.
+    /// Waits for a free cluster. Reinstalls the manifests, because the previous test may have
+    /// removed a part of them.
     pub async fn new(label: &str) -> Result<Self> {
-        let start = async |name: &str| Cluster::without_in_tree().name(name).start().await;
-        let (cluster, turn) = first_free(&STAGES, "drained", start).await?;
+        let start_cluster = async |name: &str| Cluster::without_in_tree().name(name).start().await;
+        let (cluster, turn) = first_free(&CLUSTERS, "drained", start_cluster).await?;
         for kustomization in ["manifests", "manifests/drain/in-tree-off"] {
             let directory = repository().join(kustomization);
-            // The namespace may still be on its way out.
+            // The namespace may still be Terminating.
             eventually(&format!("{kustomization} is applied"), async || {
                 manifests::apply(&cluster, &directory).await
             })
@@ -123,12 +127,12 @@ impl Stage {
         Ok(Self {
             space: Space::new(cluster.clone(), label).await?,
             interposer,
-            begun: cluster.audit().mark()?,
+            start: cluster.audit().mark()?,
             _turn: turn,
         })
     }
 
-    /// A drain of everything, unless the arguments say otherwise.
+    /// A command that drains everything, unless the arguments restrict it.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(BINARY);
         command
@@ -136,7 +140,7 @@ impl Stage {
             .arg("--kubeconfig")
             .arg(self.interposer.kubeconfig())
             .args(arguments)
-            // What is logged besides is not what users read.
+            // Without log lines, stderr contains only the messages for users.
             .env("RUST_LOG", "off")
             .process_group(self.space.cluster.group())
             .kill_on_drop(true);
@@ -144,16 +148,16 @@ impl Stage {
     }
 
     pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
-        drained(self.command(arguments)).await
+        run_drain(self.command(arguments)).await
     }
 
-    /// What drains asked of the API server so far, by its own record.
+    /// The requests of drains to the API server so far, from its audit log.
     pub fn calls(&self) -> Result<Calls> {
         let audit = self.space.cluster.audit();
-        Ok(audit.since(self.begun)?.by_user(ACCOUNT))
+        Ok(audit.since(self.start)?.by_user(ACCOUNT))
     }
 
-    /// What they wrote on claims and volumes, or deleted of webhooks.
+    /// The writes of drains so far, except those on Leases, as `patch persistentvolumes`.
     pub fn writes(&self) -> Result<Vec<String>> {
         let writes = self.calls()?.writes();
         let others = writes.iter().filter(|call| call.resource != "leases");
@@ -162,16 +166,18 @@ impl Stage {
             .collect())
     }
 
-    /// Patches of claims so far, also those that never arrived.
+    /// Number of PATCH requests for claims so far, including those that did not reach the API
+    /// server.
     pub fn claim_writes(&self) -> usize {
         let seen = self.interposer.requests();
-        let patch = |path: &str| path.contains("/persistentvolumeclaims/");
+        let is_claim = |path: &str| path.contains("/persistentvolumeclaims/");
         seen.iter()
-            .filter(|seen| seen.method == "PATCH" && patch(&seen.path))
+            .filter(|seen| seen.method == "PATCH" && is_claim(&seen.path))
             .count()
     }
 
-    /// A claim as a running Volume Warden leaves it, and another controller's finalizer where `foreign`.
+    /// Creates a claim with the finalizer that Volume Warden sets, and with `changes` merged over
+    /// it.
     pub async fn create_claim(&self, name: &str, changes: Value) -> Result<ObjectMeta> {
         let mut protected = json!({"metadata": {"finalizers": [CLAIM_FINALIZER]}});
         json_patch::merge(&mut protected, &changes);
@@ -181,7 +187,8 @@ impl Stage {
         Ok(created.metadata)
     }
 
-    /// The same of a volume. It is named after the namespace, too.
+    /// Creates a volume with the finalizer that Volume Warden sets, and with `changes` merged over
+    /// it. Its name contains the name of the namespace.
     pub async fn create_volume(&self, changes: Value) -> Result<String> {
         let name = format!("pv-{}", self.space.name);
         let mut protected = json!({"metadata": {"finalizers": [VOLUME_FINALIZER]}});
@@ -205,7 +212,7 @@ impl Stage {
         .await
     }
 
-    /// The names of our webhook configurations, with their kinds.
+    /// The kinds and names of the webhook configurations of Volume Warden.
     pub async fn configurations(&self) -> Result<Vec<String>> {
         let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
         let all = self

@@ -39,27 +39,30 @@ async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
     drained.prints(&[&format!("volume {name}: left unchanged"), "in the trash"])?;
     ensure!(drained.code == Some(0), "{drained:?}");
     let purge = ["--in-tree=off", "--purge-trash"];
-    let foreseen = stage.drain(&[&purge[..], &["--dry-run"]].concat()).await?;
-    let line = "without it, the data of the deleted claim";
-    foreseen.prints(&[&format!("volume {name}: would remove"), line])?;
+    let dry_run = stage.drain(&[&purge[..], &["--dry-run"]].concat()).await?;
+    let reason = "without it, the data of the deleted claim";
+    dry_run.prints(&[&format!("volume {name}: would remove"), reason])?;
     let volume = space.volumes.get(&name).await?;
     ensure!(volume.annotations().contains_key(TRASH));
     ensure!(Path::new(&directory).join("file").exists());
 
     let drained = stage.drain(&purge).await?;
-    drained.prints(&[&format!("volume {name}: removed"), line])?;
+    drained.prints(&[&format!("volume {name}: removed"), reason])?;
     drained.left_nothing()?;
     stage.volume_is_gone(&name).await?;
-    ensure!(!Path::new(&directory).exists(), "its data exists");
+    ensure!(
+        !Path::new(&directory).exists(),
+        "the data of the volume still exists"
+    );
     Ok(())
 }
 
-/// Which claims request a volume is not known then.
+/// A drain of one namespace does not know whether a claim of another namespace requests a volume.
 #[tokio::test]
 async fn volumes_of_one_namespace_are_not_purged() -> Result<()> {
     let stage = Stage::new("drained-partly").await?;
-    let partly = ["--in-tree=off", "--purge-trash", "--namespace=default"];
-    let drained = stage.drain(&partly).await?;
+    let arguments = ["--in-tree=off", "--purge-trash", "--namespace=default"];
+    let drained = stage.drain(&arguments).await?;
     ensure!(drained.code == Some(2), "{drained:?}");
     ensure!(drained.stderr.contains("--namespace"), "{drained:?}");
     Ok(())

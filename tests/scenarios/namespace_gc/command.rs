@@ -1,8 +1,8 @@
-//! `volume-warden gc`
+//! The command `volume-warden gc`.
 
 use super::{
-    asking::live_list,
-    support::{SYSTEM, Scene},
+    reads_and_metrics::live_list,
+    support::{Fixture, SYSTEM},
 };
 use crate::support::BINARY;
 use anyhow::{Result, ensure};
@@ -11,15 +11,15 @@ use std::path::Path;
 use tokio::process::Command;
 use volume_warden_storageos::{Endpoint, FOR_EVER, Fault};
 
-/// What it said, and its exit code.
-struct Ended {
+/// The exit code and the output of the command.
+struct GcOutput {
     code: Option<i32>,
-    said: String,
-    complained: String,
+    stdout: String,
+    stderr: String,
 }
 
-impl Scene {
-    async fn gc(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<Ended> {
+impl Fixture {
+    async fn gc(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<GcOutput> {
         let output = Command::new(BINARY)
             .arg("gc")
             .args(arguments)
@@ -29,42 +29,42 @@ impl Scene {
             .args(self.gc_arguments())
             .output()
             .await?;
-        Ok(Ended {
+        Ok(GcOutput {
             code: output.status.code(),
-            said: String::from_utf8(output.stdout)?,
-            complained: String::from_utf8(output.stderr)?,
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: String::from_utf8(output.stderr)?,
         })
     }
 }
 
-/// With the rights of the service account, which are enough.
+/// The rights of the service account suffice.
 #[tokio::test]
-async fn it_reports_and_deletes_when_reported_to() -> Result<()> {
-    let scene = Scene::new("command").await?;
-    scene.create_in_both("alive").await?;
+async fn gc_reports_and_deletes_on_request() -> Result<()> {
+    let fixture = Fixture::new("command").await?;
+    fixture.create_in_both("alive").await?;
     for name in ["a", "full"] {
-        scene.store(name);
+        fixture.create_in_storage(name);
     }
-    scene.storage.create("kube-anything");
-    scene.storage.fill(&scene.of("full"));
-    let account = &scene.cluster;
-    let account = account
+    fixture.storage.create("kube-anything");
+    fixture.storage.fill(&fixture.full_name("full"));
+    let kubeconfig = &fixture.cluster;
+    let kubeconfig = kubeconfig
         .service_account_kubeconfig(SYSTEM, SYSTEM, None)
         .await?;
 
     for wrong in [&[][..], &["--dry-run", "--once"]] {
-        let ended = scene.gc(&account, wrong).await?;
-        ensure!(ended.code == Some(2), "{}", ended.complained);
-        ensure!(ended.complained.contains("--once"), "{}", ended.complained);
+        let output = fixture.gc(&kubeconfig, wrong).await?;
+        ensure!(output.code == Some(2), "{}", output.stderr);
+        ensure!(output.stderr.contains("--once"), "{}", output.stderr);
     }
-    let ended = scene.gc(&account, &["--dry-run"]).await?;
-    ensure!(ended.code == Some(0), "{}", ended.complained);
-    let lines: Vec<_> = ended.said.lines().collect();
-    let words = |line: &&str| line.split_whitespace().take(3).map(str::to_owned).collect();
-    let rows: Vec<Vec<_>> = lines.iter().map(words).take(4).collect();
-    let (a, full) = (scene.of("a"), scene.of("full"));
+    let output = fixture.gc(&kubeconfig, &["--dry-run"]).await?;
+    ensure!(output.code == Some(0), "{}", output.stderr);
+    let lines: Vec<_> = output.stdout.lines().collect();
+    let first_words = |line: &&str| line.split_whitespace().take(3).map(str::to_owned).collect();
+    let rows: Vec<Vec<_>> = lines.iter().map(first_words).take(4).collect();
+    let (a, full) = (fixture.full_name("a"), fixture.full_name("full"));
     let header = ["NAMESPACE", "VERDICT", "OUTCOME"];
-    ensure!(rows[0] == header, "{}", ended.said);
+    ensure!(rows[0] == header, "{}", output.stdout);
     for expected in [
         [&a, "Orphan", "Withheld"],
         [&full, "Orphan", "Withheld"],
@@ -73,61 +73,66 @@ async fn it_reports_and_deletes_when_reported_to() -> Result<()> {
         ensure!(
             rows.contains(&expected.map(str::to_owned).to_vec()),
             "{}",
-            ended.said
+            output.stdout
         );
     }
-    ensure!(!ended.said.contains("alive"), "{}", ended.said);
-    ensure!(scene.deletions() == 0 && scene.storage.names().len() == 4);
+    ensure!(!output.stdout.contains("alive"), "{}", output.stdout);
+    ensure!(fixture.deletions() == 0 && fixture.storage.names().len() == 4);
 
-    let ended = scene.gc(&account, &["--once", "-o", "json"]).await?;
-    ensure!(ended.code == Some(0), "{}", ended.complained);
-    let report: Value = serde_json::from_str(&ended.said)?;
+    let output = fixture.gc(&kubeconfig, &["--once", "-o", "json"]).await?;
+    ensure!(output.code == Some(0), "{}", output.stderr);
+    let report: Value = serde_json::from_str(&output.stdout)?;
     let counts = ["deleted", "notEmpty", "failed"].map(|key| report[key].as_u64());
     ensure!(counts == [Some(1), Some(1), Some(0)], "{report}");
-    ensure!(!scene.is_stored("a") && scene.is_stored("full") && scene.is_stored("alive"));
-    ensure!(scene.storage.names().len() == 3 && scene.deletions() == 2);
+    ensure!(
+        !fixture.is_in_storage("a")
+            && fixture.is_in_storage("full")
+            && fixture.is_in_storage("alive")
+    );
+    ensure!(fixture.storage.names().len() == 3 && fixture.deletions() == 2);
     Ok(())
 }
 
-/// One that could not be deleted, storage that cannot be listed, and a Kubernetes that cannot.
+/// A namespace cannot be deleted, then the storage cannot be listed, then Kubernetes cannot be
+/// listed.
 #[tokio::test]
-async fn it_fails_when_something_could_not_be_done() -> Result<()> {
-    let scene = Scene::new("command-fails").await?;
-    scene.create_in_both("alive").await?;
-    scene.store("orphan");
-    let interposer = scene.interposer().await?;
+async fn gc_fails_if_a_deletion_or_a_list_fails() -> Result<()> {
+    let fixture = Fixture::new("command-fails").await?;
+    fixture.create_in_both("alive").await?;
+    fixture.create_in_storage("orphan");
+    let interposer = fixture.interposer().await?;
     let fault = || Fault::error(500, "not now");
-    scene.storage.fault(Endpoint::Delete, fault(), FOR_EVER);
-    let through = interposer.kubeconfig();
-    let ended = scene.gc(through, &["--once"]).await?;
-    ensure!(ended.code == Some(1), "{}", ended.said);
-    ensure!(ended.said.contains("1 failed"), "{}", ended.said);
-    ensure!(scene.deletions() == 1);
+    fixture.storage.fault(Endpoint::Delete, fault(), FOR_EVER);
+    let kubeconfig = interposer.kubeconfig();
+    let output = fixture.gc(kubeconfig, &["--once"]).await?;
+    ensure!(output.code == Some(1), "{}", output.stdout);
+    ensure!(output.stdout.contains("1 failed"), "{}", output.stdout);
+    ensure!(fixture.deletions() == 1);
 
-    scene.storage.heal();
-    scene.storage.fault(Endpoint::List, fault(), FOR_EVER);
-    let ended = scene.gc(through, &["--once"]).await?;
+    fixture.storage.heal();
+    fixture.storage.fault(Endpoint::List, fault(), FOR_EVER);
+    let output = fixture.gc(kubeconfig, &["--once"]).await?;
     ensure!(
-        ended.code == Some(1) && ended.said.is_empty(),
+        output.code == Some(1) && output.stdout.is_empty(),
         "{}",
-        ended.said
+        output.stdout
     );
 
-    scene.storage.heal();
+    fixture.storage.heal();
     let refused = interposer.add(live_list().respond(500, "InternalError", "not now"));
-    let ended = scene.gc(through, &["--once"]).await?;
+    let output = fixture.gc(kubeconfig, &["--once"]).await?;
     ensure!(
-        ended.code == Some(1) && ended.said.is_empty(),
+        output.code == Some(1) && output.stdout.is_empty(),
         "{}",
-        ended.said
+        output.stdout
     );
-    ensure!(scene.deletions() == 1 && scene.is_stored("orphan"));
+    ensure!(fixture.deletions() == 1 && fixture.is_in_storage("orphan"));
     drop(refused);
-    let ended = scene.gc(through, &["--once"]).await?;
+    let output = fixture.gc(kubeconfig, &["--once"]).await?;
     ensure!(
-        ended.code == Some(0) && !scene.is_stored("orphan"),
+        output.code == Some(0) && !fixture.is_in_storage("orphan"),
         "{}",
-        ended.said
+        output.stdout
     );
     Ok(())
 }
@@ -135,27 +140,27 @@ async fn it_fails_when_something_could_not_be_done() -> Result<()> {
 /// The kubeconfig of another cluster is a common mistake, and a deletion cannot be undone.
 #[tokio::test]
 async fn another_clusters_storage_is_refused() -> Result<()> {
-    let scene = Scene::new("command-other").await?;
-    scene.store("other");
-    scene.storage.create("default");
-    let account = &scene.cluster;
-    let account = account.service_account_kubeconfig(SYSTEM, SYSTEM, None);
-    let account = account.await?;
-    let refused = scene.gc(&account, &["--once"]).await?;
+    let fixture = Fixture::new("command-other").await?;
+    fixture.create_in_storage("other");
+    fixture.storage.create("default");
+    let kubeconfig = &fixture.cluster;
+    let kubeconfig = kubeconfig.service_account_kubeconfig(SYSTEM, SYSTEM, None);
+    let kubeconfig = kubeconfig.await?;
+    let refused = fixture.gc(&kubeconfig, &["--once"]).await?;
     ensure!(
         refused.code == Some(1)
             && refused
-                .complained
+                .stderr
                 .contains("none of the 2 namespaces in the storage backend exists in Kubernetes")
-            && refused.complained.contains(scene.cluster.url()),
+            && refused.stderr.contains(fixture.cluster.url()),
         "{}",
-        refused.complained
+        refused.stderr
     );
-    ensure!(scene.deletions() == 0 && scene.is_stored("other"));
-    let reported = scene.gc(&account, &["--dry-run"]).await?;
-    ensure!(reported.code == Some(0), "{}", reported.complained);
-    let forced = scene.gc(&account, &["--once", "--force"]).await?;
-    ensure!(forced.code == Some(0), "{}", forced.complained);
-    ensure!(scene.deletions() == 1 && !scene.is_stored("other"));
+    ensure!(fixture.deletions() == 0 && fixture.is_in_storage("other"));
+    let reported = fixture.gc(&kubeconfig, &["--dry-run"]).await?;
+    ensure!(reported.code == Some(0), "{}", reported.stderr);
+    let forced = fixture.gc(&kubeconfig, &["--once", "--force"]).await?;
+    ensure!(forced.code == Some(0), "{}", forced.stderr);
+    ensure!(fixture.deletions() == 1 && !fixture.is_in_storage("other"));
     Ok(())
 }

@@ -1,59 +1,62 @@
 //! Volume Warden is killed in the middle of a collection.
 
 use super::{
-    asking::{collected, done_times, live_get},
-    support::Scene,
+    reads_and_metrics::{collection_ended, is_expected, live_get},
+    support::Fixture,
 };
 use anyhow::{Result, ensure};
 
-/// Again and again, before the next deletion: what is gone stays gone, the rest is removed with the
-/// next, and nothing twice.
+/// Volume Warden is killed three times, each time before a deletion. The next one deletes the
+/// remaining orphans, and no orphan is deleted twice.
 #[tokio::test]
-async fn what_one_leaves_the_next_one_takes() -> Result<()> {
-    let scene = Scene::new("killed").await?;
+async fn a_restarted_volume_warden_deletes_the_remaining_orphans() -> Result<()> {
+    let fixture = Fixture::new("killed").await?;
     let names: Vec<_> = (0..8).map(|n| format!("orphan{n}")).collect();
-    let ids: Vec<_> = names.iter().map(|name| scene.store(name)).collect();
-    let alive = scene.create_in_both("alive").await?;
-    let interposer = scene.interposer().await?;
+    let ids: Vec<_> = names
+        .iter()
+        .map(|name| fixture.create_in_storage(name))
+        .collect();
+    let alive = fixture.create_in_both("alive").await?;
+    let interposer = fixture.interposer().await?;
     let start = || {
-        let warden = scene.warden().kubeconfig(interposer.kubeconfig());
+        let warden = fixture.warden().kubeconfig(interposer.kubeconfig());
         warden.arg("--namespace-delete-workers=1").start()
     };
     for _ in 0..3 {
-        // One at a time: nothing else is on the way while this one is held. In whatever order they
-        // go, it has not gone yet.
-        let mut left = scene.storage.names();
+        // With one worker, no other deletion is in progress while this one is held. In any order of
+        // the deletions, this orphan is not deleted yet.
+        let mut left = fixture.storage.names();
         left.retain(|name| name.contains("orphan"));
         let middle = &left[left.len() / 2];
         let held = interposer.add(live_get(middle).hold());
         let warden = start().await?;
         held.held(1).await?;
         warden.process().kill()?;
-        ensure!(scene.storage.names().contains(middle));
+        ensure!(fixture.storage.names().contains(middle));
     }
     let warden = start().await?;
-    let whole = collected(&warden).await?;
+    let complete = collection_ended(&warden).await?;
     for name in &names {
-        scene.is_removed(name).await?;
+        fixture.is_removed(name).await?;
     }
-    ensure!(scene.storage.names() == [scene.of("alive")]);
-    ensure!(scene.deletions_of(&alive) == 0);
-    let mut deletions = ids.iter().map(|id| scene.deletions_of(id));
-    ensure!(deletions.all(|deletions| done_times(deletions, 1, whole)));
+    ensure!(fixture.storage.names() == [fixture.full_name("alive")]);
+    ensure!(fixture.deletions_of(&alive) == 0);
+    let mut deletions = ids.iter().map(|id| fixture.deletions_of(id));
+    ensure!(deletions.all(|deletions| is_expected(deletions, 1, complete)));
     Ok(())
 }
 
 /// A namespace is deleted while no Volume Warden runs.
 #[tokio::test]
-async fn an_end_that_nobody_saw_is_found_by_the_next_collection() -> Result<()> {
-    let scene = Scene::new("unseen").await?;
-    let id = scene.create_in_both("shop").await?;
-    let warden = scene.warden().start().await?;
-    collected(&warden).await?;
+async fn the_next_collection_finds_an_unobserved_deletion() -> Result<()> {
+    let fixture = Fixture::new("unseen").await?;
+    let id = fixture.create_in_both("shop").await?;
+    let warden = fixture.warden().start().await?;
+    collection_ended(&warden).await?;
     warden.process().kill()?;
-    scene.delete_wholly("shop").await?;
-    let _warden = scene.warden().start().await?;
-    scene.is_removed("shop").await?;
-    ensure!(scene.deletions_of(&id) == 1);
+    fixture.delete_and_wait("shop").await?;
+    let _warden = fixture.warden().start().await?;
+    fixture.is_removed("shop").await?;
+    ensure!(fixture.deletions_of(&id) == 1);
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Storage with a directory for each namespace.
+//! The storage backend `directory`, which has a directory for each namespace.
 
 use super::{
-    asking::{more_runs, waiting},
     kubernetes::{create_namespace, is_gone},
-    support::{NO_GC, OFTEN, SYSTEM, component, interposer},
+    reads_and_metrics::{more_runs, waiting},
+    support::{GC_EACH_SECOND, NO_GC, SYSTEM, component, interposer},
 };
 use crate::support::{BINARY, bare, repository, shared::Shared};
 use anyhow::{Result, ensure};
@@ -19,93 +19,97 @@ use volume_warden_controlplane::{Rule, Warden, WardenBuilder, eventually};
 
 const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
 
-/// A root, and a system namespace where it is remembered which namespaces there were: two wardens
-/// must not share that.
+/// A root directory, and a system namespace with the record of seen namespaces, which two Volume
+/// Wardens must not share.
 struct Root {
     cluster: Shared,
     name: String,
-    root: TempDir,
+    directory: TempDir,
     namespaces: Api<Namespace>,
-    memory: Api<ConfigMap>,
+    config_maps: Api<ConfigMap>,
 }
 
 impl Root {
     async fn new(label: &str) -> Result<Self> {
-        let (cluster, root) = (bare().await?, tempfile::tempdir()?);
-        fs::write(root.path().join(".volume-warden-root"), "")?;
+        let (cluster, directory) = (bare().await?, tempfile::tempdir()?);
+        fs::write(directory.path().join(".volume-warden-root"), "")?;
         let name = format!("nsdir-{label}");
         let namespaces = Api::all(cluster.client());
         create_namespace(&namespaces, &name).await?;
-        // As shipped, but for where it is granted.
-        let rights = repository().join("manifests/components/namespace-gc-seen/rbac.yaml");
-        let rights = fs::read_to_string(rights)?;
-        let own = format!("\n  namespace: {name}\n");
-        let granted = rights.replace("\n  namespace: volume-warden\nr", &(own + "r"));
-        ensure!(granted.matches(&name).count() == 2, "{granted}");
+        // The shipped Role and RoleBinding, in this namespace.
+        let manifest = repository().join("manifests/components/namespace-gc-seen/rbac.yaml");
+        let manifest = fs::read_to_string(manifest)?;
+        let namespace = format!("\n  namespace: {name}\n");
+        let manifest = manifest.replace("\n  namespace: volume-warden\nr", &(namespace + "r"));
+        ensure!(manifest.matches(&name).count() == 2, "{manifest}");
         let apply = ["apply", "-f", "-"];
-        cluster.kubectl_with_stdin(&apply, &granted).await?;
+        cluster.kubectl_with_stdin(&apply, &manifest).await?;
         Ok(Self {
             cluster: cluster.clone(),
-            memory: Api::namespaced(cluster.client(), &name),
+            config_maps: Api::namespaced(cluster.client(), &name),
             name,
-            root,
+            directory,
             namespaces,
         })
     }
 
-    fn of(&self, name: &str) -> String {
+    fn full_name(&self, name: &str) -> String {
         format!("{}-{name}", self.name)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(self.of(name))
+        self.directory.path().join(self.full_name(name))
     }
 
     fn warden(&self) -> WardenBuilder<'_> {
         component(&self.cluster, &self.name, "first")
             .arg("--storage-backend=directory")
-            .arg(format!("--directory-root={}", self.root.path().display()))
+            .arg(format!(
+                "--directory-root={}",
+                self.directory.path().display()
+            ))
             .arg(format!("--system-namespace={}", self.name))
             .arg(format!("--leader-elect-resource-namespace={SYSTEM}"))
             .arg("--gc-grace=0s")
     }
 
-    /// Makes a namespace and its directory.
+    /// Creates a namespace and its directory.
     async fn create(&self, name: &str) -> Result<()> {
-        create_namespace(&self.namespaces, &self.of(name)).await?;
+        create_namespace(&self.namespaces, &self.full_name(name)).await?;
         fs::create_dir(self.path(name))?;
         Ok(())
     }
 
     async fn delete(&self, name: &str) -> Result<()> {
-        let (name, how) = (self.of(name), DeleteParams::default());
-        self.namespaces.delete(&name, &how).await?;
+        let (name, parameters) = (self.full_name(name), DeleteParams::default());
+        self.namespaces.delete(&name, &parameters).await?;
         is_gone(&self.namespaces, &name).await
     }
 
     async fn is_removed(&self, name: &str) -> Result<()> {
         let path = self.path(name);
-        eventually(&format!("{path:?} is gone"), async || !path.exists()).await
+        eventually(&format!("{path:?} is deleted"), async || !path.exists()).await
     }
 
-    /// The names are recorded.
-    async fn knows(&self, names: &[&str]) -> Result<()> {
+    /// Waits until the ConfigMap contains the names of these namespaces.
+    async fn records(&self, names: &[&str]) -> Result<()> {
         eventually("the namespaces are recorded", async || {
-            let map = self.memory.get(CONFIG_MAP).await?;
+            let map = self.config_maps.get(CONFIG_MAP).await?;
             let text = map.data.unwrap_or_default().remove("names");
             let text = text.unwrap_or_default();
-            let knows = |name: &&str| text.lines().any(|line| line == self.of(name));
-            ensure!(names.iter().all(knows), "{text}");
+            let is_recorded = |name: &&str| text.lines().any(|line| line == self.full_name(name));
+            ensure!(names.iter().all(is_recorded), "{text}");
             Ok(())
         })
         .await
     }
 }
 
-/// A namespace that is alive keeps its directory, however empty; one that is not, as long as there
-/// is something in it; and a directory that was never of this cluster is none of its business.
+/// The directory of an existing namespace is kept although it is empty. The directory of a deleted
+/// namespace is kept until it is empty. A directory of a name that was
+/// never a namespace of this cluster is kept.
 #[tokio::test]
-async fn a_directory_goes_when_its_namespace_has_and_it_is_empty() -> Result<()> {
+async fn the_empty_directory_of_a_deleted_namespace_is_deleted() -> Result<()> {
     let root = Root::new("life").await?;
     for name in ["alive", "empty", "full"] {
         root.create(name).await?;
@@ -113,8 +117,8 @@ async fn a_directory_goes_when_its_namespace_has_and_it_is_empty() -> Result<()>
     let volume = root.path("full").join("volume");
     fs::create_dir(&volume)?;
     fs::create_dir(root.path("foreign"))?;
-    let warden = root.warden().arg(OFTEN).start().await?;
-    root.knows(&["alive", "empty", "full"]).await?;
+    let warden = root.warden().arg(GC_EACH_SECOND).start().await?;
+    root.records(&["alive", "empty", "full"]).await?;
     tokio::try_join!(root.delete("empty"), root.delete("full"))?;
     root.is_removed("empty").await?;
     waiting(&warden, "NotEmpty", 1).await?;
@@ -124,25 +128,28 @@ async fn a_directory_goes_when_its_namespace_has_and_it_is_empty() -> Result<()>
     root.is_removed("full").await?;
     more_runs(&warden, "Done", 2).await?;
     ensure!(root.path("alive").exists() && root.path("foreign").exists());
-    ensure!(root.root.path().join(".volume-warden-root").exists());
+    ensure!(root.directory.path().join(".volume-warden-root").exists());
     Ok(())
 }
 
-/// Its namespace was deleted while no Volume Warden ran. That this cluster once had it is in a
-/// ConfigMap, and while that cannot be read nothing goes.
+/// A namespace is deleted while no Volume Warden runs. A ConfigMap records that this cluster once
+/// had the namespace; while the ConfigMap cannot be read, no directory is deleted.
 #[tokio::test]
-async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {
+async fn the_directory_of_a_recorded_namespace_is_deleted() -> Result<()> {
     let root = Root::new("seen").await?;
     root.create("shop").await?;
     let warden = root.warden().arg(NO_GC).start().await?;
-    root.knows(&["shop"]).await?;
+    root.records(&["shop"]).await?;
     ensure!(warden.stop().await?.success());
     root.delete("shop").await?;
     fs::create_dir(root.path("foreign"))?;
     let interposer = interposer(&root.cluster).await?;
     let refused = Rule::on("GET").path_contains(format!("/configmaps/{CONFIG_MAP}"));
     let refused = interposer.add(refused.respond(500, "InternalError", "not now"));
-    let warden = root.warden().arg(OFTEN).kubeconfig(interposer.kubeconfig());
+    let warden = root
+        .warden()
+        .arg(GC_EACH_SECOND)
+        .kubeconfig(interposer.kubeconfig());
     let warden = warden.start().await?;
     more_runs(&warden, "SeenFailed", 2).await?;
     ensure!(root.path("shop").exists());
@@ -153,26 +160,29 @@ async fn what_this_cluster_once_had_goes_if_that_is_known() -> Result<()> {
     Ok(())
 }
 
-/// What is not mounted looks empty, and is distinguished by its mark.
+/// A root that is not mounted looks empty, but it lacks the file `.volume-warden-root`.
 #[tokio::test]
-async fn a_root_without_its_mark_is_refused() -> Result<()> {
+async fn a_root_without_its_marker_file_is_refused() -> Result<()> {
     let root = Root::new("unmarked").await?;
-    fs::remove_file(root.root.path().join(".volume-warden-root"))?;
+    fs::remove_file(root.directory.path().join(".volume-warden-root"))?;
     let started: Result<Warden> = root.warden().start().await;
     let reported = format!(
         "{:#}",
         started.err().map_or_else(String::new, |e| format!("{e:#}"))
     );
     ensure!(reported.contains(".volume-warden-root"), "{reported}");
-    let command = Command::new(BINARY)
+    let output = Command::new(BINARY)
         .args(["gc", "--once", "--storage-backend=directory"])
-        .arg(format!("--directory-root={}", root.root.path().display()))
+        .arg(format!(
+            "--directory-root={}",
+            root.directory.path().display()
+        ))
         .arg("--kubeconfig")
         .arg(root.cluster.kubeconfig())
         .stdout(Stdio::null())
         .output()?;
-    let reported = String::from_utf8_lossy(&command.stderr);
-    ensure!(command.status.code() == Some(1), "{reported}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1), "{reported}");
     ensure!(reported.contains(".volume-warden-root"), "{reported}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Namespaces of Kubernetes.
+//! Creation and deletion of namespaces in Kubernetes.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;

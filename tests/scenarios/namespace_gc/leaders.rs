@@ -1,95 +1,106 @@
 //! Several replicas, one of which deletes. NS-23.
 
 use super::{
-    asking::{all_runs, collected, done_times, live_get, live_list, metric},
-    support::{NO_GC, OFTEN, Scene},
+    reads_and_metrics::{all_runs, collection_ended, is_expected, live_get, live_list, metric},
+    support::{Fixture, GC_EACH_SECOND, NO_GC},
 };
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::{Warden, eventually};
 
-/// It knows that it does not lead, and has long heard of all that happened before: only a follower
-/// reads the Lease.
-async fn follows(scene: &Scene, warden: &Warden) -> Result<()> {
-    let audit = scene.cluster.audit();
+/// Waits until the replica knows that it does not lead: only a follower reads the Lease. After
+/// several reads it has also received all earlier events.
+async fn follows(fixture: &Fixture, warden: &Warden) -> Result<()> {
+    let audit = fixture.cluster.audit();
     let mark = audit.mark()?;
-    eventually("it follows", async || {
+    eventually("the replica follows", async || {
         let calls = audit.since(mark)?.by_user_agent("volume-warden/");
-        let of_lease = calls.iter().filter(|call| call.name == scene.name);
+        let of_lease = calls.iter().filter(|call| call.name == fixture.name);
         let reads = of_lease.filter(|call| call.verb == "get").count();
         anyhow::Ok(reads >= 4 && metric(warden, "volume_warden_leader").await? == 0)
     })
     .await
 }
 
-/// The other one does not even ask.
+/// The follower sends no request to the storage.
 #[tokio::test]
-async fn only_the_leader_asks_and_deletes() -> Result<()> {
-    let scene = Scene::new("two").await?;
+async fn only_the_leader_uses_the_storage() -> Result<()> {
+    let fixture = Fixture::new("two").await?;
     let ids: Vec<_> = (0..10)
-        .map(|n| scene.store(&format!("orphan{n}")))
+        .map(|n| fixture.create_in_storage(&format!("orphan{n}")))
         .collect();
-    let first = scene.warden().start().await?;
-    scene.leads("first").await?;
-    let second = scene.replica("second").arg(OFTEN).start().await?;
-    let whole = collected(&first).await?;
+    let first = fixture.warden().start().await?;
+    fixture.leads("first").await?;
+    let second = fixture
+        .replica("second")
+        .arg(GC_EACH_SECOND)
+        .start()
+        .await?;
+    let complete = collection_ended(&first).await?;
     for n in 0..ids.len() {
-        scene.is_removed(&format!("orphan{n}")).await?;
+        fixture.is_removed(&format!("orphan{n}")).await?;
     }
-    let id = scene.create_in_both("shop").await?;
-    scene.delete_wholly("shop").await?;
-    scene.is_removed("shop").await?;
-    follows(&scene, &second).await?;
+    let id = fixture.create_in_both("shop").await?;
+    fixture.delete_and_wait("shop").await?;
+    fixture.is_removed("shop").await?;
+    follows(&fixture, &second).await?;
     ensure!(all_runs(&second).await? == 0);
     let metrics = second.metrics().await?;
     ensure!(
         !metrics.contains("volume_warden_backend_requests_total{"),
         "{metrics}"
     );
-    ensure!(scene.deletions_of(&id) == 1);
-    let mut deletions = ids.iter().map(|id| scene.deletions_of(id));
-    ensure!(deletions.all(|deletions| done_times(deletions, 1, whole)));
+    ensure!(fixture.deletions_of(&id) == 1);
+    let mut deletions = ids.iter().map(|id| fixture.deletions_of(id));
+    ensure!(deletions.all(|deletions| is_expected(deletions, 1, complete)));
 
     first.process().kill()?;
-    scene.leads("second").await?;
-    let id = scene.store("late");
-    scene.is_removed("late").await?;
-    ensure!(scene.deletions_of(&id) == 1);
+    fixture.leads("second").await?;
+    let id = fixture.create_in_storage("late");
+    fixture.is_removed("late").await?;
+    ensure!(fixture.deletions_of(&id) == 1);
     Ok(())
 }
 
-/// A leader that slept longer than its Lease wakes up in the middle of a collection, and to the end
-/// of a namespace. The one that leads now is kept from deleting, so any deletion would be the first
-/// one's.
+/// A leader is paused in the middle of a collection until another replica leads, and a namespace is
+/// deleted meanwhile. The new leader cannot delete, because its live GETs are held. So any deletion
+/// in the storage would come from the paused replica.
 #[tokio::test]
 async fn a_leader_that_was_paused_deletes_nothing() -> Result<()> {
-    let scene = Scene::new("paused").await?;
-    let (orphan, shop) = (scene.store("orphan"), scene.create_in_both("shop").await?);
-    let (before, after) = (scene.interposer().await?, scene.interposer().await?);
-    let waits = scene.not_leading(&before);
-    let first = scene.warden().kubeconfig(before.kubeconfig());
+    let fixture = Fixture::new("paused").await?;
+    let (orphan, shop) = (
+        fixture.create_in_storage("orphan"),
+        fixture.create_in_both("shop").await?,
+    );
+    let (first_interposer, second_interposer) =
+        (fixture.interposer().await?, fixture.interposer().await?);
+    let not_leading = fixture.prevent_leading(&first_interposer);
+    let first = fixture.warden().kubeconfig(first_interposer.kubeconfig());
     let first = first.start().await?;
-    let looks = before.add(live_list().hold());
-    drop(waits);
-    scene.leads("first").await?;
-    looks.held(1).await?;
-    let last_look = after.add(live_get(&scene.of("")).hold());
-    let second = scene.replica("second").arg(NO_GC);
-    let second = second.kubeconfig(after.kubeconfig()).start().await?;
+    let lists = first_interposer.add(live_list().hold());
+    drop(not_leading);
+    fixture.leads("first").await?;
+    lists.held(1).await?;
+    let gets = second_interposer.add(live_get(&fixture.full_name("")).hold());
+    let second = fixture.replica("second").arg(NO_GC);
+    let second = second
+        .kubeconfig(second_interposer.kubeconfig())
+        .start()
+        .await?;
 
     first.process().pause()?;
-    scene.delete_wholly("shop").await?;
-    scene.leads("second").await?;
-    drop(looks);
+    fixture.delete_and_wait("shop").await?;
+    fixture.leads("second").await?;
+    drop(lists);
     first.process().resume()?;
-    follows(&scene, &first).await?;
-    ensure!(scene.deletions() == 0);
+    follows(&fixture, &first).await?;
+    ensure!(fixture.deletions() == 0);
     ensure!(metric(&second, "volume_warden_leader").await? == 1);
 
-    // Its turn comes again, and with it the collection.
-    drop(last_look);
+    // The first replica leads again, and runs a collection.
+    drop(gets);
     ensure!(second.stop().await?.success());
-    scene.is_removed("shop").await?;
-    scene.is_removed("orphan").await?;
-    ensure!(scene.deletions_of(&orphan) == 1 && scene.deletions_of(&shop) == 1);
+    fixture.is_removed("shop").await?;
+    fixture.is_removed("orphan").await?;
+    ensure!(fixture.deletions_of(&orphan) == 1 && fixture.deletions_of(&shop) == 1);
     Ok(())
 }

@@ -1,15 +1,16 @@
-//! Namespaces that Kubernetes no longer has go from the storage backend, and no others. Cases NS-*.
+//! Namespaces that Kubernetes no longer has are deleted from the storage backend, and no others.
+//! Cases NS-*.
 
-mod asking;
 mod collections;
 mod command;
 mod crashes;
-mod departures;
+mod deleted_namespaces;
 mod directories;
-mod doubts;
 mod faults;
 mod installed;
 mod kubernetes;
 mod leaders;
+mod live_reads;
 mod many;
+mod reads_and_metrics;
 pub mod support;

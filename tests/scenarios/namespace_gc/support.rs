@@ -1,6 +1,7 @@
-//! A StorageOS for each scenario, and namespaces that are in both.
+//! A StorageOS server for each scenario, and namespaces that exist in Kubernetes and in this
+//! server.
 //!
-//! The storage is a scenario's own, so it does not matter which other namespaces the shared cluster has.
+//! Each scenario has its own storage, so the other namespaces of the shared cluster do not matter.
 
 use super::kubernetes::{create_namespace, is_gone};
 use crate::support::{BINARY, bare, lease_holder, quiet, shared::Shared};
@@ -19,48 +20,54 @@ use volume_warden_controlplane::{
 };
 use volume_warden_storageos::{Endpoint, PASSWORD, StorageOs, USER};
 
-/// Where the Lease is, and the Events about it.
+/// The namespace of the Lease and of the Events about it.
 pub const SYSTEM: &str = "volume-warden";
-/// No collection comes on its own.
+/// Disables collections.
 pub const NO_GC: &str = "--namespace-delete-gc-interval=0";
-pub const OFTEN: &str = "--namespace-delete-gc-interval=1s";
+/// Runs a collection every second.
+pub const GC_EACH_SECOND: &str = "--namespace-delete-gc-interval=1s";
 
-/// See the module.
-pub struct Scene {
+/// A storage with its credentials, and a cluster.
+pub struct Fixture {
     pub cluster: Shared,
-    /// Of the Lease, and what the names of its namespaces begin with.
+    /// The name of the Lease, and the prefix of the names of the namespaces.
     pub name: String,
     pub storage: StorageOs,
     pub namespaces: Api<Namespace>,
     secrets: TempDir,
-    _alone: Option<MutexGuard<'static, ()>>,
+    _exclusive: Option<MutexGuard<'static, ()>>,
 }
 
-impl Scene {
+impl Fixture {
     pub async fn new(label: &str) -> Result<Self> {
         Self::on(bare().await?, None, label)
     }
 
-    /// Where each list of the storage is for this scenario.
-    pub async fn quiet(label: &str) -> Result<Self> {
-        let (cluster, alone) = quiet().await?;
-        Self::on(cluster, Some(alone), label)
+    /// On a cluster that no other test uses meanwhile, so that only this scenario causes LISTs of
+    /// the storage.
+    pub async fn exclusive(label: &str) -> Result<Self> {
+        let (cluster, exclusive) = quiet().await?;
+        Self::on(cluster, Some(exclusive), label)
     }
 
-    fn on(cluster: Shared, alone: Option<MutexGuard<'static, ()>>, label: &str) -> Result<Self> {
-        let scene = Self {
+    fn on(
+        cluster: Shared,
+        exclusive: Option<MutexGuard<'static, ()>>,
+        label: &str,
+    ) -> Result<Self> {
+        let fixture = Self {
             cluster: cluster.clone(),
             name: format!("nsgc-{label}"),
             storage: StorageOs::start()?,
             namespaces: Api::all(cluster.client()),
             secrets: tempfile::tempdir()?,
-            _alone: alone,
+            _exclusive: exclusive,
         };
-        scene.write_secrets(PASSWORD)?;
-        Ok(scene)
+        fixture.write_secrets(PASSWORD)?;
+        Ok(fixture)
     }
 
-    /// The files of the Secret, with white space around as editors leave it.
+    /// Writes the files of the Secret, with white space around the values as editors leave it.
     pub fn write_secrets(&self, password: &str) -> Result<()> {
         let path = self.secrets.path();
         fs::write(path.join("username"), format!("{USER}\n"))?;
@@ -68,67 +75,71 @@ impl Scene {
         Ok(())
     }
 
-    /// Where the files of the Secret are.
+    /// The directory with the files of the Secret.
     pub fn secrets(&self) -> &Path {
         self.secrets.path()
     }
 
-    /// The whole name.
-    pub fn of(&self, name: &str) -> String {
+    /// The name of a namespace, with the prefix of this scenario.
+    pub fn full_name(&self, name: &str) -> String {
         format!("{}-{name}", self.name)
     }
 
-    /// Makes one in Kubernetes.
+    /// Creates a namespace in Kubernetes.
     pub async fn create(&self, name: &str) -> Result<()> {
-        create_namespace(&self.namespaces, &self.of(name)).await
+        create_namespace(&self.namespaces, &self.full_name(name)).await
     }
 
-    /// Makes one in the storage, and returns its id.
-    pub fn store(&self, name: &str) -> String {
-        self.storage.create(&self.of(name))
+    /// Creates a namespace in the storage, and returns its id.
+    pub fn create_in_storage(&self, name: &str) -> String {
+        self.storage.create(&self.full_name(name))
     }
 
     pub async fn create_in_both(&self, name: &str) -> Result<String> {
         self.create(name).await?;
-        Ok(self.store(name))
+        Ok(self.create_in_storage(name))
     }
 
     pub async fn patch(&self, name: &str, patch: Value) -> Result<()> {
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         self.namespaces
-            .patch(&self.of(name), &parameters, &patch)
+            .patch(&self.full_name(name), &parameters, &patch)
             .await?;
         Ok(())
     }
 
     pub async fn delete(&self, name: &str) -> Result<()> {
-        let name = self.of(name);
+        let name = self.full_name(name);
         self.namespaces
             .delete(&name, &DeleteParams::default())
             .await?;
         Ok(())
     }
 
-    /// Deletes it, and returns when Kubernetes has it no longer.
-    pub async fn delete_wholly(&self, name: &str) -> Result<()> {
+    /// Deletes the namespace from Kubernetes, and waits until it no longer exists there.
+    pub async fn delete_and_wait(&self, name: &str) -> Result<()> {
         self.delete(name).await?;
         self.is_gone(name).await
     }
 
     pub async fn is_gone(&self, name: &str) -> Result<()> {
-        is_gone(&self.namespaces, &self.of(name)).await
+        is_gone(&self.namespaces, &self.full_name(name)).await
     }
 
-    pub fn is_stored(&self, name: &str) -> bool {
-        self.storage.names().contains(&self.of(name))
+    pub fn is_in_storage(&self, name: &str) -> bool {
+        self.storage.names().contains(&self.full_name(name))
     }
 
+    /// Waits until the namespace is deleted from the storage.
     pub async fn is_removed(&self, name: &str) -> Result<()> {
-        let what = format!("namespace {} is gone from the storage", self.of(name));
-        eventually(&what, async || !self.is_stored(name)).await
+        let what = format!(
+            "namespace {} is deleted from the storage",
+            self.full_name(name)
+        );
+        eventually(&what, async || !self.is_in_storage(name)).await
     }
 
-    /// How often this namespace was to be deleted in the storage, by id.
+    /// Number of requests to the storage to delete the namespace with this id.
     pub fn deletions_of(&self, id: &str) -> usize {
         let path = format!("/v2/namespaces/{id}?");
         let requests = self.storage.requests();
@@ -148,7 +159,7 @@ impl Scene {
         self.storage.calls(Endpoint::List)
     }
 
-    /// The first replica; it collects at once when it leads.
+    /// The first replica. It runs a collection as soon as it leads.
     pub fn warden(&self) -> WardenBuilder<'_> {
         self.replica("first")
     }
@@ -176,13 +187,13 @@ impl Scene {
         ]
     }
 
-    /// Keeps its Volume Warden from leading, and so from collecting: rules that come after its own
-    /// LIST are for a collection's.
-    pub fn not_leading(&self, interposer: &Interposer) -> RuleHandle {
+    /// Holds all requests for Leases, so that no replica leads and no collection begins. A rule for
+    /// LISTs that is added once Volume Warden watches then applies only to collections.
+    pub fn prevent_leading(&self, interposer: &Interposer) -> RuleHandle {
         interposer.add(Rule::on("*").path_contains("/leases").hold())
     }
 
-    /// What lies between its Volume Warden and the API server.
+    /// Starts an interposer between Volume Warden and the API server.
     pub async fn interposer(&self) -> Result<Interposer> {
         interposer(&self.cluster).await
     }
@@ -195,31 +206,38 @@ impl Scene {
         lease_holder(&self.cluster, &self.name).await
     }
 
-    /// So many Events were published about the namespace with this reason.
+    /// Waits until Volume Warden has published this number of Events with this reason about the
+    /// namespace.
     pub async fn reported(&self, name: &str, reason: &str, times: usize) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.cluster.client(), SYSTEM);
         let about = format!("involvedObject.name={},reason={reason}", self.name);
         let about = ListParams::default().fields(&about);
-        let word = format!("namespace {} ", self.of(name));
+        let mention = format!("namespace {} ", self.full_name(name));
         eventually(&format!("{reason} is published about {name}"), async || {
             let events = events.list(&about).await?.items;
-            let says = |event: &&Event| event.message.as_deref().is_some_and(|m| m.contains(&word));
-            ensure!(events.iter().filter(says).count() == times, "{events:?}");
+            let is_about = |event: &&Event| {
+                let message = event.message.as_deref();
+                message.is_some_and(|message| message.contains(&mention))
+            };
+            ensure!(
+                events.iter().filter(is_about).count() == times,
+                "{events:?}"
+            );
             Ok(())
         })
         .await
     }
 
-    /// Volume Warden has worked off whatever the watch had reported before: a namespace that went
-    /// afterwards is gone from the storage.
+    /// Waits until Volume Warden has processed all earlier events of the watch: a namespace that is
+    /// deleted after them is deleted from the storage.
     pub async fn settled(&self) -> Result<()> {
         self.create_in_both("canary").await?;
-        self.delete_wholly("canary").await?;
+        self.delete_and_wait("canary").await?;
         self.is_removed("canary").await
     }
 }
 
-/// A Volume Warden with this component only, with a Lease of its own.
+/// A Volume Warden with only this component, and with a Lease of its own.
 pub fn component<'a>(cluster: &'a Cluster, lease: &str, id: &str) -> WardenBuilder<'a> {
     Warden::builder(cluster, BINARY)
         .name(format!("{lease}-{id}"))
@@ -230,7 +248,7 @@ pub fn component<'a>(cluster: &'a Cluster, lease: &str, id: &str) -> WardenBuild
         .arg("--gc-confirm-after=0")
 }
 
-/// The one of that id has that Lease.
+/// Waits until the replica with this identity holds the Lease.
 pub async fn leads(cluster: &Cluster, lease: &str, id: &str) -> Result<()> {
     eventually(&format!("{id} leads"), async || {
         let holder = lease_holder(cluster, lease).await?;

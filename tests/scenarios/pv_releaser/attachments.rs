@@ -1,4 +1,4 @@
-//! A node that still has the volume may still write to it, so it is not given to anybody else.
+//! A volume with a VolumeAttachment is not released, because its node may still write to it.
 
 use super::{fault_fixture::FaultFixture, support::LABEL};
 use anyhow::Result;
@@ -34,11 +34,11 @@ impl FaultFixture {
         Ok(())
     }
 
-    /// A volume that is managed and has just become Released.
-    async fn abandon(&self, name: &str) -> Result<()> {
+    /// Creates a managed volume of a deleted claim, and waits until it is Released.
+    async fn create_released(&self, name: &str) -> Result<()> {
         let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
-        self.estate.create_abandoned(name, labels).await?;
-        self.estate.is(name, "Released").await
+        self.estate.create_with_deleted_claim(name, labels).await?;
+        self.estate.has_phase(name, "Released").await
     }
 }
 
@@ -47,24 +47,28 @@ async fn an_attached_volume_is_released_once_it_is_detached() -> Result<()> {
     let fixture = FaultFixture::new("attached").await?;
     let _warden = fixture.start().await?;
     fixture.attach("data").await?;
-    fixture.abandon("data").await?;
+    fixture.create_released("data").await?;
     fixture.settled().await?;
     assert_eq!(fixture.writes("data"), 0);
     fixture.detach("data").await?;
     fixture.estate.is_free("data").await.map(drop)
 }
 
-/// Nor will the watch ever say that it is detached.
+/// The watch of VolumeAttachments is frozen, so it delivers neither the creation nor the deletion
+/// of the attachment. The live LIST does.
 #[tokio::test]
-async fn an_attachment_that_the_watch_has_not_reported_of_counts() -> Result<()> {
+async fn an_attachment_that_the_watch_has_not_delivered_delays_the_release() -> Result<()> {
     let fixture = FaultFixture::new("late-attachment").await?;
     let _warden = fixture.start().await?;
     let watch = Rule::watch_of("volumeattachments").freeze_stream();
     let _frozen = fixture.interposer.add(watch);
     fixture.attach("data").await?;
     let lists = fixture.interposer.add(Rule::list_of("volumeattachments"));
-    fixture.abandon("data").await?;
-    eventually("it was tried a few times", async || lists.taken() >= 3).await?;
+    fixture.create_released("data").await?;
+    eventually("the release was tried several times", async || {
+        lists.taken() >= 3
+    })
+    .await?;
     fixture.settled().await?;
     assert_eq!(fixture.writes("data"), 0);
     fixture.detach("data").await?;
@@ -77,9 +81,12 @@ async fn a_failed_list_of_attachments_releases_nothing() -> Result<()> {
     let _warden = fixture.start().await?;
     let broken = Rule::list_of("volumeattachments").respond(500, "InternalError", "not today");
     let broken = fixture.interposer.add(broken);
-    fixture.abandon("a").await?;
-    fixture.abandon("b").await?;
-    eventually("it was tried a few times", async || broken.taken() >= 4).await?;
+    fixture.create_released("a").await?;
+    fixture.create_released("b").await?;
+    eventually("the release was tried several times", async || {
+        broken.taken() >= 4
+    })
+    .await?;
     assert_eq!(fixture.writes("a") + fixture.writes("b"), 0);
     drop(broken);
     fixture.estate.is_free("a").await?;

@@ -1,4 +1,5 @@
-//! Tenants who want the volume of another tenant. The next claim of its own namespace gets it.
+//! Tenants who try to get the released volume of another tenant. Only a claim of the namespace of
+//! the deleted claim gets it.
 
 use super::support::{DEFAULT_ID, Estate, LABEL, PROVISIONER};
 use crate::support::{Space, bare, claim, create_namespace, guarded, is_soak};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
 /// The namespace of Volume Warden.
-const SYSTEM: &str = "volume-warden";
+const SYSTEM_NAMESPACE: &str = "volume-warden";
 
 /// How many claims each of two tenants creates: 24, or 500 with `VOLUME_WARDEN_SOAK=1`.
 fn attempts() -> u64 {
@@ -22,8 +23,8 @@ fn pick<T: Clone>(random: &mut fastrand::Rng, choices: &[T]) -> T {
     choices[index].clone()
 }
 
-/// A claim with everything by which its author may hope to get the volume.
-fn attempt(seed: u64, class: &str, volume: &PersistentVolume) -> Value {
+/// A claim with a random choice of the fields by which a tenant may try to get the volume.
+fn hostile_claim(seed: u64, class: &str, volume: &PersistentVolume) -> Value {
     let random = &mut fastrand::Rng::with_seed(seed);
     let uid = volume.uid().unwrap_or_default();
     let labels = [
@@ -63,22 +64,22 @@ fn attempt(seed: u64, class: &str, volume: &PersistentVolume) -> Value {
     claim
 }
 
-/// A tenant, who may do in the namespace what the role `edit` permits.
-async fn tenant(space: &Space) -> Result<()> {
-    let own = format!("--namespace={}", space.name);
+/// Grants the user `tenant` the role `edit` in the namespace.
+async fn grant_edit(space: &Space) -> Result<()> {
+    let namespace = format!("--namespace={}", space.name);
     let bind = [
         "create",
         "rolebinding",
         "tenant",
         "--clusterrole=edit",
         "--user=tenant",
-        &own,
+        &namespace,
     ];
     space.cluster.kubectl(&bind).await.map(drop)
 }
 
-/// Creates claims as the tenant, who deletes an earlier one of the same name first. Returns how many
-/// were created.
+/// Creates a claim as the tenant for each seed. An earlier claim of the same name is deleted
+/// before. Returns the number of created claims.
 async fn attack(
     space: &Space,
     seeds: std::ops::Range<u64>,
@@ -87,10 +88,10 @@ async fn attack(
     let class = volume.spec.clone().and_then(|spec| spec.storage_class_name);
     let mut created = 0;
     for seed in seeds {
-        let claim = attempt(seed, &class.clone().unwrap_or_default(), volume);
+        let claim = hostile_claim(seed, &class.clone().unwrap_or_default(), volume);
         let name = claim["metadata"]["name"].as_str().unwrap_or_default();
         if space.claims.get_opt(name).await?.is_some() {
-            // It may be deleted already, with its owner.
+            // The garbage collector may have deleted it, with its owner.
             let _ = space.claims.delete(name, &Default::default()).await;
             space.claim_is_gone(name).await?;
         }
@@ -99,16 +100,16 @@ async fn attack(
             .header("content-type", "application/json")
             .header("impersonate-user", "tenant")
             .body(Body::from(serde_json::to_vec(&claim)?))?;
-        let answer = space.cluster.client().send(request).await?;
-        let code = answer.status().as_u16();
-        // A policy may refuse the annotations.
+        let response = space.cluster.client().send(request).await?;
+        let code = response.status().as_u16();
+        // The ValidatingAdmissionPolicy refuses the annotations if the webhook was too late.
         ensure!([201, 403].contains(&code), "seed {seed}: {code}");
         created += u64::from(code == 201);
     }
     Ok(created)
 }
 
-/// The uid of the claim that has the volume, if any, and the namespace that it names.
+/// The namespace in the claimRef of the volume, or an empty string, and the uid in it.
 fn claimant(volume: &PersistentVolume) -> (String, Option<String>) {
     let reference = volume
         .spec
@@ -120,7 +121,7 @@ fn claimant(volume: &PersistentVolume) -> (String, Option<String>) {
 }
 
 impl Estate {
-    /// The volume that this claim is bound to.
+    /// Waits until the claim is bound. Returns the name of its volume.
     async fn bound_to(&self, name: &str) -> Result<String> {
         eventually(&format!("claim {name} is bound"), async || {
             let claim = self.space.claims.get(name).await?;
@@ -131,14 +132,15 @@ impl Estate {
         .await
     }
 
-    /// The claim is deleted, and its volume is parked.
-    async fn ends(&self, name: &str, volume: &PersistentVolume) -> Result<()> {
-        self.is_known(volume).await?;
+    /// Deletes the claim, and waits until its volume is parked.
+    async fn delete_and_park(&self, name: &str, volume: &PersistentVolume) -> Result<()> {
+        self.has_recorded_namespace(volume).await?;
         self.space.delete_claim(name).await?;
-        self.waits(volume).await
+        self.volume_is_parked(volume).await
     }
 
-    pub async fn is_known(&self, volume: &PersistentVolume) -> Result<()> {
+    /// Waits until the record on the volume has the namespace and the uid of its claim.
+    pub async fn has_recorded_namespace(&self, volume: &PersistentVolume) -> Result<()> {
         eventually("the namespace of the claim is recorded", async || {
             let volume = self.space.volumes.get(&volume.name_any()).await?;
             let record = volume
@@ -157,11 +159,11 @@ impl Estate {
         .await
     }
 
-    async fn waits(&self, volume: &PersistentVolume) -> Result<()> {
+    async fn volume_is_parked(&self, volume: &PersistentVolume) -> Result<()> {
         eventually("the volume is parked", async || {
             let volume = self.space.volumes.get(&volume.name_any()).await?;
             ensure!(
-                claimant(&volume) == (SYSTEM.to_owned(), None),
+                claimant(&volume) == (SYSTEM_NAMESPACE.to_owned(), None),
                 "{:?}",
                 volume.spec
             );
@@ -172,9 +174,9 @@ impl Estate {
         .await
     }
 
-    /// No claim of the space was bound to the volume, once a later claim of the class was bound to
-    /// a volume that is reserved for it.
-    async fn none_has(&self, space: &Space, volume: &PersistentVolume) -> Result<()> {
+    /// Checks that no claim of the namespace is bound to the volume. Before that, it waits until a
+    /// later claim is bound to a volume that is reserved for it.
+    async fn no_claim_has(&self, space: &Space, volume: &PersistentVolume) -> Result<()> {
         let reserved = json!({"spec": {"claimRef": {"namespace": space.name, "name": "later"}}});
         self.create(&space.name, reserved).await?;
         let later = json!({"storageClassName": self.id(), "volumeName": self.pv(&space.name)});
@@ -187,7 +189,7 @@ impl Estate {
         .await?;
         let found = self.space.volumes.get(&volume.name_any()).await?;
         ensure!(
-            claimant(&found) == (SYSTEM.to_owned(), None),
+            claimant(&found) == (SYSTEM_NAMESPACE.to_owned(), None),
             "{:?}",
             found.spec
         );
@@ -201,28 +203,29 @@ impl Estate {
     }
 }
 
-/// Also a tenant who has a namespace of the same name afterwards gets nothing. No volume is created
-/// for a claim here: kube-controller-manager would do so for the last claim, if its watch of volumes
-/// were later than that of claims.
+/// A tenant in another namespace does not get the volume, and neither does a tenant in a recreated
+/// namespace of the same name. The StorageClass does not exist, so that no volume is provisioned:
+/// kube-controller-manager could provision one for the last claim if its watch of volumes were
+/// later than that of claims.
 #[tokio::test]
 async fn a_released_volume_is_for_its_namespace_only() -> Result<()> {
     let estate = Estate::new(guarded().await?, "crossing").await?;
     let other = Space::new(estate.space.cluster.clone(), "crossing-other").await?;
-    tenant(&other).await?;
+    grant_edit(&other).await?;
     let managed = json!({PROVISIONER: DEFAULT_ID});
     estate.pair("data", managed.clone()).await?;
     let volume = estate.get("data").await?;
-    estate.ends("data", &volume).await?;
+    estate.delete_and_park("data", &volume).await?;
 
     let attempts = attempts();
-    let tried = attack(&other, 0..attempts, &volume).await?;
-    ensure!(tried > attempts / 2, "{tried} claims");
-    estate.none_has(&other, &volume).await?;
+    let created = attack(&other, 0..attempts, &volume).await?;
+    ensure!(created > attempts / 2, "{created} claims");
+    estate.no_claim_has(&other, &volume).await?;
 
-    // Its own namespace gets it.
+    // A claim of the namespace of the deleted claim gets it.
     estate.claim_any("again", managed).await?;
     assert_eq!(estate.bound_to("again").await?, volume.name_any());
-    estate.ends("again", &volume).await?;
+    estate.delete_and_park("again", &volume).await?;
 
     let (name, client) = (estate.id().to_owned(), estate.space.cluster.client());
     estate
@@ -231,15 +234,16 @@ async fn a_released_volume_is_for_its_namespace_only() -> Result<()> {
         .kubectl(&["delete", "namespace", &name])
         .await?;
     create_namespace(&client, &name).await?;
-    tenant(&estate.space).await?;
-    let tried = attack(&estate.space, attempts..2 * attempts, &volume).await?;
-    ensure!(tried > attempts / 2, "{tried} claims");
-    estate.none_has(&estate.space, &volume).await
+    grant_edit(&estate.space).await?;
+    let created = attack(&estate.space, attempts..2 * attempts, &volume).await?;
+    ensure!(created > attempts / 2, "{created} claims");
+    estate.no_claim_has(&estate.space, &volume).await
 }
 
-/// The same as the first attempt above, where the administrator lets any claim have the volume.
+/// The administrator labels the volume with the release scope `cluster`, so a claim of another
+/// namespace gets it.
 #[tokio::test]
-async fn a_volume_that_its_label_frees_is_for_any_claim() -> Result<()> {
+async fn a_volume_with_the_release_scope_cluster_is_for_any_claim() -> Result<()> {
     let estate = Estate::new(guarded().await?, "crossing-free").await?;
     let other = Space::new(estate.space.cluster.clone(), "crossing-taker").await?;
     estate
@@ -271,7 +275,7 @@ async fn a_volume_that_its_label_frees_is_for_any_claim() -> Result<()> {
     .await
 }
 
-/// Without webhooks: the reconciler reserves the volume for a claim that waits.
+/// Without webhooks, the reconciler reserves the volume for a claim that waits.
 #[tokio::test]
 async fn a_claim_that_admission_missed_gets_the_volume_of_its_namespace() -> Result<()> {
     let estate = Estate::new(bare().await?, "missed").await?;
@@ -281,14 +285,16 @@ async fn a_claim_that_admission_missed_gets_the_volume_of_its_namespace() -> Res
     estate
         .pair("data", json!({PROVISIONER: estate.id()}))
         .await?;
-    estate.is_known(&estate.get("data").await?).await?;
+    estate
+        .has_recorded_namespace(&estate.get("data").await?)
+        .await?;
     estate.space.delete_claim("data").await?;
-    estate.is_parked("data", SYSTEM).await?;
+    estate.is_parked("data", SYSTEM_NAMESPACE).await?;
     let foreign = json!({"spec": {"storageClassName": estate.id()}});
     let foreign = claim("data", foreign)?;
     other.claims.create(&Default::default(), &foreign).await?;
     estate.claim_any("next", json!({})).await?;
-    estate.is("data", "Bound").await?;
+    estate.has_phase("data", "Bound").await?;
     let (namespace, _) = claimant(&estate.get("data").await?);
     assert_eq!(namespace, estate.space.name);
     Ok(())

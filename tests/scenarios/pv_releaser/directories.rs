@@ -1,4 +1,4 @@
-//! Volumes that kube-controller-manager makes, in real directories.
+//! Volumes in real directories, which kube-controller-manager provisions.
 
 use super::support::{Estate, LABEL};
 use anyhow::{Context, Result, ensure};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use volume_warden_controlplane::eventually;
 
 impl Estate {
-    /// A class whose volumes outlive their claims.
+    /// Creates a class whose reclaim policy is Retain.
     pub async fn create_class(&self, name: &str, binding: &str) -> Result<()> {
         let class = serde_json::from_value(json!({
             "metadata": {"name": name}, "provisioner": "kubernetes.io/host-path",
@@ -33,15 +33,19 @@ impl Estate {
         Ok(found)
     }
 
-    /// The class has so many volumes, all of them free.
-    pub async fn is_pool_of(&self, class: &str, count: usize) -> Result<Vec<PersistentVolume>> {
+    /// Waits until the class has exactly `count` volumes, and all are free. Returns them.
+    pub async fn has_free_volumes(
+        &self,
+        class: &str,
+        count: usize,
+    ) -> Result<Vec<PersistentVolume>> {
         eventually(&format!("{class} has {count} free volumes"), async || {
             let volumes = self.volumes_of(class).await?;
-            let busy = volumes.iter().filter(|volume| !is_free(volume));
-            let busy: Vec<_> = busy.map(|volume| (&volume.spec, &volume.status)).collect();
+            let used = volumes.iter().filter(|volume| !is_free(volume));
+            let used: Vec<_> = used.map(|volume| (&volume.spec, &volume.status)).collect();
             ensure!(
-                busy.is_empty() && volumes.len() == count,
-                "{} volumes, not free: {busy:?}",
+                used.is_empty() && volumes.len() == count,
+                "{} volumes, not free: {used:?}",
                 volumes.len()
             );
             anyhow::Ok(Some(volumes))
@@ -49,8 +53,8 @@ impl Estate {
         .await
     }
 
-    /// The volume and what is on it.
-    pub async fn throw_away(&self, volume: &PersistentVolume) -> Result<()> {
+    /// Deletes the volume and its directory.
+    pub async fn delete_with_data(&self, volume: &PersistentVolume) -> Result<()> {
         std::fs::remove_dir_all(directory(volume)?)?;
         let (name, parameters) = (volume.name_any(), DeleteParams::default());
         self.space.volumes.delete(&name, &parameters).await?;
@@ -58,7 +62,7 @@ impl Estate {
     }
 }
 
-/// Available, not labelled, and reserved for no claim that can exist.
+/// Whether the volume is Available and not labelled, and has no claimRef or is parked.
 pub fn is_free(volume: &PersistentVolume) -> bool {
     let phase = volume
         .status
@@ -73,7 +77,7 @@ pub fn is_free(volume: &PersistentVolume) -> bool {
     phase == Some("Available") && free && !volume.labels().contains_key(LABEL)
 }
 
-/// Where the volume's files are.
+/// The directory with the volume's files.
 pub fn directory(volume: &PersistentVolume) -> Result<PathBuf> {
     let spec = volume.spec.as_ref().context("no spec")?;
     let path = &spec.host_path.as_ref().context("no directory")?.path;

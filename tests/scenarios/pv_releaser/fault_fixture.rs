@@ -1,4 +1,4 @@
-//! A Volume Warden behind an interposer.
+//! A Volume Warden whose requests pass through an interposer.
 
 use super::support::{Estate, LABEL};
 use crate::support::{bare, shared::Shared};
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
-/// An estate, and what lies between its Volume Warden and the API server.
+/// An [`Estate`], and the interposer between its Volume Warden and the API server.
 pub struct FaultFixture {
     pub estate: Estate,
     pub interposer: Interposer,
@@ -27,15 +27,16 @@ impl FaultFixture {
     }
 
     pub fn builder(&self) -> WardenBuilder<'_> {
-        let (id, through) = (self.estate.id(), self.interposer.kubeconfig());
-        self.estate.warden(id).kubeconfig(through)
+        let (id, kubeconfig) = (self.estate.id(), self.interposer.kubeconfig());
+        self.estate.warden(id).kubeconfig(kubeconfig)
     }
 
     pub async fn start(&self) -> Result<Warden> {
         self.builder().start().await
     }
 
-    /// Patches of the volume so far, also those that never arrived.
+    /// The number of patches of the volume so far, including those that did not reach the API
+    /// server.
     pub fn writes(&self, name: &str) -> usize {
         let path = format!("/api/v1/persistentvolumes/{}", self.estate.pv(name));
         let seen = self.interposer.requests();
@@ -43,8 +44,8 @@ impl FaultFixture {
         patches.filter(|seen| seen.path == path).count()
     }
 
-    /// How many patches of the volume the API server took. Where others write too, the first try
-    /// may have been in vain.
+    /// The number of patches of the volume that the API server accepted. Unlike [`Self::writes`],
+    /// it does not count those that failed because another client wrote the volume first.
     pub fn accepted(&self, name: &str) -> Result<usize> {
         let (audit, pv) = (self.estate.space.cluster.audit(), self.estate.pv(name));
         let calls = audit.all()?.by_user_agent("volume-warden/").writes();
@@ -54,19 +55,22 @@ impl FaultFixture {
         Ok(accepted.count())
     }
 
-    /// Volume Warden has worked off whatever it knew of volumes before: one that came afterwards
-    /// was released. No claim can take it.
+    /// Waits until Volume Warden has processed all earlier events of volumes: until it has released
+    /// a volume that is created now. The class of that volume differs, so that no claim is bound to
+    /// it.
     pub async fn settled(&self) -> Result<()> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let canary = format!("canary-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let labels = json!({LABEL: self.estate.id()});
-        let nobodys = json!({"metadata": {"labels": labels}, "spec": {"storageClassName": canary}});
-        self.estate.create_abandoned(&canary, nobodys).await?;
-        self.estate.turn(&canary, "Released").await?;
-        self.estate.is_disclaimed(&canary).await
+        let changes = json!({"metadata": {"labels": labels}, "spec": {"storageClassName": canary}});
+        self.estate
+            .create_with_deleted_claim(&canary, changes)
+            .await?;
+        self.estate.set_phase(&canary, "Released").await?;
+        self.estate.has_no_claim(&canary).await
     }
 
-    /// Every write of the volume.
+    /// A rule for each patch of the volume.
     pub fn write_of(&self, name: &str) -> Rule {
         Rule::on("PATCH").path_contains(format!("/persistentvolumes/{}", self.estate.pv(name)))
     }

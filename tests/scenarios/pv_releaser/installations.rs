@@ -1,4 +1,4 @@
-//! Installations beside each other, of one namespace, and in the soft mode.
+//! Several installations, the option `--namespace`, and the release mode `soft`.
 
 use super::{
     fault_fixture::FaultFixture,
@@ -11,7 +11,7 @@ use kube::Api;
 use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
-/// PR-26: neither is given the name of its Lease.
+/// PR-26: neither has a flag for the name of its Lease, so the name contains the id.
 #[tokio::test]
 async fn two_controller_ids_work_side_by_side() -> Result<()> {
     let estate = Estate::new(bare().await?, "two").await?;
@@ -23,7 +23,7 @@ async fn two_controller_ids_work_side_by_side() -> Result<()> {
     );
     let leases: Api<Lease> = Api::namespaced(estate.space.cluster.client(), "volume-warden");
     for id in &ids {
-        eventually(&format!("{id} has its Lease"), async || {
+        eventually(&format!("{id} holds its Lease"), async || {
             let lease = leases.get(&format!("pv-releaser-{id}")).await?;
             let holder = lease.spec.and_then(|spec| spec.holder_identity);
             anyhow::Ok(holder.as_deref() == Some("own"))
@@ -37,22 +37,23 @@ async fn two_controller_ids_work_side_by_side() -> Result<()> {
     for id in &ids {
         estate.space.delete_claim(id).await?;
         estate.is_free(id).await?;
-        // Had the other one done a part of it, there would be more of these.
+        // There would be more Events if the other installation had handled the volume, too.
         for reason in ["Associated", "Released"] {
-            estate.reported(id, reason, 1).await?;
+            estate.has_events(id, reason, 1).await?;
         }
     }
     Ok(())
 }
 
-/// PR-26: what is another's is left to it, also while it is not there.
+/// PR-26: volumes and claims of another installation are left unchanged, also while it does not
+/// run.
 #[tokio::test]
-async fn the_work_of_an_installation_that_is_away_is_left_to_it() -> Result<()> {
+async fn volumes_of_a_stopped_installation_are_left_unchanged() -> Result<()> {
     let fixture = FaultFixture::new("away-id").await?;
     let estate = &fixture.estate;
     let away = format!("{}-away", estate.id());
     let labels = json!({"metadata": {"labels": {LABEL: away}}});
-    estate.create_abandoned("released", labels).await?;
+    estate.create_with_deleted_claim("released", labels).await?;
     estate.pair("bound", json!({PROVISIONER: away})).await?;
     let _warden = fixture.start().await?;
     fixture.settled().await?;
@@ -65,9 +66,10 @@ async fn the_work_of_an_installation_that_is_away_is_left_to_it() -> Result<()> 
     estate.is_labelled("bound", &away).await
 }
 
-/// PR-27: volumes have no namespace. Claims have.
+/// PR-27: with `--namespace`, Volume Warden knows only the claims of that namespace, but all
+/// volumes.
 #[tokio::test]
-async fn of_one_namespace_only_claims_are_known() -> Result<()> {
+async fn with_a_namespace_only_its_claims_are_known() -> Result<()> {
     let (fixture, other) = (
         FaultFixture::new("one").await?,
         Estate::new(bare().await?, "another").await?,
@@ -78,12 +80,12 @@ async fn of_one_namespace_only_claims_are_known() -> Result<()> {
     ensure!(log.contains("volumes have no namespace"), "{log}");
     other.pair("foreign", json!({PROVISIONER: id})).await?;
     let labels = json!({"metadata": {"labels": {LABEL: id}}});
-    other.create_abandoned("labelled", labels).await?;
+    other.create_with_deleted_claim("labelled", labels).await?;
     other.is_free("labelled").await?;
     estate.pair("own", json!({PROVISIONER: id})).await?;
     estate.is_labelled("own", id).await?;
     other.space.delete_claim("foreign").await?;
-    other.is("foreign", "Released").await?;
+    other.has_phase("foreign", "Released").await?;
     fixture.settled().await?;
     let foreign = other.get("foreign").await?.metadata.labels;
     assert_eq!(foreign, None);
@@ -91,9 +93,9 @@ async fn of_one_namespace_only_claims_are_known() -> Result<()> {
     Ok(())
 }
 
-/// PR-30
+/// PR-30: with the release mode `soft`, the claimRef keeps the namespace and name of the claim.
 #[tokio::test]
-async fn released_softly_a_volume_is_for_a_claim_of_that_name_only() -> Result<()> {
+async fn a_soft_release_is_for_a_claim_of_the_same_name_only() -> Result<()> {
     let fixture = FaultFixture::new("soft").await?;
     let (estate, id) = (&fixture.estate, fixture.estate.id());
     let builder = fixture.builder().arg("--release-mode=soft");
@@ -101,8 +103,8 @@ async fn released_softly_a_volume_is_for_a_claim_of_that_name_only() -> Result<(
     estate.pair("data", json!({PROVISIONER: id})).await?;
     estate.is_labelled("data", id).await?;
     estate.space.delete_claim("data").await?;
-    estate.reported("data", "Released", 1).await?;
-    estate.is("data", "Available").await?;
+    estate.has_events("data", "Released", 1).await?;
+    estate.has_phase("data", "Available").await?;
     let volume = estate.get("data").await?;
     assert_eq!(volume.metadata.labels.unwrap_or_default().get(LABEL), None);
     let left = volume
@@ -113,7 +115,7 @@ async fn released_softly_a_volume_is_for_a_claim_of_that_name_only() -> Result<(
     assert_eq!(name, (Some(id), Some("data")));
     assert_eq!((left.uid, left.resource_version), (None, None));
     estate.claim_any("other", json!({PROVISIONER: id})).await?;
-    found_nothing(estate, "other").await?;
+    gets_no_volume(estate, "other").await?;
     estate.claim_any("data", json!({PROVISIONER: id})).await?;
     eventually("the claim is bound", async || {
         let spec = estate
@@ -131,13 +133,14 @@ async fn released_softly_a_volume_is_for_a_claim_of_that_name_only() -> Result<(
         Ok(())
     })
     .await?;
-    // And all over again.
+    // The volume is then labelled again.
     estate.is_labelled("data", id).await
 }
 
-/// The binder has looked for a volume for the claim: finding none, it wants one made.
-async fn found_nothing(estate: &Estate, claim: &str) -> Result<()> {
-    eventually(&format!("claim {claim} gets nothing"), async || {
+/// Waits until the binder has found no volume for the claim and tried to provision one, and checks
+/// that the claim is Pending.
+async fn gets_no_volume(estate: &Estate, claim: &str) -> Result<()> {
+    eventually(&format!("claim {claim} gets no volume"), async || {
         let events = estate.space.events_with("ProvisioningFailed").await?;
         let mut about = events.iter().map(|event| &event.involved_object.name);
         anyhow::Ok(about.any(|name| name.as_deref() == Some(claim)))
@@ -151,9 +154,10 @@ async fn found_nothing(estate: &Estate, claim: &str) -> Result<()> {
     Ok(())
 }
 
-/// An id that cannot be a Lease's name is refused with advice, and following it helps.
+/// A controller id that cannot be part of the name of a Lease is refused. The message recommends a
+/// flag, and with that flag Volume Warden starts.
 #[tokio::test]
-async fn an_id_that_no_lease_can_have_needs_a_name_for_it() -> Result<()> {
+async fn a_controller_id_that_no_lease_name_can_have_needs_a_lease_name() -> Result<()> {
     let estate = Estate::new(bare().await?, "odd-id").await?;
     let id = format!("{}_Odd", estate.id());
     let builder = Warden::builder(&estate.space.cluster, BINARY);

@@ -1,15 +1,16 @@
-//! Volumes that outlive their claims and come back for the next ones. Cases PR-*.
+//! Volumes that are kept when their claims are deleted, and released for later claims. Test cases
+//! PR-*.
 
-mod asking;
 mod association;
 mod attachments;
-mod birth;
+mod claim_requests;
+mod creation;
 mod crossing;
 mod directories;
 pub use directories::directory;
+mod downtime;
 mod fault_fixture;
 mod installations;
-mod late;
 mod namespace;
 mod orphans;
 mod races;

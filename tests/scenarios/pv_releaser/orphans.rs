@@ -1,8 +1,8 @@
-//! Volumes that stay Released: who is notified, and how they come back all the same.
+//! Orphaned volumes, which stay Released: how they are reported, and how they are released later.
 
 use super::{
     fault_fixture::FaultFixture,
-    support::{LABEL, PROVISIONER, orphans, still},
+    support::{LABEL, PROVISIONER, orphans, without_binder},
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -24,40 +24,41 @@ async fn has_orphans(warden: &Warden, count: u64) -> Result<()> {
     .await
 }
 
-/// PR-19: the claim was created and deleted while no Volume Warden ran, so nothing records that the
-/// volume was managed. Events say what to do, and it works.
+/// PR-19: the claim is created and deleted while no Volume Warden runs, so nothing records that the
+/// volume is managed. An Event recommends a label, and with that label the volume is released.
 #[tokio::test]
-async fn a_volume_that_nobody_knows_is_reported_of() -> Result<()> {
+async fn a_volume_of_an_unknown_claim_is_reported_as_orphaned() -> Result<()> {
     let fixture = FaultFixture::new("orphan").await?;
     let (estate, id) = (&fixture.estate, fixture.estate.id());
     estate.pair("data", json!({PROVISIONER: id})).await?;
     estate.space.delete_claim("data").await?;
-    estate.is("data", "Released").await?;
+    estate.has_phase("data", "Released").await?;
     let warden = fixture.start().await?;
     has_orphans(&warden, 1).await?;
-    let message = estate.reported("data", "Orphaned", 1).await?;
+    let message = estate.has_events("data", "Orphaned", 1).await?;
     let advice = format!("{LABEL}={id}");
     ensure!(message.contains(&advice), "{message}");
     assert_eq!(fixture.writes("data"), 0);
-    estate.is("data", "Released").await?;
+    estate.has_phase("data", "Released").await?;
     estate
         .patch("data", json!({"metadata": {"labels": {LABEL: id}}}))
         .await?;
     estate.is_free("data").await?;
     has_orphans(&warden, 0).await?;
-    estate.reported("data", "Orphaned", 1).await.map(drop)
+    estate.has_events("data", "Orphaned", 1).await.map(drop)
 }
 
-/// Volumes of a class, where classes count. The phases are the scenario's.
-struct Adoption {
+/// A Volume Warden with `--associate-by-storage-class`, and a class. The scenario sets the phases
+/// of volumes.
+struct ClassAssociation {
     fixture: FaultFixture,
     classes: Api<StorageClass>,
     warden: Warden,
 }
 
-impl Adoption {
+impl ClassAssociation {
     async fn new(label: &str) -> Result<Self> {
-        let fixture = FaultFixture::on(still().await?, label).await?;
+        let fixture = FaultFixture::on(without_binder().await?, label).await?;
         let builder = fixture.builder().arg("--associate-by-storage-class");
         Ok(Self {
             warden: builder.start().await?,
@@ -83,21 +84,26 @@ impl Adoption {
         Ok(())
     }
 
-    async fn abandon(&self, name: &str) -> Result<()> {
+    /// Creates a Released volume without a managed-by label.
+    async fn create_released(&self, name: &str) -> Result<()> {
         let labels = json!({"metadata": {"labels": {"app": "web"}}});
-        self.fixture.estate.create_abandoned(name, labels).await?;
-        self.fixture.estate.turn(name, "Released").await
+        self.fixture
+            .estate
+            .create_with_deleted_claim(name, labels)
+            .await?;
+        self.fixture.estate.set_phase(name, "Released").await
     }
 
-    /// Nothing is released meanwhile, or what a scenario says next might come too late.
-    fn cannot_confirm(&self) -> RuleHandle {
+    /// Makes LISTs of VolumeAttachments fail, so that no volume is released before the next steps
+    /// of the scenario.
+    fn fail_attachment_lists(&self) -> RuleHandle {
         let lists = Rule::list_of("volumeattachments");
         let fail = lists.respond(500, "InternalError", "not now");
         self.fixture.interposer.add(fail)
     }
 
-    /// It stays, and is counted among so many orphans.
-    async fn stays(&self, name: &str, count: u64) -> Result<()> {
+    /// Checks that there are `count` orphans and that Volume Warden has not written the volume.
+    async fn is_not_released(&self, name: &str, count: u64) -> Result<()> {
         has_orphans(&self.warden, count).await?;
         self.fixture.settled().await?;
         assert_eq!(self.fixture.writes(name), 0, "{name}");
@@ -105,52 +111,54 @@ impl Adoption {
     }
 
     async fn is_released(&self, name: &str) -> Result<()> {
-        self.fixture.estate.is_disclaimed(name).await?;
-        self.fixture.estate.reported(name, "Released", 1).await?;
+        self.fixture.estate.has_no_claim(name).await?;
+        self.fixture.estate.has_events(name, "Released", 1).await?;
         let labels = self.fixture.estate.get(name).await?.metadata.labels;
         assert_eq!(serde_json::to_value(labels)?, json!({"app": "web"}));
         Ok(())
     }
 }
 
-/// PR-31; and once the class says nothing any more, its volumes stay.
+/// PR-31: volumes of a class are released once it is annotated, and not after the annotation is
+/// removed.
 #[tokio::test]
-async fn a_class_that_is_annotated_gives_its_volumes_back() -> Result<()> {
-    let adoption = Adoption::new("adopted").await?;
-    let id = adoption.fixture.estate.id();
-    adoption.create_class(None).await?;
-    adoption.abandon("before").await?;
-    adoption.stays("before", 1).await?;
-    adoption.annotate(Some(id)).await?;
-    adoption.is_released("before").await?;
-    has_orphans(&adoption.warden, 0).await?;
-    adoption.abandon("while").await?;
-    adoption.is_released("while").await?;
-    let unsure = adoption.cannot_confirm();
-    adoption.abandon("after").await?;
-    adoption.annotate(None).await?;
-    has_orphans(&adoption.warden, 1).await?;
-    drop(unsure);
-    adoption.stays("after", 1).await
+async fn volumes_of_an_annotated_class_are_released() -> Result<()> {
+    let association = ClassAssociation::new("adopted").await?;
+    let id = association.fixture.estate.id();
+    association.create_class(None).await?;
+    association.create_released("before").await?;
+    association.is_not_released("before", 1).await?;
+    association.annotate(Some(id)).await?;
+    association.is_released("before").await?;
+    has_orphans(&association.warden, 0).await?;
+    association.create_released("while").await?;
+    association.is_released("while").await?;
+    let failing = association.fail_attachment_lists();
+    association.create_released("after").await?;
+    association.annotate(None).await?;
+    has_orphans(&association.warden, 1).await?;
+    drop(failing);
+    association.is_not_released("after", 1).await
 }
 
-/// As after its removal. A class of another controller's is for them: its volumes are no orphans either.
+/// Volumes of a class that is annotated for another controller are neither released nor orphans.
+/// Volumes of a deleted class are orphans.
 #[tokio::test]
-async fn a_class_that_is_gone_or_somebody_elses_gives_nothing_back() -> Result<()> {
-    let adoption = Adoption::new("classless").await?;
-    let id = adoption.fixture.estate.id();
-    adoption.create_class(Some("other")).await?;
-    adoption.abandon("foreign").await?;
-    adoption.stays("foreign", 0).await?;
-    adoption.annotate(Some(id)).await?;
-    adoption.is_released("foreign").await?;
-    let unsure = adoption.cannot_confirm();
-    adoption.abandon("late").await?;
-    adoption
+async fn volumes_of_a_deleted_or_foreign_class_are_not_released() -> Result<()> {
+    let association = ClassAssociation::new("classless").await?;
+    let id = association.fixture.estate.id();
+    association.create_class(Some("other")).await?;
+    association.create_released("foreign").await?;
+    association.is_not_released("foreign", 0).await?;
+    association.annotate(Some(id)).await?;
+    association.is_released("foreign").await?;
+    let failing = association.fail_attachment_lists();
+    association.create_released("late").await?;
+    association
         .classes
         .delete(id, &DeleteParams::default())
         .await?;
-    has_orphans(&adoption.warden, 1).await?;
-    drop(unsure);
-    adoption.stays("late", 1).await
+    has_orphans(&association.warden, 1).await?;
+    drop(failing);
+    association.is_not_released("late", 1).await
 }

@@ -1,4 +1,4 @@
-//! Another client is faster, or the API server fails, between what was decided and what is written.
+//! Another client writes the volume, or the API server fails, between the decision and the write.
 
 use super::{fault_fixture::FaultFixture, support::LABEL};
 use anyhow::{Result, ensure};
@@ -7,37 +7,37 @@ use serde_json::json;
 use volume_warden_controlplane::eventually;
 
 impl FaultFixture {
-    /// A volume that is managed and Released, before Volume Warden is there.
-    async fn create_own(&self, name: &str) -> Result<()> {
+    /// Creates a managed volume of a deleted claim, and waits until it is Released.
+    async fn create_managed(&self, name: &str) -> Result<()> {
         let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
-        self.estate.create_abandoned(name, labels).await?;
-        self.estate.is(name, "Released").await
+        self.estate.create_with_deleted_claim(name, labels).await?;
+        self.estate.has_phase(name, "Released").await
     }
 }
 
-/// PR-15: the claim that has the volume now keeps it.
+/// PR-15: a late release does not remove the claimRef of the claim that is bound to the volume now.
 #[tokio::test]
 async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     let fixture = FaultFixture::new("rebound").await?;
     let estate = &fixture.estate;
-    fixture.create_own("data").await?;
-    // Also what comes after one that was given up.
+    fixture.create_managed("data").await?;
+    // Also holds the patches that Volume Warden sends after it abandoned one.
     let slow = fixture.interposer.add(fixture.write_of("data").postpone());
     let _warden = fixture.start().await?;
     slow.held(1).await?;
     estate
         .patch("data", json!({"spec": {"claimRef": null}}))
         .await?;
-    estate.is("data", "Available").await?;
+    estate.has_phase("data", "Available").await?;
     let next = estate.claim_any("next", json!({})).await?;
-    estate.is("data", "Bound").await?;
-    // It has heard of that, and tries no more.
+    estate.has_phase("data", "Bound").await?;
+    // Volume Warden has seen the binding, and sends no further patch.
     fixture.settled().await?;
     let tries = fixture.writes("data");
     let audit = estate.space.cluster.audit();
     let (mark, pv) = (audit.mark()?, estate.pv("data"));
     slow.release();
-    let codes = eventually("the late releases were answered", async || {
+    let codes = eventually("the late patches were answered", async || {
         let calls = audit.since(mark)?.by_user_agent("volume-warden/").writes();
         let own = calls.iter().filter(|call| call.name == pv);
         let codes: Vec<_> = own.map(|call| call.code).collect();
@@ -48,23 +48,24 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     let bound = estate.get("data").await?.spec.unwrap_or_default();
     assert_eq!(bound.claim_ref.and_then(|claim| claim.uid), next.uid());
     assert_eq!(fixture.writes("data"), tries);
-    estate.is("data", "Bound").await
+    estate.has_phase("data", "Bound").await
 }
 
-/// PR-24: an Event says why, in short; the write is retried, and one Event reports the end.
+/// PR-24: a Warning with a short cause is published, the write is retried, and one Event reports
+/// the release.
 #[tokio::test]
-async fn a_failed_release_is_reported_of_and_tried_again() -> Result<()> {
+async fn a_failed_release_is_reported_and_retried() -> Result<()> {
     let fixture = FaultFixture::new("failing").await?;
     let estate = &fixture.estate;
-    fixture.create_own("data").await?;
+    fixture.create_managed("data").await?;
     let failure = fixture.write_of("data").times(2);
     let failure = failure.respond(500, "InternalError", "no disk is left");
     let failure = fixture.interposer.add(failure);
     let _warden = fixture.start().await?;
     estate.is_free("data").await?;
     assert_eq!((failure.taken(), fixture.writes("data")), (2, 3));
-    let warning = eventually("a warning says so", async || {
-        let events = estate.reported_of("data", "ErrReleasePV").await?;
+    let warning = eventually("a Warning reports the failure", async || {
+        let events = estate.events_about("data", "ErrReleasePV").await?;
         anyhow::Ok(events.into_iter().next())
     });
     let warning = warning.await?;
@@ -74,5 +75,5 @@ async fn a_failed_release_is_reported_of_and_tried_again() -> Result<()> {
         "{message}"
     );
     assert_eq!(warning.type_.as_deref(), Some("Warning"));
-    estate.reported("data", "Released", 1).await.map(drop)
+    estate.has_events("data", "Released", 1).await.map(drop)
 }

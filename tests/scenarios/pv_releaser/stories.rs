@@ -1,8 +1,8 @@
-//! The stories of the original's examples, with both components, the scheduler, and real files in
-//! real directories.
+//! The examples of plumber-cd's controllers, with pvc-provisioner, pv-releaser, kube-scheduler, and
+//! files in real directories.
 
 use super::{
-    asking::asking,
+    claim_requests::requesting_pod,
     directories::directory,
     support::{DEFAULT_ID, Estate, LABEL},
 };
@@ -12,45 +12,43 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{ResourceExt, api::ListParams};
 use std::fs;
 
-/// 3.1, PR-28: a pod, deleted and applied again, finds its file.
+/// 3.1, PR-28: a pod that is deleted and created again has the same volume and file.
 #[tokio::test]
 async fn basic() -> Result<()> {
     let estate = Estate::new(guarded().await?, "basic").await?;
     let class = estate.id();
     estate.create_class(class, "WaitForFirstConsumer").await?;
-    let wish = (
+    let request = (
         "reclaimable-pvc".to_owned(),
         class.to_owned(),
         "reclaimable-pvc".to_owned(),
     );
-    let pod = asking(
+    let pod = requesting_pod(
         "pod-with-dynamic-reclaimable-pvc",
-        &[wish],
+        &[request],
         &[("foo.enabled", "false")],
     )?;
     let mut first = None;
     for times in [1, 2] {
         let volume = estate.run(&pod).await?.pop().context("a volume")?;
-        estate.pods_were_reported("PVCProvisioned", times).await?;
+        estate.pods_have_events("PVCProvisioned", times).await?;
         estate
-            .volume_was_reported(&volume, "Associated", times)
+            .volume_has_events(&volume, "Associated", times)
             .await?;
         let file = directory(&volume)?.join("file");
         match &first {
             None => fs::write(&file, "kept")?,
             Some(first) => assert_eq!(*first, volume.name_any()),
         }
-        let label = estate.space.volumes.get(&volume.name_any()).await?;
+        let current = estate.space.volumes.get(&volume.name_any()).await?;
         assert_eq!(
-            label.labels().get(LABEL).map(String::as_str),
+            current.labels().get(LABEL).map(String::as_str),
             Some(DEFAULT_ID)
         );
         estate.space.delete_pod(&pod.name_any()).await?;
         estate.space.claim_is_gone("reclaimable-pvc").await?;
-        estate.is_pool_of(class, 1).await?;
-        estate
-            .volume_was_reported(&volume, "Released", times)
-            .await?;
+        estate.has_free_volumes(class, 1).await?;
+        estate.volume_has_events(&volume, "Released", times).await?;
         assert_eq!(fs::read_to_string(&file)?, "kept");
         first = Some(volume.name_any());
     }
@@ -60,19 +58,20 @@ async fn basic() -> Result<()> {
         .iter()
         .filter(|event| event.message.as_ref().is_some_and(about_foo));
     assert_eq!(about_foo.count(), 0);
-    clear(&estate, &[class.to_owned()]).await
+    delete_volumes(&estate, &[class.to_owned()]).await
 }
 
-async fn clear(estate: &Estate, classes: &[String]) -> Result<()> {
+/// Deletes the volumes of the classes and their directories.
+async fn delete_volumes(estate: &Estate, classes: &[String]) -> Result<()> {
     for class in classes {
         for volume in estate.volumes_of(class).await? {
-            estate.throw_away(&volume).await?;
+            estate.delete_with_data(&volume).await?;
         }
     }
     Ok(())
 }
 
-/// Builds, each with a cache of every kind it names.
+/// Build pods, each with a cache volume of every kind that it requests.
 struct Builds {
     estate: Estate,
 }
@@ -82,15 +81,16 @@ impl Builds {
         format!("{}-{kind}-cache", self.estate.id())
     }
 
-    /// Starts one; returns its caches in the order of their kinds. As Jenkins does it, every claim
-    /// has a name of its own.
+    /// Starts a build. Returns its caches in the order of their kinds. Each claim has a unique
+    /// name, as with Jenkins.
     async fn begin(&self, build: &str, kinds: &[&str]) -> Result<Vec<PersistentVolume>> {
-        let wish = |kind: &&str| {
+        let request = |kind: &&str| {
             let claim = format!("{:032x}", fastrand::u128(..));
             (format!("{kind}-cache"), self.class(kind), claim)
         };
-        let wishes: Vec<_> = kinds.iter().map(wish).collect();
-        self.estate.run(&asking(build, &wishes, &[])?).await
+        let requests: Vec<_> = kinds.iter().map(request).collect();
+        let pod = requesting_pod(build, &requests, &[])?;
+        self.estate.run(&pod).await
     }
 
     async fn end(&self, builds: &[&str]) -> Result<()> {
@@ -100,22 +100,24 @@ impl Builds {
         Ok(())
     }
 
-    /// Of both kinds, this number of caches exists, and no build uses one.
+    /// Waits until both kinds have exactly `count` caches, and no build uses one.
     async fn are_pooled(&self, count: usize) -> Result<()> {
-        for kind in BOTH {
-            self.estate.is_pool_of(&self.class(kind), count).await?;
+        for kind in KINDS {
+            self.estate
+                .has_free_volumes(&self.class(kind), count)
+                .await?;
         }
         Ok(())
     }
 }
 
-const BOTH: [&str; 2] = ["maven", "golang"];
+const KINDS: [&str; 2] = ["maven", "golang"];
 
 fn names(caches: &[PersistentVolume]) -> Vec<String> {
     caches.iter().map(ResourceExt::name_any).collect()
 }
 
-/// 3.2, PR-29
+/// 3.2, PR-29: later builds reuse the caches, and concurrent builds share none.
 #[tokio::test]
 async fn jenkins_build_cache() -> Result<()> {
     let builds = Builds {
@@ -129,38 +131,37 @@ async fn jenkins_build_cache() -> Result<()> {
             .await?;
     }
 
-    let first = builds.begin("first", &BOTH).await?;
-    builds
-        .estate
-        .pods_were_reported("PVCProvisioned", 2)
-        .await?;
-    for (cache, kind) in first.iter().zip(BOTH) {
+    let first = builds.begin("first", &KINDS).await?;
+    builds.estate.pods_have_events("PVCProvisioned", 2).await?;
+    for (cache, kind) in first.iter().zip(KINDS) {
         fs::write(directory(cache)?.join("artefact"), kind)?;
     }
     builds.end(&["first"]).await?;
     builds.are_pooled(1).await?;
 
-    let second = builds.begin("second", &BOTH).await?;
+    let second = builds.begin("second", &KINDS).await?;
     assert_eq!(names(&second), names(&first));
-    for (cache, kind) in second.iter().zip(BOTH) {
+    for (cache, kind) in second.iter().zip(KINDS) {
         let artefact = fs::read_to_string(directory(cache)?.join("artefact"))?;
-        assert_eq!(artefact, kind, "a warm cache");
+        assert_eq!(artefact, kind, "the content of a reused cache");
     }
     builds.end(&["second"]).await?;
     builds.are_pooled(1).await?;
 
-    let (third, fourth) =
-        futures::future::try_join(builds.begin("third", &BOTH), builds.begin("fourth", &BOTH))
-            .await?;
+    let (third, fourth) = futures::future::try_join(
+        builds.begin("third", &KINDS),
+        builds.begin("fourth", &KINDS),
+    )
+    .await?;
     for (a, b) in names(&third).iter().zip(names(&fourth)) {
-        assert_ne!(*a, b, "two pods on one volume");
+        assert_ne!(*a, b, "two builds use the same volume");
     }
     builds.end(&["third", "fourth"]).await?;
-    // As many as were in use at once.
+    // There are as many caches as were in use at the same time.
     builds.are_pooled(2).await?;
 
     let pooled: Vec<_> = names(&[third, fourth].concat());
-    let fifth = names(&builds.begin("fifth", &BOTH).await?);
+    let fifth = names(&builds.begin("fifth", &KINDS).await?);
     ensure!(
         fifth.iter().all(|cache| pooled.contains(cache)),
         "{fifth:?}"
@@ -169,6 +170,6 @@ async fn jenkins_build_cache() -> Result<()> {
     ensure!(node.iter().all(|cache| !pooled.contains(cache)), "{node:?}");
     builds.end(&["fifth", "sixth"]).await?;
     builds.are_pooled(2).await?;
-    builds.estate.is_pool_of(&classes[2], 1).await?;
-    clear(&builds.estate, &classes).await
+    builds.estate.has_free_volumes(&classes[2], 1).await?;
+    delete_volumes(&builds.estate, &classes).await
 }

@@ -1,4 +1,4 @@
-//! Volumes and their claims for the scenarios, and what is asked about them.
+//! A namespace with volumes and claims, and assertions about them.
 
 use crate::support::{
     BINARY, Space, claim, manifests, repository,
@@ -14,21 +14,21 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Cluster, Warden, WardenBuilder, eventually};
 
-/// On claims that were made for a pod.
+/// Label of claims that pvc-provisioner created for a pod. Its value is the controller id.
 pub const PROVISIONER: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
-/// On claims and volumes.
+/// Label of managed claims and volumes. Its value is the controller id.
 pub const LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
-/// What the original wrote instead.
+/// The label that plumber-cd's releaser wrote instead of [`LABEL`].
 pub const LEGACY: &str = "reclaimable-pv-releaser/managed-by";
-/// Of a Volume Warden that is not configured otherwise.
+/// The default controller id.
 pub const DEFAULT_ID: &str = "dynamic-reclaimable-pvc-controllers";
-/// The binder writes it where it chose the volume itself.
+/// Annotation of volumes that the binder chose for their claim.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// A cluster in which no controller binds volumes or writes their status: a scenario sets the
-/// phases, and they stay. Classes count here.
-pub async fn still() -> Result<Shared> {
-    static STILL: Slot = Slot::new();
+/// A cluster without the controller that binds volumes and writes their status: a scenario sets the
+/// phases, and nothing changes them. Scenarios with `--associate-by-storage-class` use it, too.
+pub async fn without_binder() -> Result<Shared> {
+    static WITHOUT_BINDER: Slot = Slot::new();
     let start = async || {
         let binder = ["persistentvolume-binder-controller"];
         let cluster = Cluster::without_in_tree()
@@ -38,11 +38,11 @@ pub async fn still() -> Result<Shared> {
         manifests::apply(&cluster, &repository().join("manifests")).await?;
         anyhow::Ok(cluster)
     };
-    STILL.get(start).await
+    WITHOUT_BINDER.get(start).await
 }
 
-/// A namespace, and volumes of a class of its own: no other scenario's claim can take one. They are
-/// called by short names here.
+/// A namespace with claims, and volumes whose class has the name of the namespace, so that no claim
+/// of another scenario is bound to one. Methods take the short names of volumes, see [`Self::pv`].
 pub struct Estate {
     pub space: Space,
     pub events: Api<Event>,
@@ -52,18 +52,18 @@ impl Estate {
     pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         Ok(Self {
             space: Space::new(cluster.clone(), label).await?,
-            // Where the events about objects without a namespace are.
+            // Events about objects without a namespace are in the namespace `default`.
             events: Api::namespaced(cluster.client(), "default"),
         })
     }
 
-    /// The controller id of its own Volume Warden, so that no two scenarios' work on the same
-    /// volumes. Also the class.
+    /// The controller id of this scenario's Volume Warden. Ids differ, so that no two scenarios
+    /// handle the same volumes. It is also the name of the class.
     pub fn id(&self) -> &str {
         &self.space.name
     }
 
-    /// The volume's whole name.
+    /// The full name of the volume.
     pub fn pv(&self, name: &str) -> String {
         format!("pv-{}-{name}", self.space.name)
     }
@@ -76,25 +76,25 @@ impl Estate {
         Ok(volumes.create(&PostParams::default(), &wanted).await?)
     }
 
-    /// A volume of a claim of the same name that has long been gone. It is for the binder to turn
-    /// it Released.
-    pub async fn create_abandoned(&self, name: &str, changes: Value) -> Result<()> {
-        let gone = json!({
+    /// Creates a volume whose claimRef names a deleted claim of the same name. The binder, if it
+    /// runs, sets the phase to Released.
+    pub async fn create_with_deleted_claim(&self, name: &str, changes: Value) -> Result<()> {
+        let deleted = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": self.space.name, "name": name,
             "uid": format!("uid-of-{name}"), "resourceVersion": "1",
         });
-        let mut wanted = json!({"spec": {"claimRef": gone}});
+        let mut wanted = json!({"spec": {"claimRef": deleted}});
         json_patch::merge(&mut wanted, &changes);
         self.create(name, wanted).await.map(drop)
     }
 
-    /// A claim for the volume of its name.
+    /// Creates a claim that names the volume of the same name.
     pub async fn claim(&self, name: &str, labels: Value) -> Result<()> {
         let spec = json!({"volumeName": self.pv(name)});
         self.create_claim(name, labels, spec).await.map(drop)
     }
 
-    /// A claim for any volume of the class.
+    /// Creates a claim for any volume of the class.
     pub async fn claim_any(&self, name: &str, labels: Value) -> Result<PersistentVolumeClaim> {
         self.create_claim(name, labels, json!({})).await
     }
@@ -111,16 +111,16 @@ impl Estate {
         Ok(claims.create(&PostParams::default(), &wanted).await?)
     }
 
-    /// A volume and a claim with these labels, bound to each other.
+    /// Creates a volume and a claim with these labels, and waits until they are bound.
     pub async fn pair(&self, name: &str, labels: Value) -> Result<()> {
         self.create(name, json!({})).await?;
         self.claim(name, labels).await?;
-        self.is(name, "Bound").await
+        self.has_phase(name, "Bound").await
     }
 
     pub async fn get(&self, name: &str) -> Result<PersistentVolume> {
         let found = self.space.volumes.get_opt(&self.pv(name)).await?;
-        found.with_context(|| format!("volume {name} is gone"))
+        found.with_context(|| format!("there is no volume {name}"))
     }
 
     pub async fn patch(&self, name: &str, patch: Value) -> Result<()> {
@@ -130,8 +130,8 @@ impl Estate {
         Ok(())
     }
 
-    /// Says the volume's phase, as the binder does.
-    pub async fn turn(&self, name: &str, phase: &str) -> Result<()> {
+    /// Sets the phase of the volume, as the binder does.
+    pub async fn set_phase(&self, name: &str, phase: &str) -> Result<()> {
         let patch = Patch::Merge(json!({"status": {"phase": phase}}));
         let (volumes, parameters) = (&self.space.volumes, PatchParams::default());
         let pv = self.pv(name);
@@ -139,7 +139,7 @@ impl Estate {
         Ok(())
     }
 
-    pub async fn is(&self, name: &str, phase: &str) -> Result<()> {
+    pub async fn has_phase(&self, name: &str, phase: &str) -> Result<()> {
         eventually(&format!("volume {name} is {phase}"), async || {
             let status = self.get(name).await?.status.unwrap_or_default();
             ensure!(status.phase.as_deref() == Some(phase), "{status:?}");
@@ -158,9 +158,9 @@ impl Estate {
         .await
     }
 
-    /// The volume is Available, and nothing reminds of its claim.
+    /// Waits until the volume is Available, without a claimRef, label or annotation of its claim.
     pub async fn is_free(&self, name: &str) -> Result<PersistentVolume> {
-        eventually(&format!("volume {name} is free"), async || {
+        eventually(&format!("volume {name} is released"), async || {
             let volume = self.get(name).await?;
             let phase = volume
                 .status
@@ -172,8 +172,8 @@ impl Estate {
                 .as_ref()
                 .and_then(|spec| spec.claim_ref.as_ref());
             ensure!(claim.is_none(), "{claim:?}");
-            let rest = [LABEL, LEGACY].map(|key| volume.labels().get(key));
-            ensure!(rest == [None, None], "{rest:?}");
+            let labels = [LABEL, LEGACY].map(|key| volume.labels().get(key));
+            ensure!(labels == [None, None], "{labels:?}");
             let bound = volume.annotations().get(BOUND_BY_CONTROLLER);
             ensure!(bound.is_none(), "bound by controller: {bound:?}");
             anyhow::Ok(Some(volume))
@@ -181,7 +181,8 @@ impl Estate {
         .await
     }
 
-    /// The volume is Available and names a claim in the namespace of Volume Warden that cannot exist.
+    /// Waits until the volume is Available and its claimRef names a claim in the namespace of
+    /// Volume Warden that cannot exist.
     pub async fn is_parked(&self, name: &str, system_namespace: &str) -> Result<()> {
         eventually(&format!("volume {name} is parked"), async || {
             let volume = self.get(name).await?;
@@ -201,30 +202,30 @@ impl Estate {
         .await
     }
 
-    /// Whether the volume has a claim, by uid.
+    /// Whether the claimRef of the volume has a uid.
     pub async fn is_claimed(&self, name: &str) -> Result<bool> {
         let spec = self.get(name).await?.spec.unwrap_or_default();
         Ok(spec.claim_ref.is_some_and(|claim| claim.uid.is_some()))
     }
 
-    pub async fn is_disclaimed(&self, name: &str) -> Result<()> {
+    pub async fn has_no_claim(&self, name: &str) -> Result<()> {
         eventually(&format!("volume {name} has no claim"), async || {
             anyhow::Ok(!self.is_claimed(name).await?)
         })
         .await
     }
 
-    /// Events about the volume with this reason.
-    pub async fn reported_of(&self, name: &str, reason: &str) -> Result<Vec<Event>> {
+    /// The Events about the volume with this reason.
+    pub async fn events_about(&self, name: &str, reason: &str) -> Result<Vec<Event>> {
         let fields = format!("involvedObject.name={},reason={reason}", self.pv(name));
         let about = ListParams::default().fields(&fields);
         Ok(self.events.list(&about).await?.items)
     }
 
-    /// So many Events were published about the volume with this reason. Returns their notes.
-    pub async fn reported(&self, name: &str, reason: &str, times: usize) -> Result<String> {
-        eventually(&format!("{reason} is published about {name}"), async || {
-            let events = self.reported_of(name, reason).await?;
+    /// Waits until the volume has exactly `times` Events with this reason. Returns their messages.
+    pub async fn has_events(&self, name: &str, reason: &str, times: usize) -> Result<String> {
+        eventually(&format!("{name} has {times} Events {reason}"), async || {
+            let events = self.events_about(name, reason).await?;
             let single = events.iter().all(|event| event.series.is_none());
             ensure!(single && events.len() == times, "{events:?}");
             let messages = events.into_iter().filter_map(|event| event.message);
@@ -233,8 +234,8 @@ impl Estate {
         .await
     }
 
-    /// A Volume Warden of this controller id for the claims of this namespace. It is always of one
-    /// identity: the same one need not wait for a predecessor's Lease to expire.
+    /// A Volume Warden with this controller id for the claims of this namespace. Its identity is
+    /// always the same, so it does not wait for the Lease of a predecessor to expire.
     pub fn warden(&self, id: &str) -> WardenBuilder<'_> {
         let name = &self.space.name;
         Warden::builder(&self.space.cluster, BINARY)
@@ -246,7 +247,7 @@ impl Estate {
     }
 }
 
-/// What `volume_warden_orphaned_volumes` says.
+/// The value of the metric `volume_warden_orphaned_volumes`.
 pub async fn orphans(warden: &Warden) -> Result<u64> {
     let metrics = warden.metrics().await?;
     let mut lines = metrics.lines();

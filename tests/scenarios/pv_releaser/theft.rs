@@ -1,4 +1,5 @@
-//! A tenant who wants a volume of another tenant, by the annotations of the binder.
+//! A tenant who tries to get a volume of another tenant by a claim with the annotations of the
+//! binder.
 
 use crate::support::{Space, bare, claim, dry_run, guarded, volume};
 use anyhow::{Context, Result, ensure};
@@ -12,11 +13,10 @@ use volume_warden_controlplane::eventually;
 /// `--use-service-account-credentials`.
 const CONTROLLER: &str = "system:kube-controller-manager";
 
-/// The claim as the answer shows it, and the warnings.
+/// The claim in the response, and the header `Warning`.
 type Created = (PersistentVolumeClaim, String);
 
-/// A namespace in which the user `tenant` may do what the role `edit` permits, and a volume that
-/// has no claim.
+/// A namespace in which the user `tenant` has the role `edit`, and a volume without a claim.
 struct Tenant {
     space: Space,
     volume: String,
@@ -24,9 +24,9 @@ struct Tenant {
 
 impl Tenant {
     async fn new(space: Space) -> Result<Self> {
-        let own = format!("--namespace={}", space.name);
+        let namespace = format!("--namespace={}", space.name);
         let bind = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
-        let bind = [&bind[..], &["--user=tenant", &own]].concat();
+        let bind = [&bind[..], &["--user=tenant", &namespace]].concat();
         space.cluster.kubectl(&bind).await?;
         let name = format!("{}-precious", space.name);
         let released = volume(&name, json!({"spec": {"storageClassName": "gold"}}))?;
@@ -52,8 +52,12 @@ impl Tenant {
         Ok(status.phase.unwrap_or_default())
     }
 
-    /// Creates a claim that states that it is bound to the volume.
-    async fn claim(&self, name: &str, user: Option<&str>) -> Result<Result<Created, String>> {
+    /// Creates a claim that names the volume, with the annotations of a bound claim.
+    async fn create_annotated(
+        &self,
+        name: &str,
+        user: Option<&str>,
+    ) -> Result<Result<Created, String>> {
         let annotations = json!({"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes", "team": "a"});
         let changes =
             json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": self.volume}});
@@ -62,8 +66,8 @@ impl Tenant {
             .await
     }
 
-    /// Creates a claim that names the volume.
-    async fn pending(&self, name: &str) -> Result<()> {
+    /// Creates a claim that names the volume, as the tenant.
+    async fn create_claim(&self, name: &str) -> Result<()> {
         let changes = json!({"spec": {"volumeName": self.volume}});
         let request = Request::post(self.path()).header("content-type", "application/json");
         let body = json!(claim(name, changes)?);
@@ -72,11 +76,12 @@ impl Tenant {
         Ok(())
     }
 
-    /// Adds to a claim, or to its `status`, that it is bound.
-    async fn state(&self, of: &str, user: Option<&str>) -> Result<Result<Created, String>> {
+    /// Adds an annotation of a bound claim to a claim, by the claim itself or its subresource
+    /// `status`.
+    async fn annotate(&self, path: &str, user: Option<&str>) -> Result<Result<Created, String>> {
         let annotations = json!({"pv.kubernetes.io/bind-completed": "yes", "team": "a"});
         let body = json!({"metadata": {"annotations": annotations}});
-        let request = Request::patch(format!("{}/{of}", self.path()))
+        let request = Request::patch(format!("{}/{path}", self.path()))
             .header("content-type", "application/merge-patch+json");
         self.send(request, user, &body).await
     }
@@ -96,8 +101,8 @@ impl Tenant {
             request = request.header("impersonate-user", user);
         }
         let request = request.body(Body::from(serde_json::to_vec(body)?))?;
-        let answer = self.space.cluster.client().send(request).await?;
-        let (head, body) = answer.into_parts();
+        let response = self.space.cluster.client().send(request).await?;
+        let (head, body) = response.into_parts();
         let warning = head.headers.get("warning").map(|text| text.to_str());
         let warning = warning.transpose()?.unwrap_or_default().to_owned();
         let body = body.collect_bytes().await?;
@@ -112,11 +117,11 @@ fn annotations(claim: &PersistentVolumeClaim) -> Vec<&str> {
     claim.annotations().keys().map(String::as_str).collect()
 }
 
-/// The annotations of the binder are removed, with a warning. An error if the webhook was too late,
-/// and the policy refused the request.
-fn are_removed(answer: Result<Created, String>) -> Result<()> {
-    let (claim, warning) = match answer {
-        Ok(stored) => stored,
+/// Checks that the annotations of the binder were removed, with a warning. Returns an error if the
+/// webhook was too late and the policy refused the request.
+fn annotations_are_removed(response: Result<Created, String>) -> Result<()> {
+    let (claim, warning) = match response {
+        Ok(created) => created,
         Err(refusal) => {
             assert!(refusal.starts_with("403"), "{refusal}");
             anyhow::bail!(refusal);
@@ -127,16 +132,16 @@ fn are_removed(answer: Result<Created, String>) -> Result<()> {
     Ok(())
 }
 
-/// As in a manifest that was copied from a bound claim: the claim is created, and is an ordinary
-/// one.
+/// A claim from a manifest that was copied from a bound claim: it is created without the
+/// annotations of the binder.
 #[tokio::test]
-async fn a_claim_that_states_that_it_is_bound_gets_no_volume_by_that() -> Result<()> {
+async fn a_claim_created_with_annotations_of_the_binder_gets_no_volume() -> Result<()> {
     let tenant = Tenant::new(Space::new(guarded().await?, "thief").await?).await?;
     let mut attempts = 0;
     eventually("the claim is reviewed in time", async || {
         attempts += 1;
         let name = format!("copied-{attempts}");
-        are_removed(tenant.claim(&name, Some("tenant")).await?)
+        annotations_are_removed(tenant.create_annotated(&name, Some("tenant")).await?)
     })
     .await?;
     eventually("the binder compares claim and volume", async || {
@@ -145,8 +150,8 @@ async fn a_claim_that_states_that_it_is_bound_gets_no_volume_by_that() -> Result
     })
     .await?;
     ensure!(tenant.phase().await? == "Available");
-    // An administrator, who may patch volumes, may restore bound claims.
-    let (claim, _) = match tenant.claim("restored", None).await? {
+    // An administrator may patch volumes, and may therefore restore bound claims.
+    let (claim, _) = match tenant.create_annotated("restored", None).await? {
         Ok(created) => created,
         Err(refusal) => anyhow::bail!(refusal),
     };
@@ -160,20 +165,20 @@ async fn a_claim_that_states_that_it_is_bound_gets_no_volume_by_that() -> Result
     .await
 }
 
-/// Load or an outage cannot switch the defence off.
+/// If the webhook does not answer, the ValidatingAdmissionPolicy refuses the claim.
 #[tokio::test]
-async fn without_the_webhook_such_a_claim_is_refused() -> Result<()> {
+async fn without_the_webhook_a_claim_with_annotations_of_the_binder_is_refused() -> Result<()> {
     let tenant = Tenant::new(Space::new(bare().await?, "thief").await?).await?;
     let mut attempts = 0;
     eventually("the policy is in effect", async || {
         attempts += 1;
         let name = format!("copied-{attempts}");
-        let refused = tenant.claim(&name, Some("tenant")).await?;
-        let Err(refusal) = refused else {
-            anyhow::bail!("created");
+        let response = tenant.create_annotated(&name, Some("tenant")).await?;
+        let Err(refusal) = response else {
+            anyhow::bail!("the claim was created");
         };
         ensure!(refusal.starts_with("403"), "{refusal}");
-        assert!(
+        ensure!(
             refusal.contains("only users who may patch or update persistentvolumes"),
             "{refusal}"
         );
@@ -182,27 +187,27 @@ async fn without_the_webhook_such_a_claim_is_refused() -> Result<()> {
     .await
 }
 
-/// As when a manifest that was copied from a bound claim is applied to a claim that waits for its
-/// volume: the claim stays as it is.
+/// A manifest that was copied from a bound claim is applied to a Pending claim: the annotations of
+/// the binder are not added.
 #[tokio::test]
-async fn a_claim_that_states_later_that_it_is_bound_gets_no_volume_by_that() -> Result<()> {
+async fn a_claim_updated_with_annotations_of_the_binder_gets_no_volume() -> Result<()> {
     let tenant = Tenant::new(Space::new(guarded().await?, "later").await?).await?;
-    tenant.pending("data").await?;
+    tenant.create_claim("data").await?;
     eventually("the update is reviewed in time", async || {
-        are_removed(tenant.state("data", Some("tenant")).await?)
+        annotations_are_removed(tenant.annotate("data", Some("tenant")).await?)
     })
     .await?;
     ensure!(tenant.phase().await? == "Available");
-    // The binder and the user who restores a cluster may write it.
-    let restored = tenant.state("data", None).await?;
+    // The binder and users who restore a cluster may add it.
+    let restored = tenant.annotate("data", None).await?;
     restored.map_err(anyhow::Error::msg)?;
     eventually("the volume is Bound", async || {
         let phase = tenant.phase().await?;
         anyhow::Ok((phase == "Bound").then_some(()))
     })
     .await?;
-    // What a user changes on a bound claim is not concerned.
-    let (claim, warning) = match tenant.state("data", Some("tenant")).await? {
+    // An update of a claim that already has the annotation is not changed.
+    let (claim, warning) = match tenant.annotate("data", Some("tenant")).await? {
         Ok(updated) => updated,
         Err(refusal) => anyhow::bail!(refusal),
     };
@@ -210,56 +215,58 @@ async fn a_claim_that_states_later_that_it_is_bound_gets_no_volume_by_that() -> 
     Ok(())
 }
 
-/// Where the controllers of Kubernetes share one user, this user creates claims from templates, which
-/// tenants write, and may change volumes.
-async fn a_controller(space: Space) -> Result<Tenant> {
+/// A [`Tenant`] in a cluster where all controllers of Kubernetes share one user. This user creates
+/// claims from templates, which tenants write, and may change volumes.
+async fn with_shared_controller(space: Space) -> Result<Tenant> {
     let tenant = Tenant::new(space).await?;
     let space = &tenant.space;
-    let own = format!("--namespace={}", space.name);
+    let namespace = format!("--namespace={}", space.name);
     let user = format!("--user={CONTROLLER}");
     let bind = ["create", "rolebinding", "controller", "--clusterrole=edit"];
-    let bind = [&bind[..], &[&user, &own]].concat();
+    let bind = [&bind[..], &[&user, &namespace]].concat();
     space.cluster.kubectl(&bind).await?;
     let binder = "--clusterrole=system:controller:persistent-volume-binder";
     let bind = ["create", "clusterrolebinding", &space.name, binder, &user];
     space.cluster.kubectl(&bind).await?;
-    let may = ["auth", "can-i", "update", "pv", "--as", CONTROLLER];
-    eventually("it may change volumes", async || {
-        // kubectl fails where the answer is no.
-        space.cluster.kubectl(&may).await.map(drop)
+    let can_i = ["auth", "can-i", "update", "pv", "--as", CONTROLLER];
+    eventually("the controllers may change volumes", async || {
+        // kubectl fails if the user does not have the right.
+        space.cluster.kubectl(&can_i).await.map(drop)
     })
     .await?;
     Ok(tenant)
 }
 
+/// The annotations of the binder in a template are removed from its claims, although the shared
+/// user may change volumes.
 #[tokio::test]
-async fn a_template_does_not_state_that_its_claim_is_bound() -> Result<()> {
-    let tenant = a_controller(Space::new(guarded().await?, "template").await?).await?;
+async fn a_claim_from_a_template_loses_the_annotations_of_the_binder() -> Result<()> {
+    let tenant = with_shared_controller(Space::new(guarded().await?, "template").await?).await?;
     let mut attempts = 0;
     eventually("the claim is reviewed in time", async || {
         attempts += 1;
         let name = format!("of-a-template-{attempts}");
-        are_removed(tenant.claim(&name, Some(CONTROLLER)).await?)
+        annotations_are_removed(tenant.create_annotated(&name, Some(CONTROLLER)).await?)
     })
     .await?;
     ensure!(tenant.phase().await? == "Available");
-    // The binder is one of the controllers.
-    tenant.pending("data").await?;
-    let bound = tenant.state("data", Some(CONTROLLER)).await?;
+    // The binder has the same user, and may add them.
+    tenant.create_claim("data").await?;
+    let bound = tenant.annotate("data", Some(CONTROLLER)).await?;
     let (claim, warning) = bound.map_err(anyhow::Error::msg)?;
     ensure!(annotations(&claim).len() == 2 && warning.is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn without_the_webhook_the_claim_of_such_a_template_is_refused() -> Result<()> {
-    let tenant = a_controller(Space::new(bare().await?, "template").await?).await?;
+async fn without_the_webhook_a_claim_from_an_annotated_template_is_refused() -> Result<()> {
+    let tenant = with_shared_controller(Space::new(bare().await?, "template").await?).await?;
     let mut attempts = 0;
     eventually("the policy is in effect", async || {
         attempts += 1;
         let name = format!("of-a-template-{attempts}");
-        let Err(refusal) = tenant.claim(&name, Some(CONTROLLER)).await? else {
-            anyhow::bail!("created");
+        let Err(refusal) = tenant.create_annotated(&name, Some(CONTROLLER)).await? else {
+            anyhow::bail!("the claim was created");
         };
         ensure!(
             refusal.contains("only users who may patch or update persistentvolumes"),
@@ -270,21 +277,22 @@ async fn without_the_webhook_the_claim_of_such_a_template_is_refused() -> Result
     .await
 }
 
-/// Neither by an update of the claim nor by one of its status.
+/// If the webhook does not answer, the ValidatingAdmissionPolicy refuses to add the annotation, by
+/// an update of the claim or of its status.
 #[tokio::test]
-async fn without_the_webhook_such_an_update_is_refused() -> Result<()> {
+async fn without_the_webhook_an_update_with_annotations_of_the_binder_is_refused() -> Result<()> {
     let space = Space::new(bare().await?, "later").await?;
-    let own = format!("--namespace={}", space.name);
+    let namespace = format!("--namespace={}", space.name);
     for command in [
         "create role statuses --verb=patch --resource=persistentvolumeclaims/status",
         "create rolebinding statuses --role=statuses --user=tenant",
     ] {
-        let command: Vec<_> = command.split(' ').chain([own.as_str()]).collect();
+        let command: Vec<_> = command.split(' ').chain([namespace.as_str()]).collect();
         space.cluster.kubectl(&command).await?;
     }
     let tenant = Tenant::new(space).await?;
-    tenant.pending("data").await?;
-    // A dry run: before the policy is in effect, such a claim would get the volume.
+    tenant.create_claim("data").await?;
+    // A dry run: without the policy, a stored claim with this annotation could get the volume.
     let annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
     let probe = json!(claim(
         "probe",
@@ -294,13 +302,13 @@ async fn without_the_webhook_such_an_update_is_refused() -> Result<()> {
         let request = Request::post(format!("{}?dryRun=All", tenant.path()))
             .header("content-type", "application/json");
         let refused = tenant.send(request, Some("tenant"), &probe).await?;
-        ensure!(refused.is_err(), "created");
+        ensure!(refused.is_err(), "the claim is not refused");
         Ok(())
     })
     .await?;
-    for of in ["data", "data/status"] {
-        let Err(refusal) = tenant.state(of, Some("tenant")).await? else {
-            anyhow::bail!("{of} was changed");
+    for path in ["data", "data/status"] {
+        let Err(refusal) = tenant.annotate(path, Some("tenant")).await? else {
+            anyhow::bail!("{path} was changed");
         };
         assert!(
             refusal.starts_with("403")
@@ -312,16 +320,17 @@ async fn without_the_webhook_such_an_update_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Such a claim would get the parked volume: no user may create it, not even an administrator.
+/// A claim with the name in the claimRef of a parked volume would get the volume. The policy
+/// refuses to create it, also for an administrator.
 #[tokio::test]
-async fn no_claim_has_the_name_that_a_parked_volume_names() -> Result<()> {
+async fn the_claim_that_a_parked_volume_names_cannot_be_created() -> Result<()> {
     let space = Space::new(bare().await?, "parked").await?;
     let system = Api::namespaced(space.cluster.client(), "volume-warden");
     let parked = claim("parked-1", json!({}))?;
     eventually("the policy is in effect", async || {
         let refused = system.create(&dry_run(), &parked).await;
         let refusal = refused.err().map(|error| error.to_string());
-        let refusal = refusal.context("created")?;
+        let refusal = refusal.context("the claim is not refused")?;
         ensure!(
             refusal.contains("names that begin with parked-"),
             "{refusal}"

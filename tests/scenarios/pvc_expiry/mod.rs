@@ -1,5 +1,6 @@
-//! Unused claims that expire into the trash. Their age is a second, and the test announces an earlier
-//! time than the week that Volume Warden announces.
+//! Unused claims that expire, and whose volumes are then in the trash. Claims expire after they are
+//! unused for a second. Volume Warden announces the deletion a week before; the tests change the
+//! announced time to an earlier one.
 
 mod undelete;
 
@@ -20,17 +21,17 @@ use volume_warden_controlplane::{eventually, eventually_within};
 pub const EXPIRE_UNUSED: &str = "volume-warden.dev/expire-unused";
 pub const EXPIRES_AT: &str = "volume-warden.dev/expires-at";
 
-/// A claim that is due is deleted after two looks, a minute apart.
+/// Volume Warden deletes a claim after it has checked it twice, a minute apart.
 pub const EXPIRES_WITHIN: Duration = Duration::from_secs(240);
 
-/// A class whose unused claims expire after a second, into a trash of an hour.
+/// A class whose unused claims expire after a second, with an undelete window of an hour.
 async fn shelf(label: &str) -> Result<Shelf> {
     let annotations = json!({WINDOW: "1h", EXPIRE_UNUSED: "1s"});
     let changes = json!({"metadata": {"annotations": annotations}});
     Shelf::with_class(optional().await?, label, changes).await
 }
 
-/// When the claim was announced to expire.
+/// Waits until the expiry of the claim is announced, and returns the announced time.
 pub async fn announced(shelf: &Shelf, claim: &str) -> Result<Timestamp> {
     eventually(&format!("{claim} is announced to expire"), async || {
         let claim = shelf.space.claims.get(claim).await?;
@@ -43,7 +44,8 @@ pub async fn announced(shelf: &Shelf, claim: &str) -> Result<Timestamp> {
     .await
 }
 
-/// Lets the claim expire as soon as Volume Warden has looked at it twice.
+/// Sets the announced time to the near future, so that Volume Warden deletes the claim once it has
+/// checked it twice.
 pub async fn hasten(shelf: &Shelf, claim: &str) -> Result<()> {
     let at = Timestamp::now() + SignedDuration::from_secs(2);
     let patch = json!({"metadata": {"annotations": {EXPIRES_AT: at.to_string()}}});
@@ -59,7 +61,7 @@ async fn is_not_announced(shelf: &Shelf, claim: &str) -> Result<()> {
     .await
 }
 
-/// A Deployment without a pod that names the claim.
+/// A Deployment with no replicas whose pod template names the claim.
 fn scaled_to_zero(claim: &str) -> Result<Deployment> {
     let labels = json!({"app": "shop"});
     let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]);
@@ -71,14 +73,14 @@ fn scaled_to_zero(claim: &str) -> Result<Deployment> {
 }
 
 #[tokio::test]
-async fn an_unused_claim_expires_and_its_data_comes_back() -> Result<()> {
+async fn an_unused_claim_expires_and_is_restored_with_its_data() -> Result<()> {
     let shelf = shelf("expiry").await?;
     let volume = shelf.bound("data", json!({})).await?;
     fs::write(file(&volume)?, "kept")?;
     let at = announced(&shelf, "data").await?;
     let notice = at.duration_since(Timestamp::now());
     ensure!(notice > SignedDuration::from_hours(6 * 24 + 23), "{notice}");
-    let events = eventually("it is announced by an Event", async || {
+    let events = eventually("an Event announces the expiry", async || {
         let events = shelf.space.events_with("ExpiringUnused").await?;
         anyhow::Ok((!events.is_empty()).then_some(events))
     })
@@ -90,10 +92,12 @@ async fn an_unused_claim_expires_and_its_data_comes_back() -> Result<()> {
     );
 
     hasten(&shelf, "data").await?;
-    // Beside it, claims that do not expire although they are due in the same minute.
+    // Two more claims do not expire: a Deployment names `named`, although it is due in the same
+    // minute, and `kept` is annotated with `off`.
     shelf.bound("named", json!({})).await?;
-    // The Deployment follows, because an announcement may rest on a list of Deployments from before
-    // it, and then the claim would be announced once more after an early cancellation.
+    // The Deployment is created after the announcement. Otherwise the announcement may be based on
+    // an older list of Deployments, and the claim would be announced again after an early
+    // cancellation.
     announced(&shelf, "named").await?;
     let deployments: Api<Deployment> =
         Api::namespaced(shelf.space.cluster.client(), &shelf.space.name);
@@ -129,7 +133,7 @@ async fn a_pod_that_names_the_claim_cancels_its_expiry() -> Result<()> {
     let shelf = shelf("expiry-used").await?;
     shelf.bound("data", json!({})).await?;
     announced(&shelf, "data").await?;
-    // It waits for a node that does not exist.
+    // The pod stays Pending: no node matches its selector.
     let waits = json!({"spec": {"nodeSelector": {"example.com/none": "here"}}});
     shelf.space.create_pod("late", "data", waits).await?;
     is_not_announced(&shelf, "data").await?;
@@ -140,11 +144,11 @@ async fn a_pod_that_names_the_claim_cancels_its_expiry() -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_a_window_nothing_expires_and_an_event_says_so() -> Result<()> {
+async fn without_an_undelete_window_no_claim_expires_and_an_event_reports_it() -> Result<()> {
     let annotations = json!({"metadata": {"annotations": {EXPIRE_UNUSED: "1s"}}});
     let shelf = Shelf::with_class(optional().await?, "expiry-never", annotations).await?;
     shelf.bound("data", json!({})).await?;
-    let events = eventually("an Event says why", async || {
+    let events = eventually("an Event reports the reason", async || {
         let events = shelf.space.events_with("ErrExpiry").await?;
         anyhow::Ok((!events.is_empty()).then_some(events))
     })

@@ -1,4 +1,4 @@
-//! Whatever expired comes back with its data.
+//! Every claim that expired can be restored with its data.
 
 use super::{EXPIRES_WITHIN, announced, hasten, shelf};
 use crate::{
@@ -19,7 +19,7 @@ fn count() -> usize {
 }
 
 #[tokio::test]
-async fn every_claim_that_expired_gets_its_data_back() -> Result<()> {
+async fn every_expired_claim_is_restored_with_its_data() -> Result<()> {
     let shelf = shelf("expiry-back").await?;
     let names: Vec<String> = (0..count())
         .map(|number| format!("data-{number}"))

@@ -9,7 +9,8 @@ mod refused;
 mod warnings;
 
 use super::support::{
-    Askers, ID, LABEL, LONG_AGO, MARK, TEMPLATE, annotations, asking, is_given, is_made, marked,
+    AWAITING_POD, Askers, CONTROLLER_ID, LONG_AGO, MANAGED_BY, TEMPLATE, annotations,
+    awaiting_since, has_label_and_finalizer, is_owned_by, requesting_pod,
 };
 use crate::support::{claim, dry_run, guarded};
 use anyhow::{Result, ensure};
@@ -21,37 +22,38 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, PostParams},
 };
-use posted::{asked, asked_for};
+use posted::{post_and_get_claim, post_requesting_pod};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// The claim exists when the pod's POST returns, the pod becomes its owner, and one Event says so.
+/// The claim exists when the POST of the pod returns. Later the pod becomes the owner of the claim,
+/// and exactly one Event reports that the claim was created.
 #[tokio::test]
-async fn the_claim_is_there_when_the_pod_is() -> Result<()> {
+async fn the_claim_exists_when_the_pod_is_created() -> Result<()> {
     let askers = Askers::new(guarded().await?, "birth").await?;
-    let (posted, at_once) = asked_for(&askers).await?;
-    is_made(&at_once)?;
-    ensure!(posted.warnings.is_empty(), "{:?}", posted.warnings);
-    let pod: Pod = posted.object()?;
+    let (response, at_once) = post_and_get_claim(&askers).await?;
+    has_label_and_finalizer(&at_once)?;
+    ensure!(response.warnings.is_empty(), "{:?}", response.warnings);
+    let pod: Pod = response.object()?;
     let name = pod.name_any();
     let claim = askers.belongs(&name, &pod).await?;
     assert_eq!(claim.uid(), at_once.uid());
     askers.has_event(&name, "PVCProvisioned", &name).await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     assert_eq!(askers.pod_events(&name).await?.len(), 1);
     Ok(())
 }
 
-/// A workload's pods share the claim that their template names: one pod owns it, the other one
-/// gets an Event.
+/// The pods of a ReplicaSet share the claim that the pod template names: one pod owns the claim,
+/// and the other pod gets an Event.
 #[tokio::test]
 async fn pods_of_one_template_share_their_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "twins").await?;
-    let pods = twins(&askers).await?;
+    let pods = replica_pods(&askers).await?;
     askers.bind("data").await?;
-    let owner = eventually("one of them owns the claim", async || {
+    let owner = eventually("one of the pods owns the claim", async || {
         let claim = askers.claim("data").await?;
-        anyhow::Ok(pods.iter().position(|pod| is_given(&claim, pod).is_ok()))
+        anyhow::Ok(pods.iter().position(|pod| is_owned_by(&claim, pod).is_ok()))
     })
     .await?;
     let (owner, other) = (pods[owner].name_any(), pods[1 - owner].name_any());
@@ -60,20 +62,20 @@ async fn pods_of_one_template_share_their_claim() -> Result<()> {
     askers
         .has_event(&owner, "PVCProvisioned", "\"data\"")
         .await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     for pod in [owner, other] {
         assert_eq!(askers.pod_events(&pod).await?.len(), 1, "{pod}");
     }
     Ok(())
 }
 
-/// The two pods of a ReplicaSet.
-async fn twins(askers: &Askers) -> Result<[Pod; 2]> {
+/// Creates a ReplicaSet of two pods, and returns the pods.
+async fn replica_pods(askers: &Askers) -> Result<[Pod; 2]> {
     let label = json!({"app": "twins"});
-    let nameless = json!({"metadata": {"name": null, "labels": label}});
+    let changes = json!({"metadata": {"name": null, "labels": label}});
     let set = json!({
         "metadata": {"name": "twins"},
-        "spec": {"replicas": 2, "selector": {"matchLabels": label}, "template": asking("", "data", nameless)?},
+        "spec": {"replicas": 2, "selector": {"matchLabels": label}, "template": requesting_pod("", "data", changes)?},
     });
     let space = &askers.space;
     let sets: Api<ReplicaSet> = Api::namespaced(space.cluster.client(), &space.name);
@@ -86,7 +88,7 @@ async fn twins(askers: &Askers) -> Result<[Pod; 2]> {
     .await
 }
 
-/// A dry run by the user creates nothing, and reports errors down to single fields.
+/// A dry run of the user creates no claim, and the warnings report errors of single fields.
 #[tokio::test]
 async fn a_dry_run_makes_no_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "rehearsal").await?;
@@ -100,29 +102,33 @@ async fn a_dry_run_makes_no_claim() -> Result<()> {
         (TEMPLATE, ""),
     ] {
         let template = annotations(&[("data.pvc", Some(text))]);
-        let posted = asked(&askers, template, "dryRun=All").await?;
+        let response = post_requesting_pod(&askers, template, "dryRun=All").await?;
         ensure!(
-            posted.code == 201 && posted.says(part) != part.is_empty(),
-            "{posted:?}"
+            response.code == 201 && response.has_warning(part) != part.is_empty(),
+            "{response:?}"
         );
     }
-    askers.settled().await?;
-    ensure!(askers.claims().await?.is_empty());
-    let mut made = askers.creations()?;
-    made.retain(|code| *code == 201);
-    ensure!(made.len() == 1, "beside the canary's: {made:?}");
+    askers.wait_until_processed().await?;
+    ensure!(askers.claim_names().await?.is_empty());
+    let mut created = askers.creation_codes()?;
+    created.retain(|code| *code == 201);
+    ensure!(
+        created.len() == 1,
+        "not only the canary's claim: {created:?}"
+    );
     Ok(())
 }
 
-/// A copied or restored claim was created for no pod: the webhook removes the mark and keeps the
-/// rest.
+/// A claim that was copied or restored with its marker does not await a pod: the webhook removes
+/// the marker and keeps the other metadata.
 #[tokio::test]
-async fn a_copied_claim_does_not_keep_the_mark() -> Result<()> {
+async fn a_copied_claim_does_not_keep_the_marker() -> Result<()> {
     let askers = Askers::new(guarded().await?, "copied").await?;
-    let created = created_without_mark(&askers, marked(LONG_AGO)).await?;
-    assert_eq!(json!(created.labels()), json!({LABEL: ID}));
-    let own = json!({"metadata": {"annotations": {MARK: LONG_AGO, "example.com/own": "kept"}}});
-    let created = created_without_mark(&askers, own).await?;
+    let created = created_without_marker(&askers, awaiting_since(LONG_AGO)).await?;
+    assert_eq!(json!(created.labels()), json!({MANAGED_BY: CONTROLLER_ID}));
+    let own =
+        json!({"metadata": {"annotations": {AWAITING_POD: LONG_AGO, "example.com/own": "kept"}}});
+    let created = created_without_marker(&askers, own).await?;
     assert_eq!(
         json!(created.annotations()),
         json!({"example.com/own": "kept"})
@@ -130,12 +136,13 @@ async fn a_copied_claim_does_not_keep_the_mark() -> Result<()> {
     Ok(())
 }
 
-async fn created_without_mark(askers: &Askers, metadata: Value) -> Result<PersistentVolumeClaim> {
+/// Creates a claim with this metadata in a dry run, and waits until the webhook removes the marker.
+async fn created_without_marker(askers: &Askers, metadata: Value) -> Result<PersistentVolumeClaim> {
     let copy = claim("copy", metadata)?;
-    eventually("the webhook answers in time", async || {
+    eventually("the webhook removes the marker", async || {
         let created = askers.space.claims.create(&dry_run(), &copy).await?;
         ensure!(
-            !created.annotations().contains_key(MARK),
+            !created.annotations().contains_key(AWAITING_POD),
             "{:?}",
             created.metadata
         );

@@ -1,9 +1,10 @@
-//! Volume Warden does not write a claim that was created at admission before the claim is bound: a
-//! write would make the provisioner or the binder fail and retry much later.
+//! Volume Warden does not write to a claim that was created at admission before the claim is bound:
+//! a write would make the provisioner or kube-controller-manager fail with a conflict, and retry
+//! much later.
 
 use super::{
-    admission::posted::too_late,
-    support::{Askers, MARK, TEMPLATE, annotations, is_bound},
+    admission::posted::failed_open_counts,
+    support::{AWAITING_POD, Askers, TEMPLATE, annotations, is_bound},
 };
 use crate::support::guarded;
 use anyhow::{Context, Result, ensure};
@@ -20,11 +21,12 @@ use serde_json::json;
 use std::collections::HashSet;
 use volume_warden_controlplane::eventually;
 
+/// The number of pods in each test.
 const PODS: usize = 30;
-/// The annotation with which kube-controller-manager starts the provisioner.
+/// The annotation by which kube-controller-manager requests a volume from the provisioner.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
-/// Pods of a class that waits for them.
+/// A namespace, and a StorageClass of its own with the binding mode WaitForFirstConsumer.
 struct Consumers {
     askers: Askers,
 }
@@ -41,8 +43,9 @@ impl Consumers {
         Ok(Self { askers })
     }
 
-    /// Creates pods that the scheduler schedules, each with a claim of its name.
-    async fn ask(&self) -> Result<Vec<Pod>> {
+    /// Creates [`PODS`] pods that the scheduler schedules. Each pod requests a claim with the name
+    /// of the pod.
+    async fn create_pods(&self) -> Result<Vec<Pod>> {
         let template = TEMPLATE.replace("absent", &self.askers.space.name);
         let mut changes = annotations(&[("data.pvc", Some(&template))]);
         changes["spec"] = json!({"schedulerName": null});
@@ -60,25 +63,27 @@ impl Consumers {
 }
 
 fn is_marked(claim: &PersistentVolumeClaim) -> bool {
-    claim.annotations().contains_key(MARK)
+    claim.annotations().contains_key(AWAITING_POD)
 }
 
-/// The provisioner does not exist, so the claims stay pending.
+/// kube-controller-manager requests a volume for each claim without a failure, and Volume Warden
+/// writes to no claim meanwhile. The provisioner does not exist, so the claims stay pending.
 #[tokio::test]
-async fn nothing_delays_a_provisioner() -> Result<()> {
+async fn volume_warden_delays_no_provisioner() -> Result<()> {
     let consumers = Consumers::new("delayed", "example.com/none").await?;
     let (askers, space) = (&consumers.askers, &consumers.askers.space);
-    let unheard = too_late(&space.cluster).await?;
-    let pods = consumers.ask().await?;
+    let failed_open_before = failed_open_counts(&space.cluster).await?;
+    let pods = consumers.create_pods().await?;
     for pod in &pods {
         askers
             .has_event(&pod.name_any(), "PVCProvisioned", "created")
             .await?;
     }
-    eventually("all may be provisioned", async || {
+    eventually("a volume is requested for every claim", async || {
         let claims = consumers.claims().await?;
-        let ready = |claim: &&PersistentVolumeClaim| claim.annotations().contains_key(PROVISIONER);
-        ensure!(claims.iter().filter(ready).count() == PODS);
+        let is_requested =
+            |claim: &&PersistentVolumeClaim| claim.annotations().contains_key(PROVISIONER);
+        ensure!(claims.iter().filter(is_requested).count() == PODS);
         anyhow::Ok(())
     })
     .await?;
@@ -94,25 +99,32 @@ async fn nothing_delays_a_provisioner() -> Result<()> {
     ensure!(writes.next().is_none());
     let claims = consumers.claims().await?;
     let marked = claims.iter().filter(|claim| is_marked(claim)).count();
-    let heard = too_late(&space.cluster).await? == unheard;
-    ensure!(marked == PODS || !heard, "{marked} made at admission");
+    let all_reviewed = failed_open_counts(&space.cluster).await? == failed_open_before;
+    ensure!(
+        marked == PODS || !all_reviewed,
+        "{marked} claims created at admission"
+    );
     Ok(())
 }
 
-/// Checks every version of every claim. The pods run, and each claim is deleted with its pod.
+/// A claim that was created at admission gets its owner only once it is bound, which every version
+/// of every claim shows. All pods get their claims, and each claim is deleted with its pod.
 #[tokio::test]
 async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
     let consumers = Consumers::new("bound", "kubernetes.io/host-path").await?;
     let (askers, space) = (&consumers.askers, &consumers.askers.space);
-    let now = space.claims.list_metadata(&ListParams::default()).await?;
-    let version = now.metadata.resource_version.context("no version")?;
+    let claims = space.claims.list_metadata(&ListParams::default()).await?;
+    let version = claims
+        .metadata
+        .resource_version
+        .context("the list has no resourceVersion")?;
     let parameters = WatchParams::default().timeout(290);
-    let unheard = too_late(&space.cluster).await?;
-    let mut versions = space.claims.watch(&parameters, &version).await?.boxed();
-    let pods = consumers.ask().await?;
+    let failed_open_before = failed_open_counts(&space.cluster).await?;
+    let mut changes = space.claims.watch(&parameters, &version).await?.boxed();
+    let pods = consumers.create_pods().await?;
     let (mut marked, mut owned) = (HashSet::new(), HashSet::new());
     while owned.len() < PODS {
-        let event = versions.try_next().await?.context("the watch ended")?;
+        let event = changes.try_next().await?.context("the watch ended")?;
         let (WatchEvent::Added(claim) | WatchEvent::Modified(claim)) = event else {
             continue;
         };
@@ -126,9 +138,9 @@ async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
             owned.insert(name);
         }
     }
-    // The reconciler creates the claims that admission misses, with their owner.
-    let heard = too_late(&space.cluster).await? == unheard;
-    ensure!(marked.len() == PODS || !heard, "{}", marked.len());
+    // The reconciler creates the claims of pods that the webhook did not review, with an owner.
+    let all_reviewed = failed_open_counts(&space.cluster).await? == failed_open_before;
+    ensure!(marked.len() == PODS || !all_reviewed, "{}", marked.len());
     for pod in &pods {
         let name = pod.name_any();
         askers.belongs(&name, pod).await?;

@@ -1,8 +1,8 @@
-//! A pod with an invalid template, and another one that requests the same claim.
+//! A pod with an invalid template, and another pod that requests the same claim.
 
 use super::{
     fault_fixture::FaultFixture,
-    support::{Askers, TEMPLATE, annotations, asking, is_bound, is_given},
+    support::{Askers, TEMPLATE, annotations, is_bound, is_owned_by, requesting_pod},
 };
 use crate::support::guarded;
 use anyhow::{Result, anyhow, ensure};
@@ -14,19 +14,22 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-const BROKEN: &str = "spec: [";
+const INVALID_TEMPLATE: &str = "spec: [";
 
 fn template(text: &str) -> Value {
     annotations(&[("data.pvc", Some(text))])
 }
 
-/// The first pod gets no claim, and the second one does not wait for it.
+/// The pod with the invalid template gets an Event and no claim. The claim is created for the other
+/// pod.
 #[tokio::test]
 async fn a_pod_with_an_invalid_template_does_not_block_others() -> Result<()> {
     let fixture = FaultFixture::new("broken-first").await?;
     let askers = &fixture.askers;
     let _warden = fixture.start().await?;
-    askers.ask("broken", "data", template(BROKEN)).await?;
+    askers
+        .ask("broken", "data", template(INVALID_TEMPLATE))
+        .await?;
     askers
         .has_event("broken", "ErrInvalidPVC", "line 1")
         .await?;
@@ -36,7 +39,7 @@ async fn a_pod_with_an_invalid_template_does_not_block_others() -> Result<()> {
     Ok(())
 }
 
-/// A Deployment of one pod.
+/// A Deployment with one replica.
 struct Workload {
     askers: Askers,
     deployments: Api<Deployment>,
@@ -54,7 +57,7 @@ impl Workload {
             "metadata": {"name": "web"},
             "spec": {
                 "replicas": 1, "selector": {"matchLabels": label}, "strategy": {"rollingUpdate": rollout},
-                "template": asking("", "data", changes)?,
+                "template": requesting_pod("", "data", changes)?,
             },
         }))?;
         let space = &askers.space;
@@ -67,16 +70,17 @@ impl Workload {
         })
     }
 
-    async fn mend(&self, text: &str) -> Result<()> {
+    /// Changes the claim template of the Deployment, which starts a rollout.
+    async fn change_template(&self, text: &str) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"template": template(text)}}));
         let parameters = PatchParams::default();
         self.deployments.patch("web", &parameters, &patch).await?;
         Ok(())
     }
 
-    /// The one pod, other than this.
-    async fn only_pod(&self, other: Option<&Pod>) -> Result<Pod> {
-        eventually("there is one pod, the wanted one", async || {
+    /// Waits until there is exactly one pod, and it is not `old`.
+    async fn only_pod(&self, old: Option<&Pod>) -> Result<Pod> {
+        eventually("there is exactly one pod, the new one", async || {
             let pods = self.askers.space.pods.list(&ListParams::default()).await?;
             let [pod] = <[Pod; 1]>::try_from(pods.items).map_err(|pods| {
                 anyhow!(
@@ -84,34 +88,34 @@ impl Workload {
                     pods.iter().map(|pod| &pod.status).collect::<Vec<_>>()
                 )
             })?;
-            ensure!(pod.uid() != other.and_then(ResourceExt::uid), "the old one");
+            ensure!(pod.uid() != old.and_then(ResourceExt::uid), "the old pod");
             anyhow::Ok(Some(pod))
         })
         .await
     }
 }
 
-/// The old pod uses the claim as well, as soon as there is one, and is deleted once the new one is
-/// ready.
+/// The template of a Deployment is corrected. The old pod uses the claim as well, as soon as the
+/// claim exists, and is deleted once the new pod is ready; the new pod keeps the claim.
 #[tokio::test]
-async fn a_mended_deployment_keeps_its_claim() -> Result<()> {
-    let workload = Workload::new("mended", BROKEN).await?;
+async fn a_corrected_deployment_keeps_its_claim() -> Result<()> {
+    let workload = Workload::new("mended", INVALID_TEMPLATE).await?;
     let askers = &workload.askers;
     let old = workload.only_pod(None).await?;
     askers
         .has_event(&old.name_any(), "ErrInvalidPVC", "line 1")
         .await?;
     workload
-        .mend(&TEMPLATE.replace("absent", "standard"))
+        .change_template(&TEMPLATE.replace("absent", "standard"))
         .await?;
     let new = workload.only_pod(Some(&old)).await?;
     let claim = askers.belongs("data", &new).await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     let now = askers.claim("data").await?;
     assert_eq!(now.uid(), claim.uid());
     ensure!(
         now.metadata.deletion_timestamp.is_none() && is_bound(&now),
         "{now:?}"
     );
-    is_given(&now, &new)
+    is_owned_by(&now, &new)
 }

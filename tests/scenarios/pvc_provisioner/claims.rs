@@ -1,4 +1,4 @@
-//! The claim exists already, or existed before.
+//! Pods that request a claim which exists already or existed before.
 
 use super::{
     fault_fixture::{FaultFixture, claim_posts},
@@ -11,8 +11,8 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
 
-/// DP-17: existing claims without an owner or of another pod are used unchanged, and an Event
-/// names the owner.
+/// DP-17: a claim that exists, without an owner or with another pod as its owner, is used
+/// unchanged. An Event names the owner.
 #[tokio::test]
 async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     let fixture = FaultFixture::new("shared").await?;
@@ -33,7 +33,7 @@ async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     askers
         .has_event("third", "ClaimShared", "it has no owner")
         .await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     for before in [owned, free] {
         let name = before.name_any();
         let now = askers.claim(&name).await?;
@@ -42,11 +42,12 @@ async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     for pod in ["second", "third"] {
         assert_eq!(askers.pod_events(pod).await?.len(), 1);
     }
-    assert_eq!(fixture.posts(), posts + 1, "the canary's");
+    assert_eq!(fixture.posts(), posts + 1, "only the canary's claim");
     Ok(())
 }
 
-/// The claim but for what changes with the condition Unused, which a bound claim gets at some time.
+/// The claim without the fields that change when Volume Warden writes the condition Unused, which a
+/// bound claim gets at any time.
 fn without_condition(mut claim: PersistentVolumeClaim) -> PersistentVolumeClaim {
     claim.metadata.resource_version = None;
     claim.metadata.managed_fields = None;
@@ -56,7 +57,8 @@ fn without_condition(mut claim: PersistentVolumeClaim) -> PersistentVolumeClaim 
     claim
 }
 
-/// DP-17, B-DP-3: also if the watch has not delivered the claim.
+/// DP-17, B-DP-3: if the watch has not delivered the claim, Volume Warden reads the claim live, and
+/// does not create it.
 #[tokio::test]
 async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()> {
     let fixture = FaultFixture::new("late-claims").await?;
@@ -68,24 +70,25 @@ async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()>
     frozen.held(1).await?;
     let before = askers.create_claim("data", json!({})).await?;
     askers.ask("pod", "data", json!({})).await?;
-    let read = || {
+    let is_read = || {
         fixture
             .interposer
             .count("GET", "/persistentvolumeclaims/data")
             > 0
     };
-    eventually("the claim is read live", async || read()).await?;
-    askers.settled().await?;
+    eventually("the claim is read live", async || is_read()).await?;
+    askers.wait_until_processed().await?;
     drop(frozen);
     askers
         .has_event("pod", "ClaimShared", "it has no owner")
         .await?;
-    assert_eq!(fixture.posts(), 1, "the canary's");
+    assert_eq!(fixture.posts(), 1, "only the canary's claim");
     assert_eq!(askers.claim("data").await?.uid(), before.uid());
     Ok(())
 }
 
-/// Another client creates the claim first.
+/// Another client creates the claim while the POST of Volume Warden is held: the pod uses that
+/// claim, and no Event reports a failure.
 #[tokio::test]
 async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()> {
     let fixture = FaultFixture::new("first").await?;
@@ -99,20 +102,20 @@ async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()>
     askers
         .has_event("pod", "ClaimShared", "it has no owner")
         .await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     let mut events = askers.pod_events("pod").await?;
     // On a busy machine the held POST may have timed out before the other client created the
     // claim.
     events.retain(|(_, message)| !message.contains("the API server did not answer"));
     assert_eq!(events.len(), 1, "{events:?}");
-    let mut codes = askers.creations()?;
+    let mut codes = askers.creation_codes()?;
     codes.retain(|code| *code != 201);
     ensure!(codes.is_empty() || codes == [409], "{codes:?}");
     assert_eq!(askers.claim("data").await?.uid(), first.uid());
     Ok(())
 }
 
-/// DP-18: the claim is created as soon as the old one is gone, without a change of the pod.
+/// DP-18: the claim is created as soon as the old claim is deleted, without a change of the pod.
 #[tokio::test]
 async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
     let fixture = FaultFixture::new("stale").await?;
@@ -122,11 +125,18 @@ async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
         json!({"metadata": {"finalizers": ["example.com/hold", "kubernetes.io/pvc-protection"]}});
     let old = askers.create_claim("data", held).await?;
     space.delete_claim("data").await?;
+    // pvc-protection reads the same watch: without this wait, the pod may be handled before the
+    // deletion is known.
+    eventually("Volume Warden knows of the deletion", async || {
+        let finalizers = askers.claim("data").await?.metadata.finalizers;
+        anyhow::Ok(finalizers.unwrap_or_default() == ["example.com/hold"])
+    })
+    .await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers
         .has_event("pod", "ClaimTerminating", "\"data\"")
         .await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     let posts = fixture.posts();
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))
@@ -143,7 +153,7 @@ async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
     Ok(())
 }
 
-/// B-DP-13: a claim that a user deletes while the pod waits is recreated, too.
+/// B-DP-13: a claim that a user deletes while the pod is pending is recreated.
 #[tokio::test]
 async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
     let fixture = FaultFixture::new("deleted").await?;
@@ -152,7 +162,7 @@ async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
     let pod = askers.ask("pod", "data", json!({})).await?;
     let first = askers.belongs("data", &pod).await?;
     askers.space.delete_claim("data").await?;
-    eventually("another claim exists", async || {
+    eventually("the claim is recreated", async || {
         anyhow::Ok(askers.claim("data").await?.uid() != first.uid())
     })
     .await?;
@@ -160,7 +170,8 @@ async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
     Ok(())
 }
 
-/// DP-24: the quota would refuse the POST of the existing claim.
+/// DP-24: the claim exhausts the quota, so another POST of the claim would be refused. Neither
+/// changes of the pod nor a restart of Volume Warden cause such a POST or another Event.
 #[tokio::test]
 async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     let fixture = FaultFixture::new("exhausted").await?;
@@ -172,33 +183,33 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     askers
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
-    let answers = || {
-        let mut codes = askers.creations()?;
-        // The quota's usage update may cause a conflict, after which Volume Warden retries at
-        // once.
+    let codes = || {
+        let mut codes = askers.creation_codes()?;
+        // An update of the usage of the quota may cause a conflict, after which Volume Warden
+        // retries at once.
         codes.retain(|code| *code != 409);
         anyhow::Ok(codes)
     };
-    assert_eq!(answers()?, [201]);
+    assert_eq!(codes()?, [201]);
     for round in 0..3 {
         let condition = json!({"type": "Round", "status": "False", "message": round.to_string()});
         askers
             .space
             .patch_pod_status("pod", json!({"conditions": [condition]}))
             .await?;
-        // The pod's request changes, too, which triggers a reconcile.
-        let round = format!("{}# {round}\n", TEMPLATE);
+        // The template changes as well, which triggers a reconcile.
+        let edited = format!("{}# {round}\n", TEMPLATE);
         askers
-            .patch_pod("pod", annotations(&[("data.pvc", Some(&round))]))
+            .patch_pod("pod", annotations(&[("data.pvc", Some(&edited))]))
             .await?;
     }
-    askers.heard().await?;
+    askers.wait_for_watches().await?;
     drop(warden);
-    let _again = fixture.start().await?;
-    askers.heard().await?;
-    quota.end().await?;
-    askers.settled().await?;
-    assert_eq!(answers()?, [201, 201], "the canary's");
+    let _restarted = fixture.start().await?;
+    askers.wait_for_watches().await?;
+    quota.delete().await?;
+    askers.wait_until_processed().await?;
+    assert_eq!(codes()?, [201, 201], "the claim and the canary's claim");
     assert_eq!(askers.pod_events("pod").await?.len(), 1);
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! A Volume Warden per test, behind an interposer. No webhooks are served: the reconciler creates
-//! all claims.
+//! One Volume Warden for each test, behind an interposer. Volume Warden serves no webhooks, so the
+//! reconciler creates all claims.
 
 use super::support::Askers;
 use crate::support::{BINARY, bare};
 use anyhow::Result;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Instant};
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
-/// A namespace, and the interposer between its Volume Warden and the API server.
+/// The namespace of a test, and the interposer between its Volume Warden and the API server.
 pub struct FaultFixture {
     pub askers: Askers,
     pub interposer: Interposer,
@@ -23,8 +23,8 @@ impl FaultFixture {
         })
     }
 
-    /// Uses the Lease identity `id`: the same identity need not wait for a predecessor's Lease to
-    /// expire.
+    /// Builds a Volume Warden with the Lease identity `id`. A later Volume Warden with the same
+    /// identity does not wait until the Lease expires.
     pub fn builder(&self, id: &str) -> WardenBuilder<'_> {
         let namespace = &self.askers.space.name;
         Warden::builder(&self.askers.space.cluster, BINARY)
@@ -40,19 +40,19 @@ impl FaultFixture {
         self.builder("warden").start().await
     }
 
-    /// Starts with a grace period of one second.
-    pub async fn start_impatient(&self) -> Result<Warden> {
+    /// Starts Volume Warden with a grace period of one second for claims that await their pods.
+    pub async fn start_with_short_grace_period(&self) -> Result<Warden> {
         let builder = self.builder("warden").arg("--orphan-grace=1");
         builder.start().await
     }
 
-    /// Number of attempts to create claims so far.
+    /// The number of POST requests for claims so far.
     pub fn posts(&self) -> usize {
         self.interposer.count("POST", "/persistentvolumeclaims")
     }
 
-    /// The names of the claims in DELETE requests so far.
-    pub fn deleted(&self) -> Vec<String> {
+    /// The names of the claims in DELETE requests so far, sorted.
+    pub fn deleted_claims(&self) -> Vec<String> {
         let seen = self.interposer.requests().into_iter();
         let deletions = seen.filter(|seen| {
             seen.method == "DELETE" && seen.path.contains("/persistentvolumeclaims/")
@@ -64,11 +64,17 @@ impl FaultFixture {
     }
 }
 
+/// The number of times that Volume Warden may have retried a refused creation since then. It pauses
+/// for half a minute before each retry, which a busy machine may need for what the test waits for.
+pub fn retries_since(began: Instant) -> usize {
+    usize::try_from(began.elapsed().as_secs() / 30).unwrap_or(usize::MAX)
+}
+
 pub fn claim_posts() -> Rule {
     Rule::on("POST").path_contains("/persistentvolumeclaims")
 }
 
-/// Writes of claims whose names begin with `name`.
+/// Requests with this method for claims whose names begin with `name`.
 pub fn claim_write(method: &str, name: &str) -> Rule {
     Rule::on(method).path_contains(format!("/persistentvolumeclaims/{name}"))
 }

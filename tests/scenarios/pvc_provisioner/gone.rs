@@ -1,10 +1,10 @@
-//! Pods that are gone while their claims have no owner, and pods whose deletion the watch has not
-//! delivered.
+//! Pods that are deleted while their claims have no owner, and pods whose deletion the watch has
+//! not delivered.
 
 use super::{
-    admission::{outage_fixture::OutageFixture, posted::asked_for},
+    admission::{outage_fixture::OutageFixture, posted::post_and_get_claim},
     fault_fixture::FaultFixture,
-    support::{Askers, MARK, awaiting},
+    support::{AWAITING_POD, Askers, awaiting},
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -12,64 +12,68 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::{Rule, Warden, eventually};
 
-/// A grace period longer than any test.
-const LONG: &str = "--orphan-grace=86400";
+/// A grace period that is longer than any test.
+const LONG_GRACE_PERIOD: &str = "--orphan-grace=86400";
 
-/// A pending claim that was created at admission. Its pod, which has its name, was observed.
-async fn pending(askers: &Askers) -> Result<PersistentVolumeClaim> {
-    let (posted, claim) = asked_for(askers).await?;
-    let name = posted.object::<Pod>()?.name_any();
+/// Creates a pod, whose claim is created at admission and stays pending. The claim has the name of
+/// the pod. Returns the claim once Volume Warden has observed the pod.
+async fn pending_claim(askers: &Askers) -> Result<PersistentVolumeClaim> {
+    let (response, claim) = post_and_get_claim(askers).await?;
+    let name = response.object::<Pod>()?.name_any();
     askers.has_event(&name, "PVCProvisioned", "created").await?;
     let claim_now = askers.claim(&name).await?;
     assert_eq!(claim_now.resource_version(), claim.resource_version());
-    ensure!(claim.annotations().contains_key(MARK), "{claim:?}");
+    ensure!(claim.annotations().contains_key(AWAITING_POD), "{claim:?}");
     Ok(claim)
 }
 
-async fn stays(askers: &Askers, before: &PersistentVolumeClaim) -> Result<PersistentVolumeClaim> {
-    askers.settled().await?;
+/// Checks that Volume Warden keeps the claim; returns the claim.
+async fn is_kept(askers: &Askers, before: &PersistentVolumeClaim) -> Result<PersistentVolumeClaim> {
+    askers.wait_until_processed().await?;
     let claim = askers.claim(&before.name_any()).await?;
     ensure!(claim.metadata.deletion_timestamp.is_none(), "{claim:?}");
     assert_eq!(claim.uid(), before.uid());
     Ok(claim)
 }
 
-/// The pod was observed, so no other one is pending. The claim is deleted as by the garbage
-/// collector, without the grace period.
+/// Volume Warden has observed the pod of the pending claim. When the pod is deleted, Volume Warden
+/// deletes the claim without waiting for the grace period, as the garbage collector does.
 #[tokio::test]
 async fn a_pending_claim_is_deleted_with_its_pod() -> Result<()> {
-    let fixture = OutageFixture::new("pending", &[LONG]).await?;
+    let fixture = OutageFixture::new("pending", &[LONG_GRACE_PERIOD]).await?;
     let askers = &fixture.askers;
-    let name = pending(askers).await?.name_any();
+    let name = pending_claim(askers).await?.name_any();
     askers.space.delete_pod(&name).await?;
     askers.space.claim_is_gone(&name).await
 }
 
-/// The garbage collector would not check for other users.
+/// A claim without an owner outlives its pod while another pod uses the claim. If the claim is
+/// bound meanwhile, it is kept without an owner; if it is still pending, it is deleted with the
+/// other pod.
 #[tokio::test]
 async fn a_claim_that_another_pod_uses_outlives_its_pod() -> Result<()> {
-    let fixture = OutageFixture::new("used", &[LONG]).await?;
+    let fixture = OutageFixture::new("used", &[LONG_GRACE_PERIOD]).await?;
     let (askers, space) = (&fixture.askers, &fixture.askers.space);
     let unscheduled = json!({"spec": {"schedulerName": "absent"}});
     for bound in [false, true] {
-        let claim = pending(askers).await?;
+        let claim = pending_claim(askers).await?;
         let name = claim.name_any();
         let user = format!("user-of-{name}");
         space.create_pod(&user, &name, unscheduled.clone()).await?;
         space.delete_pod(&name).await?;
-        let unbound = stays(askers, &claim).await?;
+        let unbound = is_kept(askers, &claim).await?;
         assert_eq!(unbound.resource_version(), claim.resource_version());
         if bound {
             askers.bind(&name).await?;
-            // The first attempt may conflict with pvc-protection, which writes the condition
-            // Unused of a claim that was just bound.
-            eventually("the bound claim awaits no pod", async || {
+            // The first write may conflict with the write of pvc-protection, which adds the
+            // condition Unused to a claim that was just bound.
+            eventually("the bound claim no longer has the marker", async || {
                 let claim = askers.claim(&name).await?;
-                ensure!(!claim.annotations().contains_key(MARK), "{claim:?}");
+                ensure!(!claim.annotations().contains_key(AWAITING_POD), "{claim:?}");
                 Ok(())
             })
             .await?;
-            let kept = stays(askers, &claim).await?;
+            let kept = is_kept(askers, &claim).await?;
             ensure!(kept.owner_references().is_empty(), "{kept:?}");
         } else {
             space.delete_pod(&user).await?;
@@ -79,48 +83,55 @@ async fn a_claim_that_another_pod_uses_outlives_its_pod() -> Result<()> {
     Ok(())
 }
 
-/// A claim that awaits its pod, which was observed. The grace period is long.
-async fn seen(fixture: &FaultFixture) -> Result<(Warden, PersistentVolumeClaim)> {
+/// Creates a claim that awaits its pod, starts Volume Warden with a long grace period, and creates
+/// the pod. Returns once Volume Warden has observed the pod.
+async fn claim_of_observed_pod(fixture: &FaultFixture) -> Result<(Warden, PersistentVolumeClaim)> {
     let askers = &fixture.askers;
     let claim = askers.create_claim("data", awaiting()).await?;
-    let warden = fixture.builder("warden").arg(LONG).start().await?;
+    let warden = fixture
+        .builder("warden")
+        .arg(LONG_GRACE_PERIOD)
+        .start()
+        .await?;
     askers.ask("pod", "data", json!({})).await?;
     askers.has_event("pod", "PVCProvisioned", "created").await?;
     Ok((warden, claim))
 }
 
-/// The successor does not know that the pod was observed, and waits for the grace period.
+/// The Volume Warden that observed the pod stops, and the pod is deleted. The next Volume Warden
+/// does not know that the pod existed, and deletes the claim after the grace period.
 #[tokio::test]
-async fn a_successor_collects_a_claim_whose_pod_is_gone() -> Result<()> {
+async fn a_restarted_volume_warden_deletes_a_claim_whose_pod_is_deleted() -> Result<()> {
     let fixture = FaultFixture::new("successor").await?;
-    let (warden, _) = seen(&fixture).await?;
+    let (warden, _) = claim_of_observed_pod(&fixture).await?;
     drop(warden);
     fixture.askers.space.delete_pod("pod").await?;
-    let _successor = fixture.start_impatient().await?;
+    let _restarted = fixture.start_with_short_grace_period().await?;
     fixture.askers.space.claim_is_gone("data").await
 }
 
-/// The pod is deleted and recreated, and the watch has delivered neither. The claim is bound, so
-/// Volume Warden reads the pod live.
+/// The pod is deleted and recreated, and the watch has delivered neither change. The claim is
+/// bound, so Volume Warden reads the pod live, and makes the recreated pod the owner.
 #[tokio::test]
-async fn a_claim_is_given_to_the_successor_of_its_pod() -> Result<()> {
+async fn a_recreated_pod_becomes_the_owner_of_the_claim() -> Result<()> {
     let fixture = FaultFixture::new("namesake").await?;
-    let (_warden, claim) = seen(&fixture).await?;
+    let (_warden, claim) = claim_of_observed_pod(&fixture).await?;
     let (askers, space) = (&fixture.askers, &fixture.askers.space);
     let frozen = fixture
         .interposer
         .add(Rule::watch_of("pods").freeze_stream());
     frozen.held(1).await?;
     space.delete_pod("pod").await?;
-    let again = askers.ask("pod", "data", json!({})).await?;
-    assert_eq!(askers.belongs("data", &again).await?.uid(), claim.uid());
+    let recreated = askers.ask("pod", "data", json!({})).await?;
+    assert_eq!(askers.belongs("data", &recreated).await?.uid(), claim.uid());
     drop(frozen);
-    askers.settled().await?;
-    assert_eq!(fixture.deleted(), [""; 0]);
+    askers.wait_until_processed().await?;
+    assert_eq!(fixture.deleted_claims(), [""; 0]);
     Ok(())
 }
 
-/// The garbage collector deletes the claim. In the stale cache the pod still waits for one.
+/// The pod is deleted, and the garbage collector deletes its claim. In the cache of Volume Warden,
+/// whose watch is frozen, the pod still needs a claim.
 #[tokio::test]
 async fn a_deleted_pod_gets_no_other_claim() -> Result<()> {
     let fixture = FaultFixture::new("late-end").await?;
@@ -132,18 +143,18 @@ async fn a_deleted_pod_gets_no_other_claim() -> Result<()> {
         .interposer
         .add(Rule::watch_of("pods").freeze_stream());
     frozen.held(1).await?;
-    let looks = || fixture.interposer.count("GET", "/pods/pod");
-    let before = looks();
+    let pod_reads = || fixture.interposer.count("GET", "/pods/pod");
+    let before = pod_reads();
     space.delete_pod("pod").await?;
-    eventually("the claim is missed, and the pod too", async || {
-        let (looks, posts) = (looks(), fixture.posts());
-        ensure!(looks > before, "{posts} claims");
+    eventually("Volume Warden reads the pod live", async || {
+        let (reads, posts) = (pod_reads(), fixture.posts());
+        ensure!(reads > before, "{posts} POSTs of claims");
         Ok(())
     })
     .await?;
     drop(frozen);
-    askers.settled().await?;
-    assert_eq!(fixture.posts(), 2, "the canary's");
+    askers.wait_until_processed().await?;
+    assert_eq!(fixture.posts(), 2, "the claim and the canary's claim");
     ensure!(space.claims.get_opt("data").await?.is_none());
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! Pods of a tenant who attacks others by their annotations.
+//! Pods whose annotations or claim names attack Volume Warden, its log or the readers of its
+//! Events.
 
 use super::{
-    admission::posted::{post, reviewed},
+    admission::posted::{post, until_reviewed},
     fault_fixture::FaultFixture,
-    support::{Askers, PREFIX, TEMPLATE, annotations, asking, mount},
+    support::{Askers, PREFIX, TEMPLATE, annotations, mount, requesting_pod},
 };
 use crate::support::guarded;
 use anyhow::{Context, Result, ensure};
@@ -12,17 +13,18 @@ use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use volume_warden_controlplane::eventually;
 
-/// Clears the screen, reverses what follows, and adds a line that seems to be from Volume Warden.
-const FORGED: &str = "Pod\u{1b}[2J\u{202e}\nWARN forged: run kubectl delete pvc --all";
+/// Text that clears a terminal, reverses the text after it, and adds a line that looks like a log
+/// line of Volume Warden.
+const FORGED_KIND: &str = "Pod\u{1b}[2J\u{202e}\nWARN forged: run kubectl delete pvc --all";
 
-/// A message with control characters is not stored by the API server, or forges what its reader
-/// sees.
+/// Volume Warden escapes control characters in the text of a template before it writes the text to
+/// Events and to its log.
 #[tokio::test]
 async fn the_text_of_a_template_is_escaped() -> Result<()> {
     let fixture = FaultFixture::new("forged").await?;
     let askers = &fixture.askers;
     let warden = fixture.start().await?;
-    let template = json!({"apiVersion": "v1", "kind": FORGED}).to_string();
+    let template = json!({"apiVersion": "v1", "kind": FORGED_KIND}).to_string();
     let template = annotations(&[("data.pvc", Some(&template))]);
     askers.ask("pod", "data", template).await?;
     let message = askers
@@ -33,7 +35,10 @@ async fn the_text_of_a_template_is_escaped() -> Result<()> {
         "{message:?}"
     );
     let log = || warden.process().log();
-    eventually("it is logged", async || log().contains("WARN forged")).await?;
+    eventually("the log contains the text", async || {
+        log().contains("WARN forged")
+    })
+    .await?;
     let log = log();
     ensure!(!log.contains("\nWARN forged"), "{log}");
     ensure!(
@@ -44,9 +49,10 @@ async fn the_text_of_a_template_is_escaped() -> Result<()> {
 }
 
 /// The API server checks only that the name of a claim in a pod is not empty. In the path of a
-/// request, such a name could be a query or another resource.
+/// request, an invalid name could be a query or another resource: Volume Warden reports such a name
+/// in an Event, and sends no request with it.
 #[tokio::test]
-async fn a_name_that_no_claim_can_have_is_reported_and_never_sent() -> Result<()> {
+async fn an_invalid_claim_name_is_reported_and_never_sent() -> Result<()> {
     let fixture = FaultFixture::new("impossible").await?;
     let askers = &fixture.askers;
     let names = [
@@ -63,23 +69,23 @@ async fn a_name_that_no_claim_can_have_is_reported_and_never_sent() -> Result<()
             .has_event(pod, "ErrInvalidPVC", "not a valid name")
             .await?;
     }
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     for seen in fixture.interposer.requests() {
         let uri = format!("{}?{}", seen.path, seen.query);
         let path = uri.strip_prefix(&format!("/api/v1/namespaces/{}/", askers.space.name));
-        let other = path.is_some_and(|path| path.starts_with("persistentvolumeclaims/"));
+        let is_claim = path.is_some_and(|path| path.starts_with("persistentvolumeclaims/"));
         ensure!(
-            !other || uri.contains("/canary"),
+            !is_claim || uri.contains("/canary"),
             "{} {uri:.200}",
             seen.method
         );
     }
-    ensure!(askers.claims().await?.is_empty());
+    ensure!(askers.claim_names().await?.is_empty());
     warden.stop().await?;
     Ok(())
 }
 
-/// A pod that requests more gets none.
+/// A pod that requests 33 claims gets none of them; a pod that requests 32 claims gets all.
 #[tokio::test]
 async fn a_pod_requests_at_most_32_claims() -> Result<()> {
     let fixture = FaultFixture::new("greedy").await?;
@@ -101,19 +107,19 @@ async fn a_pod_requests_at_most_32_claims() -> Result<()> {
         askers.ask(pod, "none", changes).await?;
     }
     askers.has_event("greedy", "ErrTooManyClaims", "32").await?;
-    askers.settled().await?;
-    // As many creations may still be under way as the lane of the canary has permits.
+    askers.wait_until_processed().await?;
+    // Some creations may still be in progress when the claim of the canary exists.
     eventually("32 claims exist", async || {
-        let created = askers.claims().await?;
-        let of = |pod: &str| created.iter().filter(|name| name.starts_with(pod)).count();
-        ensure!((of("greedy"), of("large")) == (0, 32), "{created:?}");
+        let created = askers.claim_names().await?;
+        let count = |pod: &str| created.iter().filter(|name| name.starts_with(pod)).count();
+        ensure!((count("greedy"), count("large")) == (0, 32), "{created:?}");
         Ok(())
     })
     .await
 }
 
-/// The API server accepts requests of 3 MiB, and etcd objects of 1.5 MiB. The pod gets its claim, and
-/// its author a few of the warnings.
+/// The API server accepts requests of 3 MiB, and etcd objects of 1.5 MiB. The largest accepted pod,
+/// which has 4000 invalid annotations, gets its claim, and the response has fewer than 20 warnings.
 #[tokio::test]
 async fn a_pod_as_large_as_the_api_server_accepts_gets_its_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "huge").await?;
@@ -121,32 +127,32 @@ async fn a_pod_as_large_as_the_api_server_accepts_gets_its_claim() -> Result<()>
     let invalid: Map<String, Value> = invalid.collect();
     let mut accepted = None;
     for volumes in (1000..50_000).rev().step_by(2000) {
-        let posted = reviewed(&askers, async |name| {
+        let created = until_reviewed(&askers, async |name| {
             let volumes = (0..volumes).map(|n| mount(&format!("v{n}"), name));
             let volumes: Vec<_> = [mount("data", name)].into_iter().chain(volumes).collect();
             let mut pod = json!({"metadata": {"annotations": invalid}});
             pod["spec"]["volumes"] = json!(volumes);
-            post(&askers.space, &asking(name, name, pod)?, "").await
+            post(&askers.space, &requesting_pod(name, name, pod)?, "").await
         });
-        let posted = posted.await?;
-        if posted.code == 201 {
-            accepted = Some(posted);
+        let response = created.await?;
+        if response.code == 201 {
+            accepted = Some(response);
             break;
         }
         let too_large = ["too large", "larger than max"];
         ensure!(
-            too_large.iter().any(|part| posted.body.contains(part)),
-            "{posted:?}"
+            too_large.iter().any(|part| response.body.contains(part)),
+            "{response:?}"
         );
     }
-    let posted = accepted.context("no pod was accepted")?;
+    let response = accepted.context("no pod was accepted")?;
     ensure!(
-        posted.says("neither true nor false"),
+        response.has_warning("neither true nor false"),
         "{:?}",
-        posted.warnings
+        response.warnings
     );
-    ensure!(posted.warnings.len() < 20, "{:?}", posted.warnings);
-    let pod: Pod = posted.object()?;
+    ensure!(response.warnings.len() < 20, "{:?}", response.warnings);
+    let pod: Pod = response.object()?;
     let name = pod.name_any();
     askers.belongs(&name, &pod).await?;
     askers

@@ -1,4 +1,4 @@
-//! Claims that pods request by annotation, on a real control plane. Cases DP-*.
+//! Claims that pods request by annotations, on a real control plane: test cases DP-*.
 
 mod admission;
 mod bound;

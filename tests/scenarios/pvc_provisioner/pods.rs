@@ -1,7 +1,9 @@
-//! Which pods count, pods created before Volume Warden starts, and deleted pods.
+//! Which pods get claims, pods created before Volume Warden starts, and deleted pods.
 
 use super::fault_fixture::FaultFixture;
-use super::support::{TEMPLATE, annotations, asking, is_from_volume_warden, is_of_canary};
+use super::support::{
+    TEMPLATE, annotations, is_about_canary, is_from_volume_warden, requesting_pod,
+};
 use crate::support::on_node;
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -9,12 +11,13 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
-/// Created at once, as far as the API server takes them.
-const AT_ONCE: usize = 20;
+/// Maximum number of concurrent POST requests of [`create_pods`].
+const CONCURRENCY: usize = 20;
 
-/// DP-19, DP-20: only waiting pods get claims and Events.
+/// DP-19, DP-20: pods that run, have ended, have the phase Unknown or are being deleted get no
+/// claims and no Events.
 #[tokio::test]
-async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
+async fn only_pending_pods_get_claims_and_events() -> Result<()> {
     let fixture = FaultFixture::new("not-waiting").await?;
     let (askers, space) = (&fixture.askers, &fixture.askers.space);
     askers.ask("running", "a", on_node()).await?;
@@ -40,35 +43,36 @@ async fn nothing_is_made_for_pods_that_do_not_wait() -> Result<()> {
     space.patch_pod_status("broken", failed).await?;
 
     let _warden = fixture.start().await?;
-    askers.settled().await?;
-    // Nor when they are reconciled again.
+    askers.wait_until_processed().await?;
+    // The same when a change of the pods triggers another reconcile.
     let edited = format!("{TEMPLATE}# once more\n");
     for pod in ["running", "succeeded", "failed", "unknown", "deleting"] {
         askers.patch_pod(pod, template(&edited)).await?;
     }
     askers.patch_pod("broken", template("]")).await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     let events = askers.space.events.list(&ListParams::default()).await?;
     let mut events = events.iter().filter(|event| is_from_volume_warden(event));
     ensure!(
-        events.all(is_of_canary),
-        "Events on other pods than the canaries"
+        events.all(is_about_canary),
+        "there are Events on other pods than the canaries"
     );
-    ensure!(askers.claims().await?.is_empty());
-    assert_eq!(fixture.posts(), 2, "the canaries'");
+    ensure!(askers.claim_names().await?.is_empty());
+    assert_eq!(fixture.posts(), 2, "only the claims of the two canaries");
     askers
         .patch_pod("deleting", json!({"metadata": {"finalizers": null}}))
         .await
 }
 
-/// DP-25, DP-26: pods created before the start are served, and a successor writes and publishes
-/// nothing.
+/// DP-25, DP-26: pods that were created before the start of Volume Warden get their claims, and a
+/// restarted Volume Warden neither writes nor publishes anything for these pods.
 #[tokio::test]
-async fn pods_from_before_are_served_once() -> Result<()> {
+async fn pods_created_before_the_start_get_their_claims_once() -> Result<()> {
     const PODS: usize = 100;
     let fixture = FaultFixture::new("before").await?;
     let askers = &fixture.askers;
-    let pods: Vec<_> = many(&fixture, PODS, |name| asking(name, name, json!({}))).await?;
+    let pods: Vec<_> =
+        create_pods(&fixture, PODS, |name| requesting_pod(name, name, json!({}))).await?;
     let first = fixture.start().await?;
     for pod in &pods {
         askers
@@ -79,18 +83,18 @@ async fn pods_from_before_are_served_once() -> Result<()> {
         let events = askers.space.events_with("PVCProvisioned").await?;
         anyhow::Ok(events.len())
     };
-    eventually("all have Events", async || {
+    eventually("all pods have Events", async || {
         anyhow::Ok(published().await? == PODS)
     })
     .await?;
     assert_eq!(fixture.posts(), PODS);
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     first.stop().await?;
 
     let before = (writes(&fixture), published().await?);
     let _second: Warden = fixture.start().await?;
-    askers.settled().await?;
-    // The canary's claim and its event.
+    askers.wait_until_processed().await?;
+    // The claim and the Event of the canary are two writes.
     assert_eq!(
         (writes(&fixture), published().await?),
         (before.0 + 2, before.1 + 1)
@@ -98,20 +102,21 @@ async fn pods_from_before_are_served_once() -> Result<()> {
     Ok(())
 }
 
-/// DP-34: one pod among many costs two reads and two writes, and the other pods cost no call.
+/// DP-34: one pod that requests a claim, among many pods that do not, costs two reads and two
+/// writes. The other pods cost no request.
 #[tokio::test]
 async fn one_pod_among_many_costs_four_calls() -> Result<()> {
     let fixture = FaultFixture::new("among-many").await?;
     let askers = &fixture.askers;
-    let plain = |name: &str| {
+    let without_request = |name: &str| {
         let (enabled, template) = ("data.enabled", "data.pvc");
-        let none = annotations(&[(enabled, None), (template, None)]);
-        asking(name, "unmarked", none)
+        let removed = annotations(&[(enabled, None), (template, None)]);
+        requesting_pod(name, "unmarked", removed)
     };
     let _warden = fixture.start().await?;
-    let started = calls(&fixture).len();
-    many(&fixture, 300, plain).await?;
-    askers.settled().await?;
+    let at_start = calls(&fixture).len();
+    create_pods(&fixture, 300, without_request).await?;
+    askers.wait_until_processed().await?;
     let calls = calls(&fixture);
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
@@ -120,13 +125,13 @@ async fn one_pod_among_many_costs_four_calls() -> Result<()> {
         .await?;
     let now = self::calls(&fixture);
     ensure!(now.len() == calls.len() + 4, "{:?}", &now[calls.len()..]);
-    // The 300 others caused no reads or writes: the earlier calls were for the canary.
-    assert_eq!(calls.len(), started + 4, "{calls:?}");
+    // The 300 other pods cost no reads or writes: the four earlier requests were for the canary.
+    assert_eq!(calls.len(), at_start + 4, "{calls:?}");
     Ok(())
 }
 
-/// DP-27, DP-28: a claim is deleted with its pod, however the pod is deleted. The pod runs, so the
-/// claim is in use.
+/// DP-27, DP-28: a claim is deleted with its pod, with background and with foreground deletion of
+/// the pod. The pod runs, so the claim is in use.
 #[tokio::test]
 async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
     let fixture = FaultFixture::new("gone").await?;
@@ -147,7 +152,7 @@ async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
         })
         .await?;
         space.pods.delete(name, &how).await?;
-        eventually("the pod is gone", async || {
+        eventually("the pod is deleted", async || {
             let left = space.pods.get_opt(name).await?;
             ensure!(left.is_none(), "{:?}", left.map(|pod| pod.metadata));
             Ok(())
@@ -156,11 +161,12 @@ async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
         space.claim_is_gone(name).await?;
     }
     let left = space.claims.list_metadata(&ListParams::default()).await?;
-    ensure!(left.items.is_empty(), "recreated: {left:?}");
+    ensure!(left.items.is_empty(), "a claim was recreated: {left:?}");
     Ok(())
 }
 
-async fn many(
+/// Creates the pods that `pod` returns for the names `many0`, `many1`, ...
+async fn create_pods(
     fixture: &FaultFixture,
     count: usize,
     pod: impl Fn(&str) -> Result<k8s_openapi::api::core::v1::Pod>,
@@ -174,18 +180,18 @@ async fn many(
                     .await?,
             )
         })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await
 }
 
-/// Number of write requests in the namespace so far, except for its Lease.
+/// The number of write requests in the namespace so far, except those for the Lease.
 fn writes(fixture: &FaultFixture) -> usize {
-    let written = calls(fixture);
-    let written = written
+    let calls = calls(fixture);
+    let writes = calls
         .iter()
         .filter(|call| !call.starts_with("GET") && !call.contains("/leases"));
-    written.count()
+    writes.count()
 }
 
 /// All requests in the namespace so far, except watches, which are restarted periodically.

@@ -1,4 +1,4 @@
-//! Several replicas, one leader.
+//! Several replicas with leader election.
 
 use super::fault_fixture::{FaultFixture, claim_posts};
 use anyhow::{Result, ensure};
@@ -6,38 +6,40 @@ use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::{Interposer, eventually};
 
-/// DP-31: the leader is killed during the creation of a claim, its successor stops gracefully;
-/// each time another replica continues, and no claim is created twice.
+/// DP-31: the leader is killed during the creation of a claim, and the next leader stops
+/// gracefully. Each time another replica becomes the leader and continues, and no claim is created
+/// twice.
 #[tokio::test]
 async fn another_replica_continues() -> Result<()> {
     let fixture = FaultFixture::new("replicas").await?;
     let (askers, cluster) = (&fixture.askers, &fixture.askers.space.cluster);
     let first = fixture.builder("first").start().await?;
-    askers.settled().await?;
-    let others = Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
+    askers.wait_until_processed().await?;
+    let other_interposer =
+        Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
     let second = fixture
         .builder("second")
-        .kubeconfig(others.kubeconfig())
+        .kubeconfig(other_interposer.kubeconfig())
         .start()
         .await?;
 
-    let on_the_way = fixture.interposer.add(claim_posts().hold_response());
+    let held_response = fixture.interposer.add(claim_posts().hold_response());
     let pod = askers.ask("pod", "data", json!({})).await?;
-    on_the_way.held(1).await?;
-    let made = askers.claim("data").await?.uid();
+    held_response.held(1).await?;
+    let uid = askers.claim("data").await?.uid();
     first.process().kill()?;
     let pending = askers.ask("pending", "other", json!({})).await?;
     let third = fixture.builder("third").start().await?;
-    drop(on_the_way);
+    drop(held_response);
     askers.belongs("other", &pending).await?;
-    assert_eq!(askers.belongs("data", &pod).await?.uid(), made);
-    askers.settled().await?;
+    assert_eq!(askers.belongs("data", &pod).await?.uid(), uid);
+    askers.wait_until_processed().await?;
 
-    // One of the two leads; the other one takes over when it stops.
+    // One of the two replicas leads. If that one stops, the other replica becomes the leader.
     ensure!(second.stop().await?.success());
     let after = askers.ask("after", "third", json!({})).await?;
     askers.belongs("third", &after).await?;
-    // A replica that stops does not publish the Events that wait for their turn.
+    // A replica that stops does not publish the Events that are still queued.
     for pod in ["pending", "after"] {
         askers.has_event(pod, "PVCProvisioned", "created").await?;
     }
@@ -48,38 +50,43 @@ async fn another_replica_continues() -> Result<()> {
     askers
         .has_event("last", "PVCProvisioned", "created")
         .await?;
-    let posts = |path: &Interposer| {
-        let seen = path.requests();
+    let posts = |interposer: &Interposer| {
+        let seen = interposer.requests();
         let posts = seen.iter().filter(|seen| seen.method == "POST");
         posts
             .filter(|seen| seen.path.contains("/persistentvolumeclaims"))
             .count()
     };
-    // Four claims and two canaries.
-    assert_eq!(posts(&fixture.interposer) + posts(&others), 6);
+    // The claims of four pods and two canaries.
+    assert_eq!(posts(&fixture.interposer) + posts(&other_interposer), 6);
     Ok(())
 }
 
-/// A leader that was paused for longer than its Lease creates no claim for a pod created meanwhile
-/// when it resumes. The second leader is prevented from creating it, so that the claim is missing.
+/// A leader that was paused until its Lease expired creates no claim when it resumes, for a pod
+/// that was created meanwhile. The claim does not exist yet, because the POST of the next leader is
+/// held.
 #[tokio::test]
-async fn a_leader_that_was_paused_makes_nothing() -> Result<()> {
+async fn a_leader_that_was_paused_creates_no_claim() -> Result<()> {
     let fixture = FaultFixture::new("paused").await?;
     let (askers, cluster) = (&fixture.askers, &fixture.askers.space.cluster);
     let first = fixture.builder("first").start().await?;
-    askers.settled().await?;
-    let others = Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
-    let held = others.add(claim_posts().hold());
-    let second = fixture.builder("second").kubeconfig(others.kubeconfig());
+    askers.wait_until_processed().await?;
+    let other_interposer =
+        Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
+    let held = other_interposer.add(claim_posts().hold());
+    let second = fixture
+        .builder("second")
+        .kubeconfig(other_interposer.kubeconfig());
     let _second = second.start().await?;
     first.process().pause()?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     held.held(1).await?;
-    let (posts, looks) = (fixture.posts(), fixture.interposer.count("GET", "/leases/"));
+    let (posts, lease_reads) = (fixture.posts(), fixture.interposer.count("GET", "/leases/"));
     first.process().resume()?;
-    // Only a follower reads the Lease. After a few reads its watch has long delivered the pod.
-    eventually("the paused replica follows", async || {
-        fixture.interposer.count("GET", "/leases/") >= looks + 4
+    // Only a replica that does not lead reads the Lease. After four reads, its watch has long
+    // delivered the pod.
+    eventually("the resumed replica does not lead", async || {
+        fixture.interposer.count("GET", "/leases/") >= lease_reads + 4
     })
     .await?;
     assert_eq!(fixture.posts(), posts);

@@ -1,8 +1,8 @@
-//! Required RBAC permissions: those of the component alone, in one namespace.
+//! RBAC permissions: the ClusterRole of the component, bound in one namespace, is sufficient.
 
 use super::{
-    admission::outage_fixture::turn,
-    support::{Askers, TEMPLATE, annotations, asking, awaiting, is_made},
+    admission::outage_fixture::lock_cluster,
+    support::{Askers, TEMPLATE, annotations, awaiting, has_label_and_finalizer, requesting_pod},
 };
 use crate::support::{BINARY, Space, bare, shared::Shared};
 use anyhow::{Context, Result, ensure};
@@ -12,69 +12,71 @@ use serde_json::json;
 use std::path::Path;
 use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder, eventually};
 
-/// A namespace with an account that has the permissions of pvc-provisioner's shipped ClusterRole
-/// only in that namespace.
-struct Confined {
+/// A namespace with a ServiceAccount that has the permissions of the shipped ClusterRole of
+/// pvc-provisioner only in that namespace.
+struct RestrictedAccount {
     askers: Askers,
     interposer: Interposer,
     certificate: (String, String),
 }
 
-impl Confined {
+impl RestrictedAccount {
     async fn new(cluster: Shared, label: &str) -> Result<Self> {
         let askers = Askers::new(cluster.clone(), label).await?;
         let namespace = &askers.space.name;
-        let confined = Self {
+        let restricted = Self {
             interposer: interposer(&cluster, namespace).await?,
             certificate: certificate(cluster.dir(), namespace)?,
             askers,
         };
-        confined
-            .may("claims", "--clusterrole=volume-warden-pvc-provisioner")
+        restricted
+            .bind_role("claims", "--clusterrole=volume-warden-pvc-provisioner")
             .await?;
-        confined
-            .may("events", "--clusterrole=volume-warden-events")
+        restricted
+            .bind_role("events", "--clusterrole=volume-warden-events")
             .await?;
         let leases = "--resource=leases.coordination.k8s.io";
-        confined
-            .role("lease", "--verb=get,create,update", leases)
+        restricted
+            .create_and_bind_role("lease", "--verb=get,create,update", leases)
             .await?;
-        confined.may_hold_its_lease().await?;
-        Ok(confined)
+        restricted.wait_for_lease_permission().await?;
+        Ok(restricted)
     }
 
-    /// Waits until the account may hold its Lease. The API server learns of bindings in order, by
-    /// a watch of its own, and this one was created last.
-    async fn may_hold_its_lease(&self) -> Result<()> {
+    /// Waits until the account may update its Lease. The API server reads bindings in order from a
+    /// watch, and the binding for the Lease was created last.
+    async fn wait_for_lease_permission(&self) -> Result<()> {
         let account = format!("--as=system:serviceaccount:{}", self.account());
-        let right = "leases.coordination.k8s.io";
-        let question = ["auth", "can-i", "update", right, &account];
-        eventually("the account may hold its Lease", async || {
+        let resource = "leases.coordination.k8s.io";
+        let question = ["auth", "can-i", "update", resource, &account];
+        eventually("the account may update its Lease", async || {
             self.kubectl(&question).await
         })
         .await
     }
 
-    /// Binds the role to the account.
-    async fn may(&self, name: &str, role: &str) -> Result<()> {
+    /// Binds the role to the account. `role` is an option of `kubectl create rolebinding`.
+    async fn bind_role(&self, name: &str, role: &str) -> Result<()> {
         let account = format!("--serviceaccount={}", self.account());
         self.kubectl(&["create", "rolebinding", name, role, &account])
             .await
     }
 
     /// Creates the role and binds it to the account.
-    async fn role(&self, name: &str, verbs: &str, resource: &str) -> Result<()> {
+    async fn create_and_bind_role(&self, name: &str, verbs: &str, resource: &str) -> Result<()> {
         self.kubectl(&["create", "role", name, verbs, resource])
             .await?;
-        self.may(name, &format!("--role={name}")).await
+        self.bind_role(name, &format!("--role={name}")).await
     }
 
+    /// Runs kubectl as an administrator in the namespace.
     async fn kubectl(&self, arguments: &[&str]) -> Result<()> {
         let space = &self.askers.space;
         let arguments = [arguments, &["-n", &space.name]].concat();
         space.cluster.kubectl(&arguments).await.map(drop)
     }
 
+    /// The namespace and name of the account, separated by a colon.
     fn account(&self) -> String {
         format!("{}:warden", self.askers.space.name)
     }
@@ -94,37 +96,40 @@ impl Confined {
     }
 }
 
+/// Creates the account, and starts an interposer with its permissions.
 async fn interposer(cluster: &Cluster, namespace: &str) -> Result<Interposer> {
     let account = ["create", "serviceaccount", "warden", "-n", namespace];
     cluster.kubectl(&account).await?;
     Interposer::for_service_account(cluster, namespace, "warden").await
 }
 
-/// Files of an unused certificate: no webhook is called here.
+/// Creates the files of a certificate and its key. No webhook is called, so the certificate is not
+/// used.
 fn certificate(directory: &Path, name: &str) -> Result<(String, String)> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let file = |suffix| directory.join(format!("{name}.{suffix}"));
-    std::fs::write(file("crt"), made.cert.pem())?;
-    std::fs::write(file("key"), made.signing_key.serialize_pem())?;
+    std::fs::write(file("crt"), pair.cert.pem())?;
+    std::fs::write(file("key"), pair.signing_key.serialize_pem())?;
     Ok((
         file("crt").display().to_string(),
         file("key").display().to_string(),
     ))
 }
 
-/// DP-30: Volume Warden works in that namespace, and sends no request to any other.
+/// DP-30: with permissions in one namespace, Volume Warden creates and deletes claims there, and
+/// sends no request for another namespace.
 #[tokio::test]
 async fn permissions_in_one_namespace_suffice() -> Result<()> {
     let cluster = bare().await?;
-    let confined = Confined::new(cluster.clone(), "confined").await?;
-    let (askers, namespace) = (&confined.askers, &confined.askers.space.name);
+    let restricted = RestrictedAccount::new(cluster.clone(), "confined").await?;
+    let (askers, namespace) = (&restricted.askers, &restricted.askers.space.name);
     let elsewhere = Space::new(cluster.clone(), "elsewhere").await?;
-    let impatient = confined.builder().arg("--orphan-grace=1");
-    let _warden = impatient.start().await?;
+    let builder = restricted.builder().arg("--orphan-grace=1");
+    let _warden = builder.start().await?;
     let parameters = PostParams::default();
     elsewhere
         .pods
-        .create(&parameters, &asking("pod", "data", json!({}))?)
+        .create(&parameters, &requesting_pod("pod", "data", json!({}))?)
         .await?;
     let pod = askers.ask("pod", "data", json!({})).await?;
     askers.belongs("data", &pod).await?;
@@ -134,48 +139,54 @@ async fn permissions_in_one_namespace_suffice() -> Result<()> {
     ensure!(elsewhere.claims.get_opt("data").await?.is_none());
 
     let inside = format!("/namespaces/{namespace}/");
-    let mut asked = confined.interposer.requests();
-    asked.retain(|seen| !seen.path.contains(&inside));
+    let mut outside = restricted.interposer.requests();
+    outside.retain(|seen| !seen.path.contains(&inside));
     // Webhook configurations have no namespace. Volume Warden works without permission to read
     // them.
-    asked.retain(|seen| !seen.path.contains("/volume-warden-pvc-provisioner"));
-    ensure!(asked.is_empty(), "{asked:?}");
-    let account = format!("system:serviceaccount:{}", confined.account());
+    outside.retain(|seen| !seen.path.contains("/volume-warden-pvc-provisioner"));
+    ensure!(outside.is_empty(), "{outside:?}");
+    let account = format!("system:serviceaccount:{}", restricted.account());
     let calls = cluster.audit().all()?.by_user(&account);
     let refused = calls.iter().filter(|call| call.code == 403);
     let refused = refused.filter(|call| call.group != "admissionregistration.k8s.io");
     let refused: Vec<_> = refused.collect();
     ensure!(!calls.is_empty() && refused.is_empty(), "{refused:?}");
     let lease = ["get", "lease", "pvc-provisioner"];
-    confined.kubectl(&lease).await.context("the Lease")
+    restricted.kubectl(&lease).await.context("the Lease")
 }
 
-/// DP-29: where `blockOwnerDeletion` requires a permission, pods own their claims without it. The
-/// original's `blockOwnerDeletion` needs the permission, and an Event says so.
+/// DP-29: where setting `blockOwnerDeletion` requires a permission on pods, Volume Warden needs no
+/// such permission, because it does not set `blockOwnerDeletion`. With `--block-owner-deletion`,
+/// the behavior of the original, it needs the permission; Events report that the permission is
+/// missing.
 #[tokio::test]
 async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
-    let (cluster, _turn) = turn().await?;
-    let confined = Confined::new(cluster, "enforced").await?;
-    let askers = &confined.askers;
-    let fresh = || {
-        let mut fresh = awaiting();
-        fresh["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
-        fresh
+    let (cluster, _lock) = lock_cluster().await?;
+    let restricted = RestrictedAccount::new(cluster, "enforced").await?;
+    let askers = &restricted.askers;
+    let awaiting_and_protected = || {
+        let mut changes = awaiting();
+        changes["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+        changes
     };
-    let warden = confined.builder().start().await?;
-    askers.create_claim("given", fresh()).await?;
+    let warden = restricted.builder().start().await?;
+    askers
+        .create_claim("given", awaiting_and_protected())
+        .await?;
     for claim in ["made", "given"] {
         let pod = askers.ask(claim, claim, json!({})).await?;
         askers.belongs(claim, &pod).await?;
     }
     drop(warden);
 
-    let _warden = confined
+    let _warden = restricted
         .builder()
         .arg("--block-owner-deletion")
         .start()
         .await?;
-    askers.create_claim("given-later", fresh()).await?;
+    askers
+        .create_claim("given-later", awaiting_and_protected())
+        .await?;
     for claim in ["made-later", "given-later"] {
         askers.ask(claim, claim, json!({})).await?;
     }
@@ -189,33 +200,33 @@ async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
             .space
             .events_with("FailedUpdateOwnerReferences")
             .await?;
-        let mut notes = events.iter().filter_map(|event| event.message.as_deref());
-        anyhow::Ok(notes.any(|note| note.contains(cause)))
+        let mut messages = events.iter().filter_map(|event| event.message.as_deref());
+        anyhow::Ok(messages.any(|message| message.contains(cause)))
     })
     .await?;
     let given = askers.claim("given-later").await?;
     ensure!(given.owner_references().is_empty(), "{given:?}");
-    confined
-        .role("finalizers", "--verb=update", "--resource=pods/finalizers")
+    restricted
+        .create_and_bind_role("finalizers", "--verb=update", "--resource=pods/finalizers")
         .await?;
     for pod in ["made-later", "given-later"] {
-        // Avoids waiting for the retry.
+        // The edit of the pod triggers a reconcile, so that the test need not wait for the retry.
         let edited = format!("{TEMPLATE}# once more\n");
-        let blocks = eventually("the pod owns its claim", async || {
+        let blocks_deletion = eventually("the pod owns its claim", async || {
             askers
                 .patch_pod(pod, annotations(&[("data.pvc", Some(&edited))]))
                 .await?;
-            blocks(&askers.claim(pod).await?)
+            blocks_owner_deletion(&askers.claim(pod).await?)
         })
         .await?;
-        ensure!(blocks, "{pod}");
+        ensure!(blocks_deletion, "{pod}");
     }
     Ok(())
 }
 
-/// The owner reference's `blockOwnerDeletion`; `None` until there is an owner.
-fn blocks(claim: &PersistentVolumeClaim) -> Result<Option<bool>> {
-    is_made(claim)?;
+/// The `blockOwnerDeletion` of the first owner reference; `None` if the claim has no owner.
+fn blocks_owner_deletion(claim: &PersistentVolumeClaim) -> Result<Option<bool>> {
+    has_label_and_finalizer(claim)?;
     let owner = claim.owner_references().first();
     Ok(owner.map(|owner| owner.block_owner_deletion == Some(true)))
 }

@@ -1,5 +1,5 @@
-//! Requests of pods, one pod for each row: DP-03..DP-12. Each error has one Event, and each valid
-//! claim is created.
+//! A table of pods that request claims, with one pod for each row: DP-03..DP-12. Each valid claim
+//! is created, and each error has exactly one Event.
 
 use super::fault_fixture::FaultFixture;
 use super::support::{PREFIX, TEMPLATE, annotations, mount};
@@ -8,38 +8,42 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use volume_warden_controlplane::eventually;
 
-/// The reason and a part of the message of an Event.
+/// The reason of an Event and a part of its message.
 type ExpectedEvent = (&'static str, String);
 
+/// A pod, and the expected claims and Events.
 struct Row {
+    /// The id of the test case.
     case: &'static str,
+    /// Changes to the pod of `requesting_pod`.
     changes: Value,
-    /// Volumes whose claims are created.
-    made: &'static [&'static str],
+    /// The volumes whose claims are created.
+    created: &'static [&'static str],
+    /// The expected Events, except those of the created claims.
     events: Vec<ExpectedEvent>,
 }
 
 fn row(
     case: &'static str,
     changes: Value,
-    made: &'static [&'static str],
+    created: &'static [&'static str],
     events: &[ExpectedEvent],
 ) -> Row {
     let events = events.to_vec();
     Row {
         case,
         changes,
-        made,
+        created,
         events,
     }
 }
 
-/// The volume `data` is enabled like this.
+/// Changes that set the annotation `data.enabled` to this value.
 fn enabled(value: &str) -> Value {
     annotations(&[("data.enabled", Some(value))])
 }
 
-/// The volume `data` has this template.
+/// Changes that set the template of the volume `data`.
 fn template(text: &str) -> Value {
     annotations(&[("data.pvc", Some(text))])
 }
@@ -116,7 +120,7 @@ fn rows() -> Vec<Row> {
             &[],
             &one("ErrInvalidPVC", "document"),
         ),
-        // A key that is misspelt.
+        // A misspelt key.
         row(
             "1.13",
             annotations(&[("data.enable", Some("true"))]),
@@ -130,24 +134,26 @@ fn rows() -> Vec<Row> {
     rows
 }
 
+/// Changes that replace the volumes of the pod with a volume `data` of this source.
 fn volume(source: Value) -> Value {
     let mut volume = json!({"name": "data"});
     json_patch::merge(&mut volume, &source);
     json!({"spec": {"volumes": [volume]}})
 }
 
-/// An ephemeral volume that is never provisioned, because its pod is not scheduled. Kubernetes,
-/// not Volume Warden, creates its claim.
+/// The source of a generic ephemeral volume. Kubernetes, not Volume Warden, creates its claim. The
+/// volume is never provisioned, because the pod is not scheduled.
 fn ephemeral() -> Value {
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
     json!({"ephemeral": {"volumeClaimTemplate": {"spec": spec}}})
 }
 
 impl Row {
-    /// Adds the pod's other volume if its claim is requested too.
+    /// The changes of the row. If a claim for the volume `other` is expected, also adds that volume
+    /// and its request.
     fn pod(&self, name: &str) -> Value {
         let mut changes = self.changes.clone();
-        if self.made.contains(&"other") {
+        if self.created.contains(&"other") {
             let more = annotations(&[
                 ("other.enabled", Some("true")),
                 ("other.pvc", Some(TEMPLATE)),
@@ -162,10 +168,11 @@ impl Row {
         changes
     }
 
-    fn fits(&self, events: &[(String, String)]) -> Result<()> {
+    /// Fails unless the pod has exactly the expected Events.
+    fn has_expected_events(&self, events: &[(String, String)]) -> Result<()> {
         let mut expected = self.events.clone();
         expected.extend(
-            self.made
+            self.created
                 .iter()
                 .map(|volume| event("PVCProvisioned", format!("\"{volume}\""))),
         );
@@ -179,12 +186,13 @@ impl Row {
                 reason == wanted && message.contains(part),
                 "{events:?} instead of {expected:?}"
             );
-            ensure!(message.len() < 250, "too long: {message}");
+            ensure!(message.len() < 250, "the message is too long: {message}");
         }
         Ok(())
     }
 }
 
+/// The name of the claim of the volume.
 fn claim(pod: &str, volume: &str) -> String {
     format!("{pod}-{volume}")
 }
@@ -197,30 +205,31 @@ async fn every_pod_gets_valid_claims_and_events_for_errors() -> Result<()> {
     let (rows, mut expected) = (rows(), BTreeSet::new());
     for (index, row) in rows.iter().enumerate() {
         let pod = format!("row{index}");
-        expected.extend(row.made.iter().map(|volume| claim(&pod, volume)));
+        expected.extend(row.created.iter().map(|volume| claim(&pod, volume)));
         askers
             .ask(&pod, &claim(&pod, "data"), row.pod(&pod))
             .await?;
     }
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     for (index, row) in rows.iter().enumerate() {
         let pod = format!("row{index}");
         let check = eventually("the pod has all Events", async || {
-            row.fits(&askers.pod_events(&pod).await?)
+            row.has_expected_events(&askers.pod_events(&pod).await?)
         });
         check
             .await
             .with_context(|| format!("{} {}", row.case, row.changes))?;
     }
-    // Kubernetes creates the claim of the ephemeral volume.
-    let mut made = BTreeSet::from_iter(askers.claims().await?);
-    made.retain(|claim| expected.contains(claim) || !is_ephemeral(claim, &rows));
-    assert_eq!(made, expected);
-    // No impossible creation is attempted: besides these, one for the canary.
+    // Kubernetes may have created the claim of the ephemeral volume, which is ignored.
+    let mut created = BTreeSet::from_iter(askers.claim_names().await?);
+    created.retain(|claim| expected.contains(claim) || !is_ephemeral(claim, &rows));
+    assert_eq!(created, expected);
+    // Volume Warden sends no POST of another claim, except for the claim of the canary.
     assert_eq!(fixture.posts(), expected.len() + 1);
     Ok(())
 }
 
+/// Whether the name is that of a claim of an ephemeral volume in `rows`.
 fn is_ephemeral(claim: &str, rows: &[Row]) -> bool {
     let mut ephemeral = rows
         .iter()

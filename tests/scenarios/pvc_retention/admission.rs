@@ -1,95 +1,109 @@
 //! Admission of claims that the StatefulSet controller creates.
 
-mod births;
 mod faults;
+mod fixture;
 mod outage_fixture;
 mod readings;
 
-pub(super) use births::stamps_are_given;
+pub(super) use fixture::retention_webhook_answers;
 
 use super::support::{DELETE_DELETE, DELETE_RETAIN, RETAIN_DELETE, RETAIN_RETAIN};
 use crate::support::{claim, guarded};
 use anyhow::Result;
-use births::{Births, CONTROLLER, NOTHING, Stamps};
+use fixture::{AdmissionFixture, CONTROLLER, NEITHER, OwnerAndMarker};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-/// STS-15..17, STS-28, STS-30 at creation: the owner follows `whenDeleted`, the mark follows
-/// `whenScaled` if the ordinal is in range.
+/// STS-15..17, STS-28, STS-30 at the creation of a claim: the webhook adds the set as owner if
+/// `whenDeleted` is Delete, and the marker if `whenScaled` is Delete and the ordinal is in range.
 #[tokio::test]
-async fn claims_are_stamped_and_marked_as_the_policy_says() -> Result<()> {
-    let births = Births::new(guarded().await?, "stamped").await?;
+async fn claims_get_the_owner_and_the_marker_that_the_policy_requires() -> Result<()> {
+    let admission = AdmissionFixture::new(guarded().await?, "stamped").await?;
     for (name, policy) in [
         ("rr", RETAIN_RETAIN),
         ("rd", RETAIN_DELETE),
         ("dr", DELETE_RETAIN),
         ("dd", DELETE_DELETE),
     ] {
-        let uid = births.set(name, policy, json!({})).await?;
-        births.0.settled().await?;
+        let uid = admission.create_set(name, policy, json!({})).await?;
+        admission.sets.changes_are_processed().await?;
         let owner = Some(uid.as_str()).filter(|_| policy.0 == "Delete");
-        let mark = Some(uid.as_str()).filter(|_| policy.1 == "Delete");
-        let inside = format!("data-{name}-2");
-        births.is_born(&inside, Stamps { owner, mark }).await?;
-        let beyond = format!("data-{name}-3");
-        births
-            .is_born(&beyond, Stamps { owner, mark: None })
+        let marker = Some(uid.as_str()).filter(|_| policy.1 == "Delete");
+        let in_range = format!("data-{name}-2");
+        admission
+            .is_created(&in_range, OwnerAndMarker { owner, marker })
+            .await?;
+        let out_of_range = format!("data-{name}-3");
+        admission
+            .is_created(
+                &out_of_range,
+                OwnerAndMarker {
+                    owner,
+                    marker: None,
+                },
+            )
             .await?;
     }
     Ok(())
 }
 
-/// STS-55 at creation: the range begins at the set's start ordinal.
+/// STS-55 at the creation of a claim: the range begins at the start ordinal of the set.
 #[tokio::test]
 async fn the_range_of_a_set_begins_at_its_start_ordinal() -> Result<()> {
-    let births = Births::new(guarded().await?, "start").await?;
+    let admission = AdmissionFixture::new(guarded().await?, "start").await?;
     let start = json!({"spec": {"ordinals": {"start": 5}}});
-    let uid = births.set("web", RETAIN_DELETE, start).await?;
-    births.0.settled().await?;
-    let marked = Stamps {
+    let uid = admission.create_set("web", RETAIN_DELETE, start).await?;
+    admission.sets.changes_are_processed().await?;
+    let marked = OwnerAndMarker {
         owner: None,
-        mark: Some(&uid),
+        marker: Some(&uid),
     };
-    for (ordinal, stamps) in [(4, NOTHING), (6, marked), (7, marked), (8, NOTHING)] {
-        births
-            .is_born(&format!("data-web-{ordinal}"), stamps)
+    for (ordinal, expected) in [(4, NEITHER), (6, marked), (7, marked), (8, NEITHER)] {
+        admission
+            .is_created(&format!("data-web-{ordinal}"), expected)
             .await?;
     }
     Ok(())
 }
 
-/// A claim that a user creates beforehand may have another purpose; the reconciler reads the live
-/// set before it writes.
+/// The webhook changes only claims that the StatefulSet controller creates. A claim that a user
+/// creates in advance may have another purpose; the reconciler handles it after a live read of the
+/// set.
 #[tokio::test]
-async fn claims_that_people_create_are_not_stamped() -> Result<()> {
-    let births = Births::new(guarded().await?, "people").await?;
-    let uid = births.set("web", DELETE_DELETE, json!({})).await?;
-    births.0.settled().await?;
+async fn claims_that_users_create_get_neither_owner_nor_marker() -> Result<()> {
+    let admission = AdmissionFixture::new(guarded().await?, "people").await?;
+    let uid = admission
+        .create_set("web", DELETE_DELETE, json!({}))
+        .await?;
+    admission.sets.changes_are_processed().await?;
     let claim = claim(
         "data-web-1",
         json!({"metadata": {"labels": {"app": "web"}}}),
     )?;
-    let stamped = Stamps {
+    let owned_and_marked = OwnerAndMarker {
         owner: Some(&uid),
-        mark: Some(&uid),
+        marker: Some(&uid),
     };
-    for (user, stamps) in [
-        ("jane", NOTHING),
-        ("system:serviceaccount:kube-system:job-controller", NOTHING),
-        // A controller manager without an account for each controller.
-        ("system:kube-controller-manager", stamped),
-        (CONTROLLER, stamped),
+    for (user, expected) in [
+        ("jane", NEITHER),
+        ("system:serviceaccount:kube-system:job-controller", NEITHER),
+        // The user of all controllers if kube-controller-manager runs without
+        // --use-service-account-credentials.
+        ("system:kube-controller-manager", owned_and_marked),
+        (CONTROLLER, owned_and_marked),
     ] {
-        births.is_born_to(user, claim.clone(), stamps).await?;
+        admission
+            .is_created_by(user, claim.clone(), expected)
+            .await?;
     }
     Ok(())
 }
 
-/// `a-b-c-1` belongs to the template `a` of the set `b-c`, or to `a-b` of `c`: to the set whose
-/// labels it has, otherwise to none.
+/// The claim `a-b-c-1` may belong to the template `a` of the set `b-c`, or to the template `a-b` of
+/// the set `c`. It belongs to the set whose labels it has, otherwise to none.
 #[tokio::test]
-async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()> {
-    let births = Births::new(guarded().await?, "ambiguous").await?;
+async fn a_claim_with_an_ambiguous_name_belongs_to_the_set_whose_labels_it_has() -> Result<()> {
+    let admission = AdmissionFixture::new(guarded().await?, "ambiguous").await?;
     let template = |name: &str| {
         let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
         let mounts = json!([{"name": name, "mountPath": "/data"}]);
@@ -98,70 +112,80 @@ async fn a_name_with_two_readings_is_stamped_only_if_one_is_right() -> Result<()
             "volumeClaimTemplates": [{"metadata": {"name": name}, "spec": claim}],
         }})
     };
-    let first = births.set("b-c", DELETE_DELETE, template("a")).await?;
-    births.0.settled().await?;
-    let of_first = Stamps {
+    let first = admission
+        .create_set("b-c", DELETE_DELETE, template("a"))
+        .await?;
+    admission.sets.changes_are_processed().await?;
+    let owned_by_first = OwnerAndMarker {
         owner: Some(&first),
-        mark: Some(&first),
+        marker: Some(&first),
     };
     let labelled = |labels: Value| claim("a-b-c-1", json!({"metadata": {"labels": labels}}));
-    for (labels, stamps) in [
-        (json!({"app": "b-c"}), of_first),
-        // The name could be another set's, so the name without the labels is not enough.
-        (json!(null), NOTHING),
-        (json!({"app": "another-app"}), NOTHING),
+    for (labels, expected) in [
+        (json!({"app": "b-c"}), owned_by_first),
+        // The name may mean another set, so the name without the labels is not sufficient.
+        (json!(null), NEITHER),
+        (json!({"app": "another-app"}), NEITHER),
     ] {
-        births
-            .is_born_to(CONTROLLER, labelled(labels)?, stamps)
+        admission
+            .is_created_by(CONTROLLER, labelled(labels)?, expected)
             .await?;
     }
 
-    let second = births.set("c", DELETE_DELETE, template("a-b")).await?;
-    births.0.settled().await?;
-    let of_second = Stamps {
+    let second = admission
+        .create_set("c", DELETE_DELETE, template("a-b"))
+        .await?;
+    admission.sets.changes_are_processed().await?;
+    let owned_by_second = OwnerAndMarker {
         owner: Some(&second),
-        mark: Some(&second),
+        marker: Some(&second),
     };
-    for (labels, stamps) in [
-        (json!({"app": "b-c"}), of_first),
-        (json!({"app": "c"}), of_second),
-        (json!({"app": "another-app"}), NOTHING),
-        (json!(null), NOTHING),
+    for (labels, expected) in [
+        (json!({"app": "b-c"}), owned_by_first),
+        (json!({"app": "c"}), owned_by_second),
+        (json!({"app": "another-app"}), NEITHER),
+        (json!(null), NEITHER),
     ] {
-        births
-            .is_born_to(CONTROLLER, labelled(labels)?, stamps)
+        admission
+            .is_created_by(CONTROLLER, labelled(labels)?, expected)
             .await?;
     }
     Ok(())
 }
 
-/// The StatefulSet controller creates claims from a cached set; a claim of a deleted set would
-/// never get an owner. If the policy retains the claim anyway, it is admitted.
+/// The StatefulSet controller may create a claim of a deleted set, because it reads sets from its
+/// cache. Such a claim would never get an owner, so the webhook refuses it. If the policy retains
+/// the claims of a deleted set, the claim is created.
 #[tokio::test]
-async fn a_claim_of_a_set_that_is_gone_is_refused() -> Result<()> {
-    let births = Births::new(guarded().await?, "gone").await?;
+async fn a_claim_of_a_deleted_set_is_refused() -> Result<()> {
+    let admission = AdmissionFixture::new(guarded().await?, "gone").await?;
     for (name, policy) in [("keeps", RETAIN_RETAIN), ("web", DELETE_RETAIN)] {
-        births.set(name, policy, json!({})).await?;
+        admission.create_set(name, policy, json!({})).await?;
     }
-    births.0.settled().await?;
+    admission.sets.changes_are_processed().await?;
     for name in ["keeps", "web"] {
-        births.delete_set(name, &DeleteParams::background()).await?;
+        admission
+            .delete_set(name, &DeleteParams::background())
+            .await?;
     }
-    births.is_refused("data-web-1").await?;
-    // Also when the watch has delivered the deletion of the set.
-    births.0.settled().await?;
-    births.is_refused("data-web-1").await?;
-    births.is_born("data-keeps-1", NOTHING).await
+    admission.is_refused("data-web-1").await?;
+    // The claim is also refused after the watch has delivered the deletion of the set.
+    admission.sets.changes_are_processed().await?;
+    admission.is_refused("data-web-1").await?;
+    admission.is_created("data-keeps-1", NEITHER).await
 }
 
-/// Deleting a set with `orphan` leaves its claims unchanged, also those that are still being
-/// created.
+/// If a set is deleted with `--cascade=orphan`, its claims get no owner. This also applies to a
+/// claim that the StatefulSet controller creates after the deletion: the webhook neither changes
+/// nor refuses it.
 #[tokio::test]
-async fn a_claim_of_an_orphaning_set_is_neither_stamped_nor_refused() -> Result<()> {
-    let births = Births::new(guarded().await?, "orphaned").await?;
-    births.set("web", DELETE_RETAIN, json!({})).await?;
-    births.0.settled().await?;
-    births.delete_set("web", &DeleteParams::orphan()).await?;
-    births.0.settled().await?;
-    births.is_born("data-web-1", NOTHING).await
+async fn a_claim_of_a_set_deleted_with_orphan_is_created_without_owner() -> Result<()> {
+    let admission = AdmissionFixture::new(guarded().await?, "orphaned").await?;
+    admission
+        .create_set("web", DELETE_RETAIN, json!({}))
+        .await?;
+    admission.sets.changes_are_processed().await?;
+    admission.delete_set("web", &DeleteParams::orphan()).await?;
+    admission.sets.changes_are_processed().await?;
+    admission.is_created("data-web-1", NEITHER).await
 }

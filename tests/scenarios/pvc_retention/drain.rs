@@ -1,4 +1,4 @@
-//! `volume-warden drain` removes references and marks, as if every policy were Retain.
+//! `volume-warden drain` removes owner references and markers, as if every policy were Retain.
 
 mod scene;
 
@@ -9,7 +9,7 @@ use kube::api::PostParams;
 use scene::Scene;
 use serde_json::json;
 
-/// The claims that are changed, as named in the output.
+/// The names of the claims that a drain with `--in-tree=off` changes.
 const CHANGED: [&str; 6] = [
     "data-dd-0",
     "data-dd-1",
@@ -19,8 +19,8 @@ const CHANGED: [&str; 6] = [
     "data-rd-1",
 ];
 
-/// Each claim of `names` has a line, and there is one more line, besides those about webhooks and
-/// progress.
+/// Checks that the output has exactly one line for each claim of `names`, and one more line. Lines
+/// about webhooks and progress are not counted.
 fn reports(stdout: &str, names: &[&str]) -> Result<()> {
     let others = |line: &&str| !line.ends_with(" done") && !line.starts_with("webhook ");
     let lines: Vec<_> = stdout.lines().filter(others).collect();
@@ -32,26 +32,27 @@ fn reports(stdout: &str, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// For all policies; the references of other owners are kept, a second drain has nothing to do,
-/// and a set deleted afterwards leaves its claims.
+/// The drain removes the owner references and markers of Volume Warden under all policies, and
+/// keeps the owner references to other objects. A second drain changes nothing. The claims are
+/// kept when their sets are deleted afterwards.
 #[tokio::test]
-async fn refs_and_marks_are_removed() -> Result<()> {
-    let scene = Scene::in_the_middle_of_everything("drained").await?;
+async fn owner_references_and_markers_are_removed() -> Result<()> {
+    let scene = Scene::with_claims_in_all_states("drained").await?;
     let before = scene.claims().await?;
     let drained = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
     reports(&drained.stdout, &CHANGED)?;
     let after = scene.claims().await?;
     assert_eq!(after.len(), 8);
-    for (name, seen) in &after {
+    for (name, state) in &after {
         let others: &[&str] = if name == "data-dr-0" {
             &["ConfigMap/other"]
         } else {
             &[]
         };
-        ensure!(seen.owners == others && !seen.marked, "{name}: {seen:?}");
+        ensure!(state.owners == others && !state.marked, "{name}: {state:?}");
     }
-    // Claims without references or marks were not written.
+    // Claims without owner references or markers were not written.
     for name in ["data-rr-0", "data-rr-1"] {
         assert_eq!(after.get(name), before.get(name));
     }
@@ -67,7 +68,7 @@ async fn refs_and_marks_are_removed() -> Result<()> {
 /// A dry run reports the changes and writes nothing.
 #[tokio::test]
 async fn a_dry_drain_changes_nothing() -> Result<()> {
-    let scene = Scene::in_the_middle_of_everything("dry-drain").await?;
+    let scene = Scene::with_claims_in_all_states("dry-drain").await?;
     let (before, writes) = (scene.claims().await?, scene.stage.claim_writes());
     let drained = scene.drain(&["--in-tree=off", "--dry-run"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
@@ -77,10 +78,11 @@ async fn a_dry_drain_changes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// With in-tree retention on, the references belong to Kubernetes.
+/// With `--in-tree=on`, owner references of claims with a pod are kept, because the StatefulSet
+/// controller of Kubernetes manages them.
 #[tokio::test]
-async fn with_in_tree_retention_only_marks_are_removed() -> Result<()> {
-    let scene = Scene::in_the_middle_of_everything("marks").await?;
+async fn with_in_tree_retention_only_markers_are_removed() -> Result<()> {
+    let scene = Scene::with_claims_in_all_states("marks").await?;
     let before = scene.claims().await?;
     let drained = scene.drain(&["--in-tree=on"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
@@ -89,20 +91,20 @@ async fn with_in_tree_retention_only_marks_are_removed() -> Result<()> {
         &["data-dd-0", "data-dd-1", "data-rd-0", "data-rd-1"],
     )?;
     let after = scene.claims().await?;
-    for (name, seen) in &after {
+    for (name, state) in &after {
         ensure!(
-            !seen.marked && seen.owners == before[name].owners,
-            "{name}: {seen:?}"
+            !state.marked && state.owners == before[name].owners,
+            "{name}: {state:?}"
         );
     }
     Ok(())
 }
 
-/// Kubernetes never updates the claim of an ordinal without a pod, so its reference would stay
-/// forever.
+/// With `--in-tree=on`, the owner reference of a claim without a pod is removed: Kubernetes never
+/// updates such a claim, so the owner reference would stay forever.
 #[tokio::test]
-async fn with_in_tree_retention_claims_without_pods_are_released() -> Result<()> {
-    let scene = Scene::in_the_middle_of_everything("podless").await?;
+async fn with_in_tree_retention_claims_without_pods_lose_their_owners() -> Result<()> {
+    let scene = Scene::with_claims_in_all_states("podless").await?;
     let uid = scene.fixture.sets.sets.get("dr").await?.metadata.uid;
     let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "dr", "uid": uid, "controller": true});
     let podless = claim(
@@ -127,19 +129,20 @@ async fn with_in_tree_retention_claims_without_pods_are_released() -> Result<()>
     Ok(())
 }
 
-/// The holder of the Lease would write references and marks again.
+/// The drain fails while a Volume Warden holds the Lease, because that process would add the owner
+/// references and markers again.
 #[tokio::test]
 async fn drain_refuses_while_a_volume_warden_runs() -> Result<()> {
-    let scene = Scene::in_the_middle_of_everything("at-work").await?;
+    let scene = Scene::with_claims_in_all_states("at-work").await?;
     let warden = scene.fixture.start().await?;
-    scene.fixture.sets.settled().await?;
+    scene.fixture.sets.changes_are_processed().await?;
     let before = scene.claims().await?;
     let refused = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
-    let says = refused.stderr.strip_prefix("volume-warden: the Lease ");
+    let message = refused.stderr.strip_prefix("volume-warden: the Lease ");
     ensure!(
-        says.is_some_and(|words| words.contains("is held by")),
+        message.is_some_and(|text| text.contains("is held by")),
         "{}",
         refused.stderr
     );
@@ -150,21 +153,22 @@ async fn drain_refuses_while_a_volume_warden_runs() -> Result<()> {
     Ok(())
 }
 
-/// Failed changes are reported, the others are made, and the next drain completes them.
+/// If one change fails, the drain reports the error and makes the other changes. The next drain
+/// makes the missing change.
 #[tokio::test]
 async fn failed_changes_are_reported() -> Result<()> {
-    let scene = Scene::in_the_middle_of_everything("forbidden").await?;
+    let scene = Scene::with_claims_in_all_states("forbidden").await?;
     let before = scene.claims().await?;
     let forbidden = claim_write("PATCH", "data-dr-1").respond(403, "Forbidden", "not to you");
     let forbidden = scene.stage.interposer.add(forbidden);
     let failed = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!(failed.code, Some(1), "{}", failed.stdout);
     assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
-    let reported = |words: &str| {
+    let reported = |error: &str| {
         failed
             .stdout
             .lines()
-            .any(|line| line.contains("data-dr-1") && line.contains(words))
+            .any(|line| line.contains("data-dr-1") && line.contains(error))
     };
     ensure!(reported("not to you"), "{}", failed.stdout);
     let after = scene.claims().await?;

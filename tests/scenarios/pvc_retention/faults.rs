@@ -1,6 +1,7 @@
-//! Faults between Volume Warden and the API server: rows STS-* marked F that affect Volume Warden.
-//! Each scenario has its own Volume Warden for its own namespace, behind an interposer. No
-//! webhooks are served: all writes are the reconciler's.
+//! Faults between Volume Warden and the API server: test cases STS-* of the specification that need
+//! fault injection and affect Volume Warden. Each scenario has its own namespace and its own Volume
+//! Warden, which sends its requests through an interposer. No webhooks are served, so all writes
+//! are those of the reconciler.
 
 mod live_reads;
 mod priorities;
@@ -25,18 +26,18 @@ pub(super) struct FaultFixture {
 
 impl FaultFixture {
     pub(super) async fn new(label: &str) -> Result<Self> {
-        Self::on(bare().await?, label).await
+        Self::on_cluster(bare().await?, label).await
     }
 
-    pub(super) async fn on(cluster: Shared, label: &str) -> Result<Self> {
+    pub(super) async fn on_cluster(cluster: Shared, label: &str) -> Result<Self> {
         Ok(Self {
             sets: SetSpace::new(cluster.clone(), label).await?,
             interposer: interposer(&cluster).await?,
         })
     }
 
-    /// Uses the Lease identity `id`: the same identity need not wait for a predecessor's Lease to
-    /// expire.
+    /// A Volume Warden with the Lease identity `id`. A process with the same identity as an earlier
+    /// process does not wait for the Lease of that process to expire.
     fn builder(&self, id: &str) -> WardenBuilder<'_> {
         let namespace = &self.sets.space.name;
         Warden::builder(&self.sets.space.cluster, BINARY)
@@ -52,18 +53,20 @@ impl FaultFixture {
         self.builder("warden").start().await
     }
 
-    /// Patches and deletions of claims so far, also those that never arrived.
+    /// Number of patches and deletions of claims so far, including requests that a rule of the
+    /// interposer did not forward.
     pub(super) fn claim_writes(&self) -> usize {
         self.claim_writes_of("")
     }
 
-    /// Patches and deletions of claims whose name begins with `name`.
+    /// As [`Self::claim_writes`], for claims whose name begins with `name`.
     fn claim_writes_of(&self, name: &str) -> usize {
         let path = format!("/persistentvolumeclaims/{name}");
         self.interposer.count("PATCH", &path) + self.interposer.count("DELETE", &path)
     }
 
-    /// Creates a claim without a pod, with the mark of a set whose range once had its ordinal.
+    /// Creates a claim that no pod uses, with the marker of this set, as if its ordinal had been in
+    /// range.
     async fn create_marked_claim(&self, name: &str, set: &str) -> Result<()> {
         let uid = self.sets.sets.get(set).await?.metadata.uid;
         let marked = claim(name, json!({"metadata": {"annotations": {MARK: uid}}}))?;
@@ -72,14 +75,16 @@ impl FaultFixture {
         Ok(())
     }
 
-    /// Releases a pod of [`held_pods`] once it is being deleted.
-    pub(super) async fn free(&self, pod: &str) -> Result<()> {
+    /// Waits until a pod of [`pods_with_finalizer`] is being deleted, removes its finalizer, and
+    /// waits until the pod is deleted.
+    pub(super) async fn finish_pod_deletion(&self, pod: &str) -> Result<()> {
         self.is_terminating(pod).await?;
-        self.release(pod).await?;
+        self.remove_finalizer(pod).await?;
         self.sets.space.pod_is_gone(pod).await
     }
 
-    /// Waits until the pod is being deleted; its finalizer keeps it.
+    /// Waits until the pod is being deleted. Its finalizer keeps it until
+    /// [`Self::remove_finalizer`].
     async fn is_terminating(&self, pod: &str) -> Result<()> {
         let pods = &self.sets.space.pods;
         eventually(&format!("pod {pod} is Terminating"), async || {
@@ -90,14 +95,14 @@ impl FaultFixture {
     }
 
     /// Removes the finalizer of a pod.
-    async fn release(&self, pod: &str) -> Result<()> {
-        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    async fn remove_finalizer(&self, pod: &str) -> Result<()> {
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let pods = &self.sets.space.pods;
-        pods.patch(pod, &PatchParams::default(), &free).await?;
+        pods.patch(pod, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
-    /// A reference to an existing object that is not a set or pod.
+    /// Creates the ConfigMap `other`, and returns an owner reference to it.
     pub(super) async fn foreign_owner(&self, controller: bool) -> Result<Value> {
         let maps =
             Api::<ConfigMap>::namespaced(self.sets.space.cluster.client(), &self.sets.space.name);
@@ -112,15 +117,15 @@ impl FaultFixture {
         }))
     }
 
-    /// Waits for an event with this reason and words that names the object.
-    async fn event_says(&self, reason: &str, object: &str, words: &str) -> Result<()> {
-        eventually(&format!("an event {reason} for {object}"), async || {
+    /// Waits for an Event with this reason on this object whose message contains `text`.
+    async fn has_event_with_text(&self, reason: &str, object: &str, text: &str) -> Result<()> {
+        eventually(&format!("{object} has an Event {reason}"), async || {
             let events = self.sets.space.events_with(reason).await?;
-            let fits = events.iter().any(|event| {
+            let found = events.iter().any(|event| {
                 event.involved_object.name.as_deref() == Some(object)
-                    && event.message.as_deref().unwrap_or("").contains(words)
+                    && event.message.as_deref().unwrap_or("").contains(text)
             });
-            ensure!(fits, "{events:?}");
+            ensure!(found, "{events:?}");
             Ok(())
         })
         .await
@@ -131,9 +136,9 @@ async fn interposer(cluster: &Cluster) -> Result<Interposer> {
     Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await
 }
 
-/// Pods that stay Terminating until [`FaultFixture::free`], so that handling a condemned pod does not
-/// race with its deletion.
-pub(super) fn held_pods() -> Value {
+/// Changes to a set whose pods have a finalizer: a deleted pod stays Terminating until
+/// [`FaultFixture::finish_pod_deletion`], so Volume Warden has time to process its scale-down.
+pub(super) fn pods_with_finalizer() -> Value {
     json!({"spec": {"template": {"metadata": {"finalizers": ["example.com/hold"]}}}})
 }
 

@@ -1,8 +1,9 @@
-//! Rows STS-* of upstream's tables: foreign owners, labels and pods of a set, and references on
-//! clusters where only Volume Warden writes them.
+//! Test cases STS-* of the specification: claims with foreign owners, pods without an owner or with
+//! a wrong name, labels of claim templates, and clusters where only Volume Warden writes owner
+//! references.
 
 use super::stories::{
-    Step::{Claims, Create, CreateClaim, Event, Kubectl, Now, Rest, Turn},
+    Step::{Claims, ClaimsNow, Create, CreateClaim, Event, Kubectl, PatchAndWait, StableClaims},
     Story, replicas,
 };
 use super::support::{DELETE_DELETE, DELETE_RETAIN, RETAIN_DELETE, RETAIN_RETAIN};
@@ -12,9 +13,10 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// STS-18, STS-28, STS-29: on these clusters only Volume Warden writes and removes references.
+/// STS-18, STS-28, STS-29: on a cluster without the retention of Kubernetes, owner references are
+/// added and removed by Volume Warden only: nothing changes before it is started.
 #[tokio::test]
-async fn every_reference_is_written_by_volume_warden() -> Result<()> {
+async fn every_owner_reference_is_written_by_volume_warden() -> Result<()> {
     let story = Story::new(bare().await?, "gate").await?;
     story
         .run([
@@ -22,23 +24,27 @@ async fn every_reference_is_written_by_volume_warden() -> Result<()> {
             Create("old", replicas(1).policy(RETAIN_RETAIN)),
         ])
         .await?;
-    own(&story, "data-old-0", &[("sts/old", true)]).await?;
+    set_owners(&story, "data-old-0", &[("sts/old", true)]).await?;
     story
         .run([
-            Turn("web", replicas(2)),
-            Turn("old", replicas(2)),
-            Now("web", "0 1"),
-            Now("old", "0:set 1"),
+            PatchAndWait("web", replicas(2)),
+            PatchAndWait("old", replicas(2)),
+            ClaimsNow("web", "0 1"),
+            ClaimsNow("old", "0:set 1"),
         ])
         .await?;
-    let _warden = story.sets.own_warden().await?;
+    let _warden = story.sets.start_warden().await?;
     story
-        .run([Claims("web", "0:set+mark 1:set+mark"), Rest("old", "0 1")])
+        .run([
+            Claims("web", "0:set+mark 1:set+mark"),
+            StableClaims("old", "0 1"),
+        ])
         .await
 }
 
-/// Gives the claim these owners, each as a controller that blocks deletion or not.
-async fn own(story: &Story, claim: &str, owners: &[(&str, bool)]) -> Result<()> {
+/// Replaces the owner references of the claim. Each owner is a kubectl name such as `sts/web`, and
+/// the value of both `controller` and `blockOwnerDeletion`.
+async fn set_owners(story: &Story, claim: &str, owners: &[(&str, bool)]) -> Result<()> {
     let mut references = vec![];
     for &(owner, controller) in owners {
         let fields = "jsonpath={.apiVersion} {.kind} {.metadata.name} {.metadata.uid}";
@@ -54,10 +60,11 @@ async fn own(story: &Story, claim: &str, owners: &[(&str, bool)]) -> Result<()> 
     story.sets.space.patch_claim(claim, references).await
 }
 
-/// STS-19: with a foreign controller Volume Warden writes no reference and removes its own. Any
-/// other owner is no obstacle, and keeps the claim for as long as that owner exists.
+/// STS-19: to a claim that another object controls, Volume Warden adds no owner reference, and it
+/// removes its own. An owner without `controller: true` does not prevent the owner reference to the
+/// set, and the claim is kept as long as that owner exists.
 #[tokio::test]
-async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
+async fn a_foreign_controller_prevents_an_owner_reference() -> Result<()> {
     let story = Story::new(guarded().await?, "foreign").await?;
     story
         .run([
@@ -66,35 +73,36 @@ async fn a_foreign_controller_prevents_a_reference() -> Result<()> {
             Kubectl("create configmap other"),
         ])
         .await?;
-    own(&story, "data-web-0", &[("cm/other", true)]).await?;
-    own(&story, "data-web-1", &[("cm/other", false)]).await?;
+    set_owners(&story, "data-web-0", &[("cm/other", true)]).await?;
+    set_owners(&story, "data-web-1", &[("cm/other", false)]).await?;
     let steps = [
         Create("web", replicas(2).policy(DELETE_DELETE)),
-        Rest("web", "0:ConfigMap 1:ConfigMap+set+mark"),
+        StableClaims("web", "0:ConfigMap 1:ConfigMap+set+mark"),
         Event("ConflictingController", "web", "data-web-0"),
     ];
     story.run(steps).await?;
-    own(
+    set_owners(
         &story,
         "data-web-0",
         &[("cm/other", true), ("sts/web", false)],
     )
     .await?;
     let steps = [
-        Rest("web", "0:ConfigMap 1:ConfigMap+set+mark"),
-        Turn("web", replicas(0)),
-        Rest("web", "0:ConfigMap 1:ConfigMap+set+mark"),
+        StableClaims("web", "0:ConfigMap 1:ConfigMap+set+mark"),
+        PatchAndWait("web", replicas(0)),
+        StableClaims("web", "0:ConfigMap 1:ConfigMap+set+mark"),
         Kubectl("delete sts web"),
-        Rest("web", "0:ConfigMap 1:ConfigMap+gone-mark"),
+        StableClaims("web", "0:ConfigMap 1:ConfigMap+gone-mark"),
     ];
     story.run(steps).await
 }
 
-/// STS-32..35: an orphaned pod is adopted, a misnamed one released. The claims follow their
-/// ordinals, also the claim that only the misnamed pod uses; in-tree does not change that one.
+/// STS-32..35: the StatefulSet controller adopts an orphaned pod, and releases a pod whose name
+/// does not match the set. The claims follow the policy by their ordinals, also the claim that only
+/// the misnamed pod uses. Kubernetes does not change that claim.
 #[tokio::test]
 async fn claims_do_not_depend_on_the_owners_of_pods() -> Result<()> {
-    for (policy, two, none) in [
+    for (policy, at_two_replicas, at_none) in [
         (RETAIN_RETAIN, "0 1 2", "0 1 2"),
         (RETAIN_DELETE, "0:mark 1:mark 2", "2"),
         (DELETE_RETAIN, "0:set 1:set 2:set", "0:set 1:set 2:set"),
@@ -113,7 +121,7 @@ async fn claims_do_not_depend_on_the_owners_of_pods() -> Result<()> {
             .space
             .create_pod("misnamed-2", "data-web-2", misnamed)
             .await?;
-        let owned = async |pod: &str| {
+        let has_owner = async |pod: &str| {
             anyhow::Ok(
                 !story
                     .sets
@@ -130,22 +138,23 @@ async fn claims_do_not_depend_on_the_owners_of_pods() -> Result<()> {
                 r#"patch pod web-1 --type=merge -p {"metadata":{"ownerReferences":null}}"#,
             )])
             .await?;
-        eventually("adopted and released", async || {
-            anyhow::Ok(owned("web-1").await? && !owned("misnamed-2").await?)
+        eventually("web-1 is adopted and misnamed-2 released", async || {
+            anyhow::Ok(has_owner("web-1").await? && !has_owner("misnamed-2").await?)
         })
         .await?;
         story
             .run([
-                Rest("web", two),
-                Turn("web", replicas(0)),
-                Rest("web", none),
+                StableClaims("web", at_two_replicas),
+                PatchAndWait("web", replicas(0)),
+                StableClaims("web", at_none),
             ])
             .await?;
     }
     Ok(())
 }
 
-/// STS-113: only the StatefulSet controller sets labels; each template has its claims.
+/// STS-113: the claims of each template follow the policy, whatever labels the template has. The
+/// labels of the claims are those of the StatefulSet controller.
 #[tokio::test]
 async fn labels_and_templates_make_no_difference() -> Result<()> {
     let sets = Story::new(guarded().await?, "labels").await?.sets;

@@ -1,6 +1,6 @@
-//! Whether reviews were answered in time.
+//! Checks that the webhooks answered reviews in time.
 
-use super::support::unread;
+use super::support::failed_reads;
 use crate::support::{self, Space};
 use anyhow::Result;
 use volume_warden_controlplane::Cluster;
@@ -10,10 +10,10 @@ pub async fn failed_open(cluster: &Cluster) -> Result<String> {
     support::failed_open(cluster, "pvc-retention").await
 }
 
-/// Whether the Volume Warden that serves the cluster's webhooks could read the set of each new
-/// claim of the namespace in time.
-pub fn all_were_read(space: &Space) -> Result<bool> {
+/// Returns whether the webhook read every set that it needed in this namespace: the log of the
+/// Volume Warden that serves the cluster's webhooks reports no failed read.
+pub fn all_sets_were_read(space: &Space) -> Result<bool> {
     // The log file has the default name.
     let log = std::fs::read(space.cluster.dir().join("warden.log"))?;
-    Ok(unread(&String::from_utf8_lossy(&log), &space.name) == 0)
+    Ok(failed_reads(&String::from_utf8_lossy(&log), &space.name) == 0)
 }

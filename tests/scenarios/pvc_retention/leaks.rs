@@ -1,13 +1,13 @@
 //! Sets that are deleted within 100 ms of their creation, before a reconciler can set the owner of
-//! their claims. kube-controller-manager's binder provisions the claims' class at once and writes
-//! to the new claim: the first attempt of the StatefulSet controller to write an owner then fails
-//! with a conflict, and at the second attempt the set is gone.
+//! their claims. The claims are provisioned at once, so kube-controller-manager's volume binder
+//! writes them immediately after their creation. The first attempt of the StatefulSet controller to
+//! write an owner then fails with a conflict, and before the second attempt the set is deleted.
 //!
-//! The simulation has such sets, too. This test prints the figures for Volume Warden and for
-//! unmodified Kubernetes, see benches/README.md.
+//! The simulation also has such sets. This test prints the figures for Volume Warden and for
+//! unmodified Kubernetes. They are recorded in benches/README.md.
 
 use super::{
-    late_reviews::{all_were_read, failed_open},
+    late_reviews::{all_sets_were_read, failed_open},
     support::{DELETE_DELETE, DELETE_RETAIN, RETAIN_RETAIN, SetSpace, set},
 };
 use crate::support::{guarded, in_tree, shared::Shared};
@@ -23,131 +23,147 @@ use std::{collections::BTreeSet, time::Duration};
 use volume_warden_controlplane::{Mark, eventually, eventually_within};
 
 const CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
+/// Replicas of each set.
 const REPLICAS: i32 = 3;
-const AT_ONCE: usize = 3;
+const CONCURRENT_SETS: usize = 3;
 const ROUNDS: usize = 6;
-/// Sets that are created and deleted.
-const LIVES: usize = 1000;
-/// Lifetime of a set, in milliseconds.
-const LONGEST: u64 = 100;
-/// A throttled kube-controller-manager creates and deletes thousands of objects.
-const QUIET: Duration = Duration::from_secs(600);
+/// Number of sets that are created and deleted in a round.
+const SETS: usize = 1000;
+/// Maximum lifetime of a set, in milliseconds.
+const LONGEST_LIFETIME_MS: u64 = 100;
+/// Time limit for the deletion of all sets and pods: kube-controller-manager, whose requests are
+/// throttled, creates and deletes thousands of objects.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// STS-32..35 for sets that are deleted at once.
+/// STS-32..35: sets that are deleted immediately after their creation leak no claims.
 #[tokio::test]
 #[ignore = "takes minutes: cargo test --test scenarios leaks -- --ignored --nocapture"]
 async fn short_lived_sets_leak_no_claims() -> Result<()> {
-    let in_tree = Nursery::new(in_tree().await?, "leaks").await?;
-    in_tree.leaked("in-tree", LIVES, LONGEST).await?;
-    let mut longest = LONGEST;
+    let in_tree = ShortLivedSets::new(in_tree().await?, "leaks").await?;
+    in_tree.leaked("in-tree", SETS, LONGEST_LIFETIME_MS).await?;
+    let mut longest = LONGEST_LIFETIME_MS;
     for _ in 0..ROUNDS {
         let cluster = guarded().await?;
-        let nursery = Nursery::new(cluster.clone(), "leaks").await?;
-        let open = failed_open(&cluster).await?;
-        let Some(leaked) = nursery.leaked("volume-warden", LIVES, longest).await? else {
-            // A busy controller created too few claims before the sets were deleted.
+        let short_lived = ShortLivedSets::new(cluster.clone(), "leaks").await?;
+        let open_before = failed_open(&cluster).await?;
+        let Some(leaked) = short_lived.leaked("volume-warden", SETS, longest).await? else {
+            // The busy StatefulSet controller created too few claims before the sets were deleted.
             longest *= 4;
             continue;
         };
         if leaked.is_empty() {
             return Ok(());
         }
-        // On a busy machine the webhook or its live read may time out: then a claim can be left
-        // behind. The next round decides.
-        let in_time = failed_open(&cluster).await? == open && all_were_read(&nursery.space.space)?;
-        let some: Vec<_> = leaked.iter().take(10).collect();
-        ensure!(!in_time, "{} are leaked: {some:?}", leaked.len());
+        // On a busy machine the webhook or its live read may time out, and then a claim can be
+        // leaked. A round with leaked claims counts only if none of them timed out.
+        let in_time = failed_open(&cluster).await? == open_before
+            && all_sets_were_read(&short_lived.sets.space)?;
+        let first: Vec<_> = leaked.iter().take(10).collect();
+        ensure!(
+            !in_time,
+            "{} claims are leaked, among them {first:?}",
+            leaked.len()
+        );
     }
-    bail!("in each of {ROUNDS} rounds no set lived long enough, or the webhook was too late")
+    bail!(
+        "in each of {ROUNDS} rounds too few claims were created, or the webhook or its live read \
+         timed out"
+    )
 }
 
 /// A namespace where sets are created and deleted.
-struct Nursery {
-    space: SetSpace,
+struct ShortLivedSets {
+    sets: SetSpace,
     configs: Api<ConfigMap>,
-    began: Mark,
+    start: Mark,
 }
 
-impl Nursery {
+impl ShortLivedSets {
     async fn new(cluster: Shared, label: &str) -> Result<Self> {
-        let space = SetSpace::new(cluster.clone(), label).await?;
+        let sets = SetSpace::new(cluster.clone(), label).await?;
         Ok(Self {
-            configs: Api::namespaced(cluster.client(), &space.space.name),
-            began: cluster.audit().mark()?,
-            space,
+            configs: Api::namespaced(cluster.client(), &sets.space.name),
+            start: cluster.audit().mark()?,
+            sets,
         })
     }
 
-    /// The claims leaked by so many sets; `None` if too few claims were created for a valid test.
+    /// Creates and deletes `number` sets, and returns the leaked claims; `None` if too few claims
+    /// were created for a valid test.
     async fn leaked(
         &self,
-        who: &str,
-        lives: usize,
+        setup: &str,
+        number: usize,
         longest: u64,
     ) -> Result<Option<BTreeSet<String>>> {
-        self.live(lives, longest).await?;
-        let leaked = self.left().await?;
-        let created = self.report(who, lives, &leaked)?;
+        self.create_and_delete_all(number, longest).await?;
+        let leaked = self.leftover_claims().await?;
+        let created = self.report(setup, number, &leaked)?;
         Ok((created > 1).then_some(leaked))
     }
 
-    /// Creates so many sets, and deletes each after up to so many milliseconds.
-    async fn live(&self, lives: usize, longest: u64) -> Result<()> {
+    /// Creates `number` sets, and deletes each after a random time up to `longest` milliseconds.
+    async fn create_and_delete_all(&self, number: usize, longest: u64) -> Result<()> {
         let mut random = fastrand::Rng::with_seed(1);
         let delays = std::iter::repeat_with(|| Duration::from_millis(random.u64(0..=longest)));
-        stream::iter(delays.take(lives).enumerate())
-            .map(|(index, delay)| self.live_once(index, delay))
-            .buffer_unordered(AT_ONCE)
+        stream::iter(delays.take(number).enumerate())
+            .map(|(index, delay)| self.create_and_delete(index, delay))
+            .buffer_unordered(CONCURRENT_SETS)
             .try_collect()
             .await
     }
 
-    async fn live_once(&self, index: usize, delay: Duration) -> Result<()> {
+    async fn create_and_delete(&self, index: usize, delay: Duration) -> Result<()> {
         let name = format!("short{index}");
         let policy = [DELETE_RETAIN, DELETE_DELETE][index % 2];
         let wanted = set(&name, REPLICAS, policy, provisioned())?;
-        let sets = &self.space.sets;
+        let sets = &self.sets.sets;
         sets.create(&PostParams::default(), &wanted).await?;
-        // The set's lifetime is the load, not a wait.
+        // This sleep does not wait for a condition: it is the lifetime of the set.
         tokio::time::sleep(delay).await;
-        self.space.delete(&name, &DeleteParams::background()).await
+        self.sets.delete(&name, &DeleteParams::background()).await
     }
 
-    /// The claims that are left in the steady state.
-    async fn left(&self) -> Result<BTreeSet<String>> {
-        eventually_within(QUIET, "the sets and their pods are gone", async || {
-            let all = ListParams::default().limit(1);
-            let sets = self.space.sets.list_metadata(&all).await?.items.len();
-            let pods = self.space.space.pods.list_metadata(&all).await?.items.len();
-            ensure!(sets + pods == 0, "not yet");
-            anyhow::Ok(())
-        })
+    /// Waits until no more objects are deleted, and returns the claims that still exist.
+    async fn leftover_claims(&self) -> Result<BTreeSet<String>> {
+        eventually_within(
+            DELETION_TIMEOUT,
+            "the sets and their pods are deleted",
+            async || {
+                let all = ListParams::default().limit(1);
+                let sets = self.sets.sets.list_metadata(&all).await?.items.len();
+                let pods = self.sets.space.pods.list_metadata(&all).await?.items.len();
+                ensure!(sets + pods == 0, "some sets or pods still exist");
+                anyhow::Ok(())
+            },
+        )
         .await?;
-        // kube-controller-manager has processed all deletions once it has created the pods of a
-        // later set.
-        self.space.create("after", 1, RETAIN_RETAIN).await?;
-        let gone = eventually("no claim is left", async || {
+        // When kube-controller-manager has created the pod of a later set, it has processed all
+        // deletions.
+        self.sets.create("after", 1, RETAIN_RETAIN).await?;
+        let deletion = eventually("all claims are deleted", async || {
             anyhow::Ok(self.claims().await?.is_empty())
         });
-        if gone.await.is_err() {
+        if deletion.await.is_err() {
             self.garbage_is_collected().await?;
         }
         self.claims().await
     }
 
+    /// The names of the claims of the sets that were created and deleted.
     async fn claims(&self) -> Result<BTreeSet<String>> {
-        let claims = &self.space.space.claims;
+        let claims = &self.sets.space.claims;
         let claims = claims.list_metadata(&ListParams::default()).await?;
-        let short = |name: &String| name.starts_with("data-short");
+        let of_short_lived_set = |name: &String| name.starts_with("data-short");
         Ok(claims
             .iter()
             .map(ResourceExt::name_any)
-            .filter(short)
+            .filter(of_short_lived_set)
             .collect())
     }
 
-    /// Waits until the garbage collector deletes an object that loses its owner now: objects that
-    /// lost their owner earlier are deleted by then, too.
+    /// Waits until the garbage collector has deleted an object whose owner is deleted now. By then
+    /// it has also deleted the objects whose owners were deleted earlier.
     async fn garbage_is_collected(&self) -> Result<()> {
         let owner = self
             .create_config(json!({"generateName": "owner-"}))
@@ -159,7 +175,7 @@ impl Nursery {
         let owned = self.create_config(owned).await?.name_any();
         let background = DeleteParams::background();
         self.configs.delete(&owner.name_any(), &background).await?;
-        eventually("the garbage collector works", async || {
+        eventually("the dependent of a deleted owner is deleted", async || {
             anyhow::Ok(self.configs.get_opt(&owned).await?.is_none())
         })
         .await
@@ -170,10 +186,10 @@ impl Nursery {
         Ok(self.configs.create(&PostParams::default(), &config).await?)
     }
 
-    /// Prints the figures, and returns how many claims were created.
-    fn report(&self, who: &str, lives: usize, leaked: &BTreeSet<String>) -> Result<usize> {
-        let space = &self.space.space;
-        let calls = space.cluster.audit().since(self.began)?.by_user(CONTROLLER);
+    /// Prints the figures, and returns the number of created claims.
+    fn report(&self, setup: &str, number: usize, leaked: &BTreeSet<String>) -> Result<usize> {
+        let space = &self.sets.space;
+        let calls = space.cluster.audit().since(self.start)?.by_user(CONTROLLER);
         let of_claims = calls.iter().filter(|call| {
             call.namespace == space.name && call.resource == "persistentvolumeclaims"
         });
@@ -185,7 +201,7 @@ impl Nursery {
         };
         let (created, refused) = (count("create", 201), count("create", 403));
         println!(
-            "{who}: {lives} sets of {REPLICAS} replicas, {created} claims created, {refused} refused, {} owner writes in conflict, {} leaked",
+            "{setup}: {number} sets of {REPLICAS} replicas, {created} claims created, {refused} refused, {} owner writes in conflict, {} leaked",
             count("update", 409),
             leaked.len(),
         );
@@ -193,7 +209,7 @@ impl Nursery {
     }
 }
 
-/// Changes for the class whose claims are provisioned at once.
+/// Changes to a set: the StorageClass of its claims provisions volumes at once.
 fn provisioned() -> Value {
     json!({"spec": {"volumeClaimTemplates": [{
         "metadata": {"name": "data"},

@@ -1,4 +1,4 @@
-//! Copies of a claim do not keep its mark, and no update by a user adds it.
+//! Users cannot add the marker: the webhook removes it from created and updated claims.
 
 use super::support::{MARK, RETAIN_DELETE, SetSpace};
 use crate::support::{claim, dry_run, guarded};
@@ -7,10 +7,10 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// A user creates a claim for later from the manifest of one that is in range: with the mark the
-/// copy would be deleted at once.
+/// A user creates a claim in advance, for an ordinal that is out of range, from the manifest of a
+/// claim that is in range. With the marker, Volume Warden would delete the copy at once.
 #[tokio::test]
-async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
+async fn a_copy_of_a_marked_claim_has_no_marker() -> Result<()> {
     let sets = SetSpace::new(guarded().await?, "copied").await?;
     let set = sets.create("web", 1, RETAIN_DELETE).await?;
     let uid = set.metadata.uid;
@@ -21,9 +21,9 @@ async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
         json!({"metadata": {"annotations": annotations}}),
     )?;
     // On a busy machine the webhook may time out.
-    eventually("the copy is created without the mark", async || {
-        let born = sets.space.claims.create(&dry_run(), &copy).await?;
-        let annotations = born.metadata.annotations.unwrap_or_default();
+    eventually("the copy is created without the marker", async || {
+        let created = sets.space.claims.create(&dry_run(), &copy).await?;
+        let annotations = created.metadata.annotations.unwrap_or_default();
         ensure!(annotations.contains_key("example.com/kept"));
         ensure!(!annotations.contains_key(MARK), "{annotations:?}");
         Ok(())
@@ -31,9 +31,10 @@ async fn a_copy_of_a_marked_claim_has_no_mark() -> Result<()> {
     .await
 }
 
-/// A GitOps controller applies the copied manifest to the existing claim again and again.
+/// A GitOps controller applies a manifest with the marker to an existing claim again and again.
+/// Each update is made without the marker.
 #[tokio::test]
-async fn an_update_gives_a_claim_no_mark() -> Result<()> {
+async fn an_update_by_a_user_adds_no_marker() -> Result<()> {
     let sets = SetSpace::new(guarded().await?, "applied").await?;
     let set = sets.create("web", 1, RETAIN_DELETE).await?;
     let uid = set.metadata.uid;
@@ -45,13 +46,16 @@ async fn an_update_gives_a_claim_no_mark() -> Result<()> {
         dry_run: true,
         ..PatchParams::default()
     };
-    eventually("the update adds all but the mark", async || {
-        let patch = Patch::Merge(&copied);
-        let updated = claims.patch("data-web-5", &dry_run, &patch).await?;
-        let annotations = updated.metadata.annotations.unwrap_or_default();
-        ensure!(annotations.contains_key("example.com/kept"));
-        ensure!(!annotations.contains_key(MARK), "{annotations:?}");
-        Ok(())
-    })
+    eventually(
+        "the update adds the other annotation and no marker",
+        async || {
+            let patch = Patch::Merge(&copied);
+            let updated = claims.patch("data-web-5", &dry_run, &patch).await?;
+            let annotations = updated.metadata.annotations.unwrap_or_default();
+            ensure!(annotations.contains_key("example.com/kept"));
+            ensure!(!annotations.contains_key(MARK), "{annotations:?}");
+            Ok(())
+        },
+    )
     .await
 }

@@ -1,5 +1,5 @@
-//! The claims of StatefulSets, on a control plane whose built-in retention is off. Rows STS-* of
-//! upstream's tables.
+//! `pvc-retention` on a control plane whose built-in retention is disabled. The ids STS-* are test
+//! cases of the specification.
 
 mod admission;
 mod coexistence;

@@ -1,6 +1,6 @@
-//! Rows STS-* of upstream's tables that the stories do not cover: every policy under both pod
-//! management policies, scale-downs that are reversed or happen while Volume Warden is down, pods
-//! and claims that users changed, and validation by the API server.
+//! Test cases STS-* of the specification that the stories do not cover: every policy under both pod
+//! management policies, scale-downs that are reversed or happen while Volume Warden is not running,
+//! pods and claims that users changed, and validation by the API server.
 
 use super::stories::{
     Spec,
@@ -16,10 +16,12 @@ use kube::{Api, ResourceExt, api::PostParams};
 use serde_json::json;
 use volume_warden_controlplane::{Cluster, Kubernetes, Warden, eventually};
 
-const RETAINED: [Option<Policy>; 3] = [None, Some(RETAIN_RETAIN), Some(DELETE_RETAIN)];
-const SCALED: [Option<Policy>; 2] = [Some(RETAIN_DELETE), Some(DELETE_DELETE)];
+/// Policies that keep the claims of a scale-down.
+const RETAIN_ON_SCALE_DOWN: [Option<Policy>; 3] = [None, Some(RETAIN_RETAIN), Some(DELETE_RETAIN)];
+/// Policies that delete the claims of a scale-down.
+const DELETE_ON_SCALE_DOWN: [Option<Policy>; 2] = [Some(RETAIN_DELETE), Some(DELETE_DELETE)];
 
-/// What the sets of a story have in common.
+/// The policies of the sets of a story.
 #[derive(Clone, Copy)]
 struct Case {
     policy: Option<Policy>,
@@ -27,20 +29,22 @@ struct Case {
 }
 
 impl Case {
+    /// Changes to a set: `number` replicas, and the policies of this case.
     fn spec(self, number: i32) -> Spec {
         let spec = replicas(number).policy(self.policy);
         spec.pod_management(self.pod_management)
     }
 
-    /// `@` is the state of claims in range, `~` that of claims that were never in range.
+    /// Replaces `@` in `text` by the state of claims in range, and `~` by the state of claims that
+    /// were never in range.
     fn claims(self, text: &str) -> String {
-        let (in_range, never) = match self.policy {
+        let (in_range, never_in_range) = match self.policy {
             Some(RETAIN_DELETE) => (":mark", ""),
             Some(DELETE_DELETE) => (":set+mark", ":set"),
             Some(DELETE_RETAIN) => (":set", ":set"),
             _ => ("", ""),
         };
-        text.replace('@', in_range).replace('~', never)
+        text.replace('@', in_range).replace('~', never_in_range)
     }
 }
 
@@ -60,57 +64,61 @@ async fn run_each(
     try_join_all(stories).await.map(drop)
 }
 
-/// STS-01, STS-13, STS-30, STS-38, STS-40, STS-41, STS-115..118.
+/// STS-01, STS-13, STS-30, STS-38, STS-40, STS-41, STS-115..118: the claims have the state that the
+/// policy requires after the creation of the set, a scale-up, and a scale-down to zero.
 #[tokio::test]
 async fn claims_follow_every_policy() -> Result<()> {
-    let steps = |case: Case, end: &str| {
+    let steps = |case: Case, after_scale_down: &str| {
         vec![
             Create("web", case.spec(3)),
             Claims("web", case.claims("0@ 1@ 2@")),
-            Turn("web", replicas(4)),
+            PatchAndWait("web", replicas(4)),
             Claims("web", case.claims("0@ 1@ 2@ 3@")),
             Wait("pod/web-3 --for=jsonpath={.metadata.labels.apps\\.kubernetes\\.io/pod-index}=3"),
             Event("SuccessfulCreate", "web", "data-web-3"),
-            Turn("web", replicas(0)),
+            PatchAndWait("web", replicas(0)),
             Event("SuccessfulDelete", "web", "web-3"),
-            Rest("web", case.claims(end)),
+            StableClaims("web", case.claims(after_scale_down)),
         ]
     };
-    run_each("policies", &SCALED, |case| steps(case, "")).await?;
-    run_each("policies", &RETAINED, |case| steps(case, "0@ 1@ 2@ 3@")).await
+    run_each("policies", &DELETE_ON_SCALE_DOWN, |case| steps(case, "")).await?;
+    run_each("policies", &RETAIN_ON_SCALE_DOWN, |case| {
+        steps(case, "0@ 1@ 2@ 3@")
+    })
+    .await
 }
 
-/// S5 and S6, the same for both pod management policies: in range again while the old pod still
-/// exists. S4: the claim of a pod that a user deleted is deleted with it if the set is scaled down
-/// before the pod is gone.
+/// S5 and S6, with the same result for both pod management policies: if an ordinal is in range
+/// again while its old pod still exists, the claim is kept. S4: if the set is scaled down while a
+/// pod that a user deleted is still Terminating, the claim is deleted with the pod.
 #[tokio::test]
 async fn a_scale_down_is_reversed_in_time() -> Result<()> {
     let steps = |case: Case| {
         vec![
             Create("web", case.spec(3)),
             Claims("web", case.claims("0@ 1@ 2@")),
-            Hold("pod/web-2"),
-            Ask("web", replicas(2)),
+            AddFinalizer("pod/web-2"),
+            Patch("web", replicas(2)),
             Wait("pod/web-2 --for=jsonpath={.metadata.deletionTimestamp}"),
             Claims("web", case.claims("0@ 1@ 2:pod+mark")),
-            Ask("web", replicas(3)),
+            Patch("web", replicas(3)),
             Claims("web", case.claims("0@ 1@ 2@")),
-            Replacing(&["web-2"], Box::new(Free("pod/web-2"))),
-            Rest("web", case.claims("0@ 1@ 2@")),
-            Hold("pod/web-2"),
+            Replacing(&["web-2"], Box::new(RemoveFinalizer("pod/web-2"))),
+            StableClaims("web", case.claims("0@ 1@ 2@")),
+            AddFinalizer("pod/web-2"),
             Kubectl("delete pod web-2 --wait=false"),
-            Rest("web", case.claims("0@ 1@ 2@")),
-            Ask("web", replicas(2)),
+            StableClaims("web", case.claims("0@ 1@ 2@")),
+            Patch("web", replicas(2)),
             Claims("web", case.claims("0@ 1@ 2:pod+mark")),
-            Free("pod/web-2"),
-            Rest("web", case.claims("0@ 1@")),
+            RemoveFinalizer("pod/web-2"),
+            StableClaims("web", case.claims("0@ 1@")),
         ]
     };
-    run_each("back", &SCALED, steps).await
+    run_each("back", &DELETE_ON_SCALE_DOWN, steps).await
 }
 
-/// STS-42, STS-43, STS-44: pods deleted, evicted, lost, failed, succeeded, updated. Their claims
-/// are not written.
+/// STS-42, STS-43, STS-44: Volume Warden does not write the claims of pods that are deleted,
+/// evicted, deleted with `--force`, Failed, Succeeded or replaced by a rolling update.
 #[tokio::test]
 async fn no_claim_is_deleted_with_its_pod() -> Result<()> {
     for management in ["OrderedReady", "Parallel"] {
@@ -118,7 +126,7 @@ async fn no_claim_is_deleted_with_its_pod() -> Result<()> {
         let claims = "0:set+mark 1:set+mark 2:set+mark 3:set+mark 4:set+mark";
         let spec = replicas(5).policy(DELETE_DELETE).pod_management(management);
         story
-            .run([Create("web", spec), Rest("web", claims)])
+            .run([Create("web", spec), StableClaims("web", claims)])
             .await?;
         let audit = story.sets.space.cluster.audit();
         let mark = audit.mark()?;
@@ -145,27 +153,29 @@ async fn no_claim_is_deleted_with_its_pod() -> Result<()> {
                 &["web-0", "web-1", "web-2", "web-3", "web-4"],
                 Box::new(Kubectl("rollout restart sts web")),
             ),
-            Rest("web", claims),
+            StableClaims("web", claims),
         ];
         story.run(steps).await?;
         let calls = audit.since(mark)?.by_user_agent("volume-warden/").writes();
-        let here = |name: &str, space: &str| {
-            name.starts_with("data-web-") && space == story.sets.space.name
+        let is_of_story = |name: &str, namespace: &str| {
+            name.starts_with("data-web-") && namespace == story.sets.space.name
         };
         ensure!(
-            !calls.iter().any(|call| here(&call.name, &call.namespace)),
+            !calls
+                .iter()
+                .any(|call| is_of_story(&call.name, &call.namespace)),
             "{calls:?}"
         );
     }
     Ok(())
 }
 
-/// Scaled down while Volume Warden is down: claims with the mark were in range and are deleted,
-/// the others are kept.
+/// A set is scaled down while Volume Warden is not running. The claims with the marker were in
+/// range, and are deleted when Volume Warden runs again. The others are kept.
 #[tokio::test]
-async fn a_scale_down_while_volume_warden_is_down() -> Result<()> {
+async fn a_scale_down_while_volume_warden_is_not_running() -> Result<()> {
     let story = Story::new(bare().await?, "unseen").await?;
-    let warden = story.sets.own_warden().await?;
+    let warden = story.sets.start_warden().await?;
     story
         .run([
             Create("web", replicas(3).policy(DELETE_DELETE)),
@@ -174,114 +184,117 @@ async fn a_scale_down_while_volume_warden_is_down() -> Result<()> {
         .await?;
     warden.process().kill()?;
     let steps = [
-        Turn("web", replicas(1)),
-        Now("web", "0:set+mark 1:set+mark 2:set+mark"),
+        PatchAndWait("web", replicas(1)),
+        ClaimsNow("web", "0:set+mark 1:set+mark 2:set+mark"),
         Create("late", replicas(2).policy(RETAIN_DELETE)),
-        Turn("late", replicas(1)),
-        Now("late", "0 1"),
+        PatchAndWait("late", replicas(1)),
+        ClaimsNow("late", "0 1"),
     ];
     story.run(steps).await?;
-    let _warden = story.sets.own_warden().await?;
+    let _warden = story.sets.start_warden().await?;
     let steps = [
-        Rest("web", "0:set+mark"),
-        Rest("late", "0:mark 1"),
+        StableClaims("web", "0:set+mark"),
+        StableClaims("late", "0:mark 1"),
         Event("ScaledDownUnmarked", "late", "data-late-1"),
     ];
     story.run(steps).await
 }
 
-/// STS-55: the range begins at `spec.ordinals.start`, and moves with it.
+/// STS-55: the range begins at `spec.ordinals.start`, and changes with it.
 #[tokio::test]
 async fn ordinals_begin_at_the_start_ordinal() -> Result<()> {
     let steps = |case: Case| {
         vec![
             Create("web", case.spec(3).first_ordinal(2)),
-            Rest("web", case.claims("2@ 3@ 4@")),
-            Turn("web", replicas(2).first_ordinal(3)),
-            Rest("web", case.claims("3@ 4@")),
-            Turn("web", replicas(2).first_ordinal(0)),
-            Rest("web", case.claims("0@ 1@")),
+            StableClaims("web", case.claims("2@ 3@ 4@")),
+            PatchAndWait("web", replicas(2).first_ordinal(3)),
+            StableClaims("web", case.claims("3@ 4@")),
+            PatchAndWait("web", replicas(2).first_ordinal(0)),
+            StableClaims("web", case.claims("0@ 1@")),
         ]
     };
-    run_each("start", &SCALED, steps).await
+    run_each("start", &DELETE_ON_SCALE_DOWN, steps).await
 }
 
-/// STS-17: claims that users created beforehand get reference and mark, and are deleted only after
-/// they were in range.
+/// STS-17: claims that users create in advance get the owner reference, and in range the marker. A
+/// scale-down deletes them only after they were in range.
 #[tokio::test]
-async fn claims_made_beforehand_wait_for_their_ordinal() -> Result<()> {
+async fn claims_created_in_advance_are_deleted_only_after_they_were_in_range() -> Result<()> {
     let steps = |case: Case| {
         vec![
             CreateClaim("data-web-0"),
             CreateClaim("data-web-1"),
             CreateClaim("data-web-2"),
             Create("web", case.spec(2)),
-            Rest("web", case.claims("0@ 1@ 2~")),
+            StableClaims("web", case.claims("0@ 1@ 2~")),
             Event("ScaledDownUnmarked", "web", "data-web-2"),
-            Turn("web", replicas(1)),
-            Rest("web", case.claims("0@ 2~")),
-            Turn("web", replicas(3)),
+            PatchAndWait("web", replicas(1)),
+            StableClaims("web", case.claims("0@ 2~")),
+            PatchAndWait("web", replicas(3)),
             Claims("web", case.claims("0@ *1@ 2@")),
-            Turn("web", replicas(2)),
-            Rest("web", case.claims("0@ 1@")),
+            PatchAndWait("web", replicas(2)),
+            StableClaims("web", case.claims("0@ 1@")),
         ]
     };
-    run_each("beforehand", &SCALED, steps).await
+    run_each("beforehand", &DELETE_ON_SCALE_DOWN, steps).await
 }
 
-/// STS-04, STS-36, STS-37: a claim that is being deleted blocks the creation of its pod. The claim
-/// is reported and not changed.
+/// STS-04, STS-36, STS-37: a claim that is being deleted blocks the creation of its pod. Volume
+/// Warden reports the claim and does not change it.
 #[tokio::test]
-async fn a_stale_claim_is_waited_for() -> Result<()> {
+async fn a_claim_that_is_being_deleted_blocks_its_pod() -> Result<()> {
     let steps = |case: Case| {
         vec![
             Create("web", case.spec(3)),
             Claims("web", case.claims("0@ 1@ 2@")),
-            Hold("pod/web-2"),
-            Hold("pvc/data-web-2"),
-            Ask("web", replicas(2)),
+            AddFinalizer("pod/web-2"),
+            AddFinalizer("pvc/data-web-2"),
+            Patch("web", replicas(2)),
             Claims("web", case.claims("0@ 1@ 2:pod+mark")),
-            Free("pod/web-2"),
+            RemoveFinalizer("pod/web-2"),
             Claims("web", case.claims("0@ 1@ 2:gone-pod+mark+Terminating")),
-            Ask("web", replicas(3)),
+            Patch("web", replicas(3)),
             Event("PodBlockedByClaim", "web", "data-web-2"),
-            Rest("web", case.claims("0@ 1@ 2:gone-pod+mark+Terminating")),
+            StableClaims("web", case.claims("0@ 1@ 2:gone-pod+mark+Terminating")),
             Wait("sts/web --for=jsonpath={.status.replicas}=2"),
-            Free("pvc/data-web-2"),
-            Turn("web", replicas(3)),
+            RemoveFinalizer("pvc/data-web-2"),
+            PatchAndWait("web", replicas(3)),
             Claims("web", case.claims("0@ 1@ *2@")),
         ]
     };
-    run_each("stale", &SCALED, steps).await
+    run_each("stale", &DELETE_ON_SCALE_DOWN, steps).await
 }
 
-/// STS-51: the deleted claim of a pending pod is recreated with its reference and mark.
+/// STS-51: the deleted claim of a pending pod is recreated with its owner reference and marker.
 #[tokio::test]
-async fn a_lost_claim_of_a_pending_pod_is_recreated() -> Result<()> {
+async fn a_deleted_claim_of_a_pending_pod_is_recreated() -> Result<()> {
     let story = Story::new(guarded().await?, "pending").await?;
-    let nowhere =
+    let unschedulable =
         json!({"spec": {"template": {"spec": {"nodeName": null, "schedulerName": "absent"}}}});
-    let web = set("web", 1, DELETE_DELETE, nowhere)?;
+    let web = set("web", 1, DELETE_DELETE, unschedulable)?;
     story.sets.sets.create(&PostParams::default(), &web).await?;
     story
-        .run([Rest("web", "0:set+mark"), Kubectl("delete pvc data-web-0")])
+        .run([
+            StableClaims("web", "0:set+mark"),
+            Kubectl("delete pvc data-web-0"),
+        ])
         .await?;
     eventually("the claim is recreated", async || {
         // Only an event of the set or its pods triggers the StatefulSet controller.
-        let awake = json!({"metadata": {"annotations": {"example.com/awake": fastrand::u64(..).to_string()}}});
-        story.sets.patch("web", awake).await?;
+        let change = json!({"metadata": {"annotations": {"example.com/awake": fastrand::u64(..).to_string()}}});
+        story.sets.patch("web", change).await?;
         story.sets.claim("data-web-0").await.map(drop)
     })
     .await?;
-    story.run([Rest("web", "*0:set+mark")]).await
+    story.run([StableClaims("web", "*0:set+mark")]).await
 }
 
-/// STS-119, STS-120, STS-123: validation of policies by the API server, and the effects of
-/// changing and removing a policy.
+/// STS-119, STS-120, STS-123: the API server refuses invalid policies. A changed or removed policy
+/// applies to the claims.
 #[tokio::test]
 async fn policies_are_validated_changed_and_removed() -> Result<()> {
     let story = Story::new(guarded().await?, "validation").await?;
-    for (policy, wrong) in [(("Retain", "invalid"), 1), (("invalid", "invalid"), 2)] {
+    for (policy, invalid_fields) in [(("Retain", "invalid"), 1), (("invalid", "invalid"), 2)] {
         let wanted = set("web", 1, policy, json!({}))?;
         let created = story
             .sets
@@ -290,15 +303,15 @@ async fn policies_are_validated_changed_and_removed() -> Result<()> {
             .await;
         let refusal = refusal(created)?;
         let found = refusal.matches("Unsupported value: \"invalid\"").count();
-        assert_eq!(found, wrong, "{refusal}");
+        assert_eq!(found, invalid_fields, "{refusal}");
     }
     let steps = [
         Create("web", replicas(1).policy(RETAIN_RETAIN)),
-        Rest("web", "0"),
-        Turn("web", policy(DELETE_DELETE)),
+        StableClaims("web", "0"),
+        PatchAndWait("web", policy(DELETE_DELETE)),
         Claims("web", "0:set+mark"),
-        Turn("web", policy(None)),
-        Rest("web", "0"),
+        PatchAndWait("web", policy(None)),
+        StableClaims("web", "0"),
         Wait(
             "sts/web --for=jsonpath={.spec.persistentVolumeClaimRetentionPolicy.whenScaled}=Retain",
         ),
@@ -306,14 +319,14 @@ async fn policies_are_validated_changed_and_removed() -> Result<()> {
     story.run(steps).await
 }
 
-/// STS-121, STS-122: where the API server drops the policy, Volume Warden writes nothing and logs
-/// it once.
+/// STS-121, STS-122: if the API server drops the policy, Volume Warden adds no owner reference and
+/// no annotation to the claims, and logs once that the policy is dropped.
 #[tokio::test]
-async fn without_the_field_nothing_is_done() -> Result<()> {
+async fn no_claim_is_changed_where_the_api_server_drops_the_policy() -> Result<()> {
     let cluster = Cluster::without_in_tree()
         .name("dropping")
         .nodes(1)
-        // The oldest that can emulate such an API server.
+        // The oldest version that can emulate such an API server.
         .kubernetes(Kubernetes::V1_34)
         .apiserver_arg("--emulated-version=1.31");
     let cluster = cluster
@@ -332,25 +345,28 @@ async fn without_the_field_nothing_is_done() -> Result<()> {
             .unwrap_or_default();
         ensure!(
             spec.persistent_volume_claim_retention_policy.is_none(),
-            "the policy is not dropped"
+            "the API server kept the policy"
         );
     }
-    // Once it is ready, it has processed the list of both sets.
+    // A ready Volume Warden has processed the list of both sets.
     let warden = Warden::builder(&cluster, BINARY).start().await?;
-    let words = "drops spec.persistentVolumeClaimRetentionPolicy";
-    assert_eq!(warden.process().log().matches(words).count(), 1);
+    let message = "drops spec.persistentVolumeClaimRetentionPolicy";
+    assert_eq!(warden.process().log().matches(message).count(), 1);
     for name in ["one", "two"] {
         let claim = format!("data-{name}-0");
-        let protected = async || anyhow::Ok(!claims.get(&claim).await?.finalizers().is_empty());
-        eventually("the claim was seen", protected).await?;
+        let has_finalizer = async || anyhow::Ok(!claims.get(&claim).await?.finalizers().is_empty());
+        eventually("Volume Warden added the finalizer", has_finalizer).await?;
         cluster.kubectl(&["delete", "sts", name]).await?;
     }
     let found = claims.list(&Default::default()).await?.items;
-    let untouched = |claim: &PersistentVolumeClaim| {
+    let is_unchanged = |claim: &PersistentVolumeClaim| {
         claim.owner_references().is_empty() && claim.annotations().is_empty()
     };
-    ensure!(found.len() == 2 && found.iter().all(untouched), "{found:?}");
-    assert_eq!(warden.process().log().matches(words).count(), 1);
+    ensure!(
+        found.len() == 2 && found.iter().all(is_unchanged),
+        "{found:?}"
+    );
+    assert_eq!(warden.process().log().matches(message).count(), 1);
     cluster.stop().await;
     Ok(())
 }

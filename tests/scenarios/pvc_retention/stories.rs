@@ -1,9 +1,12 @@
-//! The stories of KEP-1847: the claims of a set when it is scaled or deleted or its policy
-//! changes, and the operations that never delete a claim. [`Story::run`] runs them step by step.
+//! The user stories of KEP-1847: what happens to the claims of a set when the set is scaled or
+//! deleted, or its policy changes. [`Story::run`] runs the steps of a story.
 
-use self::Step::{Ask, Claims, Create, Event, Free, Hold, Kubectl, Now, Rest, Turn, Wait};
+use self::Step::{
+    AddFinalizer, Claims, ClaimsNow, Create, Event, Kubectl, Patch, PatchAndWait, RemoveFinalizer,
+    StableClaims, Wait,
+};
 use super::support::{
-    DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, words,
+    DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, claim_state,
 };
 use crate::support::{guarded, shared::Shared};
 use anyhow::{Context, Result, ensure};
@@ -13,41 +16,43 @@ use serde_json::{Value, json};
 use std::{cell::RefCell, collections::BTreeMap, fmt::Debug};
 use volume_warden_controlplane::eventually;
 
-/// An operation or a check of a story. The text of [`Step::Claims`], [`Step::Rest`] and
-/// [`Step::Now`] is the state of a set's claims, as in [`Story::look`].
+/// An operation or a check of a story. In [`Step::Claims`], [`Step::StableClaims`] and
+/// [`Step::ClaimsNow`] the second text is the expected state of the set's claims, in the format of
+/// [`Story::state_of_claims`].
 #[derive(Clone, Debug)]
 pub enum Step<T = &'static str> {
-    /// Creates the set and waits for its pods.
+    /// Creates the set, and waits until its pods are ready.
     Create(&'static str, Spec),
     /// Changes the set.
-    Ask(&'static str, Spec),
-    /// [`Step::Ask`], and waits for the pods.
-    Turn(&'static str, Spec),
+    Patch(&'static str, Spec),
+    /// [`Step::Patch`], and waits until the pods are ready.
+    PatchAndWait(&'static str, Spec),
     /// Waits until the claims of the set have this state.
     Claims(&'static str, T),
-    /// [`Step::Claims`], and checks that they keep it once Volume Warden has processed all earlier
-    /// events.
-    Rest(&'static str, T),
-    /// Checks the claims at once.
-    Now(&'static str, T),
+    /// [`Step::Claims`], and checks that the claims still have this state after Volume Warden has
+    /// processed all earlier events.
+    StableClaims(&'static str, T),
+    /// Checks that the claims of the set have this state now, without waiting.
+    ClaimsNow(&'static str, T),
     /// Creates a claim.
     CreateClaim(&'static str),
-    /// Adds a finalizer that keeps the object, deleted or not.
-    Hold(&'static str),
-    /// Removes the finalizer of [`Step::Hold`].
-    Free(&'static str),
+    /// Makes a finalizer of this test the only one of the object.
+    AddFinalizer(&'static str),
+    /// Removes all finalizers of the object.
+    RemoveFinalizer(&'static str),
     Evict(&'static str),
-    /// Runs the step, and waits until new pods of these names run.
+    /// Runs the step, and waits until new pods with these names are Running.
     Replacing(&'static [&'static str], Box<Step<T>>),
-    /// Waits for one Event with this reason on the set that names this object.
+    /// Waits until there is exactly one Event with this reason on this set whose message contains
+    /// this object's name.
     Event(&'static str, &'static str, &'static str),
-    /// Runs `kubectl` with these words.
+    /// Runs `kubectl` with these arguments.
     Kubectl(&'static str),
-    /// Runs `kubectl wait` with these words.
+    /// Runs `kubectl wait` with these arguments.
     Wait(&'static str),
 }
 
-/// Changes to the spec of a set. What is not given is not changed.
+/// Changes to the spec of a set. A field that is `None` is not changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spec {
     replicas: Option<i32>,
@@ -69,7 +74,7 @@ pub fn policy(policy: impl Into<Option<Policy>>) -> Spec {
 }
 
 impl Spec {
-    /// None removes the policy.
+    /// `None` removes the policy.
     pub fn policy(self, policy: impl Into<Option<Policy>>) -> Self {
         Self {
             policy: Some(policy.into()),
@@ -114,14 +119,14 @@ impl Spec {
 /// A namespace in which a story runs.
 pub struct Story {
     pub sets: SetSpace,
-    /// Names and uids of the claims as last observed by the story.
-    known: RefCell<BTreeMap<String, Option<String>>>,
+    /// The uid of each claim by its name, as last observed by the story.
+    observed: RefCell<BTreeMap<String, Option<String>>>,
 }
 
 impl Story {
     pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
-        let (sets, known) = (SetSpace::new(cluster, label).await?, RefCell::default());
-        Ok(Self { sets, known })
+        let (sets, observed) = (SetSpace::new(cluster, label).await?, RefCell::default());
+        Ok(Self { sets, observed })
     }
 
     pub async fn run(&self, steps: impl IntoIterator<Item = Step>) -> Result<()> {
@@ -147,44 +152,50 @@ impl Story {
                 let created = sets.create_with(set, replicas, RETAIN_RETAIN, spec.patch());
                 created.await.map(drop)
             }
-            Step::Ask(set, spec) => sets.patch(set, spec.patch()).await,
-            Step::Turn(set, spec) => {
+            Step::Patch(set, spec) => sets.patch(set, spec.patch()).await,
+            Step::PatchAndWait(set, spec) => {
                 sets.patch(set, spec.patch()).await?;
                 let spec = sets.sets.get(set).await?.spec.unwrap_or_default();
                 sets.has_ready(set, spec.replicas.unwrap_or(1)).await
             }
-            Step::Claims(set, wanted) => self.reach(set, wanted.as_ref()).await,
-            Step::Rest(set, wanted) => {
-                self.reach(set, wanted.as_ref()).await?;
-                sets.settled().await?;
-                let (found, _) = self.look(set).await?;
+            Step::Claims(set, wanted) => self.wait_for_claims(set, wanted.as_ref()).await,
+            Step::StableClaims(set, wanted) => {
+                self.wait_for_claims(set, wanted.as_ref()).await?;
+                sets.changes_are_processed().await?;
+                let (found, _) = self.state_of_claims(set).await?;
                 let wanted = wanted.as_ref().replace('*', "");
-                ensure!(found == wanted, "they became {found:?}");
+                ensure!(found == wanted, "the claims became {found:?}");
                 Ok(())
             }
-            Step::Now(set, wanted) => {
-                let uids = self.compare(set, wanted.as_ref()).await?;
-                self.known.borrow_mut().extend(uids);
+            Step::ClaimsNow(set, wanted) => {
+                let uids = self.check_claims(set, wanted.as_ref()).await?;
+                self.observed.borrow_mut().extend(uids);
                 Ok(())
             }
             Step::CreateClaim(name) => space.create_claim(name).await,
-            Step::Hold(object) => self.finalizers(object, Some(["example.com/hold"])).await,
-            Step::Free(object) => self.finalizers(object, None).await,
+            Step::AddFinalizer(object) => {
+                self.set_finalizers(object, Some(["example.com/hold"]))
+                    .await
+            }
+            Step::RemoveFinalizer(object) => self.set_finalizers(object, None).await,
             Step::Evict(pod) => Ok(space.pods.evict(pod, &Default::default()).await.map(drop)?),
-            Step::Replacing(pods, step) => sets.replaced(pods, Box::pin(self.step(step))).await,
+            Step::Replacing(pods, step) => {
+                sets.pods_are_replaced(pods, Box::pin(self.step(step)))
+                    .await
+            }
             Step::Event(reason, set, object) => sets.has_event(reason, set, object).await,
-            Step::Kubectl(words) => self.kubectl(&Vec::from_iter(words.split(' '))).await,
-            Step::Wait(words) => {
+            Step::Kubectl(arguments) => self.kubectl(&Vec::from_iter(arguments.split(' '))).await,
+            Step::Wait(arguments) => {
                 // The default timeout is half a minute.
-                let words = ["wait", "--timeout=180s"]
+                let arguments = ["wait", "--timeout=180s"]
                     .into_iter()
-                    .chain(words.split(' '));
-                self.kubectl(&Vec::from_iter(words)).await
+                    .chain(arguments.split(' '));
+                self.kubectl(&Vec::from_iter(arguments)).await
             }
         }
     }
 
-    async fn finalizers(&self, object: &str, finalizers: Option<[&str; 1]>) -> Result<()> {
+    async fn set_finalizers(&self, object: &str, finalizers: Option<[&str; 1]>) -> Result<()> {
         let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
         self.kubectl(&["patch", object, "--type=merge", "-p", &patch])
             .await
@@ -197,38 +208,40 @@ impl Story {
     }
 
     /// Waits until the claims of the set have this state.
-    async fn reach(&self, set: &str, wanted: &str) -> Result<()> {
-        let compare = async || self.compare(set, wanted).await.map(Some);
-        let uids = eventually("the claims have this state", compare).await?;
-        self.known.borrow_mut().extend(uids);
+    async fn wait_for_claims(&self, set: &str, wanted: &str) -> Result<()> {
+        let check = async || self.check_claims(set, wanted).await.map(Some);
+        let uids = eventually("the claims have the expected state", check).await?;
+        self.observed.borrow_mut().extend(uids);
         Ok(())
     }
 
     /// Fails if the claims of the set do not have this state. Returns their names and uids.
-    async fn compare(&self, set: &str, wanted: &str) -> Result<Vec<(String, Option<String>)>> {
-        let (found, uids) = self.look(set).await?;
+    async fn check_claims(&self, set: &str, wanted: &str) -> Result<Vec<(String, Option<String>)>> {
+        let (found, uids) = self.state_of_claims(set).await?;
         ensure!(found == wanted, "{found:?}");
         Ok(uids)
     }
 
-    /// `0:set+mark 1:pod *2:Terminating`: a star means another claim than the last observed
-    /// one.
-    async fn look(&self, set: &str) -> Result<(String, Vec<(String, Option<String>)>)> {
+    /// The state of the set's claims, and their names and uids. The state is a text such as
+    /// `0:set+mark 1:pod *2:Terminating`: for each claim its ordinal and the words of
+    /// [`claim_state`]. An asterisk shows that the claim was recreated: its uid is not the last
+    /// observed one.
+    async fn state_of_claims(&self, set: &str) -> Result<(String, Vec<(String, Option<String>)>)> {
         let prefix = format!("data-{set}-");
-        let owner = self.sets.sets.get_opt(set).await?.and_then(|set| set.uid());
+        let set_uid = self.sets.sets.get_opt(set).await?.and_then(|set| set.uid());
         let (mut found, mut uids) = (vec![], vec![]);
         let pods = &self.sets.space.pods;
         for claim in self.sets.space.claims.list(&Default::default()).await? {
             let (name, uid) = (claim.name_any(), claim.uid());
             if let Some(ordinal) = name.strip_prefix(&prefix) {
                 let pod = pods.get_opt(&format!("{set}-{ordinal}")).await?;
-                let living = [owner.clone(), pod.and_then(|pod| pod.uid())];
-                let words = words(&claim, &living).join("+");
-                let colon = if words.is_empty() { "" } else { ":" };
-                let known = self.known.borrow().get(&name).cloned();
-                let other = known.is_some_and(|known| known != uid);
-                let star = if other { "*" } else { "" };
-                found.push(format!("{star}{ordinal}{colon}{words}"));
+                let existing = [set_uid.clone(), pod.and_then(|pod| pod.uid())];
+                let state = claim_state(&claim, &existing).join("+");
+                let colon = if state.is_empty() { "" } else { ":" };
+                let observed = self.observed.borrow().get(&name).cloned();
+                let recreated = observed.is_some_and(|observed| observed != uid);
+                let asterisk = if recreated { "*" } else { "" };
+                found.push(format!("{asterisk}{ordinal}{colon}{state}"));
                 uids.push((name, uid));
             }
         }
@@ -236,231 +249,252 @@ impl Story {
     }
 }
 
-/// Runs the steps in a namespace of their own, on the cluster that the tests share.
+/// Runs the steps in a new namespace of the shared cluster whose Volume Warden handles all
+/// namespaces.
 pub async fn run_story<T>(label: &str, steps: impl IntoIterator<Item = Step<T>>) -> Result<()>
 where
     T: AsRef<str> + Debug,
 {
-    // Boxed, since a test's stack is small and many stories run at once.
+    // Boxed, because the stack of a test is small and many stories run at once.
     let story = async { Story::new(guarded().await?, label).await };
     Box::pin(story).await?.perform(steps).await
 }
 
-/// Runs the life of a set with three claims, and the deletions of a set with two, in background, in
-/// foreground and with orphans, each with the steps that follow it.
-async fn story(life: &[Step], two: &[Step], ends: [Vec<Step>; 3]) -> Result<()> {
+/// Runs four stories at once. The first consists of the steps `scaling`. The others begin with the
+/// steps `before_deletion`, delete the set `web` with the cascades `background`, `foreground` and
+/// `orphan`, and end with the steps of `after_deletion`, in this order.
+async fn story(
+    scaling: &[Step],
+    before_deletion: &[Step],
+    after_deletion: [Vec<Step>; 3],
+) -> Result<()> {
     let deletions = [
         "delete sts web --cascade=background",
         "delete sts web --cascade=foreground",
         "delete sts web --cascade=orphan",
     ];
-    let stories = deletions.into_iter().zip(ends).map(|(deletion, end)| {
-        let begin = two.iter().cloned();
-        begin.chain([Kubectl(deletion)]).chain(end).collect()
+    let stories = deletions.into_iter().zip(after_deletion);
+    let stories = stories.map(|(deletion, after)| {
+        let before = before_deletion.iter().cloned();
+        before.chain([Kubectl(deletion)]).chain(after).collect()
     });
-    let stories: Vec<Vec<Step>> = stories.chain([life.to_vec()]).collect();
+    let stories: Vec<Vec<Step>> = stories.chain([scaling.to_vec()]).collect();
     let stories = stories.into_iter().map(|steps| run_story("story", steps));
     try_join_all(stories).await.map(drop)
 }
 
-/// STS-40, STS-41, STS-115, STS-122.
+/// STS-40, STS-41, STS-115, STS-122: without a policy, and with Retain for both fields, no claim is
+/// deleted, neither by a scale-down nor with the set.
 #[tokio::test]
-async fn by_default_claims_outlive_everything() -> Result<()> {
-    let life = [
+async fn by_default_no_claim_is_deleted() -> Result<()> {
+    let scaling = [
         Create("web", replicas(3).policy(None)),
         Claims("web", "0 1 2"),
-        Turn("web", replicas(1)),
-        Rest("web", "0 1 2"),
-        Turn("web", replicas(3)),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0 1 2"),
+        PatchAndWait("web", replicas(3)),
         Claims("web", "0 1 2"),
-        Turn("web", replicas(0)),
-        Rest("web", "0 1 2"),
+        PatchAndWait("web", replicas(0)),
+        StableClaims("web", "0 1 2"),
         Kubectl("delete sts web"),
-        Rest("web", "0 1 2"),
+        StableClaims("web", "0 1 2"),
     ];
-    let two = [
+    let before_deletion = [
         Create("web", replicas(2).policy(RETAIN_RETAIN)),
         Claims("web", "0 1"),
-        Turn("web", replicas(1)),
-        Rest("web", "0 1"),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0 1"),
     ];
-    let background = vec![Wait("--for=delete pod/web-0"), Rest("web", "0 1")];
-    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0 1")];
-    story(&life, &two, [background, vec![Rest("web", "0 1")], orphan]).await
-}
-
-/// STS-40, STS-41, STS-116.
-#[tokio::test]
-async fn claims_can_be_deleted_on_scale_down() -> Result<()> {
-    let life = [
-        Create("web", replicas(3).policy(RETAIN_DELETE)),
-        Claims("web", "0:mark 1:mark 2:mark"),
-        Turn("web", replicas(1)),
-        Rest("web", "0:mark"),
-        Turn("web", replicas(3)),
-        Claims("web", "0:mark *1:mark *2:mark"),
-        Turn("web", replicas(0)),
-        Rest("web", ""),
-        Kubectl("delete sts web"),
-    ];
-    let two = [
-        Create("web", replicas(2).policy(RETAIN_DELETE)),
-        Claims("web", "0:mark 1:mark"),
-        Turn("web", replicas(1)),
-        Rest("web", "0:mark"),
-    ];
-    let background = vec![Wait("--for=delete pod/web-0"), Rest("web", "0:gone-mark")];
-    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0:gone-mark")];
+    let background = vec![Wait("--for=delete pod/web-0"), StableClaims("web", "0 1")];
+    let orphan = vec![Kubectl("get pod web-0"), StableClaims("web", "0 1")];
     story(
-        &life,
-        &two,
-        [background, vec![Rest("web", "0:gone-mark")], orphan],
+        &scaling,
+        &before_deletion,
+        [background, vec![StableClaims("web", "0 1")], orphan],
     )
     .await
 }
 
-/// STS-40, STS-41, STS-117. With foreground deletion the set exists until its claims are gone.
+/// STS-40, STS-41, STS-116: with `whenScaled: Delete` alone, a scale-down deletes the claims, and
+/// the deletion of the set keeps the remaining ones.
+#[tokio::test]
+async fn claims_can_be_deleted_on_scale_down() -> Result<()> {
+    let scaling = [
+        Create("web", replicas(3).policy(RETAIN_DELETE)),
+        Claims("web", "0:mark 1:mark 2:mark"),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0:mark"),
+        PatchAndWait("web", replicas(3)),
+        Claims("web", "0:mark *1:mark *2:mark"),
+        PatchAndWait("web", replicas(0)),
+        StableClaims("web", ""),
+        Kubectl("delete sts web"),
+    ];
+    let before_deletion = [
+        Create("web", replicas(2).policy(RETAIN_DELETE)),
+        Claims("web", "0:mark 1:mark"),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0:mark"),
+    ];
+    let background = vec![
+        Wait("--for=delete pod/web-0"),
+        StableClaims("web", "0:gone-mark"),
+    ];
+    let orphan = vec![Kubectl("get pod web-0"), StableClaims("web", "0:gone-mark")];
+    story(
+        &scaling,
+        &before_deletion,
+        [background, vec![StableClaims("web", "0:gone-mark")], orphan],
+    )
+    .await
+}
+
+/// STS-40, STS-41, STS-117: with `whenDeleted: Delete` alone, a scale-down keeps the claims, and
+/// the deletion of the set deletes them, except with `--cascade=orphan`. With foreground deletion,
+/// the set exists until its claims are deleted.
 #[tokio::test]
 async fn claims_can_be_deleted_with_their_set() -> Result<()> {
-    let life = [
+    let scaling = [
         Create("web", replicas(3).policy(DELETE_RETAIN)),
         Claims("web", "0:set 1:set 2:set"),
-        Turn("web", replicas(1)),
-        Rest("web", "0:set 1:set 2:set"),
-        Turn("web", replicas(3)),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0:set 1:set 2:set"),
+        PatchAndWait("web", replicas(3)),
         Claims("web", "0:set 1:set 2:set"),
-        Turn("web", replicas(0)),
-        Rest("web", "0:set 1:set 2:set"),
+        PatchAndWait("web", replicas(0)),
+        StableClaims("web", "0:set 1:set 2:set"),
         Kubectl("delete sts web"),
         Claims("web", ""),
     ];
-    let two = [
+    let before_deletion = [
         Create("web", replicas(2).policy(DELETE_RETAIN)),
         Claims("web", "0:set 1:set"),
-        Turn("web", replicas(1)),
-        Rest("web", "0:set 1:set"),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0:set 1:set"),
     ];
-    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0 1")];
+    let orphan = vec![Kubectl("get pod web-0"), StableClaims("web", "0 1")];
     story(
-        &life,
-        &two,
-        [vec![Claims("web", "")], vec![Now("web", "")], orphan],
+        &scaling,
+        &before_deletion,
+        [vec![Claims("web", "")], vec![ClaimsNow("web", "")], orphan],
     )
     .await
 }
 
-/// STS-40, STS-41, STS-118.
+/// STS-40, STS-41, STS-118: with Delete for both fields, a scale-down deletes the claims, and the
+/// deletion of the set deletes the remaining ones, except with `--cascade=orphan`.
 #[tokio::test]
-async fn claims_can_be_deleted_both_ways() -> Result<()> {
-    let life = [
+async fn claims_can_be_deleted_on_scale_down_and_with_their_set() -> Result<()> {
+    let scaling = [
         Create("web", replicas(3).policy(DELETE_DELETE)),
         Claims("web", "0:set+mark 1:set+mark 2:set+mark"),
-        Turn("web", replicas(1)),
-        Rest("web", "0:set+mark"),
-        Turn("web", replicas(3)),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0:set+mark"),
+        PatchAndWait("web", replicas(3)),
         Claims("web", "0:set+mark *1:set+mark *2:set+mark"),
-        Turn("web", replicas(0)),
-        Rest("web", ""),
+        PatchAndWait("web", replicas(0)),
+        StableClaims("web", ""),
         Kubectl("delete sts web"),
     ];
-    let two = [
+    let before_deletion = [
         Create("web", replicas(2).policy(DELETE_DELETE)),
         Claims("web", "0:set+mark 1:set+mark"),
-        Turn("web", replicas(1)),
-        Rest("web", "0:set+mark"),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0:set+mark"),
     ];
-    let orphan = vec![Kubectl("get pod web-0"), Rest("web", "0:gone-mark")];
+    let orphan = vec![Kubectl("get pod web-0"), StableClaims("web", "0:gone-mark")];
     story(
-        &life,
-        &two,
-        [vec![Claims("web", "")], vec![Now("web", "")], orphan],
+        &scaling,
+        &before_deletion,
+        [vec![Claims("web", "")], vec![ClaimsNow("web", "")], orphan],
     )
     .await
 }
 
-/// STS-28, STS-30: claims whose pod was scaled down follow `whenDeleted`, too. In-tree does not
-/// update them.
+/// STS-28, STS-30: a change of `whenDeleted` also applies to claims whose pods were scaled down.
+/// The StatefulSet controller of Kubernetes does not update these claims.
 #[tokio::test]
-async fn claims_scaled_away_follow_when_deleted() -> Result<()> {
+async fn claims_of_scaled_down_pods_follow_when_deleted() -> Result<()> {
     let steps = [
         Create("kept", replicas(2).policy(DELETE_RETAIN)),
-        Turn("kept", replicas(1)),
+        PatchAndWait("kept", replicas(1)),
         Claims("kept", "0:set 1:set"),
-        Turn("kept", policy(RETAIN_RETAIN)),
+        PatchAndWait("kept", policy(RETAIN_RETAIN)),
         Claims("kept", "0 1"),
         Kubectl("delete sts kept"),
         Create("gone", replicas(2).policy(RETAIN_RETAIN)),
-        Turn("gone", replicas(1)),
+        PatchAndWait("gone", replicas(1)),
         Claims("gone", "0 1"),
-        Turn("gone", policy(DELETE_RETAIN)),
+        PatchAndWait("gone", policy(DELETE_RETAIN)),
         Claims("gone", "0:set 1:set"),
         Kubectl("delete sts gone"),
         Claims("gone", ""),
-        Rest("kept", "0 1"),
+        StableClaims("kept", "0 1"),
     ];
     run_story("flip-deleted", steps).await
 }
 
-/// After a change from Retain to Delete a scale-down deletes only claims that were in range since.
-/// The others are deleted with the set, if at all.
+/// After a change of `whenScaled` from Retain to Delete, a scale-down deletes only claims that were
+/// in range after the change. The other claims are kept, and are deleted with the set if
+/// `whenDeleted` is Delete.
 #[tokio::test]
 async fn claims_kept_under_retain_are_not_scaled_down_later() -> Result<()> {
     let steps = [
         Create("web", replicas(3).policy(RETAIN_RETAIN)),
-        Turn("web", replicas(1)),
+        PatchAndWait("web", replicas(1)),
         Claims("web", "0 1 2"),
-        Turn("web", policy(RETAIN_DELETE)),
-        Rest("web", "0:mark 1 2"),
+        PatchAndWait("web", policy(RETAIN_DELETE)),
+        StableClaims("web", "0:mark 1 2"),
         Event("ScaledDownUnmarked", "web", "data-web-2"),
         Event("ScaledDownUnmarked", "web", "data-web-1"),
-        Turn("web", replicas(2)),
+        PatchAndWait("web", replicas(2)),
         Claims("web", "0:mark 1:mark 2"),
-        Turn("web", replicas(0)),
-        Rest("web", "2"),
-        Turn("web", policy(DELETE_DELETE)),
-        Rest("web", "2:set"),
+        PatchAndWait("web", replicas(0)),
+        StableClaims("web", "2"),
+        PatchAndWait("web", policy(DELETE_DELETE)),
+        StableClaims("web", "2:set"),
         Kubectl("delete sts web"),
         Claims("web", ""),
     ];
     run_story("flip-scaled", steps).await
 }
 
-/// Delete changed to Retain during a scale-down and before the next one; then Delete again, too
-/// late.
+/// `whenScaled` is changed from Delete to Retain during a scale-down and before the next one: both
+/// keep their claims. A later change back to Delete does not delete these claims.
 #[tokio::test]
 async fn a_change_to_retain_takes_effect_in_time() -> Result<()> {
     let steps = [
         Create("web", replicas(3).policy(DELETE_DELETE)),
         Claims("web", "0:set+mark 1:set+mark 2:set+mark"),
-        Hold("pod/web-2"),
-        Ask("web", replicas(2)),
+        AddFinalizer("pod/web-2"),
+        Patch("web", replicas(2)),
         Claims("web", "0:set+mark 1:set+mark 2:pod+mark"),
-        Ask("web", policy(DELETE_RETAIN)),
+        Patch("web", policy(DELETE_RETAIN)),
         Claims("web", "0:set 1:set 2:set"),
-        Free("pod/web-2"),
+        RemoveFinalizer("pod/web-2"),
         Wait("--for=delete pod/web-2"),
-        Turn("web", replicas(1)),
-        Rest("web", "0:set 1:set 2:set"),
-        Turn("web", policy(DELETE_DELETE)),
-        Rest("web", "0:set+mark 1:set 2:set"),
+        PatchAndWait("web", replicas(1)),
+        StableClaims("web", "0:set 1:set 2:set"),
+        PatchAndWait("web", policy(DELETE_DELETE)),
+        StableClaims("web", "0:set+mark 1:set 2:set"),
     ];
     run_story("flip-retain", steps).await
 }
 
-/// A foreground deletion of the set deletes its pods in the foreground, too. Neither the pod nor the
-/// claim that it owns may wait for the other.
+/// A foreground deletion of the set also deletes its pods in the foreground. The pod must not wait
+/// for the deletion of the claim that it owns, nor the claim for that of the pod.
 #[tokio::test]
 async fn a_pod_that_is_deleted_in_the_foreground_does_not_wait_for_its_claim() -> Result<()> {
     let ordered = replicas(2).pod_management("OrderedReady");
     let steps = [
         Create("web", ordered.policy(RETAIN_DELETE)),
         Claims("web", "0:mark 1:mark"),
-        Hold("pod/web-1"),
-        Ask("web", replicas(0)),
+        AddFinalizer("pod/web-1"),
+        Patch("web", replicas(0)),
         Claims("web", "0:pod+mark 1:pod+mark"),
         Kubectl("delete sts web --cascade=foreground --wait=false"),
         Wait("--for=delete pod/web-0"),
-        Free("pod/web-1"),
+        RemoveFinalizer("pod/web-1"),
         Wait("--for=delete sts/web"),
         Claims("web", ""),
     ];

@@ -1,4 +1,4 @@
-//! StatefulSets for the scenarios, and assertions about their claims.
+//! StatefulSets for the scenarios, and checks of their claims.
 
 pub use crate::support::sets::*;
 use crate::support::{BINARY, Space, shared::Shared};
@@ -14,21 +14,23 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Warden, eventually};
 
-/// The mark that Volume Warden puts on a claim whose ordinal is in range while `whenScaled` is
-/// Delete.
+/// The annotation of the marker, which Volume Warden adds to a claim whose ordinal is in range
+/// while `whenScaled` is Delete.
 pub const MARK: &str = "volume-warden.dev/scaled-with";
 
-/// How often the webhook, by the log of Volume Warden, could not read a set of the namespace in
-/// time. Then the claim gets no owner, or the one that the watch shows, or is refused.
-pub fn unread(log: &str, namespace: &str) -> usize {
-    let words = "cannot read the StatefulSet";
-    let place = format!("{namespace}/");
-    let matches = |line: &&str| line.contains(words) && line.contains(&place);
+/// Number of lines in the log of Volume Warden that report that the webhook could not read a set of
+/// the namespace. After a failed read, the webhook admits the claim without an owner reference, or
+/// refuses it.
+pub fn failed_reads(log: &str, namespace: &str) -> usize {
+    let message = "cannot read the StatefulSet";
+    let set_prefix = format!("{namespace}/");
+    let matches = |line: &&str| line.contains(message) && line.contains(&set_prefix);
     log.lines().filter(matches).count()
 }
 
-/// Changes to a set of [`set`] for claims with ambiguous names: the name of the template, the
-/// start ordinal, and `label: "yes"` as the only label of the pods.
+/// Changes to the set of [`set`], for claims with ambiguous names: they replace the claim template
+/// by one named `template`, set the start ordinal, and make `label: "yes"` the only label of the
+/// selector and the pods.
 pub fn ambiguous(template: &str, start: u32, label: &str) -> Value {
     let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}});
     let mounts = json!([{"name": template, "mountPath": "/data"}]);
@@ -44,7 +46,7 @@ pub fn ambiguous(template: &str, start: u32, label: &str) -> Value {
     }})
 }
 
-/// A namespace of one test, with its sets.
+/// A namespace for one test, and its StatefulSets.
 pub struct SetSpace {
     pub space: Space,
     pub sets: Api<StatefulSet>,
@@ -57,11 +59,12 @@ impl SetSpace {
         Ok(Self { space, sets })
     }
 
-    /// Creates the set of [`set`] and waits until all its pods run.
+    /// Creates the set of [`set`], and waits until all its pods are ready.
     pub async fn create(&self, name: &str, replicas: i32, policy: Policy) -> Result<StatefulSet> {
         self.create_with(name, replicas, policy, json!({})).await
     }
 
+    /// As [`Self::create`], with `changes` merged over the set.
     pub async fn create_with(
         &self,
         name: &str,
@@ -97,14 +100,14 @@ impl SetSpace {
         Ok(())
     }
 
-    /// Waits until so many pods are ready by the set's status.
+    /// Waits until the status of the set reports exactly `replicas` pods, all ready.
     pub async fn has_ready(&self, name: &str, replicas: i32) -> Result<()> {
         let what = format!("set {name} has {replicas} ready pods");
         eventually(&what, async || {
             let set = self.sets.get(name).await?;
             let status = set.status.unwrap_or_default();
-            let seen = status.observed_generation == set.metadata.generation;
-            ensure!(seen, "not seen yet");
+            let observed = status.observed_generation == set.metadata.generation;
+            ensure!(observed, "the controller has not observed the last change");
             let ready = status.ready_replicas.unwrap_or_default();
             ensure!(
                 (status.replicas, ready) == (replicas, replicas),
@@ -121,11 +124,12 @@ impl SetSpace {
 
     pub async fn claim(&self, claim: &str) -> Result<PersistentVolumeClaim> {
         let found = self.space.claims.get_opt(claim).await?;
-        found.with_context(|| format!("claim {claim} is gone"))
+        found.with_context(|| format!("claim {claim} does not exist"))
     }
 
-    /// Waits until the claim has exactly these owners, as `StatefulSet/web`, each with
-    /// `controller`, and the StatefulSet with `blockOwnerDeletion`.
+    /// Waits until the claim has exactly these owners, written as `StatefulSet/web`. Each owner
+    /// reference must have `controller: true`; one to another kind than Pod must also have
+    /// `blockOwnerDeletion: true`.
     pub async fn claim_is_owned_by(&self, claim: &str, owners: &[&str]) -> Result<()> {
         let what = format!("claim {claim} is owned by {owners:?}");
         eventually(&what, async || {
@@ -133,19 +137,19 @@ impl SetSpace {
             let name = |owner: &OwnerReference| format!("{}/{}", owner.kind, owner.name);
             let names: Vec<_> = found.iter().map(name).collect();
             ensure!(names == owners, "{names:?}");
-            ensure!(found.iter().all(complete), "{found:?}");
+            ensure!(found.iter().all(is_complete), "{found:?}");
             Ok(())
         })
         .await
     }
 
-    /// Waits until the claim's mark is this uid, or absent.
-    pub async fn claim_is_marked(&self, claim: &str, mark: Option<&str>) -> Result<()> {
-        let what = format!("claim {claim} has the mark {mark:?}");
+    /// Waits until the claim has the marker with this uid; with `None`, until it has no marker.
+    pub async fn claim_is_marked(&self, claim: &str, uid: Option<&str>) -> Result<()> {
+        let what = format!("claim {claim} has the marker {uid:?}");
         eventually(&what, async || {
             let claim = self.claim(claim).await?;
             let found = claim.annotations().get(MARK).map(String::as_str);
-            ensure!(found == mark, "{found:?}");
+            ensure!(found == uid, "{found:?}");
             Ok(())
         })
         .await
@@ -155,10 +159,10 @@ impl SetSpace {
         self.claim(claim).await?.metadata.uid.context("a uid")
     }
 
-    /// Waits until Volume Warden has processed all earlier changes: the reconciler, which
-    /// processes a namespace's sets in the order of their events, sets the owner of a new set's
-    /// claim.
-    pub async fn settled(&self) -> Result<()> {
+    /// Waits until Volume Warden has processed all earlier changes. Creates a claim and its set,
+    /// and waits until the claim has the set as owner: the reconciler processes the sets of a
+    /// namespace in the order of their events.
+    pub async fn changes_are_processed(&self) -> Result<()> {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("canary{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -172,37 +176,39 @@ impl SetSpace {
         self.space.claim_is_gone(&claim).await
     }
 
-    /// Runs `done`, and waits until new pods of these names run.
-    pub async fn replaced(
+    /// Runs `action`, and waits until new pods with these names are Running.
+    pub async fn pods_are_replaced(
         &self,
         names: &[&str],
-        done: impl Future<Output = Result<()>>,
+        action: impl Future<Output = Result<()>>,
     ) -> Result<()> {
         let pods = &self.space.pods;
         let before = try_join_all(names.iter().map(|name| pods.get(name))).await?;
-        done.await?;
+        action.await?;
         for before in before {
             let name = before.name_any();
-            eventually(&format!("another {name} runs"), async || {
-                let now = pods.get(&name).await?;
-                let other = now.uid() != before.uid();
-                let phase = now.status.and_then(|status| status.phase);
-                anyhow::Ok(other && phase.as_deref() == Some("Running"))
+            eventually(&format!("a new pod {name} is Running"), async || {
+                let current = pods.get(&name).await?;
+                let is_new = current.uid() != before.uid();
+                let phase = current.status.and_then(|status| status.phase);
+                anyhow::Ok(is_new && phase.as_deref() == Some("Running"))
             })
             .await?;
         }
         Ok(())
     }
 
-    /// Waits for exactly one such event on the set that names the claim.
+    /// Waits until there is exactly one Event with this reason on the set whose message contains
+    /// the name of the claim, and it was emitted once.
     pub async fn has_event(&self, reason: &str, set: &str, claim: &str) -> Result<()> {
         eventually(
-            &format!("{set} has event {reason} for {claim}"),
+            &format!("set {set} has one Event {reason} about claim {claim}"),
             async || {
                 let mut events = self.space.events_with(reason).await?;
                 events.retain(|event| event.involved_object.name.as_deref() == Some(set));
-                let says = |event: &&Event| event.message.iter().any(|text| text.contains(claim));
-                let published: Vec<_> = events.iter().filter(says).collect();
+                let is_about_claim =
+                    |event: &&Event| event.message.iter().any(|text| text.contains(claim));
+                let published: Vec<_> = events.iter().filter(is_about_claim).collect();
                 let once = published.len() == 1 && published[0].series.is_none();
                 ensure!(once, "{events:?}");
                 Ok(())
@@ -211,9 +217,9 @@ impl SetSpace {
         .await
     }
 
-    /// Starts a Volume Warden for this namespace, always with the same identity, so that no start
-    /// waits for a Lease to expire.
-    pub async fn own_warden(&self) -> Result<Warden> {
+    /// Starts a Volume Warden for this namespace. Every process has the same Lease identity, so it
+    /// does not wait for the Lease of an earlier process to expire.
+    pub async fn start_warden(&self) -> Result<Warden> {
         let name = &self.space.name;
         let builder = Warden::builder(&self.space.cluster, BINARY).name(format!("warden-{name}"));
         let builder = builder
@@ -224,13 +230,21 @@ impl SetSpace {
     }
 }
 
-/// The claim's owners: `set` or `pod` for complete references to living objects, `gone-pod`, or
-/// their kind; then its mark, and `Terminating`.
-pub fn words<'a>(claim: &'a PersistentVolumeClaim, living: &[Option<String>]) -> Vec<&'a str> {
+/// The state of the claim in words. `existing` contains the uids of the existing set and pod.
+///
+/// - One word for each owner: `set` or `pod` if the owner exists and the owner reference is
+///   complete, `gone-pod` for a pod that does not exist, otherwise the kind of the owner.
+/// - `mark` if the claim has a marker with the uid of an existing object, `gone-mark` if it has
+///   another marker.
+/// - `Terminating` if the claim is being deleted.
+pub fn claim_state<'a>(
+    claim: &'a PersistentVolumeClaim,
+    existing: &[Option<String>],
+) -> Vec<&'a str> {
     let mut words = Vec::new();
     for owner in claim.owner_references() {
-        let there = living.contains(&Some(owner.uid.clone()));
-        words.push(match (owner.kind.as_str(), there, complete(owner)) {
+        let exists = existing.contains(&Some(owner.uid.clone()));
+        words.push(match (owner.kind.as_str(), exists, is_complete(owner)) {
             ("StatefulSet", true, true) => "set",
             ("Pod", true, true) => "pod",
             ("Pod", false, _) => "gone-pod",
@@ -238,15 +252,15 @@ pub fn words<'a>(claim: &'a PersistentVolumeClaim, living: &[Option<String>]) ->
         });
     }
     if let Some(mark) = claim.annotations().get(MARK) {
-        let alive = living.contains(&Some(mark.clone()));
-        words.push(if alive { "mark" } else { "gone-mark" });
+        let exists = existing.contains(&Some(mark.clone()));
+        words.push(if exists { "mark" } else { "gone-mark" });
     }
-    let end = claim.metadata.deletion_timestamp.as_ref();
-    words.extend(end.map(|_| "Terminating"));
+    let deletion = claim.metadata.deletion_timestamp.as_ref();
+    words.extend(deletion.map(|_| "Terminating"));
     words
 }
 
-fn complete(owner: &OwnerReference) -> bool {
+fn is_complete(owner: &OwnerReference) -> bool {
     owner.controller == Some(true)
         && (owner.kind == "Pod" || owner.block_owner_deletion == Some(true))
 }

@@ -10,11 +10,11 @@ use kube::{
 };
 use serde_json::json;
 
-/// The API server stores a time in a template as the user wrote it, also one that most programs
-/// cannot represent. The sets of all namespaces are listed together, so such a set must not stop
-/// the work for the others.
+/// The API server stores the `creationTimestamp` of a claim template as the user wrote it, even one
+/// that most programs cannot represent. The sets of all namespaces are listed together, so such a
+/// set must not prevent Volume Warden from processing it and the others.
 #[tokio::test]
-async fn a_time_in_a_template_does_not_matter() -> Result<()> {
+async fn a_set_with_an_extreme_timestamp_in_its_template_is_processed() -> Result<()> {
     let sets = SetSpace::new(guarded().await?, "late").await?;
     let mut late = json!(set("late", 1, RETAIN_DELETE, json!({}))?);
     let template = late.pointer_mut("/spec/volumeClaimTemplates/0/metadata");

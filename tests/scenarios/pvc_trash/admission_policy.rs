@@ -1,4 +1,5 @@
-//! The MutatingAdmissionPolicy that enables the trash in the API server while no Volume Warden runs.
+//! The MutatingAdmissionPolicy with which the API server enables the trash for new volumes while no
+//! Volume Warden runs.
 
 use super::support::{Shelf, TRASH, file, phase_of, policy_of, record, uid_of_claim};
 use crate::support::{BINARY, manifests, patience, repository, shared::Shared, volume};
@@ -17,7 +18,7 @@ const BETA: [&str; 2] = [
     "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
 ];
 
-/// A cluster with the manifests and the policy, and without a running Volume Warden.
+/// Starts a cluster with the manifests and the policy, and without a running Volume Warden.
 async fn start() -> Result<Shared> {
     let file = repository().join("manifests/components/pvc-trash-admission-policy/policy.yaml");
     let mut policy = fs::read_to_string(file)?;
@@ -53,8 +54,9 @@ fn provisioned(
     volume(&format!("{}-{name}", shelf.space.name), all)
 }
 
-/// How the API server would store the volume: with a record, or unchanged.
-async fn is_enabled_at_birth(shelf: &Shelf, changes: Value) -> Result<bool> {
+/// Whether the API server would store the volume with a record. Fails unless such a volume has the
+/// policy Retain, and one without a record the policy Delete.
+async fn is_enabled_at_creation(shelf: &Shelf, changes: Value) -> Result<bool> {
     let wanted = provisioned(shelf, "probe", changes)?;
     let dry_run = PostParams {
         dry_run: true,
@@ -73,7 +75,7 @@ async fn a_volume_is_kept_that_was_created_and_released_while_no_volume_warden_r
     let unset = Shelf::new(cluster.clone(), "born-unset", "off").await?;
     let unreadable = Shelf::new(cluster.clone(), "born-unreadable", "soon").await?;
     eventually("the policy is applied", async || {
-        ensure!(is_enabled_at_birth(&shelf, json!({})).await?);
+        ensure!(is_enabled_at_creation(&shelf, json!({})).await?);
         anyhow::Ok(())
     })
     .await?;
@@ -84,12 +86,12 @@ async fn a_volume_is_kept_that_was_created_and_released_while_no_volume_warden_r
         quoted,
     ] {
         ensure!(
-            !is_enabled_at_birth(&shelf, changes.clone()).await?,
+            !is_enabled_at_creation(&shelf, changes.clone()).await?,
             "{changes}"
         );
     }
     for other in [&unset, &unreadable] {
-        ensure!(!is_enabled_at_birth(other, json!({})).await?);
+        ensure!(!is_enabled_at_creation(other, json!({})).await?);
     }
     let wanted = provisioned(&shelf, "record", json!({}))?;
     let stored = shelf

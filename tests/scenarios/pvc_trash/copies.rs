@@ -1,4 +1,4 @@
-//! The copies of volumes, from which they are created again.
+//! The copies of volumes in ConfigMaps, from which deleted volumes can be recreated.
 
 use super::support::{PURGE, Shelf, uid_of_claim};
 use crate::support::{Space, guarded};
@@ -11,14 +11,14 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// The copies of the shared installation.
-pub const INSTALLED: &str = "volume-warden";
+/// The namespace of the shared installation, in which its copies are.
+pub const NAMESPACE: &str = "volume-warden";
 
 fn copies(space: &Space, namespace: &str) -> Api<ConfigMap> {
     Api::namespaced(space.cluster.client(), namespace)
 }
 
-fn name_of(volume: &PersistentVolume) -> String {
+fn copy_name(volume: &PersistentVolume) -> String {
     format!("volume-warden-trash-{}", volume.uid().unwrap_or_default())
 }
 
@@ -29,8 +29,8 @@ pub async fn has_copy_with(
     volume: &PersistentVolume,
     text: &str,
 ) -> Result<Value> {
-    let name = name_of(volume);
-    eventually(&format!("{name} has {text}"), async || {
+    let name = copy_name(volume);
+    eventually(&format!("{name} contains {text}"), async || {
         let copy = copies(space, namespace).get(&name).await?;
         let data = copy.data.unwrap_or_default();
         let manifest = data.get("volume").cloned().unwrap_or_default();
@@ -42,9 +42,9 @@ pub async fn has_copy_with(
 
 /// Waits until the volume has no copy.
 pub async fn has_no_copy(space: &Space, volume: &PersistentVolume) -> Result<()> {
-    let name = name_of(volume);
+    let name = copy_name(volume);
     eventually(&format!("{name} is deleted"), async || {
-        let found = copies(space, INSTALLED).get_opt(&name).await?;
+        let found = copies(space, NAMESPACE).get_opt(&name).await?;
         ensure!(found.is_none(), "{found:?}");
         Ok(())
     })
@@ -59,7 +59,7 @@ async fn a_volume_has_a_copy_for_as_long_as_the_trash_keeps_it() -> Result<()> {
     let deleted = shelf.deleted("deleted", "kept").await?;
     for volume in [&bound, &deleted] {
         let uid = uid_of_claim(volume);
-        let manifest = has_copy_with(space, INSTALLED, volume, uid).await?;
+        let manifest = has_copy_with(space, NAMESPACE, volume, uid).await?;
         ensure!(
             manifest["spec"]["hostPath"]["path"].is_string(),
             "{manifest}"

@@ -1,4 +1,4 @@
-//! What is refused to users, because the data would be lost or leaked.
+//! Requests of users that are refused, because data would be lost or leaked.
 
 use super::support::{Shelf, TRASH, UNDELETE};
 use crate::support::{bare, claim, dry_run, guarded, refusal};
@@ -10,7 +10,7 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// Also an administrator with all rights.
+/// The policy also applies to an administrator with all rights.
 #[tokio::test]
 async fn volumes_in_the_trash_are_neither_deleted_nor_changed_by_users() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "trash-policy", "1h").await?;
@@ -37,7 +37,7 @@ async fn volumes_in_the_trash_are_neither_deleted_nor_changed_by_users() -> Resu
     shelf.nothing_was_at_risk().await
 }
 
-/// If the webhook is not called, the claim would get an empty volume.
+/// If the webhook is not called, the claim would get an empty volume, so a policy refuses it.
 #[tokio::test]
 async fn a_claim_that_requests_data_without_a_volume_is_refused() -> Result<()> {
     let shelf = Shelf::new(bare().await?, "trash-missed", "1h").await?;

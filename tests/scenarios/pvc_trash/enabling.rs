@@ -1,4 +1,4 @@
-//! For which volumes, and when, the trash is enabled.
+//! Which volumes the trash is enabled for, and when.
 
 use super::support::{Shelf, TRASH, WINDOW, WINDOW_MAX, phase_of, policy_of, record};
 use crate::support::{BINARY, guarded, quiet};
@@ -30,7 +30,8 @@ async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
     Ok(())
 }
 
-/// Its Lease is its own, so that it need not wait until that of an earlier scenario expires.
+/// A Volume Warden with the component pvc-trash only. Its Lease has the name of the namespace, so
+/// that it does not wait until the Lease of an earlier scenario expires.
 pub fn warden(shelf: &Shelf) -> WardenBuilder<'_> {
     let (name, cluster) = (&shelf.space.name, &shelf.space.cluster);
     let builder = Warden::builder(cluster, BINARY).name(name.clone());
@@ -38,10 +39,10 @@ pub fn warden(shelf: &Shelf) -> WardenBuilder<'_> {
     builder.arg("--components=pvc-trash")
 }
 
-/// Without Volume Warden at its creation, the volume has the policy Delete.
+/// The volume is created while no Volume Warden runs, so it has the policy Delete at first.
 #[tokio::test]
 async fn a_volume_that_admission_missed_is_enabled_while_bound() -> Result<()> {
-    let (cluster, _alone) = quiet().await?;
+    let (cluster, _exclusive) = quiet().await?;
     let shelf = Shelf::with_class(cluster.clone(), "trash-late", json!({})).await?;
     let volume = shelf.bound("data", json!({})).await?;
     ensure!(policy_of(&volume) == "Delete");
@@ -59,16 +60,16 @@ async fn a_volume_that_admission_missed_is_enabled_while_bound() -> Result<()> {
     shelf.nothing_was_at_risk().await
 }
 
-/// What the trash was enabled for before stays in it.
+/// Volumes for which the trash was enabled before stay in the trash.
 #[tokio::test]
 async fn a_full_trash_is_not_enabled_for_new_volumes() -> Result<()> {
-    let (cluster, _alone) = quiet().await?;
+    let (cluster, _exclusive) = quiet().await?;
     let shelf = Shelf::new(cluster.clone(), "trash-full", "1h").await?;
     let builder = warden(&shelf).arg("--trash-max-bytes=1Gi");
     let _warden = builder.start().await?;
     let kept = shelf.deleted("kept", "kept").await?;
     let new = shelf.bound("new", json!({})).await?.name_any();
-    eventually("Events say that the trash is full", async || {
+    eventually("an Event reports that the trash is full", async || {
         let events = shelf.space.events_with("TrashFull").await?;
         ensure!(!events.is_empty());
         anyhow::Ok(())
@@ -81,7 +82,7 @@ async fn a_full_trash_is_not_enabled_for_new_volumes() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_claim_opts_out_and_a_class_disables() -> Result<()> {
+async fn a_claim_opts_out_and_a_class_disables_the_trash() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "trash-off", "1h").await?;
     let opted_out = json!({"metadata": {"annotations": {WINDOW: "0"}}});
     let out = shelf.bound("out", opted_out).await?;
@@ -101,7 +102,7 @@ async fn a_claim_opts_out_and_a_class_disables() -> Result<()> {
     .await
 }
 
-/// The class permits two hours at most.
+/// The class permits a window of two hours at most.
 #[tokio::test]
 async fn a_namespace_lengthens_the_window() -> Result<()> {
     let annotations = json!({WINDOW: "1h", WINDOW_MAX: "2h"});

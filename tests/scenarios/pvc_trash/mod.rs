@@ -1,5 +1,5 @@
-//! Claims whose deletion can be undone, with volumes that kube-controller-manager provisions in real
-//! directories.
+//! Scenarios of pvc-trash, in which the deletion of a claim can be undone. kube-controller-manager
+//! provisions the volumes as real directories.
 
 mod admission_policy;
 pub mod copies;

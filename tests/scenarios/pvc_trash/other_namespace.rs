@@ -9,7 +9,7 @@ use serde_json::json;
 use std::fs;
 use volume_warden_controlplane::eventually;
 
-/// Runs the command for the deleted claim `data` of the shelf.
+/// Runs `volume-warden undelete --to-namespace` for the deleted claim `data` of the shelf.
 async fn undelete(shelf: &Shelf, to: &str, arguments: &[&str]) -> Result<(Option<i32>, String)> {
     let command = [
         "undelete",
@@ -22,7 +22,8 @@ async fn undelete(shelf: &Shelf, to: &str, arguments: &[&str]) -> Result<(Option
     run(&shelf.space.cluster, &[&command[..], arguments].concat()).await
 }
 
-/// The claim is Bound to the volume, which has its file, and can be deleted and restored again.
+/// Waits until the record of the volume names the claim, so that the claim can be deleted and
+/// restored again, and checks the file on the volume.
 async fn is_restored(space: &Space, claim: &str, volume: &PersistentVolume) -> Result<()> {
     let name = volume.name_any();
     eventually(&format!("the trash is enabled for {name}"), async || {
@@ -71,9 +72,10 @@ async fn a_recreated_namespace_gets_the_claims_of_the_deleted_one() -> Result<()
     shelf.nothing_was_at_risk().await
 }
 
-/// The claim is created with the rights of a tenant, and deleted again.
+/// The user may create claims in the other namespace, but may not patch volumes: the command
+/// creates the claim, cannot assign the volume to it, and deletes the claim.
 #[tokio::test]
-async fn who_may_not_change_volumes_restores_nothing_elsewhere() -> Result<()> {
+async fn a_user_who_may_not_patch_volumes_restores_nothing_in_another_namespace() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "restore-tenant", "1h").await?;
     let other = Space::new(shelf.space.cluster.clone(), "restore-foreign").await?;
     let volume = shelf.deleted("data", "kept").await?;
@@ -96,6 +98,25 @@ async fn who_may_not_change_volumes_restores_nothing_elsewhere() -> Result<()> {
     cluster
         .kubectl(&[&edit[..], &[other.name.as_str(), user.as_str()]].concat())
         .await?;
+    for (verb, resource) in [
+        ("list", "persistentvolumes"),
+        ("create", "persistentvolumeclaims"),
+    ] {
+        eventually("the API server applies the role", async || {
+            let review = [
+                "auth",
+                "can-i",
+                verb,
+                resource,
+                "-n",
+                &other.name,
+                "--as",
+                &tenant,
+            ];
+            cluster.kubectl(&review).await.map(drop)
+        })
+        .await?;
+    }
     let (code, printed) = undelete(&shelf, &other.name, &["--as", &tenant]).await?;
     ensure!(code == Some(1), "{printed}");
     for words in ["cannot patch", "The claim is deleted again"] {
@@ -111,7 +132,7 @@ async fn who_may_not_change_volumes_restores_nothing_elsewhere() -> Result<()> {
 async fn a_name_that_is_in_use_changes_nothing() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "restore-used", "1h").await?;
     let volume = shelf.deleted("data", "kept").await?;
-    let present = shelf.create_large("data").await?;
+    let present = shelf.create_large_claim("data").await?;
     let name = shelf.space.name.clone();
     let (code, printed) = undelete(&shelf, &name, &[]).await?;
     let command = format!("undelete pvc data -n {name} --to-namespace {name} --new-name NEW");

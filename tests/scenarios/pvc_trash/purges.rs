@@ -1,4 +1,4 @@
-//! Volumes that are deleted with their data: at the end of the window, or at once.
+//! Volumes that are purged, which deletes their data: at the end of the window, or on request.
 
 use super::support::{PURGE, Shelf, file, uid_of_claim};
 use crate::support::{guarded, volume};
@@ -34,7 +34,7 @@ async fn a_user_purges_a_volume_at_once_but_not_for_another_claim() -> Result<()
         volumes.patch(&volume.name_any(), &parameters, &patch).await
     };
     purge("another").await?;
-    // A second volume is restored after this change, so it has been processed.
+    // A second volume is deleted and restored after this change, so the change has been processed.
     shelf.deleted("canary", "new").await?;
     shelf.restored("canary", "canary").await?;
     shelf.volume_of("canary").await?;
@@ -43,7 +43,7 @@ async fn a_user_purges_a_volume_at_once_but_not_for_another_claim() -> Result<()
     shelf.is_purged(&volume).await
 }
 
-/// An administrator created another volume with the same directory, to get the data back.
+/// An administrator has created another volume with the same directory, to recover the data.
 #[tokio::test]
 async fn a_volume_whose_data_another_volume_has_is_not_purged() -> Result<()> {
     let shelf = Shelf::new(guarded().await?, "purge-shared", "1h").await?;
@@ -62,10 +62,10 @@ async fn a_volume_whose_data_another_volume_has_is_not_purged() -> Result<()> {
     let reason = ListParams::default().fields("reason=NotPurged");
     eventually("an Event names the other volume", async || {
         let found = events.list(&reason).await?.items;
-        let of_it = found
+        let about_volume = found
             .iter()
             .find(|event| event.involved_object.name.as_ref() == Some(&name));
-        let note = of_it.and_then(|event| event.message.as_deref());
+        let note = about_volume.and_then(|event| event.message.as_deref());
         ensure!(
             note.is_some_and(|note| note.contains(&copy.name_any())),
             "{note:?}"

@@ -1,4 +1,5 @@
-//! Claims that are created again with their name, in classes that give them their volume back.
+//! Claims that are recreated with the same name, in classes with `volume-warden.dev/rebind`: they
+//! get the volume of the deleted claim.
 
 use super::{
     enabling::warden,
@@ -21,14 +22,14 @@ use volume_warden_controlplane::eventually;
 
 const REBIND: &str = "volume-warden.dev/rebind";
 
-/// A class that gives a claim the volume of the deleted claim of its name.
+/// Creates a class in which a claim gets the volume of the deleted claim of the same name.
 async fn rebinding(cluster: Shared, label: &str) -> Result<Shelf> {
     let annotations = json!({WINDOW: "1h", REBIND: "same-name"});
     let changes = json!({"metadata": {"annotations": annotations}});
     Shelf::with_class(cluster, label, changes).await
 }
 
-/// No second passes between the two, so Volume Warden may not have seen the deletion.
+/// The claim is recreated immediately after its deletion, which Volume Warden may not have seen.
 #[tokio::test]
 async fn a_claim_that_is_created_again_has_its_file() -> Result<()> {
     let shelf = rebinding(guarded().await?, "rebind").await?;
@@ -51,7 +52,7 @@ async fn a_claim_that_is_created_again_has_its_file() -> Result<()> {
     shelf.nothing_was_at_risk().await
 }
 
-/// A claim that named a volume which it does not fit would never be Bound.
+/// A claim that named a volume that is too small for it would never be Bound.
 #[tokio::test]
 async fn a_claim_that_does_not_fit_is_bound_to_a_new_volume() -> Result<()> {
     let shelf = rebinding(guarded().await?, "rebind-large").await?;
@@ -73,9 +74,9 @@ async fn the_claim_that_was_deleted_last_counts() -> Result<()> {
     let second = shelf.bound("data", off).await?;
     shelf.is_enabled(&second.name_any()).await?;
     // The time of a deletion is recorded in seconds.
-    let second_of_the_first = Timestamp::now().as_second();
+    let first_deletion = Timestamp::now().as_second();
     eventually("a later second begins", async || {
-        ensure!(Timestamp::now().as_second() > second_of_the_first);
+        ensure!(Timestamp::now().as_second() > first_deletion);
         anyhow::Ok(())
     })
     .await?;
@@ -100,7 +101,7 @@ async fn a_namespace_of_the_same_name_gets_a_new_volume() -> Result<()> {
     Ok(())
 }
 
-/// The StatefulSet deletes the claim at the scale-down, and creates it again at the scale-up.
+/// The scale-down of the StatefulSet deletes the claim, and the scale-up recreates it.
 #[tokio::test]
 async fn a_set_that_is_scaled_up_again_has_its_file() -> Result<()> {
     let shelf = rebinding(guarded().await?, "rebind-set").await?;
@@ -137,8 +138,8 @@ async fn a_set_that_is_scaled_up_again_has_its_file() -> Result<()> {
 
 /// The API server adds its default class before it calls webhooks.
 #[tokio::test]
-async fn the_default_class_counts() -> Result<()> {
-    let (cluster, _alone) = quiet().await?;
+async fn a_claim_without_a_class_is_rebound_in_the_default_class() -> Result<()> {
+    let (cluster, _exclusive) = quiet().await?;
     let shelf = rebinding(cluster.clone(), "rebind-default").await?;
     let _warden = warden(&shelf).serving().start().await?;
     let name = &shelf.space.name;
@@ -151,14 +152,17 @@ async fn the_default_class_counts() -> Result<()> {
     };
     let volume = shelf.deleted("data", "kept").await?.name_any();
     annotate("=true").await?;
-    let created = eventually("the claim of the default class names it", async || {
-        let mut wanted = claim("data", json!({}))?;
-        wanted.spec.get_or_insert_default().storage_class_name = None;
-        let created = shelf.space.claims.create(&dry_run(), &wanted).await?;
-        let spec = created.spec.as_ref().context("no spec")?;
-        ensure!(spec.volume_name.as_deref() == Some(&volume), "{spec:?}");
-        anyhow::Ok(Some(created))
-    })
+    let created = eventually(
+        "the claim of the default class names the volume",
+        async || {
+            let mut wanted = claim("data", json!({}))?;
+            wanted.spec.get_or_insert_default().storage_class_name = None;
+            let created = shelf.space.claims.create(&dry_run(), &wanted).await?;
+            let spec = created.spec.as_ref().context("no spec")?;
+            ensure!(spec.volume_name.as_deref() == Some(&volume), "{spec:?}");
+            anyhow::Ok(Some(created))
+        },
+    )
     .await;
     annotate("-").await?;
     let class = created?.spec.and_then(|spec| spec.storage_class_name);

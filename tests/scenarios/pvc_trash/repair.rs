@@ -1,7 +1,7 @@
-//! Volumes whose objects were removed by force, and `volume-warden trash repair`.
+//! `volume-warden trash repair`, which recreates volumes whose objects were deleted by force.
 
 use super::{
-    copies::{INSTALLED, has_copy_with, has_no_copy},
+    copies::{NAMESPACE, has_copy_with, has_no_copy},
     support::{Shelf, file, uid_of_claim},
 };
 use crate::support::{
@@ -19,7 +19,8 @@ use serde_json::json;
 use std::fs;
 use volume_warden_controlplane::{Warden, eventually};
 
-/// A cluster in which administrators have removed the policy that refuses the deletion of volumes.
+/// A cluster in which an administrator has deleted the binding of the policy that refuses the
+/// deletion of volumes with a record.
 async fn unprotected() -> Result<Shared> {
     static UNPROTECTED: Slot = Slot::new();
     let start = async || {
@@ -33,15 +34,17 @@ async fn unprotected() -> Result<Shared> {
     UNPROTECTED.get(start).await
 }
 
-/// Removes the object of a volume as soon as it has a copy.
-async fn remove(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
+/// Deletes the object of a volume and removes its finalizers, once the volume has a copy.
+async fn delete_by_force(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
     let (name, volumes) = (volume.name_any(), &shelf.space.volumes);
     let uid = uid_of_claim(volume);
-    has_copy_with(&shelf.space, INSTALLED, volume, uid).await?;
-    eventually(&format!("{name} is removed"), async || {
+    has_copy_with(&shelf.space, NAMESPACE, volume, uid).await?;
+    eventually(&format!("{name} is deleted"), async || {
         let deleted = volumes.delete(&name, &DeleteParams::default()).await;
-        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        let patched = volumes.patch(&name, &PatchParams::default(), &free).await;
+        let no_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let patched = volumes
+            .patch(&name, &PatchParams::default(), &no_finalizers)
+            .await;
         let found = volumes.get_opt(&name).await?;
         ensure!(found.is_none(), "{deleted:?} {patched:?}");
         Ok(())
@@ -49,21 +52,23 @@ async fn remove(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
     .await
 }
 
-/// Runs the command.
+/// Runs `volume-warden trash repair` with these arguments.
 async fn repair(shelf: &Shelf, arguments: &[&str]) -> Result<(Option<i32>, String)> {
     let command = [&["trash", "repair"][..], arguments].concat();
     run(&shelf.space.cluster, &command).await
 }
 
-/// As the page about the uninstallation says; its namespace is deleted meanwhile.
-async fn the_copy_is_saved_and_applied(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
+/// Saves the copy and applies it again, as the page about the uninstallation describes. Between the
+/// two, an uninstallation deletes the namespace of the copy, and this function only the copy.
+/// Without the copy, the command fails.
+async fn save_and_apply_copy(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
     let cluster = &shelf.space.cluster;
     let name = format!("volume-warden-trash-{}", volume.uid().unwrap_or_default());
     let only = format!("--field-selector=metadata.name={name}");
     let selector = "volume-warden.dev/saved-volume";
     let get = [
         "-n",
-        INSTALLED,
+        NAMESPACE,
         "get",
         "configmap",
         "-l",
@@ -73,10 +78,13 @@ async fn the_copy_is_saved_and_applied(shelf: &Shelf, volume: &PersistentVolume)
         "yaml",
     ];
     let saved = cluster.kubectl(&get).await?;
-    let delete = ["-n", INSTALLED, "delete", "configmap", &name];
+    let delete = ["-n", NAMESPACE, "delete", "configmap", &name];
     cluster.kubectl(&delete).await?;
     let (code, listed) = repair(shelf, &["--dry-run", &volume.name_any()]).await?;
-    ensure!(code == Some(1), "without a copy: {listed}");
+    ensure!(
+        code == Some(1),
+        "the command did not fail without a copy: {listed}"
+    );
     cluster
         .kubectl_with_stdin(&["apply", "-f", "-"], &saved)
         .await?;
@@ -88,13 +96,13 @@ async fn a_removed_volume_of_a_deleted_claim_is_repaired_and_restored() -> Resul
     let shelf = Shelf::new(unprotected().await?, "repair-trash", "1h").await?;
     let before = shelf.deleted("data", "kept").await?;
     let name = before.name_any();
-    remove(&shelf, &before).await?;
-    the_copy_is_saved_and_applied(&shelf, &before).await?;
+    delete_by_force(&shelf, &before).await?;
+    save_and_apply_copy(&shelf, &before).await?;
     let (code, listed) = repair(&shelf, &["--dry-run", &name]).await?;
     let claim = format!("{}/data", shelf.space.name);
     ensure!(code == Some(0) && listed.contains(&claim), "{listed}");
     ensure!(shelf.space.volumes.get_opt(&name).await?.is_none());
-    // Not with rights of its own.
+    // Volume Warden's service account may not create volumes: the user needs that right.
     let server = "--as=system:serviceaccount:volume-warden:volume-warden";
     let (code, refused) = repair(&shelf, &["--yes", &name, server]).await?;
     ensure!(
@@ -104,10 +112,13 @@ async fn a_removed_volume_of_a_deleted_claim_is_repaired_and_restored() -> Resul
 
     let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
     ensure!(code == Some(0), "{printed}");
-    let again = shelf.is_in_trash(&name).await?;
-    ensure!(again.uid() != before.uid(), "it is the same object");
+    let recreated = shelf.is_in_trash(&name).await?;
+    ensure!(
+        recreated.uid() != before.uid(),
+        "the volume was not recreated"
+    );
     has_no_copy(&shelf.space, &before).await?;
-    has_copy_with(&shelf.space, INSTALLED, &again, uid_of_claim(&before)).await?;
+    has_copy_with(&shelf.space, NAMESPACE, &recreated, uid_of_claim(&before)).await?;
     let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
     ensure!(
         code == Some(1) && printed.contains("no volume"),
@@ -119,14 +130,14 @@ async fn a_removed_volume_of_a_deleted_claim_is_repaired_and_restored() -> Resul
     shelf.nothing_was_at_risk().await
 }
 
-/// Its claim is Lost meanwhile.
+/// The claim is Lost until the volume is repaired.
 #[tokio::test]
 async fn a_removed_volume_of_a_claim_is_bound_to_it_again() -> Result<()> {
     let shelf = Shelf::new(unprotected().await?, "repair-bound", "1h").await?;
     let before = shelf.bound("data", json!({})).await?;
     fs::write(file(&before)?, "kept")?;
     let before = shelf.is_enabled(&before.name_any()).await?;
-    remove(&shelf, &before).await?;
+    delete_by_force(&shelf, &before).await?;
     eventually("the claim is Lost", async || {
         let claim = shelf.space.claims.get("data").await?;
         let phase = claim.status.and_then(|status| status.phase);
@@ -136,9 +147,9 @@ async fn a_removed_volume_of_a_claim_is_bound_to_it_again() -> Result<()> {
     .await?;
     let (code, printed) = repair(&shelf, &["--yes", &before.name_any()]).await?;
     ensure!(code == Some(0), "{printed}");
-    let again = shelf.volume_of("data").await?;
-    ensure!(again.name_any() == before.name_any() && again.uid() != before.uid());
-    assert_eq!(fs::read_to_string(file(&again)?)?, "kept");
+    let recreated = shelf.volume_of("data").await?;
+    ensure!(recreated.name_any() == before.name_any() && recreated.uid() != before.uid());
+    assert_eq!(fs::read_to_string(file(&recreated)?)?, "kept");
     shelf.nothing_was_at_risk().await
 }
 
@@ -147,7 +158,7 @@ async fn a_removed_volume_whose_storage_another_one_has_is_not_repaired() -> Res
     let shelf = Shelf::new(unprotected().await?, "repair-twice", "1h").await?;
     let before = shelf.deleted("data", "kept").await?;
     let (name, volumes) = (before.name_any(), &shelf.space.volumes);
-    remove(&shelf, &before).await?;
+    delete_by_force(&shelf, &before).await?;
     let path = file(&before)?
         .parent()
         .map(|path| path.display().to_string());

@@ -1,4 +1,4 @@
-//! Deletions that are undone.
+//! Deleted claims that are restored with their data.
 
 use super::support::{Shelf, WINDOW, file, record, uid_of_claim};
 use crate::support::{create_namespace, guarded, refusal};
@@ -13,7 +13,7 @@ async fn a_claim_gets_its_data_back_and_a_later_deletion_a_full_window() -> Resu
     let shelf = Shelf::new(guarded().await?, "restore", "1h").await?;
     let volume = shelf.deleted("data", "kept").await?;
     let name = volume.name_any();
-    let events = eventually("the Event says how to restore it", async || {
+    let events = eventually("the Event says how to restore the claim", async || {
         let events = shelf.space.events_with("MovedToTrash").await?;
         anyhow::Ok((!events.is_empty()).then_some(events))
     })
@@ -47,13 +47,13 @@ async fn one_of_two_claims_gets_the_data() -> Result<()> {
     let names = ["one", "two"];
     let [one, two] = names.map(|name| shelf.undelete("data", name));
     let (one, two) = tokio::join!(one, two);
-    // The volume may be reserved for the first before the second is reviewed.
+    // The volume may be reserved for the first claim before the webhook reviews the second.
     let stored = [one?.is_ok(), two?.is_ok()]
         .iter()
         .filter(|stored| **stored)
         .count();
     ensure!(stored >= 1);
-    eventually("one is Bound to the volume", async || {
+    eventually("one of the claims is bound to the volume", async || {
         let found = shelf.space.volumes.get(&volume).await?;
         let claim = found
             .spec
@@ -79,7 +79,7 @@ async fn a_namespace_of_the_same_name_gets_nothing() -> Result<()> {
     shelf.space.delete_namespace().await?;
     shelf.is_in_trash(&volume).await?;
     create_namespace(&client, name).await?;
-    // The same sentence for all of them: users do not learn which claims others had.
+    // The message is the same in all cases, so users do not learn which claims existed before.
     for requested in ["data", &volume, "other"] {
         let message = refusal(shelf.undelete(requested, "data").await?)?;
         let expected = format!("no deleted claim {requested:?} of the namespace {name}");
@@ -98,7 +98,7 @@ async fn a_volume_whose_new_claim_disappears_is_in_the_trash_again() -> Result<(
     let shelf = Shelf::new(guarded().await?, "restore-back", "1h").await?;
     let volume = shelf.deleted("data", "kept").await?;
     for _ in 0..5 {
-        // It may be Bound before it is deleted: then it is the deleted claim.
+        // If the claim is Bound before its deletion, its volume enters the trash like any other.
         shelf.restored(&volume.name_any(), "again").await?;
         shelf
             .space
@@ -132,10 +132,10 @@ async fn a_restored_claim_has_its_labels_and_annotations() -> Result<()> {
     let annotations = created.annotations();
     let note = annotations.get("example.com/note").map(String::as_str);
     assert_eq!(note, Some("kept"));
-    let commands = annotations
+    let excluded = annotations
         .keys()
         .filter(|key| key.contains("kubernetes.io/") || *key == WINDOW);
-    assert_eq!(commands.count(), 0, "{annotations:?}");
+    assert_eq!(excluded.count(), 0, "{annotations:?}");
     assert_eq!(shelf.volume_of("data").await?.name_any(), volume.name_any());
     shelf.nothing_was_at_risk().await
 }

@@ -1,4 +1,4 @@
-//! A StorageClass with an undelete window, its claims, and files on its volumes.
+//! Helpers for a StorageClass with an undelete window, its claims, and the files on its volumes.
 
 use super::versions::Versions;
 use crate::{
@@ -28,12 +28,12 @@ pub const WINDOW_MAX: &str = "volume-warden.dev/undelete-window-max";
 /// A namespace and a StorageClass of the same name.
 pub struct Shelf {
     pub space: Space,
-    /// The versions of its volumes.
+    /// The versions that the volumes of the class have had.
     pub versions: Versions,
 }
 
 impl Shelf {
-    /// A class whose reclaim policy is Delete, with this undelete window.
+    /// Creates a namespace, and a class with the reclaim policy Delete and this undelete window.
     pub async fn new(cluster: Shared, label: &str, window: &str) -> Result<Self> {
         let annotations = json!({WINDOW: window});
         Self::with_class(
@@ -44,7 +44,8 @@ impl Shelf {
         .await
     }
 
-    /// A class whose reclaim policy is Delete, with `changes` merged over it.
+    /// Creates a namespace, and a class with the reclaim policy Delete, with `changes` merged over
+    /// it.
     pub async fn with_class(cluster: Shared, label: &str, changes: Value) -> Result<Self> {
         let space = Space::new(cluster, label).await?;
         let mut class = json!({
@@ -59,7 +60,7 @@ impl Shelf {
         Ok(Self { space, versions })
     }
 
-    /// Changes the undelete window of the class; none removes the annotation.
+    /// Changes the undelete window of the class. `None` removes the annotation.
     pub async fn set_window(&self, window: Option<&str>) -> Result<()> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {WINDOW: window}}}));
         let classes: Api<StorageClass> = Api::all(self.space.cluster.client());
@@ -80,7 +81,7 @@ impl Shelf {
         self.volume_of(name).await
     }
 
-    /// The volume of a claim once both are Bound.
+    /// Returns the volume of a claim once both are Bound.
     pub async fn volume_of(&self, name: &str) -> Result<PersistentVolume> {
         eventually(&format!("claim {name} is Bound"), async || {
             let claim = self.space.claims.get(name).await?;
@@ -100,7 +101,8 @@ impl Shelf {
         .await
     }
 
-    /// A claim whose volume has a file with this text, and which is then deleted.
+    /// Creates a claim, writes a file with this text on its volume, deletes the claim, and returns
+    /// the volume once it is in the trash.
     pub async fn deleted(&self, name: &str, text: &str) -> Result<PersistentVolume> {
         let volume = self.bound(name, json!({})).await?;
         fs::write(file(&volume)?, text)?;
@@ -108,7 +110,7 @@ impl Shelf {
         self.delete(name, &volume).await
     }
 
-    /// Deletes the claim, and returns its volume once it is in the trash.
+    /// Deletes the claim, and returns its volume once the volume is in the trash.
     pub async fn delete(&self, name: &str, volume: &PersistentVolume) -> Result<PersistentVolume> {
         self.space
             .claims
@@ -117,7 +119,8 @@ impl Shelf {
         self.is_in_trash(&volume.name_any()).await
     }
 
-    /// The volume is Bound with the policy Retain, and its record holds for its claim.
+    /// Waits until the trash is enabled for the volume: it is Bound with the policy Retain, and its
+    /// record names its claim.
     pub async fn is_enabled(&self, volume: &str) -> Result<PersistentVolume> {
         eventually(&format!("the trash is enabled for {volume}"), async || {
             let volume = self.space.volumes.get(volume).await?;
@@ -130,7 +133,8 @@ impl Shelf {
         .await
     }
 
-    /// The volume is Released, and its record says since when.
+    /// Waits until the volume is in the trash: it is Released with the policy Retain, and its
+    /// record contains the time of the deletion.
     pub async fn is_in_trash(&self, volume: &str) -> Result<PersistentVolume> {
         eventually(&format!("{volume} is in the trash"), async || {
             let volume = self.space.volumes.get(volume).await?;
@@ -146,7 +150,8 @@ impl Shelf {
         .await
     }
 
-    /// Creates a claim that requests the data of a deleted one and says nothing else.
+    /// Creates a claim that requests the data of the deleted claim or volume `requested`, with an
+    /// empty spec. Returns the API server's response unchanged.
     pub async fn undelete(
         &self,
         requested: &str,
@@ -160,7 +165,8 @@ impl Shelf {
             .await)
     }
 
-    /// Creates such a claim as soon as the webhook knows that the data is in the trash.
+    /// Creates the claim of [`Self::undelete`]. Retries until the webhook knows that the data is in
+    /// the trash.
     pub async fn restored(&self, requested: &str, name: &str) -> Result<PersistentVolumeClaim> {
         eventually(&format!("{requested} can be restored"), async || {
             Ok::<_, anyhow::Error>(Some(self.undelete(requested, name).await??))
@@ -169,7 +175,7 @@ impl Shelf {
     }
 
     /// Creates a volume in the trash that is reserved for this claim.
-    pub async fn reserve(&self, name: &str, claim: &PersistentVolumeClaim) -> Result<()> {
+    pub async fn create_reserved(&self, name: &str, claim: &PersistentVolumeClaim) -> Result<()> {
         let (namespace, uid) = (&self.space.name, claim.uid());
         let now = k8s_openapi::jiff::Timestamp::now().to_string();
         let record = json!({
@@ -191,7 +197,7 @@ impl Shelf {
     }
 
     /// Creates a claim that is larger than any volume, of a class without a provisioner.
-    pub async fn create_large(&self, name: &str) -> Result<PersistentVolumeClaim> {
+    pub async fn create_large_claim(&self, name: &str) -> Result<PersistentVolumeClaim> {
         let large = json!({"spec": {"resources": {"requests": {"storage": "1Ti"}}}});
         let claims = &self.space.claims;
         Ok(claims
@@ -199,20 +205,20 @@ impl Shelf {
             .await?)
     }
 
-    /// The volume and its directory do not exist any more.
+    /// Waits until the volume and its directory are deleted.
     pub async fn is_purged(&self, volume: &PersistentVolume) -> Result<()> {
         let (name, directory) = (volume.name_any(), directory(volume)?);
         eventually(&format!("{name} is purged"), async || {
             let found = self.space.volumes.get_opt(&name).await?;
             ensure!(found.is_none(), "{:?}", found.map(|volume| volume.status));
-            ensure!(!directory.exists(), "its directory exists");
+            ensure!(!directory.exists(), "the directory of the volume exists");
             Ok(())
         })
         .await
     }
 
-    /// No version of a volume for which the trash was enabled was both Released and of the policy
-    /// Delete: its provisioner may delete the data of such a volume at any time.
+    /// Fails if a version of a volume with a record of the trash was Released with the policy
+    /// Delete: the provisioner may delete the data of such a volume at any time.
     pub async fn nothing_was_at_risk(&self) -> Result<()> {
         for volume in self.versions.all().await? {
             let at_risk = phase_of(&volume) == "Released" && policy_of(&volume) == "Delete";
@@ -225,7 +231,7 @@ impl Shelf {
     }
 }
 
-/// The record on the volume.
+/// The record of the trash in the annotation of the volume.
 pub fn record(volume: &PersistentVolume) -> Result<Value> {
     let text = volume.annotations().get(TRASH).context("no record")?;
     Ok(serde_json::from_str(text)?)
@@ -264,7 +270,7 @@ pub fn uid_of_claim(volume: &PersistentVolume) -> &str {
         .unwrap_or_default()
 }
 
-/// A file on the volume.
+/// The path of a file on the volume.
 pub fn file(volume: &PersistentVolume) -> Result<PathBuf> {
     Ok(directory(volume)?.join("file"))
 }

@@ -1,5 +1,5 @@
-//! Every version of the volumes of a class. The API server keeps old versions for little more than
-//! a minute, so a task collects them while the scenario runs.
+//! Collects every version of the volumes of a class. The API server keeps old versions for little
+//! more than a minute, so a task watches the volumes while the scenario runs.
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use volume_warden_controlplane::eventually;
 
-/// What the task has collected, and why it ended; none while it runs.
+/// The versions that the task has collected, and the error that ended it: `None` while it runs.
 #[derive(Default)]
 struct Collected {
     versions: Vec<PersistentVolume>,
@@ -22,7 +22,7 @@ struct Collected {
 
 type Seen = Arc<Mutex<Collected>>;
 
-/// The versions since [`Versions::follow`].
+/// The versions of the volumes of a class since [`Versions::follow`].
 pub struct Versions {
     volumes: Api<PersistentVolume>,
     class: String,
@@ -50,7 +50,8 @@ impl Versions {
         })
     }
 
-    /// All versions up to the present one.
+    /// Returns all versions so far, once the watch has delivered the current version of each
+    /// volume.
     pub async fn all(&self) -> Result<Vec<PersistentVolume>> {
         let present = self.volumes.list(&ListParams::default()).await?.items;
         let of_class = |volume: &&PersistentVolume| is_of(volume, &self.class);
@@ -84,7 +85,7 @@ impl Drop for Versions {
     }
 }
 
-/// Collects versions until the API server reports an error.
+/// Collects versions until the watch fails.
 async fn collect(
     volumes: Api<PersistentVolume>,
     class: String,

@@ -1,13 +1,13 @@
 //! Volume Warden beside kube-controller-manager 1.37, which writes the condition itself.
 
-use super::Scene;
+use super::Fixture;
 use crate::support::{BINARY, Running, Space, repository};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::sync::Arc;
 use volume_warden_controlplane::{Cluster, Component, Kubernetes, Warden, eventually};
 
-impl Scene {
+impl Fixture {
     /// Returns the field managers that own the status of the claim's condition.
     async fn writers(&self, claim: &str) -> Result<Vec<String>> {
         let metadata = self.0.claims.get(claim).await?.metadata;
@@ -33,37 +33,37 @@ async fn kube_controller_manager_and_volume_warden_replace_each_other() -> Resul
     cluster.apply_kustomization(&manifests).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     let running = Arc::new(Running::with(cluster, warden));
-    let scene = Scene(Space::new(running, "handover").await?);
-    scene.bind("data").await?;
-    scene.bind("other").await?;
-    let space = &scene.0;
+    let fixture = Fixture(Space::new(running, "handover").await?);
+    fixture.bind("data").await?;
+    fixture.bind("other").await?;
+    let space = &fixture.0;
     for round in ["a", "b", "c"] {
         space.create_running_pod(round, "data").await?;
-        scene.is("data", "False").await?;
+        fixture.has_status("data", "False").await?;
         space.delete_pod(round).await?;
-        scene.is("data", "True").await?;
+        fixture.has_status("data", "True").await?;
     }
-    is_written_by(&scene, "kube-controller-manager").await?;
+    is_written_by(&fixture, "kube-controller-manager").await?;
 
     space.cluster.kill(Component::ControllerManager)?;
     space.create_running_pod("web", "data").await?;
-    is_written_by(&scene, "volume-warden").await?;
-    scene.is("data", "False").await?;
+    is_written_by(&fixture, "volume-warden").await?;
+    fixture.has_status("data", "False").await?;
     space.create_running_pod("web-2", "other").await?;
-    scene.is("other", "False").await?;
+    fixture.has_status("other", "False").await?;
 
     space.cluster.restart(Component::ControllerManager).await?;
     for (pod, claim) in [("web", "data"), ("web-2", "other")] {
         space.delete_pod(pod).await?;
-        scene.is(claim, "True").await?;
+        fixture.has_status(claim, "True").await?;
     }
     Ok(())
 }
 
 /// Waits until this manager alone owns the condition of `data`.
-async fn is_written_by(scene: &Scene, manager: &str) -> Result<()> {
+async fn is_written_by(fixture: &Fixture, manager: &str) -> Result<()> {
     eventually("the manager writes the condition", async || {
-        let writers = scene.writers("data").await?;
+        let writers = fixture.writers("data").await?;
         ensure!(writers == [manager], "{writers:?}");
         anyhow::Ok(())
     })

@@ -1,43 +1,44 @@
-//! The condition `Unused` of claims on the real control plane: what Kubernetes' own e2e tests of it
-//! assert, and what its controller does besides.
+//! The condition `Unused` of claims on the real control plane: the assertions of Kubernetes' own
+//! e2e tests, and the other behaviour of Kubernetes' controller.
 //!
 //! Source: `test/e2e/storage/csimock/csi_pvc_unused_condition.go` and
 //! `pkg/controller/volume/pvcprotection` of Kubernetes 1.37.
 
 mod differential;
+mod fixture;
 mod handover;
 mod report;
-mod scene;
 
 use crate::support::{BINARY, Space, bare, on_node};
 use anyhow::{Context, Result, ensure};
+use fixture::{Fixture, unused_condition};
 use kube::{
     api::{Patch, PatchParams},
     core::params::DeleteParams,
 };
-use scene::{Scene, unused};
 use serde_json::{Value, json};
 use volume_warden_controlplane::{Warden, eventually};
 
 #[tokio::test]
 async fn the_condition_follows_the_pods_of_a_claim() -> Result<()> {
-    let scene = Scene::new("unused-follows").await?;
-    let space = &scene.0;
-    let created = scene.bind("observed").await?;
-    scene.is("observed", "True").await?;
+    let fixture = Fixture::new("unused-follows").await?;
+    let space = &fixture.0;
+    let created = fixture.bind("observed").await?;
+    let versions = fixture.watch("observed", &created).await?;
+    fixture.has_status("observed", "True").await?;
     space.create_running_pod("web", "observed").await?;
-    let used = scene.is("observed", "False").await?;
+    let used = fixture.has_status("observed", "False").await?;
     space.create_running_pod("web-2", "observed").await?;
     space.delete_pod("web").await?;
     space.pod_is_gone("web").await?;
     ensure!(
-        scene.is("observed", "False").await? == used,
-        "one pod is left"
+        fixture.has_status("observed", "False").await? == used,
+        "the condition changed although a pod is left"
     );
     space.delete_pod("web-2").await?;
-    let again = scene.is("observed", "True").await?;
+    let again = fixture.has_status("observed", "True").await?;
     ensure!(again.last_transition_time >= used.last_transition_time);
-    let history = scene.history("observed", &created).await?;
+    let history = fixture.history("observed", versions).await?;
     ensure!(
         history == ["True", "False", "True"],
         "one write each: {history:?}"
@@ -47,33 +48,32 @@ async fn the_condition_follows_the_pods_of_a_claim() -> Result<()> {
 
 #[tokio::test]
 async fn finished_pods_do_not_use_a_claim_and_waiting_pods_do() -> Result<()> {
-    let scene = Scene::new("unused-phases").await?;
-    let space = &scene.0;
-    scene.is("data", "True").await?;
+    let fixture = Fixture::new("unused-phases").await?;
+    let space = &fixture.0;
+    fixture.has_status("data", "True").await?;
     for (job, phase) in [("done", "Succeeded"), ("broken", "Failed")] {
         space.create_running_pod(job, "data").await?;
-        scene.is("data", "False").await?;
+        fixture.has_status("data", "False").await?;
         space.patch_pod_status(job, json!({"phase": phase})).await?;
-        scene.is("data", "True").await?;
+        fixture.has_status("data", "True").await?;
         space.delete_pod(job).await?;
         space.pod_is_gone(job).await?;
     }
     let nowhere = json!({"spec": {"nodeSelector": {"no-such-node": "true"}}});
     space.create_pod("waiting", "data", nowhere).await?;
-    scene.is("data", "False").await?;
+    fixture.has_status("data", "False").await?;
     Ok(())
 }
 
-/// The kubelet has stopped the containers of a pod that is being deleted, and something else keeps
-/// the pod object.
+/// A finalizer keeps the pod object after the kubelet has stopped the containers of the pod.
 #[tokio::test]
 async fn a_deleted_pod_uses_a_claim_while_a_container_runs() -> Result<()> {
-    let scene = Scene::new("unused-deleted").await?;
-    let space = &scene.0;
-    let mut held = on_node();
-    held["metadata"] = json!({"finalizers": ["example.com/hold"]});
-    space.create_pod("web", "data", held).await?;
-    scene.is("data", "False").await?;
+    let fixture = Fixture::new("unused-deleted").await?;
+    let space = &fixture.0;
+    let mut pod = on_node();
+    pod["metadata"] = json!({"finalizers": ["example.com/hold"]});
+    space.create_pod("web", "data", pod).await?;
+    fixture.has_status("data", "False").await?;
     let state = |state: &str| {
         json!({"containerStatuses": [{"name": "main", "ready": false, "restartCount": 0, "image": "main", "imageID": "",
             "state": {state: {"exitCode": 0}}}]})
@@ -82,38 +82,38 @@ async fn a_deleted_pod_uses_a_claim_while_a_container_runs() -> Result<()> {
         "imageID": "", "state": {"running": {}}}]});
     space.patch_pod_status("web", running).await?;
     space.pods.delete("web", &DeleteParams::default()).await?;
-    scene.settled().await?;
-    scene.is("data", "False").await?;
+    fixture.settled().await?;
+    fixture.has_status("data", "False").await?;
     space.patch_pod_status("web", state("terminated")).await?;
-    scene.is("data", "True").await?;
-    let free: Value = json!({"metadata": {"finalizers": null}});
-    let merge = Patch::Merge(&free);
+    fixture.has_status("data", "True").await?;
+    let no_finalizers: Value = json!({"metadata": {"finalizers": null}});
+    let merge = Patch::Merge(&no_finalizers);
     space.pods.patch("web", &Default::default(), &merge).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn only_living_bound_claims_get_the_condition() -> Result<()> {
-    let scene = Scene::new("unused-bound").await?;
-    let space = &scene.0;
+async fn only_bound_claims_that_are_not_being_deleted_get_the_condition() -> Result<()> {
+    let fixture = Fixture::new("unused-bound").await?;
+    let space = &fixture.0;
     space.create_claim("pending").await?;
-    scene.is("data", "True").await?;
-    scene.settled().await?;
-    ensure!(unused(&space.claims.get("pending").await?).is_none());
-    let hold =
+    fixture.has_status("data", "True").await?;
+    fixture.settled().await?;
+    ensure!(unused_condition(&space.claims.get("pending").await?).is_none());
+    let finalizers =
         json!({"metadata": {"finalizers": ["example.com/hold", "kubernetes.io/pvc-protection"]}});
-    space.patch_claim("data", hold).await?;
+    space.patch_claim("data", finalizers).await?;
     space.delete_claim("data").await?;
-    // A pod without a node does not hold the claim, but uses it. A scheduler that has not seen the
-    // deletion yet would give it one.
+    // A pod without a node does not hold the finalizer of the claim, but uses the claim. No
+    // scheduler handles the pod: one that has not received the deletion yet would assign a node.
     let unscheduled = json!({"spec": {"schedulerName": "absent"}});
     space.create_pod("late", "data", unscheduled).await?;
     eventually("the claim is released", async || {
         anyhow::Ok(space.finalizers("data").await? == ["example.com/hold"])
     })
     .await?;
-    scene.settled().await?;
-    scene.is("data", "True").await?;
+    fixture.settled().await?;
+    fixture.has_status("data", "True").await?;
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))
         .await
@@ -121,9 +121,9 @@ async fn only_living_bound_claims_get_the_condition() -> Result<()> {
 
 #[tokio::test]
 async fn other_conditions_stay() -> Result<()> {
-    let scene = Scene::new("unused-others").await?;
-    let space = &scene.0;
-    scene.is("data", "True").await?;
+    let fixture = Fixture::new("unused-others").await?;
+    let space = &fixture.0;
+    fixture.has_status("data", "True").await?;
     let resizing = json!({"status": {"conditions": [
         {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": null}]}});
     let strategic = Patch::Strategic(&resizing);
@@ -132,7 +132,7 @@ async fn other_conditions_stay() -> Result<()> {
         .patch_status("data", &Default::default(), &strategic)
         .await?;
     space.create_running_pod("web", "data").await?;
-    scene.is("data", "False").await?;
+    fixture.has_status("data", "False").await?;
     let status = space.claims.get("data").await?.status.context("a status")?;
     let types = status
         .conditions
@@ -145,14 +145,14 @@ async fn other_conditions_stay() -> Result<()> {
     Ok(())
 }
 
-/// Only what Volume Warden wrote is removed.
+/// Only the conditions that Volume Warden wrote are removed.
 #[tokio::test]
 async fn conditions_are_removed_when_they_are_turned_off() -> Result<()> {
     let space = Space::new(bare().await?, "unused-off").await?;
-    let scene = Scene(space);
-    let space = &scene.0;
+    let fixture = Fixture(space);
+    let space = &fixture.0;
     for (claim, manager) in [("own", "volume-warden"), ("foreign", "example")] {
-        scene.bind(claim).await?;
+        fixture.bind(claim).await?;
         eventually("the claim is bound", async || {
             let status = space.claims.get(claim).await?.status;
             ensure!(status.is_some_and(|status| status.phase.as_deref() == Some("Bound")));
@@ -174,20 +174,21 @@ async fn conditions_are_removed_when_they_are_turned_off() -> Result<()> {
         .start()
         .await?;
     eventually("the condition is removed", async || {
-        ensure!(unused(&space.claims.get("own").await?).is_none());
+        ensure!(unused_condition(&space.claims.get("own").await?).is_none());
         anyhow::Ok(())
     })
     .await?;
-    ensure!(unused(&space.claims.get("foreign").await?).is_some());
+    ensure!(unused_condition(&space.claims.get("foreign").await?).is_some());
     Ok(())
 }
 
-/// Volume Warden may write nothing else there, so its condition would become wrong.
+/// Volume Warden does not update conditions in an excluded namespace, so it removes its condition
+/// before the condition becomes wrong.
 #[tokio::test]
 async fn an_excluded_namespace_loses_the_condition_and_gets_it_back() -> Result<()> {
-    let scene = Scene::new("unused-excluded").await?;
-    let space = &scene.0;
-    scene.is("data", "True").await?;
+    let fixture = Fixture::new("unused-excluded").await?;
+    let space = &fixture.0;
+    fixture.has_status("data", "True").await?;
     let label = async |label| {
         let label = ["label", "namespace", &space.name, label];
         space.cluster.kubectl(&label).await.map(drop)
@@ -201,7 +202,7 @@ async fn an_excluded_namespace_loses_the_condition_and_gets_it_back() -> Result<
                 space.pods.list(&Default::default()).await?.items.len()
             );
             space.create_running_pod(&pod, "data").await?;
-            ensure!(unused(&space.claims.get("data").await?).is_none());
+            ensure!(unused_condition(&space.claims.get("data").await?).is_none());
             anyhow::Ok(())
         },
     )
@@ -214,7 +215,7 @@ async fn an_excluded_namespace_loses_the_condition_and_gets_it_back() -> Result<
         );
         space.create_running_pod(&pod, "data").await?;
         let claim = space.claims.get("data").await?;
-        ensure!(unused(&claim).is_some_and(|each| each.status == "False"));
+        ensure!(unused_condition(&claim).is_some_and(|each| each.status == "False"));
         anyhow::Ok(())
     })
     .await

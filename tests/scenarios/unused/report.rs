@@ -1,6 +1,6 @@
 //! `volume-warden unused` and `report` on the real control plane, for a user who may only read.
 
-use super::Scene;
+use super::Fixture;
 use crate::support::{BINARY, define_kind};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -50,9 +50,9 @@ fn workloads() -> [Value; 4] {
     ]
 }
 
-impl Scene {
+impl Fixture {
     /// Runs a command as a user who may only read, and returns what it prints.
-    async fn printed(&self, arguments: &[&str], user: &str) -> Result<Vec<u8>> {
+    async fn stdout(&self, arguments: &[&str], user: &str) -> Result<Vec<u8>> {
         let kubeconfig = self.0.cluster.kubeconfig();
         let mut command = Command::new(BINARY);
         command
@@ -61,24 +61,24 @@ impl Scene {
         command.arg("--kubeconfig").arg(kubeconfig);
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
         let stderr = String::from_utf8_lossy(&output.stderr);
-        // The cluster has no such kind, and this user does not have the right to learn that.
-        let known = stderr
+        // The cluster does not have this kind, and the user has no right to find that out.
+        let is_expected = stderr
             .lines()
             .all(|line| line.contains("VolumeSnapshots could not be listed"));
-        ensure!(output.status.success() && known, "{stderr}");
+        ensure!(output.status.success() && is_expected, "{stderr}");
         Ok(output.stdout)
     }
 
     /// Returns the report of `unused` for this user.
     async fn report(&self, user: &str) -> Result<Value> {
-        let printed = self.printed(&["unused", "--output=json"], user).await?;
-        Ok(serde_json::from_slice(&printed)?)
+        let stdout = self.stdout(&["unused", "--output=json"], user).await?;
+        Ok(serde_json::from_slice(&stdout)?)
     }
 
     /// Checks that the page of `report` has the numbers of `unused`.
     async fn page_agrees(&self, user: &str, report: &Value) -> Result<()> {
-        let printed = self.printed(&["report", "--html=-"], user).await?;
-        let page = String::from_utf8(printed)?;
+        let stdout = self.stdout(&["report", "--html=-"], user).await?;
+        let page = String::from_utf8(stdout)?;
         ensure!(
             row(&page, "Used").contains("<td class=\"number\">1</td>"),
             "{page}"
@@ -111,9 +111,9 @@ fn row<'a>(page: &'a str, id: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
-    let scene = Scene::new("unused-report").await?;
-    let space = &scene.0;
+async fn the_report_lists_unused_claims_and_their_referrers() -> Result<()> {
+    let fixture = Fixture::new("unused-report").await?;
+    let space = &fixture.0;
     let (cluster, namespace) = (&space.cluster, &space.name);
     let user = format!("reader-of-{namespace}");
     let binding = [
@@ -134,13 +134,13 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
     cluster
         .kubectl(&["create", "clusterrole", &role, "--verb=list", resources])
         .await?;
-    let bound = format!("--clusterrole={role}");
+    let role_flag = format!("--clusterrole={role}");
     cluster
         .kubectl(&[
             "create",
             "clusterrolebinding",
             &role,
-            &bound,
+            &role_flag,
             "--user",
             &user,
         ])
@@ -156,8 +156,8 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
         "daemons",
         "gone",
     ] {
-        scene.bind(claim).await?;
-        scene.is(claim, "True").await?;
+        fixture.bind(claim).await?;
+        fixture.has_status(claim, "True").await?;
     }
     let disks = json!([{"claim": "custom"}, {"size": 3}]);
     let database = json!({"apiVersion": "unused.example/v1", "kind": "Database",
@@ -175,11 +175,11 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
         .await?;
     space.delete_claim("gone").await?;
     space.claim_is_gone("gone").await?;
-    scene.is("used", "False").await?;
-    scene.is("finished", "True").await?;
+    fixture.has_status("used", "False").await?;
+    fixture.has_status("finished", "True").await?;
     crate::pvc_trash::support::is_in_phase(space, &format!("{namespace}-gone"), "Released").await?;
 
-    let report = scene.report(&user).await?;
+    let report = fixture.report(&user).await?;
     let items = report["items"].as_array().context("a list")?;
     let expected: [Expected; 9] = [
         ("cron", "Unused", r#"["CronJob backup (suspended)"]"#),
@@ -216,8 +216,11 @@ async fn the_report_names_what_no_pod_uses_and_why() -> Result<()> {
     let calls = cluster.audit().all()?.by_user(&user);
     let calls: Vec<_> = calls.iter().collect();
     ensure!(calls.len() == CALLS, "{} calls: {calls:?}", calls.len());
-    scene.page_agrees(&user, &report).await?;
+    fixture.page_agrees(&user, &report).await?;
     let calls = cluster.audit().all()?.by_user(&user);
-    ensure!(calls.iter().count() == 2 * CALLS, "as many for the page");
+    ensure!(
+        calls.iter().count() == 2 * CALLS,
+        "`report` requires as many calls"
+    );
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Claims that do not go, and what is to become of those that live.
+//! Faults of claims that stay Terminating, and claims that a retention policy keeps or deletes.
 
 use super::{
     objects::{bound, delete_claim},
-    support::{Case, Fault, Seeded, Stage},
+    support::{Case, Fault, Injection, WhyFixture},
 };
 use crate::support::{
     Space,
@@ -16,36 +16,36 @@ use serde_json::json;
 use std::sync::Arc;
 use volume_warden::why::Code;
 
-/// All of them.
+/// The faults of deleted claims and of claims of a StatefulSet.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "used by a pod",
         root: Code::InUse,
-        seed: used,
+        inject: used_by_a_pod,
     },
     Fault {
         name: "used by a finished pod",
         root: Code::FinishedPod,
-        seed: used_by_a_finished_pod,
+        inject: used_by_a_finished_pod,
     },
     Fault {
         name: "foreign finalizer",
         root: Code::ForeignFinalizer,
-        seed: foreign_finalizer,
+        inject: foreign_finalizer,
     },
     Fault {
         name: "kept by policy",
         root: Code::KeptByPolicy,
-        seed: kept_by_policy,
+        inject: kept_by_policy,
     },
     Fault {
         name: "deleted by policy",
         root: Code::DeletedByPolicy,
-        seed: deleted_by_policy,
+        inject: deleted_by_policy,
     },
 ];
 
-fn used(_: Arc<Stage>, space: Space) -> Seeded {
+fn used_by_a_pod(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("user", "data").await?;
@@ -56,7 +56,7 @@ fn used(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn used_by_a_finished_pod(_: Arc<Stage>, space: Space) -> Seeded {
+fn used_by_a_finished_pod(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("user", "data").await?;
@@ -70,11 +70,11 @@ fn used_by_a_finished_pod(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// A finalizer of a controller that `why` does not know.
-fn foreign_finalizer(_: Arc<Stage>, space: Space) -> Seeded {
+/// The claim has a finalizer of a controller that `why` does not know.
+fn foreign_finalizer(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         space.create_claim("data").await?;
-        // What is written then is all of them.
+        // The patch replaces all finalizers, so it must include the protection finalizer.
         space.claim_is_protected("data").await?;
         let finalizers = space.finalizers("data").await?;
         let all: Vec<String> = finalizers
@@ -94,7 +94,8 @@ fn foreign_finalizer(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-async fn of_a_set(space: &Space, policy: Policy) -> Result<Case> {
+/// Creates a StatefulSet with this retention policy, and returns a case about its claim.
+async fn claim_of_a_set(space: &Space, policy: Policy) -> Result<Case> {
     bound(space, "data-web-0", json!({})).await?;
     let sets: Api<StatefulSet> = Api::namespaced(space.cluster.client(), &space.name);
     sets.create(&PostParams::default(), &set("web", 1, policy, json!({}))?)
@@ -107,10 +108,10 @@ async fn of_a_set(space: &Space, policy: Policy) -> Result<Case> {
     ]))
 }
 
-fn kept_by_policy(_: Arc<Stage>, space: Space) -> Seeded {
-    async move { of_a_set(&space, RETAIN_RETAIN).await }.boxed_local()
+fn kept_by_policy(_: Arc<WhyFixture>, space: Space) -> Injection {
+    async move { claim_of_a_set(&space, RETAIN_RETAIN).await }.boxed_local()
 }
 
-fn deleted_by_policy(_: Arc<Stage>, space: Space) -> Seeded {
-    async move { of_a_set(&space, DELETE_RETAIN).await }.boxed_local()
+fn deleted_by_policy(_: Arc<WhyFixture>, space: Space) -> Injection {
+    async move { claim_of_a_set(&space, DELETE_RETAIN).await }.boxed_local()
 }

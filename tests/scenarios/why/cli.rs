@@ -1,10 +1,9 @@
-//! The command line around the answer: how it is written, what code it ends with, and with whose
-//! rights it asks.
+//! The command line of `why`: its output formats, its exit codes, and the user as which it reads.
 
 use super::{
-    objects::{a_claim, class, delete_claim},
-    pending::failed_with,
-    support::{Reader, Stage},
+    objects::{class, create_claim, delete_claim},
+    pending::publish_provisioning_failed,
+    support::{Reader, WhyFixture},
 };
 use crate::support::Space;
 use anyhow::{Context, Result, ensure};
@@ -19,10 +18,10 @@ use tokio::{
 };
 use volume_warden_controlplane::{DEFAULT_TIMEOUT, eventually};
 
-/// What kubectl looks for when it is called as `kubectl volume-warden`.
-const BINARY_AS_PLUGIN: &str = "kubectl-volume_warden";
+/// The executable that `kubectl volume-warden` runs.
+const PLUGIN_NAME: &str = "kubectl-volume_warden";
 
-/// A client who may read claims and nothing else.
+/// A ClusterRole that permits to get claims, and nothing else.
 const CLAIMS_ONLY: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -33,24 +32,27 @@ rules:
     verbs: [get]
 "#;
 
-async fn used(label: &str) -> Result<(Arc<Stage>, Space)> {
-    let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster.clone(), label).await?;
+/// Creates the claim `data`, which is being deleted and which the pod `user` uses, in a new
+/// namespace.
+async fn create_used_claim(label: &str) -> Result<(Arc<WhyFixture>, Space)> {
+    let fixture = WhyFixture::get().await?;
+    let space = Space::new(fixture.cluster.clone(), label).await?;
     space.create_claim("data").await?;
     space.create_running_pod("user", "data").await?;
     delete_claim(&space, "data").await?;
-    Ok((stage, space))
+    Ok((fixture, space))
 }
 
-/// A tree, without colours unless the output is a terminal; YAML and JSON say the same.
+/// By default the answer is a tree, and without colours because the output is not a terminal. JSON
+/// and YAML have the same answer.
 #[tokio::test]
-async fn it_is_written_for_people_and_for_programs() -> Result<()> {
-    let (stage, space) = used("written").await?;
+async fn the_answer_is_printed_as_a_tree_and_as_json_and_yaml() -> Result<()> {
+    let (fixture, space) = create_used_claim("written").await?;
     let arguments = ["pvc", "data", "-n", &space.name];
-    let reported = stage.reader.why(&arguments).await?;
-    ensure!(reported.code == 0, "{}", reported.err);
+    let output = fixture.reader.why(&arguments).await?;
+    ensure!(output.code == 0, "{}", output.err);
     let name = &space.name;
-    for words in [
+    for part in [
         &format!("PersistentVolumeClaim {name}/data is Terminating (for "),
         &format!("└─ InUse: The claim is kept because pod {name}/user uses it.\n"),
         &format!("   seen at Pod {name}/user, spec.volumes\n"),
@@ -58,15 +60,11 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
             "and its storage too if the volume's policy is Delete):\n  kubectl delete pod user -n {name}\n"
         ),
     ] {
-        ensure!(
-            reported.out.contains(words.as_str()),
-            "{words}: {}",
-            reported.out
-        );
+        ensure!(output.out.contains(part.as_str()), "{part}: {}", output.out);
     }
-    ensure!(!reported.out.contains('\u{1b}'), "{}", reported.out);
-    let json = stage.reader.answer(&arguments).await?;
-    let yaml = stage
+    ensure!(!output.out.contains('\u{1b}'), "{}", output.out);
+    let json = fixture.reader.answer(&arguments).await?;
+    let yaml = fixture
         .reader
         .why(&[&arguments[..], &["-o", "yaml"]].concat())
         .await?;
@@ -77,23 +75,24 @@ async fn it_is_written_for_people_and_for_programs() -> Result<()> {
     Ok(())
 }
 
-/// Every tenant who may create Events writes text that an administrator reads here.
+/// Any user who may create Events in a namespace writes text that `why` prints. Its line breaks and
+/// control characters are escaped.
 #[tokio::test]
 async fn the_text_of_an_event_is_escaped() -> Result<()> {
-    let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster.clone(), "forged").await?;
+    let fixture = WhyFixture::get().await?;
+    let space = Space::new(fixture.cluster.clone(), "forged").await?;
     class(&space, &space.name, json!({})).await?;
-    a_claim(&space, "data", json!({})).await?;
+    create_claim(&space, "data", json!({})).await?;
     let uid = space.claims.get("data").await?.uid().context("a uid")?;
     let forged = "full\u{1b}[2J\u{202e}\r\nNext, to mend it:\n  kubectl delete pvc --all";
-    failed_with(&space, &uid, forged).await?;
+    publish_provisioning_failed(&space, &uid, forged).await?;
     for arguments in [
         &["pvc", "data"][..],
         &["--stuck", "--min-age=0s", "-o", "wide"],
     ] {
         let arguments = [arguments, &["-n", &space.name]].concat();
-        let reported = stage.reader.why(&arguments).await?;
-        let shown = &reported.out;
+        let output = fixture.reader.why(&arguments).await?;
+        let shown = &output.out;
         ensure!(shown.contains("kubectl delete pvc --all"), "{shown:?}");
         ensure!(!shown.contains("\n  kubectl delete"), "{shown:?}");
         ensure!(!shown.contains(['\u{1b}', '\u{202e}', '\r']), "{shown:?}");
@@ -104,7 +103,7 @@ async fn the_text_of_an_event_is_escaped() -> Result<()> {
 #[tokio::test]
 async fn an_object_that_does_not_exist_is_code_1_and_one_that_cannot_be_read_code_3() -> Result<()>
 {
-    let (stage, space) = used("codes").await?;
+    let (fixture, space) = create_used_claim("codes").await?;
     for (kind, name) in [
         ("pvc", "none"),
         ("pv", "none"),
@@ -112,55 +111,59 @@ async fn an_object_that_does_not_exist_is_code_1_and_one_that_cannot_be_read_cod
         ("statefulset", "none"),
         ("namespace", "none"),
     ] {
-        let reported = stage.reader.why(&[kind, name, "-n", &space.name]).await?;
+        let output = fixture.reader.why(&[kind, name, "-n", &space.name]).await?;
         ensure!(
-            reported.code == 1 && reported.err.contains("there is no "),
+            output.code == 1 && output.err.contains("there is no "),
             "{kind}: {} {}",
-            reported.code,
-            reported.err
+            output.code,
+            output.err
         );
     }
-    let stranger = Reader::new(&stage.cluster, "claims-only", CLAIMS_ONLY).await?;
-    let reported = stranger.why(&["pvc", "data", "-n", &space.name]).await?;
+    let claims_reader = Reader::new(&fixture.cluster, "claims-only", CLAIMS_ONLY).await?;
+    let output = claims_reader
+        .why(&["pvc", "data", "-n", &space.name])
+        .await?;
     ensure!(
-        reported.code == 3 && reported.out.contains("Not known: pods in "),
+        output.code == 3 && output.out.contains("Not known: pods in "),
         "{} {}{}",
-        reported.code,
-        reported.out,
-        reported.err
+        output.code,
+        output.out,
+        output.err
     );
-    ensure!(reported.out.contains("is forbidden"), "{}", reported.out);
-    let reported = stranger.why(&["pod", "user", "-n", &space.name]).await?;
+    ensure!(output.out.contains("is forbidden"), "{}", output.out);
+    let output = claims_reader
+        .why(&["pod", "user", "-n", &space.name])
+        .await?;
     ensure!(
-        reported.code == 3 && reported.err.contains("pods ") && reported.out.is_empty(),
+        output.code == 3 && output.err.contains("pods ") && output.out.is_empty(),
         "{} {}",
-        reported.code,
-        reported.err
+        output.code,
+        output.err
     );
-    let reported = stranger
+    let output = claims_reader
         .why(&["pvc", "data", "--context", "nowhere"])
         .await?;
     ensure!(
-        reported.code == 3 && reported.err.contains("nowhere"),
+        output.code == 3 && output.err.contains("nowhere"),
         "{} {}",
-        reported.code,
-        reported.err
+        output.code,
+        output.err
     );
     Ok(())
 }
 
-/// With `--as` an administrator sees what another user would see. The object is named as kubectl
-/// prints it.
+/// With `--as`, an administrator gets the answer that the other user would get. The argument has
+/// the form that `kubectl -o name` prints.
 #[tokio::test]
-async fn it_answers_as_another_user() -> Result<()> {
-    let (stage, space) = used("as").await?;
+async fn the_flag_as_impersonates_another_user() -> Result<()> {
+    let (fixture, space) = create_used_claim("as").await?;
     let role = CLAIMS_ONLY.replace("claims-only", "claims-only-as");
-    Reader::new(&stage.cluster, "claims-only-as", &role).await?;
+    Reader::new(&fixture.cluster, "claims-only-as", &role).await?;
     let output = Command::new(crate::support::BINARY)
         .args(["why", "persistentvolumeclaim/data", "-n", &space.name])
         .arg("--as=system:serviceaccount:default:claims-only-as")
         .arg("--kubeconfig")
-        .arg(stage.cluster.kubeconfig())
+        .arg(fixture.cluster.kubeconfig())
         .output()
         .await?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -171,8 +174,8 @@ async fn it_answers_as_another_user() -> Result<()> {
     Ok(())
 }
 
-/// `why pvc data --watch -o json`, started.
-fn watch(stage: &Stage, space: &Space) -> Result<Child> {
+/// Starts `why pvc data --watch -o json`.
+fn watch(fixture: &WhyFixture, space: &Space) -> Result<Child> {
     let arguments = [
         "why",
         "pvc",
@@ -183,74 +186,72 @@ fn watch(stage: &Stage, space: &Space) -> Result<Child> {
         "-n",
         &space.name,
     ];
-    let watching = Command::new(crate::support::BINARY)
+    let child = Command::new(crate::support::BINARY)
         .args(arguments)
         .arg("--kubeconfig")
-        .arg(stage.reader.kubeconfig())
+        .arg(fixture.reader.kubeconfig())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    Ok(watching)
+    Ok(child)
 }
 
-/// An answer for each change, until the object is gone.
+/// `--watch` prints an answer for each change, and ends successfully when the object is deleted.
 #[tokio::test]
 async fn it_watches_until_the_object_is_gone() -> Result<()> {
-    let (stage, space) = used("watched").await?;
-    let mut watching = watch(&stage, &space)?;
-    let out = watching.stdout.take().context("no output")?;
+    let (fixture, space) = create_used_claim("watched").await?;
+    let mut child = watch(&fixture, &space)?;
+    let out = child.stdout.take().context("no output")?;
     let mut lines = BufReader::new(out).lines();
     let first = timeout(DEFAULT_TIMEOUT, lines.next_line())
         .await??
-        .context("it ended")?;
+        .context("the output ended")?;
     ensure!(first.contains("InUse"), "{first}");
     space
         .patch_pod_status("user", serde_json::json!({"phase": "Succeeded"}))
         .await?;
     let second = timeout(DEFAULT_TIMEOUT, lines.next_line())
         .await??
-        .context("it ended")?;
+        .context("the output ended")?;
     ensure!(second.contains("FinishedPod"), "{second}");
     space.delete_pod("user").await?;
-    let ended = timeout(DEFAULT_TIMEOUT, watching.wait()).await??;
+    let ended = timeout(DEFAULT_TIMEOUT, child.wait()).await??;
     ensure!(ended.success(), "{ended}");
     Ok(())
 }
 
-/// As with `| head -1`: nothing reads what is printed after the first answer.
+/// `--watch` ends successfully when its output is closed after the first answer, as `| head -1`
+/// does.
 #[tokio::test]
 async fn it_watches_only_while_its_output_is_read() -> Result<()> {
-    let (stage, space) = used("unread").await?;
-    let mut watching = watch(&stage, &space)?;
-    let out = watching.stdout.take().context("no output")?;
+    let (fixture, space) = create_used_claim("unread").await?;
+    let mut child = watch(&fixture, &space)?;
+    let out = child.stdout.take().context("no output")?;
     let mut lines = BufReader::new(out).lines();
     let first = timeout(DEFAULT_TIMEOUT, lines.next_line()).await??;
-    ensure!(first.is_some(), "it ended");
+    ensure!(first.is_some(), "the output ended");
     drop(lines);
     space
         .patch_pod_status("user", serde_json::json!({"phase": "Succeeded"}))
         .await?;
-    let ended = timeout(DEFAULT_TIMEOUT, watching.wait()).await??;
+    let ended = timeout(DEFAULT_TIMEOUT, child.wait()).await??;
     ensure!(ended.success(), "{ended}");
     Ok(())
 }
 
-/// `kubectl volume-warden why`, from the same binary under the name that kubectl looks for.
+/// `kubectl volume-warden why` runs the binary under the name of the plugin.
 #[tokio::test]
 async fn kubectl_finds_it_as_a_plugin() -> Result<()> {
-    let (stage, space) = used("plugin").await?;
+    let (fixture, space) = create_used_claim("plugin").await?;
     let directory = tempfile::tempdir()?;
-    std::os::unix::fs::symlink(
-        crate::support::BINARY,
-        directory.path().join(BINARY_AS_PLUGIN),
-    )?;
-    let kubectl = stage.cluster.kubectl_path();
-    eventually("kubectl passes it on", async || {
+    std::os::unix::fs::symlink(crate::support::BINARY, directory.path().join(PLUGIN_NAME))?;
+    let kubectl = fixture.cluster.kubectl_path();
+    eventually("kubectl runs the plugin", async || {
         let output = Command::new(&kubectl)
             .args(["volume-warden", "why", "pvc", "data", "-n", &space.name])
             .env("PATH", directory.path())
-            .env("KUBECONFIG", stage.reader.kubeconfig())
+            .env("KUBECONFIG", fixture.reader.kubeconfig())
             .output()
             .await?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

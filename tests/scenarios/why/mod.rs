@@ -1,4 +1,4 @@
-//! What `volume-warden why` says on a real control plane, asked by a client who may only read.
+//! Tests `volume-warden why` on a real control plane, as a client that may only read.
 
 mod claims;
 mod cli;
@@ -17,12 +17,12 @@ mod volumes;
 use anyhow::{Result, bail};
 use futures::{StreamExt, stream};
 use std::collections::HashSet;
-use support::{Fault, Stage};
+use support::{Fault, WhyFixture};
 
-/// So many are made and explained at once.
-const AT_ONCE: usize = 6;
+/// The number of faults that are injected and explained concurrently.
+const CONCURRENT_FAULTS: usize = 6;
 
-/// All faults, by the file that causes them.
+/// The faults of all files, in the order in which the documentation lists them.
 fn faults() -> impl Iterator<Item = &'static Fault> {
     let all = [
         claims::FAULTS,
@@ -37,7 +37,7 @@ fn faults() -> impl Iterator<Item = &'static Fault> {
     all.into_iter().flatten()
 }
 
-/// The number of explained faults can be checked: the documentation lists them, each once.
+/// `docs/why.md` lists each tested fault once, with its root cause.
 #[test]
 fn the_documentation_lists_every_fault() {
     let page = include_str!("../../../docs/why.md");
@@ -51,17 +51,20 @@ fn the_documentation_lists_every_fault() {
     assert_eq!((different.len(), tested.len()), (55, 55));
 }
 
-/// Each fault has its root cause found, and the next command.
+/// For each fault, `why` finds the root cause and prints the next command.
 #[tokio::test]
 async fn every_fault_is_explained() -> Result<()> {
-    let stage = &Stage::get().await?;
+    let fixture = &WhyFixture::get().await?;
     let faults: Vec<&Fault> = faults().collect();
     let all = faults.len();
     let explained = stream::iter(faults).map(|fault| async move {
-        let explained = fault.is_explained(stage).await;
+        let explained = fault.is_explained(fixture).await;
         explained.map_err(|error| format!("{}: {error:#}", fault.name))
     });
-    let explained: Vec<_> = explained.buffer_unordered(AT_ONCE).collect().await;
+    let explained: Vec<_> = explained
+        .buffer_unordered(CONCURRENT_FAULTS)
+        .collect()
+        .await;
     let wrong: Vec<_> = explained.into_iter().filter_map(Result::err).collect();
     println!("{} of {all} faults explained", all - wrong.len());
     if !wrong.is_empty() {

@@ -1,8 +1,8 @@
-//! Pods that do not run, or do not go.
+//! Faults of pods that do not run, and of a pod that stays Terminating.
 
 use super::{
     objects::{bound, delete_claim},
-    support::{Case, Fault, Seeded, Stage},
+    support::{Case, Fault, Injection, WhyFixture},
 };
 use crate::support::Space;
 use anyhow::Result;
@@ -20,80 +20,80 @@ use std::sync::Arc;
 use volume_warden::why::Code;
 use volume_warden_controlplane::eventually;
 
-/// All of them.
+/// The faults of pods.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "pod with a deleting claim",
         root: Code::InUse,
-        seed: deleting,
+        inject: deleting_claim,
     },
     Fault {
         name: "pod with a missing claim",
         root: Code::ClaimMissing,
-        seed: missing,
+        inject: missing_claim,
     },
     Fault {
         name: "pod with an invalid template",
         root: Code::InvalidTemplate,
-        seed: invalid,
+        inject: invalid_template,
     },
     Fault {
         name: "pod whose claim a quota refuses",
         root: Code::QuotaExhausted,
-        seed: refused,
+        inject: refused_by_quota,
     },
     Fault {
         name: "pod with a claim that no client makes",
         root: Code::ClaimMissing,
-        seed: misspelt,
+        inject: misspelled_claim,
     },
     Fault {
         name: "pod on a missing node whose own claim is being deleted",
         root: Code::NodeLost,
-        seed: given,
+        inject: on_missing_node_with_deleting_claim,
     },
     Fault {
         name: "pod that failed",
         root: Code::NoVolumeProblem,
-        seed: failed,
+        inject: failed,
     },
     Fault {
         name: "pod without a node for its claim",
         root: Code::PodUnscheduled,
-        seed: unscheduled,
+        inject: unscheduled,
     },
     Fault {
         name: "pod without a node and without a claim",
         root: Code::NoVolumeProblem,
-        seed: no_volume,
+        inject: no_volume,
     },
     Fault {
         name: "pod with a foreign finalizer",
         root: Code::ForeignFinalizer,
-        seed: finalizer,
+        inject: foreign_finalizer,
     },
 ];
 
-/// What no node has.
-fn nowhere() -> Value {
+/// A node selector that matches no node.
+fn unsatisfiable_node_selector() -> Value {
     json!({"spec": {"nodeSelector": {"nowhere": "true"}}})
 }
 
-/// A node without a kubelet.
-fn elsewhere() -> Value {
+/// Puts the pod on a node that does not exist.
+fn on_missing_node() -> Value {
     json!({"spec": {"nodeName": "elsewhere"}})
 }
 
-/// A claim that asks to be made, by this template.
-fn asking(template: &str) -> Value {
+/// Annotations that request the claim of the volume `data`, with this template.
+fn requesting_claim(template: &str) -> Value {
     json!({"metadata": {"annotations": {
         "dynamic-pvc-provisioner.kubernetes.io/data.enabled": "true",
         "dynamic-pvc-provisioner.kubernetes.io/data.pvc": template,
     }}})
 }
 
-/// No more claims than these.
-pub async fn allow_claims(space: &Space, count: u32) -> Result<()> {
+/// Creates a ResourceQuota that permits `count` claims, and waits until it has counted them.
+pub async fn limit_claims(space: &Space, count: u32) -> Result<()> {
     let quotas = Api::<ResourceQuota>::namespaced(space.cluster.client(), &space.name);
     let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"persistentvolumeclaims": count.to_string()}}});
     let quota = serde_json::from_value(quota)?;
@@ -105,12 +105,14 @@ pub async fn allow_claims(space: &Space, count: u32) -> Result<()> {
     .await
 }
 
-fn deleting(_: Arc<Stage>, space: Space) -> Seeded {
+fn deleting_claim(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         space.create_claim("data").await?;
         space.create_running_pod("holder", "data").await?;
         delete_claim(&space, "data").await?;
-        space.create_pod("next", "data", nowhere()).await?;
+        space
+            .create_pod("next", "data", unsatisfiable_node_selector())
+            .await?;
         Ok(Case::new(
             &["pod", "next", "-n", &space.name],
             &format!("kubectl delete pod holder -n {}", space.name),
@@ -119,7 +121,7 @@ fn deleting(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn missing(_: Arc<Stage>, space: Space) -> Seeded {
+fn missing_claim(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         space.create_pod("user", "data", json!({})).await?;
         Ok(Case::new(
@@ -130,9 +132,9 @@ fn missing(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn misspelt(_: Arc<Stage>, space: Space) -> Seeded {
+fn misspelled_claim(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        allow_claims(&space, 0).await?;
+        limit_claims(&space, 0).await?;
         space.create_pod("user", "dta", json!({})).await?;
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
@@ -142,11 +144,12 @@ fn misspelt(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// It keeps the claim itself, and gets it.
-fn given(_: Arc<Stage>, space: Space) -> Seeded {
+/// The pod uses the claim, so it both waits for the claim and keeps it from being deleted. Its node
+/// does not exist.
+fn on_missing_node_with_deleting_claim(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         bound(&space, "data", json!({})).await?;
-        space.create_pod("user", "data", elsewhere()).await?;
+        space.create_pod("user", "data", on_missing_node()).await?;
         delete_claim(&space, "data").await?;
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
@@ -156,9 +159,9 @@ fn given(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn failed(_: Arc<Stage>, space: Space) -> Seeded {
+fn failed(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        space.create_pod("user", "data", elsewhere()).await?;
+        space.create_pod("user", "data", on_missing_node()).await?;
         let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}});
         let (parameters, status) = (PatchParams::default(), Patch::Merge(status));
         let pods = &space.pods;
@@ -171,9 +174,9 @@ fn failed(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn invalid(_: Arc<Stage>, space: Space) -> Seeded {
+fn invalid_template(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        let changes = asking("kind: Pod\nspec: {}\n");
+        let changes = requesting_claim("kind: Pod\nspec: {}\n");
         space.create_pod("user", "data", changes).await?;
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
@@ -183,10 +186,10 @@ fn invalid(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn refused(_: Arc<Stage>, space: Space) -> Seeded {
+fn refused_by_quota(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        allow_claims(&space, 0).await?;
-        let changes = asking(crate::pvc_provisioner::support::TEMPLATE);
+        limit_claims(&space, 0).await?;
+        let changes = requesting_claim(crate::pvc_provisioner::support::TEMPLATE);
         space.create_pod("user", "data", changes).await?;
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
@@ -196,8 +199,8 @@ fn refused(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// The claim waits for the pod's node, so it leads back to the pod.
-fn unscheduled(_: Arc<Stage>, space: Space) -> Seeded {
+/// The claim waits until the pod has a node, so its cause refers back to the pod.
+fn unscheduled(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let classes = Api::<StorageClass>::all(space.cluster.client());
         let class = json!({
@@ -208,7 +211,7 @@ fn unscheduled(_: Arc<Stage>, space: Space) -> Seeded {
         let claim =
             crate::support::claim("data", json!({"spec": {"storageClassName": space.name}}))?;
         space.claims.create(&PostParams::default(), &claim).await?;
-        space.create_pod("user", "data", nowhere()).await?;
+        space.create_pod("user", "data", unsatisfiable_node_selector()).await?;
         Ok(Case::new(
             &["pod", "user", "-n", &space.name],
             &format!("kubectl describe pod user -n {}", space.name),
@@ -217,7 +220,7 @@ fn unscheduled(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn no_volume(_: Arc<Stage>, space: Space) -> Seeded {
+fn no_volume(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "user"},
@@ -232,7 +235,7 @@ fn no_volume(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn finalizer(_: Arc<Stage>, space: Space) -> Seeded {
+fn foreign_finalizer(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         space.create_claim("data").await?;
         let changes = json!({"metadata": {"finalizers": ["example.com/hold"]}});

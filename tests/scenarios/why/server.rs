@@ -1,104 +1,124 @@
-//! What the server reports: to the user who deletes, in an Event, and in the metrics.
+//! What Volume Warden reports about the holder of a deleted object: admission warnings, an Event
+//! and a metric.
 
-use super::support::Stage;
+use super::support::WhyFixture;
 use crate::support::{Space, claim, volume};
 use anyhow::{Result, ensure};
 use kube::api::PostParams;
 use serde_json::json;
 use volume_warden_controlplane::{Call, Mark, eventually};
 
-/// A claim `data` that the pod `user` uses, in a namespace of its own, and a claim `unused`. The
-/// API server has heard of the webhook that warns.
-async fn used(stage: &Stage, label: &str) -> Result<Space> {
-    let space = Space::new(stage.cluster.clone(), label).await?;
+/// Creates a namespace with the claim `data`, which the pod `user` uses, and the claim `unused`.
+/// Waits until the API server calls the webhook that warns of deletions.
+async fn create_claims(fixture: &WhyFixture, label: &str) -> Result<Space> {
+    let space = Space::new(fixture.cluster.clone(), label).await?;
     for name in ["data", "unused"] {
         space.create_claim(name).await?;
         space.claim_is_protected(name).await?;
     }
     space.create_running_pod("user", "data").await?;
-    eventually("the API server asks about deletions", async || {
-        let warnings = warnings(
-            &space,
-            &["pvc", "data", "-n", &space.name, "--dry-run=server"],
-        )
-        .await?;
-        anyhow::Ok(!warnings.is_empty())
-    })
+    eventually(
+        "the API server calls the webhook that warns of deletions",
+        async || {
+            let warnings = deletion_warnings(
+                &space,
+                &["pvc", "data", "-n", &space.name, "--dry-run=server"],
+            )
+            .await?;
+            anyhow::Ok(!warnings.is_empty())
+        },
+    )
     .await?;
     Ok(space)
 }
 
-/// What `kubectl delete` prints of warnings.
-async fn warnings(space: &Space, what: &[&str]) -> Result<Vec<String>> {
+/// The warnings that `kubectl delete` prints.
+async fn deletion_warnings(space: &Space, what: &[&str]) -> Result<Vec<String>> {
     let delete = [&["delete", "--wait=false"], what].concat();
     space.cluster.kubectl_warnings(&delete).await
 }
 
-async fn deleted(space: &Space, claim: &str) -> Result<Vec<String>> {
-    warnings(space, &["pvc", claim, "-n", &space.name]).await
+/// Deletes the claim, and returns the warnings.
+async fn delete_claim(space: &Space, claim: &str) -> Result<Vec<String>> {
+    deletion_warnings(space, &["pvc", claim, "-n", &space.name]).await
 }
 
-/// The user who deletes this gets that warning and no other; none if the API server could not call
-/// the webhook, which it reports.
-async fn is_warned(space: &Space, what: &[&str], wanted: &str) -> Result<()> {
-    let try_out = [what, &["--dry-run=server"]].concat();
-    eventually("a deletion is warned of", async || {
-        let reported = warnings(space, &try_out).await?;
+/// Deletes the object, and checks that `wanted` is the only warning. There may be none if the API
+/// server could not call the webhook, which the audit log shows.
+async fn warns_of_deletion(space: &Space, what: &[&str], wanted: &str) -> Result<()> {
+    let dry_run = [what, &["--dry-run=server"]].concat();
+    eventually("a dry run of the deletion gets the warning", async || {
+        let reported = deletion_warnings(space, &dry_run).await?;
         ensure!(reported == [wanted], "{reported:?}");
         Ok(())
     })
     .await?;
     let mark = space.cluster.audit().mark()?;
-    let reported = warnings(space, what).await?;
+    let reported = deletion_warnings(space, what).await?;
     ensure!(
-        reported == [wanted] || reported.is_empty() && was_not_asked(space, what, mark).await?,
+        reported == [wanted] || reported.is_empty() && has_failed_open(space, what, mark).await?,
         "{reported:?}"
     );
     Ok(())
 }
 
-/// By the audit log, the webhook that warns did not answer when this was deleted.
-async fn was_not_asked(space: &Space, what: &[&str], mark: Mark) -> Result<bool> {
+/// Whether the API server deleted the object without an answer of the webhook that warns, as the
+/// audit log shows.
+async fn has_failed_open(space: &Space, what: &[&str], mark: Mark) -> Result<bool> {
     let audit = space.cluster.audit();
     let deletion = eventually("the deletion is in the audit log", async || {
         let calls = audit.since(mark)?;
-        // Others delete claims of this name in their namespaces. A volume has none.
-        let here = |call: &Call| call.namespace.is_empty() || call.namespace == space.name;
-        let this = |call: &Call| call.verb == "delete" && what.contains(&call.name.as_str());
-        let mut deletions = calls.iter().filter(|call| here(call) && this(call));
+        // Other tests delete claims of this name in their namespaces. A volume has no namespace.
+        let is_in_namespace =
+            |call: &Call| call.namespace.is_empty() || call.namespace == space.name;
+        let is_deletion = |call: &Call| call.verb == "delete" && what.contains(&call.name.as_str());
+        let mut deletions = calls
+            .iter()
+            .filter(|call| is_in_namespace(call) && is_deletion(call));
         anyhow::Ok(deletions.next().cloned())
     });
     let unasked = deletion.await?.unasked;
-    let warns = |webhook: &String| webhook.starts_with("deletions.");
-    Ok(unasked.iter().any(warns))
+    let is_warning = |webhook: &String| webhook.starts_with("deletions.");
+    Ok(unasked.iter().any(is_warning))
 }
 
 #[tokio::test]
-async fn whoever_deletes_a_claim_is_reported_who_holds_it() -> Result<()> {
-    let stage = Stage::get().await?;
-    let space = used(&stage, "why-warned").await?;
+async fn deleting_a_claim_warns_which_pod_uses_it() -> Result<()> {
+    let fixture = WhyFixture::get().await?;
+    let space = create_claims(&fixture, "why-warned").await?;
     let pod = format!("{}/user", space.name);
     let wanted = format!(
         "persistentvolumeclaim \"data\" stays Terminating for now. The claim is kept because pod {pod} uses it."
     );
-    is_warned(&space, &["pvc", "data", "-n", &space.name], &wanted).await?;
+    warns_of_deletion(&space, &["pvc", "data", "-n", &space.name], &wanted).await?;
     space.claim_is_held("data").await?;
     let none: [&str; 0] = [];
-    assert_eq!(deleted(&space, "data").await?, none, "said already");
-    assert_eq!(deleted(&space, "unused").await?, none, "it goes");
+    assert_eq!(
+        delete_claim(&space, "data").await?,
+        none,
+        "the claim is already being deleted"
+    );
+    assert_eq!(
+        delete_claim(&space, "unused").await?,
+        none,
+        "the claim is not in use"
+    );
     space.claim_is_gone("unused").await
 }
 
 #[tokio::test]
-async fn whoever_deletes_a_volume_is_reported_who_holds_it() -> Result<()> {
-    let stage = Stage::get().await?;
-    let space = used(&stage, "why-bound").await?;
+async fn deleting_a_volume_warns_which_claim_is_bound_to_it() -> Result<()> {
+    let fixture = WhyFixture::get().await?;
+    let space = create_claims(&fixture, "why-bound").await?;
     let (create, name) = (PostParams::default(), space.name.clone());
     let class = json!({"spec": {"storageClassName": name}});
-    let wish = json!({"spec": {"storageClassName": name, "volumeName": name}});
-    let made = space.volumes.create(&create, &volume(&name, class)?).await;
-    made?;
-    space.claims.create(&create, &claim("its", wish)?).await?;
+    let bound_to_volume = json!({"spec": {"storageClassName": name, "volumeName": name}});
+    let created = space.volumes.create(&create, &volume(&name, class)?).await;
+    created?;
+    space
+        .claims
+        .create(&create, &claim("its", bound_to_volume)?)
+        .await?;
     eventually("the volume is Bound", async || {
         let volume = space.volumes.get(&name).await?;
         let phase = volume.status.and_then(|status| status.phase);
@@ -109,18 +129,19 @@ async fn whoever_deletes_a_volume_is_reported_who_holds_it() -> Result<()> {
         "persistentvolume \"{name}\" stays Terminating for now. The volume is kept because the claim {name}/its is \
          bound to it; it can be deleted once the claim is deleted."
     );
-    is_warned(&space, &["pv", &name], &wanted).await
+    warns_of_deletion(&space, &["pv", &name], &wanted).await
 }
 
-/// It has no eyes to read a warning, and a namespace has ten thousand claims.
+/// The match conditions of the webhook that warns exclude the controllers of the cluster. The
+/// namespace controller deletes all claims of a namespace, and does not read warnings.
 #[tokio::test]
-async fn the_namespace_controller_is_reported_nothing() -> Result<()> {
-    let stage = Stage::get().await?;
-    let space = used(&stage, "why-namespace").await?;
+async fn the_namespace_controller_gets_no_warnings() -> Result<()> {
+    let fixture = WhyFixture::get().await?;
+    let space = create_claims(&fixture, "why-namespace").await?;
     let delete = ["delete", "namespace", &space.name, "--timeout=300s"];
-    stage.cluster.kubectl(&delete).await?;
+    fixture.cluster.kubectl(&delete).await?;
     let (log, object) = (
-        stage.warden.process().log(),
+        fixture.warden.process().log(),
         format!("object={}/", space.name),
     );
     let reviews = log
@@ -133,9 +154,9 @@ async fn the_namespace_controller_is_reported_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
-    let stage = Stage::get().await?;
-    let space = used(&stage, "why-reported").await?;
+async fn the_holder_of_a_claim_is_reported_in_one_event_and_a_metric() -> Result<()> {
+    let fixture = WhyFixture::get().await?;
+    let space = create_claims(&fixture, "why-reported").await?;
     space.create_claim("later").await?;
     space.claim_is_protected("later").await?;
     space.create_running_pod("user-of-later", "later").await?;
@@ -146,19 +167,19 @@ async fn who_holds_a_claim_is_an_event_once_and_a_metric() -> Result<()> {
         space.name
     );
     is_reported(&space, "data", &wanted).await?;
-    let metrics = stage.warden.metrics().await?;
+    let metrics = fixture.warden.metrics().await?;
     let series = "volume_warden_claims_held{reason=\"InUse\"} ";
     let count = metrics.lines().find_map(|line| line.strip_prefix(series));
     ensure!(count.is_some_and(|count| count != "0"), "{metrics}");
-    // When the other claim is reported, this one has been checked many times.
+    // When the Event about `later` exists, `data` has been checked many times.
     space.delete_claim("later").await?;
     is_reported(&space, "later", "user-of-later").await?;
     is_reported(&space, "data", &wanted).await
 }
 
-/// One Event says that of the claim, and there is no other.
+/// Waits until the only Event `ClaimHeld` about the claim contains `wanted`.
 async fn is_reported(space: &Space, claim: &str, wanted: &str) -> Result<()> {
-    eventually(&format!("{claim} is reported"), async || {
+    eventually(&format!("the Event about {claim} exists"), async || {
         let mut events = space.events_with("ClaimHeld").await?;
         events.retain(|event| event.involved_object.name.as_deref() == Some(claim));
         let [event] = &events[..] else {

@@ -1,9 +1,9 @@
-//! StatefulSets that have fewer pods than they are to have.
+//! Faults of StatefulSets that have fewer ready pods than replicas.
 
 use super::{
     objects::delete_claim,
-    pods::allow_claims,
-    support::{Case, Fault, Stage},
+    pods::limit_claims,
+    support::{Case, Fault, WhyFixture},
 };
 use crate::support::{
     Space,
@@ -21,48 +21,49 @@ use std::sync::Arc;
 use volume_warden::why::Code;
 use volume_warden_controlplane::eventually;
 
-/// All of them.
+/// The faults of StatefulSets.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "set with a stale claim",
         root: Code::InUse,
-        seed: stale,
+        inject: stale_claim,
     },
     Fault {
         name: "set whose pod has a claim without a class",
         root: Code::ClassMissing,
-        seed: no_class,
+        inject: no_class,
     },
     Fault {
         name: "set whose claim a quota refuses",
         root: Code::QuotaExhausted,
-        seed: refused,
+        inject: refused_by_quota,
     },
     Fault {
         name: "set whose pod does not go",
         root: Code::ForeignFinalizer,
-        seed: held,
+        inject: pod_with_finalizer,
     },
 ];
 
-/// A set `web` whose pods are scheduled as all pods are.
-async fn create(space: &Space, replicas: i32, policy: Policy, changes: Value) -> Result<()> {
+/// Creates the StatefulSet `web`.
+async fn create_set(space: &Space, replicas: i32, policy: Policy, changes: Value) -> Result<()> {
     let sets = Api::<StatefulSet>::namespaced(space.cluster.client(), &space.name);
     let set = set("web", replicas, policy, changes)?;
     sets.create(&PostParams::default(), &set).await?;
     Ok(())
 }
 
-fn scheduled() -> Value {
+/// Removes the node name from the pod template, so that the scheduler places the pods.
+fn without_node_name() -> Value {
     json!({"spec": {"template": {"spec": {"nodeName": null}}}})
 }
 
-fn stale(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn stale_claim(_: Arc<WhyFixture>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
         space.create_claim("data-web-0").await?;
         space.create_running_pod("holder", "data-web-0").await?;
         delete_claim(&space, "data-web-0").await?;
-        create(&space, 1, RETAIN_RETAIN, scheduled()).await?;
+        create_set(&space, 1, RETAIN_RETAIN, without_node_name()).await?;
         Ok(Case::new(
             &["statefulset", "web", "-n", &space.name],
             &format!("kubectl delete pod holder -n {}", space.name),
@@ -71,9 +72,9 @@ fn stale(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     .boxed_local()
 }
 
-fn no_class(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn no_class(_: Arc<WhyFixture>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
-        create(&space, 2, RETAIN_RETAIN, scheduled()).await?;
+        create_set(&space, 2, RETAIN_RETAIN, without_node_name()).await?;
         Ok(Case::new(
             &["statefulset", "web", "-n", &space.name],
             "kubectl get storageclass",
@@ -82,10 +83,10 @@ fn no_class(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>
     .boxed_local()
 }
 
-fn refused(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn refused_by_quota(_: Arc<WhyFixture>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
-        allow_claims(&space, 1).await?;
-        create(&space, 2, RETAIN_RETAIN, json!({})).await?;
+        limit_claims(&space, 1).await?;
+        create_set(&space, 2, RETAIN_RETAIN, json!({})).await?;
         Ok(Case::new(
             &["statefulset", "web", "-n", &space.name],
             &format!("kubectl describe resourcequota small -n {}", space.name),
@@ -94,16 +95,16 @@ fn refused(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>>
     .boxed_local()
 }
 
-fn held(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
+fn pod_with_finalizer(_: Arc<WhyFixture>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     async move {
-        create(&space, 1, RETAIN_RETAIN, json!({})).await?;
-        eventually("the pod is there", async || {
+        create_set(&space, 1, RETAIN_RETAIN, json!({})).await?;
+        eventually("the pod exists", async || {
             space.pods.get("web-0").await.map(drop)
         })
         .await?;
-        let hold = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+        let finalizer = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/hold"]}}));
         let parameters = PatchParams::default();
-        space.pods.patch("web-0", &parameters, &hold).await?;
+        space.pods.patch("web-0", &parameters, &finalizer).await?;
         space.delete_pod("web-0").await?;
         let command = format!("kubectl get pod web-0 -n {} -o yaml", space.name);
         Ok(Case::new(
@@ -114,15 +115,16 @@ fn held(_: Arc<Stage>, space: Space) -> LocalBoxFuture<'static, Result<Case>> {
     .boxed_local()
 }
 
-/// Nothing is to be explained, and what becomes of the claims is reported.
+/// The chain of causes is empty, and the state reports what the retention policy does with the
+/// claims.
 #[tokio::test]
 async fn a_set_that_has_all_its_pods_is_complete() -> Result<()> {
-    let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster.clone(), "why-complete").await?;
-    create(&space, 2, RETAIN_DELETE, json!({})).await?;
+    let fixture = WhyFixture::get().await?;
+    let space = Space::new(fixture.cluster.clone(), "why-complete").await?;
+    create_set(&space, 2, RETAIN_DELETE, json!({})).await?;
     let arguments = ["statefulset", "web", "-n", &space.name];
-    eventually("it is complete", async || {
-        let answer = stage.reader.answer(&arguments).await?;
+    eventually("the StatefulSet is complete", async || {
+        let answer = fixture.reader.answer(&arguments).await?;
         let state = answer["state"].as_str().context("no state")?;
         ensure!(
             state
@@ -135,17 +137,19 @@ async fn a_set_that_has_all_its_pods_is_complete() -> Result<()> {
     .await
 }
 
-/// Not only what keeps the claim.
+/// The chain names the stale claim that blocks the pod, before the pod that uses the claim.
 #[tokio::test]
 async fn a_stale_claim_is_named() -> Result<()> {
-    let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster.clone(), "why-stale").await?;
-    let case = stale(stage.clone(), space).await?;
+    let fixture = WhyFixture::get().await?;
+    let space = Space::new(fixture.cluster.clone(), "why-stale").await?;
+    let case = stale_claim(fixture.clone(), space).await?;
     let arguments: Vec<&str> = case.arguments.iter().map(String::as_str).collect();
-    let answer = stage.reader.answer(&arguments).await?;
-    let codes = ["PodBlockedByClaim", "InUse"];
-    let chain = answer["chain"].as_array().context("no chain")?;
-    let reported = chain.iter().map(|cause| &cause["code"]);
-    ensure!(reported.eq(codes), "{answer:#}");
-    Ok(())
+    eventually("why names the stale claim and the pod", async || {
+        let answer = fixture.reader.answer(&arguments).await?;
+        let chain = answer["chain"].as_array().context("no chain")?;
+        let reported = chain.iter().map(|cause| &cause["code"]);
+        ensure!(reported.eq(["PodBlockedByClaim", "InUse"]), "{answer:#}");
+        Ok(())
+    })
+    .await
 }

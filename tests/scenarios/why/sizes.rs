@@ -1,9 +1,9 @@
-//! Claims whose volume does not have the size that they request yet. No resizer and no kubelet
-//! runs, so their reports are written as the external-resizer and the kubelet write them.
+//! Faults of claims whose volume does not have the requested size yet. No external-resizer and no
+//! kubelet runs, so the test writes the status that they would write.
 
 use super::{
     objects::{bound, class},
-    support::{Case, Fault, Seeded, Stage},
+    support::{Case, Fault, Injection, WhyFixture},
 };
 use crate::support::Space;
 use anyhow::Result;
@@ -13,27 +13,27 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use volume_warden::why::Code;
 
-/// All of them.
+/// The faults of expansions.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "resize is not begun",
         root: Code::ResizePending,
-        seed: not_begun,
+        inject: not_begun,
     },
     Fault {
         name: "resize waits for a pod",
         root: Code::ResizePending,
-        seed: waits_for_a_pod,
+        inject: waits_for_a_pod,
     },
     Fault {
         name: "resize failed",
         root: Code::ResizeFailed,
-        seed: failed,
+        inject: failed,
     },
 ];
 
-/// A bound claim of 1 GiB that requests 2 GiB, with this status.
-async fn larger(space: &Space, status: Value) -> Result<()> {
+/// Creates a bound claim of 1 GiB, changes its request to 2 GiB, and writes this status.
+async fn request_expansion(space: &Space, status: Value) -> Result<()> {
     let expansion = json!({"allowVolumeExpansion": true});
     class(space, &space.name, expansion).await?;
     bound(space, "data", json!({})).await?;
@@ -48,28 +48,28 @@ async fn larger(space: &Space, status: Value) -> Result<()> {
     Ok(())
 }
 
-fn not_begun(_: Arc<Stage>, space: Space) -> Seeded {
+fn not_begun(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        larger(&space, json!({})).await?;
+        request_expansion(&space, json!({})).await?;
         let command = format!("kubectl describe pvc data -n {}", space.name);
         Ok(Case::new(&["pvc/data", "-n", &space.name], &command))
     }
     .boxed_local()
 }
 
-fn waits_for_a_pod(_: Arc<Stage>, space: Space) -> Seeded {
+fn waits_for_a_pod(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let condition = json!({
             "type": "FileSystemResizePending", "status": "True",
             "message": "Waiting for user to (re-)start a pod to finish file system resize of volume on node.",
         });
-        larger(&space, json!({"conditions": [condition]})).await?;
+        request_expansion(&space, json!({"conditions": [condition]})).await?;
         Ok(Case::without_command(&["pvc", "data", "-n", &space.name]))
     }
     .boxed_local()
 }
 
-fn failed(_: Arc<Stage>, space: Space) -> Seeded {
+fn failed(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let condition = json!({
             "type": "ControllerResizeError", "status": "True",
@@ -79,7 +79,7 @@ fn failed(_: Arc<Stage>, space: Space) -> Seeded {
             "conditions": [condition], "allocatedResources": {"storage": "2Gi"},
             "allocatedResourceStatuses": {"storage": "ControllerResizeInfeasible"},
         });
-        larger(&space, status).await?;
+        request_expansion(&space, status).await?;
         let command = format!("kubectl describe pvc data -n {}", space.name);
         Ok(Case::new(&["pvc", "data", "-n", &space.name], &command))
     }

@@ -1,8 +1,8 @@
-//! Everything that is stuck, as a table and for programs.
+//! Tests `why --stuck`, which lists all objects that are stuck, as a table, as JSON and as names.
 
 use super::{
-    objects::{a_claim, delete_claim},
-    support::Stage,
+    objects::{create_claim, delete_claim},
+    support::WhyFixture,
 };
 use crate::support::Space;
 use anyhow::{Context, Result, ensure};
@@ -10,18 +10,20 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use volume_warden_controlplane::eventually;
 
-/// A namespace with a claim that is being deleted and used, and one whose StorageClass is missing.
-async fn stuck(label: &str) -> Result<(Arc<Stage>, Space)> {
-    let stage = Stage::get().await?;
-    let space = Space::new(stage.cluster.clone(), label).await?;
+/// Creates a namespace with two stuck claims: `data` is being deleted and used by a pod, and the
+/// StorageClass of `lacking` does not exist.
+async fn create_stuck_claims(label: &str) -> Result<(Arc<WhyFixture>, Space)> {
+    let fixture = WhyFixture::get().await?;
+    let space = Space::new(fixture.cluster.clone(), label).await?;
     space.create_claim("data").await?;
     space.create_running_pod("user", "data").await?;
     delete_claim(&space, "data").await?;
     let class = json!({"spec": {"storageClassName": "none"}});
-    a_claim(&space, "lacking", class).await?;
-    Ok((stage, space))
+    create_claim(&space, "lacking", class).await?;
+    Ok((fixture, space))
 }
 
+/// Each object of the answer with the code of its root cause.
 fn roots(answer: &Value) -> Result<Vec<(String, String)>> {
     let items = answer["items"].as_array().context("no items")?;
     let root = |item: &Value| {
@@ -31,13 +33,15 @@ fn roots(answer: &Value) -> Result<Vec<(String, String)>> {
     Ok(items.iter().map(root).collect())
 }
 
-/// The roots are those of `why` about each object, and one namespace is read with its own rights.
+/// `--stuck -n` lists each stuck object of the namespace with the root cause that `why` reports of
+/// it. The table, `-o wide` and `-o name` list the same objects, and `--min-age` leaves out younger
+/// ones.
 #[tokio::test]
 async fn the_stuck_objects_of_a_namespace_are_listed_with_their_roots() -> Result<()> {
-    let (stage, space) = stuck("stuck").await?;
+    let (fixture, space) = create_stuck_claims("stuck").await?;
     let arguments = ["--stuck", "-n", &space.name, "--min-age=0s"];
     eventually("both claims are listed", async || {
-        let answer = stage.reader.answer(&arguments).await?;
+        let answer = fixture.reader.answer(&arguments).await?;
         let expected = [("pvc/data", "InUse"), ("pvc/lacking", "ClassMissing")];
         let expected = expected.map(|(object, root)| (object.to_owned(), root.to_owned()));
         ensure!(roots(&answer)? == expected, "{answer:#}");
@@ -45,7 +49,7 @@ async fn the_stuck_objects_of_a_namespace_are_listed_with_their_roots() -> Resul
         Ok(())
     })
     .await?;
-    let table = stage.reader.why(&arguments).await?;
+    let table = fixture.reader.why(&arguments).await?;
     let line = format!("volume-warden why pvc/data -n {}\n", space.name);
     ensure!(
         table.code == 0 && table.out.contains(&line),
@@ -54,27 +58,27 @@ async fn the_stuck_objects_of_a_namespace_are_listed_with_their_roots() -> Resul
     );
     ensure!(table.out.lines().count() == 3, "{}", table.out);
     let wide = [&arguments[..], &["-o", "wide"]].concat();
-    let wide = stage.reader.why(&wide).await?;
+    let wide = fixture.reader.why(&wide).await?;
     ensure!(wide.out.contains("because pod "), "{}", wide.out);
     let names = [&arguments[..], &["-o", "name"]].concat();
-    let names = stage.reader.why(&names).await?;
+    let names = fixture.reader.why(&names).await?;
     ensure!(
         names.out == "persistentvolumeclaim/data\npersistentvolumeclaim/lacking\n",
         "{}",
         names.out
     );
     let old = ["--stuck", "-n", &space.name, "--min-age=10h"];
-    let old = stage.reader.why(&old).await?;
+    let old = fixture.reader.why(&old).await?;
     ensure!(old.out == "Nothing is stuck.\n", "{}", old.out);
     Ok(())
 }
 
-/// In all namespaces, the number of calls is bounded, whatever other tests leave behind.
+/// `--stuck -A` needs at most 24 calls, however many stuck objects other tests have left.
 #[tokio::test]
 async fn the_stuck_objects_of_all_namespaces_are_listed() -> Result<()> {
-    let (stage, space) = stuck("stuck-all").await?;
+    let (fixture, space) = create_stuck_claims("stuck-all").await?;
     eventually("both claims are listed", async || {
-        let answer = stage
+        let answer = fixture
             .reader
             .answer(&["-A", "--stuck", "--min-age=0s"])
             .await?;
@@ -89,8 +93,8 @@ async fn the_stuck_objects_of_all_namespaces_are_listed() -> Result<()> {
 
 #[tokio::test]
 async fn a_namespace_that_does_not_exist_is_code_1() -> Result<()> {
-    let stage = Stage::get().await?;
-    let reported = stage.reader.why(&["--stuck", "-n", "none"]).await?;
+    let fixture = WhyFixture::get().await?;
+    let reported = fixture.reader.why(&["--stuck", "-n", "none"]).await?;
     ensure!(
         reported.code == 1 && reported.err.contains("there is no Namespace none"),
         "{} {}",

@@ -1,7 +1,7 @@
-//! Asking, and what the answer has to be.
+//! Runs `volume-warden why`, and compares its answer with the injected fault.
 
 use crate::support::{
-    BINARY, Space, installed,
+    BINARY, Space, manifests, repository,
     shared::{Shared, Slot},
     webhooks_answer,
 };
@@ -14,7 +14,7 @@ use tokio::process::Command;
 use volume_warden::why::Code;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
 
-/// All that `why` reads, and nothing else.
+/// The ClusterRole `why-reader`. It permits everything that `why` reads, and nothing else.
 pub const READER: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -43,20 +43,22 @@ rules:
     verbs: [list]
 "#;
 
-/// A client who may read.
+/// A service account as which `volume-warden why` runs.
 pub struct Reader {
     kubeconfig: PathBuf,
 }
 
-/// What `volume-warden why` wrote, and the code it ended with.
-pub struct Reported {
+/// The exit code and the output of `volume-warden why`.
+pub struct WhyOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
 impl Reader {
-    /// With the rights of that ClusterRole, which has to let it get claims.
+    /// Creates the service account `default/<name>` and binds it to the ClusterRole in `role`,
+    /// which has the same name and must permit to get claims. Returns once the API server applies
+    /// the role.
     pub async fn new(cluster: &Cluster, name: &str, role: &str) -> Result<Self> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), role)?;
@@ -74,10 +76,10 @@ impl Reader {
         cluster
             .kubectl(&["create", "clusterrolebinding", name, &role, &account])
             .await?;
-        let ask = ["auth", "can-i", "get", "pvc", "--as", &user];
-        eventually("the API server decides by its role", async || {
-            // kubectl fails where the answer is no.
-            cluster.kubectl(&ask).await.map(drop)
+        let can_get_claims = ["auth", "can-i", "get", "pvc", "--as", &user];
+        eventually("the API server applies the role", async || {
+            // `kubectl auth can-i` fails if the account lacks the right.
+            cluster.kubectl(&can_get_claims).await.map(drop)
         })
         .await?;
         let kubeconfig = cluster
@@ -86,13 +88,13 @@ impl Reader {
         Ok(Self { kubeconfig })
     }
 
-    /// Who asks.
+    /// The kubeconfig of the service account.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Asks with these arguments.
-    pub async fn why(&self, arguments: &[&str]) -> Result<Reported> {
+    /// Runs `volume-warden why` with these arguments.
+    pub async fn why(&self, arguments: &[&str]) -> Result<WhyOutput> {
         let output = Command::new(BINARY)
             .arg("why")
             .args(arguments)
@@ -100,40 +102,50 @@ impl Reader {
             .arg(&self.kubeconfig)
             .output()
             .await?;
-        Ok(Reported {
-            code: output.status.code().context("it was killed")?,
+        Ok(WhyOutput {
+            code: output
+                .status
+                .code()
+                .context("`why` was killed by a signal")?,
             out: String::from_utf8(output.stdout)?,
             err: String::from_utf8(output.stderr)?,
         })
     }
 
-    /// The answer as JSON.
+    /// Runs `volume-warden why -o json` with these arguments, and returns its answer. Fails unless
+    /// the exit code is 0.
     pub async fn answer(&self, arguments: &[&str]) -> Result<Value> {
-        let reported = self.why(&[arguments, &["-o", "json"]].concat()).await?;
+        let output = self.why(&[arguments, &["-o", "json"]].concat()).await?;
         ensure!(
-            reported.code == 0,
+            output.code == 0,
             "code {}: {}{}",
-            reported.code,
-            reported.out,
-            reported.err
+            output.code,
+            output.out,
+            output.err
         );
-        Ok(serde_json::from_str(&reported.out)?)
+        Ok(serde_json::from_str(&output.out)?)
     }
 }
 
-/// A cluster with all components at work, and a client who asks.
-pub struct Stage {
+/// A cluster with a Volume Warden that runs all default components, and a client for `why`.
+pub struct WhyFixture {
     pub cluster: Shared,
     pub reader: Reader,
     pub warden: Warden,
 }
 
-impl Stage {
-    /// The one that all tests share.
+impl WhyFixture {
+    /// Returns the fixture that all tests share, and starts it on first use.
     pub async fn get() -> Result<Arc<Self>> {
-        static STAGE: Slot<Stage> = Slot::new();
+        static FIXTURE: Slot<WhyFixture> = Slot::new();
         let start = async || {
-            let cluster = Shared::new(installed("why", "manifests").await?.into());
+            // The garbage collector of pods would delete those on the nodes that do not exist.
+            let cluster = Cluster::without_in_tree()
+                .name("why")
+                .without_controllers(&["pod-garbage-collector-controller"]);
+            let cluster = cluster.start().await?;
+            manifests::apply(&cluster, &repository().join("manifests")).await?;
+            let cluster = Shared::new(cluster.into());
             let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
             webhooks_answer(&cluster.client()).await?;
             let reader = Reader::new(&cluster, "why-reader", READER).await?;
@@ -143,31 +155,32 @@ impl Stage {
                 warden,
             })
         };
-        STAGE.get(start).await
+        FIXTURE.get(start).await
     }
 }
 
-/// A fault that is made on purpose, and what has to be said of it.
+/// A fault that a test injects, and the root cause that `why` must report.
 pub struct Fault {
     pub name: &'static str,
     pub root: Code,
-    pub seed: Seed,
+    pub inject: Inject,
 }
 
-/// The fault, once its status says so.
-pub type Seeded = LocalBoxFuture<'static, Result<Case>>;
+/// Completes when the fault is injected.
+pub type Injection = LocalBoxFuture<'static, Result<Case>>;
 
-/// Makes the fault in a namespace of its own.
-pub type Seed = fn(Arc<Stage>, Space) -> Seeded;
+/// Injects a fault in the namespace, and returns how it must be explained.
+pub type Inject = fn(Arc<WhyFixture>, Space) -> Injection;
 
-/// What to ask, and what the next command begins with; nothing where nothing is to be done.
+/// The arguments of `why` for a fault, and the beginning of the next command that it must print;
+/// `None` if it must print no command.
 pub struct Case {
     pub arguments: Vec<String>,
     pub command: Option<String>,
 }
 
 impl Case {
-    /// The next step is a command that begins like this.
+    /// The answer must have a next command that begins with `command`.
     pub fn new(arguments: &[&str], command: &str) -> Self {
         Self {
             command: Some(command.to_owned()),
@@ -175,7 +188,7 @@ impl Case {
         }
     }
 
-    /// Nothing is to be done.
+    /// The answer must have no next command.
     pub fn without_command(arguments: &[&str]) -> Self {
         Self {
             arguments: arguments
@@ -188,17 +201,19 @@ impl Case {
 }
 
 impl Fault {
-    /// Creates it, and waits until its status says so.
-    pub async fn is_explained(&self, stage: &Arc<Stage>) -> Result<()> {
+    /// Injects the fault in a new namespace, and waits until `why` explains it.
+    pub async fn is_explained(&self, fixture: &Arc<WhyFixture>) -> Result<()> {
         let label = format!("why-{}", self.name.replace(' ', "-"));
-        let space = Space::new(stage.cluster.clone(), &label).await?;
-        let case = (self.seed)(stage.clone(), space).await.context("seeding")?;
-        stage.reader.finds(self.name, self.root, &case).await
+        let space = Space::new(fixture.cluster.clone(), &label).await?;
+        let case = (self.inject)(fixture.clone(), space)
+            .await
+            .context("injecting the fault")?;
+        fixture.reader.finds(self.name, self.root, &case).await
     }
 }
 
 impl Reader {
-    /// Waits until the root is that, and the next command as it has to be.
+    /// Waits until the root cause of the answer is `code` and its next command is that of the case.
     pub async fn finds(&self, name: &str, code: Code, case: &Case) -> Result<()> {
         let arguments: Vec<&str> = case.arguments.iter().map(String::as_str).collect();
         eventually(name, async || {
@@ -206,16 +221,20 @@ impl Reader {
             let chain = answer["chain"].as_array().context("no chain")?;
             let root = chain
                 .last()
-                .with_context(|| format!("there is no cause: {answer:#}"))?;
+                .with_context(|| format!("the chain is empty: {answer:#}"))?;
             ensure!(root["code"] == code.to_string(), "{answer:#}");
             let next = root["next"]["command"].as_str();
-            let right = match (&case.command, next) {
+            let matches = match (&case.command, next) {
                 (Some(wanted), Some(next)) => next.starts_with(wanted),
                 (None, None) => true,
                 _ => false,
             };
-            ensure!(right, "wanted {:?}: {answer:#}", case.command);
-            // So that the calls that one answer may take were enough.
+            ensure!(
+                matches,
+                "expected the command {:?}: {answer:#}",
+                case.command
+            );
+            // Nothing is left unread, so the limit of calls for one answer was sufficient.
             ensure!(answer["unread"] == serde_json::json!([]), "{answer:#}");
             Ok(())
         })

@@ -1,8 +1,11 @@
-//! Volumes that are not deleted, and volumes that no claim has.
+//! Faults of volumes that stay Terminating, and of volumes that stay Released.
 
 use super::{
-    objects::{a_claim, a_volume, bound, delete_claim, delete_volume, has_phase, released},
-    support::{Case, Fault, Seeded, Stage},
+    objects::{
+        bound, create_claim, create_released_volume, create_volume, delete_claim, delete_volume,
+        has_phase,
+    },
+    support::{Case, Fault, Injection, WhyFixture},
 };
 use crate::support::Space;
 use anyhow::Result;
@@ -13,65 +16,65 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use volume_warden::why::Code;
 
-/// All of them.
+/// The faults of volumes.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "volume bound",
         root: Code::Bound,
-        seed: volume_bound,
+        inject: volume_bound,
     },
     Fault {
         name: "volume of a used claim",
         root: Code::InUse,
-        seed: volume_of_a_used_claim,
+        inject: volume_of_a_used_claim,
     },
     Fault {
         name: "storage not deleted",
         root: Code::StorageNotDeleted,
-        seed: storage_not_deleted,
+        inject: storage_not_deleted,
     },
     Fault {
         name: "volume attached",
         root: Code::Attached,
-        seed: attached,
+        inject: attached,
     },
     Fault {
         name: "volume retained",
         root: Code::Retained,
-        seed: retained,
+        inject: retained,
     },
     Fault {
         name: "claim replaced",
         root: Code::ClaimReplaced,
-        seed: replaced,
+        inject: claim_replaced,
     },
     Fault {
         name: "volume released and attached",
         root: Code::Attached,
-        seed: released_and_attached,
+        inject: released_and_attached,
     },
     Fault {
         name: "volume deleted under its claim",
         root: Code::VolumeDeleting,
-        seed: deleted_under_its_claim,
+        inject: deleted_under_its_claim,
     },
     Fault {
         name: "volume deleted under its claim with policy delete",
         root: Code::VolumeDeleting,
-        seed: about_to_be_lost,
+        inject: deleted_under_its_claim_with_policy_delete,
     },
     Fault {
         name: "policy is delete",
         root: Code::StorageNotDeleted,
-        seed: policy_is_delete,
+        inject: policy_is_delete,
     },
 ];
 
-fn held(finalizer: &str) -> Value {
+fn with_finalizer(finalizer: &str) -> Value {
     json!({"metadata": {"finalizers": [finalizer]}})
 }
 
-fn volume_bound(_: Arc<Stage>, space: Space) -> Seeded {
+fn volume_bound(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let volume = bound(&space, "data", json!({})).await?;
         delete_volume(&space, &volume).await?;
@@ -81,7 +84,7 @@ fn volume_bound(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn volume_of_a_used_claim(_: Arc<Stage>, space: Space) -> Seeded {
+fn volume_of_a_used_claim(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let volume = bound(&space, "data", json!({})).await?;
         space.create_running_pod("user", "data").await?;
@@ -93,10 +96,10 @@ fn volume_of_a_used_claim(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn storage_not_deleted(_: Arc<Stage>, space: Space) -> Seeded {
+fn storage_not_deleted(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let finalizer = "external-provisioner.volume.kubernetes.io/finalizer";
-        let volume = a_volume(&space, "going", held(finalizer)).await?;
+        let volume = create_volume(&space, "going", with_finalizer(finalizer)).await?;
         delete_volume(&space, &volume).await?;
         Ok(Case::new(
             &["pv", &volume],
@@ -106,8 +109,8 @@ fn storage_not_deleted(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-/// A VolumeAttachment that no controller deletes.
-async fn attach(space: &Space, volume: &str) -> Result<()> {
+/// Creates a VolumeAttachment with a finalizer that no controller removes.
+async fn create_attachment(space: &Space, volume: &str) -> Result<()> {
     let attachments: Api<VolumeAttachment> = Api::all(space.cluster.client());
     let attachment = json!({"metadata": {"name": space.name, "finalizers": ["example.com/guard"]}, "spec": {
         "attacher": "csi.example.com", "nodeName": "node-1", "source": {"persistentVolumeName": volume}}});
@@ -118,19 +121,20 @@ async fn attach(space: &Space, volume: &str) -> Result<()> {
     Ok(())
 }
 
-/// Of another installation, which waits for the detachment.
-fn released_and_attached(_: Arc<Stage>, space: Space) -> Seeded {
+/// The volume has the label of another installation, which releases it only once it is detached.
+fn released_and_attached(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let labels = json!({crate::pv_releaser::support::LABEL: "another"});
-        let volume = released(&space, json!({"metadata": {"labels": labels}})).await?;
-        attach(&space, &volume).await?;
+        let volume =
+            create_released_volume(&space, json!({"metadata": {"labels": labels}})).await?;
+        create_attachment(&space, &volume).await?;
         let command = format!("kubectl describe volumeattachment {}", space.name);
         Ok(Case::new(&["pv", &volume], &command))
     }
     .boxed_local()
 }
 
-fn deleted_under_its_claim(_: Arc<Stage>, space: Space) -> Seeded {
+fn deleted_under_its_claim(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let volume = bound(&space, "data", json!({})).await?;
         delete_volume(&space, &volume).await?;
@@ -140,7 +144,7 @@ fn deleted_under_its_claim(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn about_to_be_lost(_: Arc<Stage>, space: Space) -> Seeded {
+fn deleted_under_its_claim_with_policy_delete(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let policy = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
         let volume = bound(&space, "data", policy).await?;
@@ -151,10 +155,15 @@ fn about_to_be_lost(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn attached(_: Arc<Stage>, space: Space) -> Seeded {
+fn attached(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        let volume = a_volume(&space, "going", held("external-attacher/csi-example-com")).await?;
-        attach(&space, &volume).await?;
+        let volume = create_volume(
+            &space,
+            "going",
+            with_finalizer("external-attacher/csi-example-com"),
+        )
+        .await?;
+        create_attachment(&space, &volume).await?;
         delete_volume(&space, &volume).await?;
         let command = format!("kubectl describe volumeattachment {}", space.name);
         Ok(Case::new(&["pv", &volume], &command))
@@ -162,32 +171,32 @@ fn attached(_: Arc<Stage>, space: Space) -> Seeded {
     .boxed_local()
 }
 
-fn retained(_: Arc<Stage>, space: Space) -> Seeded {
+fn retained(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        let volume = released(&space, json!({})).await?;
+        let volume = create_released_volume(&space, json!({})).await?;
         let command = format!("kubectl patch pv {volume} --type=json");
         Ok(Case::new(&["pv", &volume], &command))
     }
     .boxed_local()
 }
 
-fn replaced(_: Arc<Stage>, space: Space) -> Seeded {
+fn claim_replaced(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
-        let volume = released(&space, json!({})).await?;
-        a_claim(&space, "data", json!({})).await?;
+        let volume = create_released_volume(&space, json!({})).await?;
+        create_claim(&space, "data", json!({})).await?;
         let command = format!("kubectl patch pv {volume} --type=json");
         Ok(Case::new(&["pv", &volume], &command))
     }
     .boxed_local()
 }
 
-/// Of a driver that is not installed.
-fn policy_is_delete(_: Arc<Stage>, space: Space) -> Seeded {
+/// The CSI driver of the volume is not installed, so its storage is not deleted.
+fn policy_is_delete(_: Arc<WhyFixture>, space: Space) -> Injection {
     async move {
         let driver = json!({"spec": {
             "persistentVolumeReclaimPolicy": "Delete", "hostPath": null,
             "csi": {"driver": "silent.example.com", "volumeHandle": "one"}}});
-        let volume = released(&space, driver).await?;
+        let volume = create_released_volume(&space, driver).await?;
         has_phase(&space.volumes, &volume, "Released").await?;
         Ok(Case::new(
             &["pv", &volume],

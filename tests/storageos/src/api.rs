@@ -1,4 +1,4 @@
-//! The behavior of the API without faults.
+//! The behavior of the API without simulated faults.
 
 use crate::{
     Shared, TokenIn, lock,
@@ -44,7 +44,7 @@ async fn log_in(State(state): State<Shared>, body: Bytes) -> Answer {
         return error(400, "username and password are required");
     };
     if user != crate::USER || password != cluster.password {
-        // A careless server.
+        // The error contains the password, which the client must not repeat.
         return error(401, &format!("wrong password {password} of {user}"));
     }
     granted(&mut cluster, EXPIRES_SECONDS)

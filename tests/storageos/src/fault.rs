@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-/// For every request.
+/// As the number of requests: the fault applies to every request.
 pub const FOR_EVER: usize = usize::MAX;
 
 /// The endpoint of a request.
@@ -36,7 +36,7 @@ impl Endpoint {
     }
 }
 
-/// A fault for a request.
+/// A simulated fault of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request is not processed, and the response has this status and body.

@@ -1,8 +1,8 @@
 //! An in-memory StorageOS API with simulated faults, for the tests of its client.
 //!
 //! The server has a user, tokens that expire, and namespaces with versions and volumes. It listens
-//! on loopback over HTTP or TLS, and counts every request. A [`Fault`] is queued for an
-//! [`Endpoint`] and affects that many of the next requests to it.
+//! on loopback over HTTP or TLS, and records every request. A [`Fault`] is queued for an
+//! [`Endpoint`], and applies to a number of the next requests to that endpoint.
 
 mod api;
 mod fault;
@@ -28,7 +28,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub const USER: &str = "admin";
 /// The initial password.
 pub const PASSWORD: &str = "first-secret";
-/// How long a token is valid, as the real one's.
+/// How long a token is valid, as in a real StorageOS.
 pub const LIFETIME: Duration = Duration::from_secs(300);
 
 type Shared = Arc<Mutex<State>>;
@@ -47,9 +47,9 @@ pub struct StorageOs {
 pub struct Serving {
     /// The certificate, for TLS.
     pub tls: Option<Pair>,
-    /// Accepts only clients with a certificate of that CA, as PEM.
+    /// Accepts only clients with a certificate of this CA, which is PEM.
     pub clients: Option<String>,
-    /// Serves below that path, which begins with a slash.
+    /// Serves the API below this path, which begins with a slash.
     pub path: &'static str,
 }
 
@@ -77,7 +77,7 @@ impl Closed {
         self.address
     }
 
-    /// Starts the server there.
+    /// Starts the server at the address.
     ///
     /// # Errors
     /// If the certificate is invalid.
@@ -118,7 +118,7 @@ impl StorageOs {
         Closed::new()?.open(&Serving::default())
     }
 
-    /// Its URL, as a user would configure it.
+    /// The URL of the server, as a user would configure it.
     pub fn endpoint(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
@@ -134,14 +134,14 @@ impl StorageOs {
         self.state().remove(name)
     }
 
-    /// Adds a volume to a namespace. The version of the namespace stays.
+    /// Adds a volume to a namespace. The version of the namespace does not change.
     pub fn fill(&self, name: &str) {
         self.state()
             .named(name)
             .for_each(|namespace| namespace.volumes += 1);
     }
 
-    /// Deletes all volumes of a namespace. The version of the namespace stays.
+    /// Deletes all volumes of a namespace. The version of the namespace does not change.
     pub fn empty(&self, name: &str) {
         self.state()
             .named(name)
@@ -163,7 +163,7 @@ impl StorageOs {
         self.state().version(name)
     }
 
-    /// Adds raw JSON to the list.
+    /// Adds raw JSON to the list of namespaces.
     pub fn list_also(&self, entry: serde_json::Value) {
         self.state().others.push(entry);
     }
@@ -189,7 +189,7 @@ impl StorageOs {
         self.state().end_sessions();
     }
 
-    /// Lets the server believe that this time has passed, after which tokens may have expired.
+    /// Advances the clock of the server, so that tokens may have expired.
     pub fn advance(&self, time: Duration) {
         self.state().advanced += time;
     }
@@ -229,7 +229,7 @@ impl StorageOs {
     }
 }
 
-/// Locks, also after a panic of a handler, which leaves no inconsistent state.
+/// Locks the state even if a handler has panicked, which leaves no inconsistent state.
 fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

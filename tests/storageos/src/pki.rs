@@ -39,7 +39,7 @@ impl Authority {
         )?))
     }
 
-    /// Its certificate, as PEM.
+    /// The certificate of the authority, as PEM.
     pub fn certificate(&self) -> String {
         self.0.pem()
     }
@@ -63,8 +63,8 @@ impl Authority {
     }
 }
 
-/// The TLS configuration for the server's certificate, and for the CA of the clients if they need
-/// certificates.
+/// The TLS configuration of a server with this certificate. If `clients` is set, clients need a
+/// certificate of this CA.
 pub(crate) fn acceptor(pair: &Pair, clients: Option<&str>) -> Result<TlsAcceptor> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -83,6 +83,6 @@ pub(crate) fn acceptor(pair: &Pair, clients: Option<&str>) -> Result<TlsAcceptor
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;
     let config = builder
         .with_single_cert(chain, key)
-        .context("the certificate does not do")?;
+        .context("the certificate cannot be used")?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

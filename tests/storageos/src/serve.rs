@@ -64,7 +64,7 @@ async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, site: Site) {
         let site = site.clone();
         async move { site.answer(request).await }
     });
-    // The client observes every outcome.
+    // The client observes every result.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -134,7 +134,7 @@ impl Site {
 fn broken() -> Body {
     let begins = Ok(Bytes::from_static(b"[{\"id\": \"x\", \"na"));
     let breaks = Err(io::Error::other("cut"));
-    // Data sent together with the end of a connection may be lost with it.
+    // Data that is sent together with the end of a connection may be lost.
     let slowly = stream::iter([begins, breaks]).then(|piece| async {
         tokio::time::sleep(SLOW).await;
         piece

@@ -1,4 +1,4 @@
-//! The state of the cluster.
+//! The state of the server.
 
 use crate::{Endpoint, LIFETIME, PASSWORD, fault::Faults};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its endpoint.
+    /// The endpoint of the request.
     pub endpoint: Endpoint,
     /// Path and query, as received.
     pub target: String,
@@ -37,14 +37,14 @@ pub(crate) struct Namespace {
     created: u64,
     /// The number of its last change.
     pub(crate) version: u64,
-    /// Volumes are objects of their own: a new one does not change the version.
+    /// Volumes are separate objects: a new one does not change the version.
     pub(crate) volumes: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) password: String,
-    /// When the tokens expire, by the time since the start.
+    /// The tokens, and when they expire, as a time since the start.
     sessions: HashMap<String, Duration>,
     started: Instant,
     /// How far a test has advanced the clock.
@@ -166,12 +166,12 @@ impl State {
     }
 }
 
-/// Contains characters that have a meaning in a URL.
+/// The version as text. It contains characters that have a meaning in a URL.
 pub(crate) fn written(version: u64) -> String {
     format!("v+{version}&/=")
 }
 
-/// The time of a change: a second after the one before it, long ago.
+/// The time of a change: one second after the previous change, in 2021.
 fn time(change: u64) -> String {
     let (hours, minutes, seconds) = (change / 3600, change / 60 % 60, change % 60);
     format!("2021-07-01T{hours:02}:{minutes:02}:{seconds:02}.5Z")

@@ -157,7 +157,7 @@ impl Server {
     fn run(self) {
         let report = self.report.clone();
         if let Err(error) = self.serve() {
-            // The receiver may be gone, and then the error is of no use.
+            // Fails if the receiver is dropped, because the server had already started.
             let _ = report.send(Err(error));
         }
     }

@@ -52,7 +52,7 @@ impl Rule {
             .query_contains("watch=true")
     }
 
-    /// Applies to the LISTs of this resource in pages.
+    /// Applies to the paginated LISTs of this resource.
     pub fn list_of(plural: &str) -> Self {
         Self::on("GET")
             .path_contains(format!("/{plural}"))

@@ -56,7 +56,7 @@ impl Gate {
     }
 }
 
-/// Whether no rule was in the way; after a wait the rules must be evaluated again.
+/// Whether no rule blocks the chunk. Returns false after a wait: the rules must be evaluated again.
 async fn pass_or_cut(exchange: &Exchange, changes: &mut watch::Receiver<u64>) -> bool {
     let rules = exchange.rules(|action| matches!(action, Action::FreezeStream | Action::Cut));
     if rules

@@ -1,4 +1,4 @@
-//! All processes end with the one that started them.
+//! The processes of a group end when the process that started them ends.
 
 use std::env;
 use std::fs;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use volume_warden_controlplane::{Guardian, eventually};
 
-/// Not a test: what [`everything_ends_with_a_killed_process`] runs and kills.
+/// Not a test: [`everything_ends_with_a_killed_process`] runs it as a process, and kills that
+/// process.
 #[test]
 #[ignore = "runs until it is killed"]
 fn guarded_until_killed() -> Result<()> {
@@ -56,11 +57,14 @@ async fn everything_ends_with_a_killed_process() -> Result<()> {
     assert!(pids.iter().all(|pid| alive(pid)), "{pids:?}");
     helper.kill()?;
     helper.wait()?;
-    eventually("its children are gone", async || {
+    eventually("the members of the group have ended", async || {
         !pids.iter().any(|pid| alive(pid))
     })
     .await?;
-    eventually("its scratch directory is gone", async || !scratch.exists()).await
+    eventually("the scratch directory is removed", async || {
+        !scratch.exists()
+    })
+    .await
 }
 
 /// Whether the process is running or stopped. A process that has ended may stay unreaped.

@@ -36,7 +36,7 @@ async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
         ])
         .await?;
     let user = format!("--as=system:serviceaccount:default:{account}");
-    eventually("the API server knows its rights", async || {
+    eventually("the API server applies the role", async || {
         cluster
             .kubectl(&["auth", "can-i", "*", "*", &user])
             .await
@@ -65,7 +65,7 @@ async fn the_interposer_applies_its_rules() -> Result<()> {
         .create(&PostParams::default(), &config_map("refused")?)
         .await
         .err()
-        .context("it was created")?;
+        .context("the ConfigMap was created")?;
     assert!(
         matches!(&error, kube::Error::Api(status) if status.code == 409 && status.reason == "Conflict"),
         "{error}"
@@ -75,7 +75,11 @@ async fn the_interposer_applies_its_rules() -> Result<()> {
     assert_eq!(refused.taken(), 1);
 
     let cut = interposer.add(Rule::on("GET").path_contains("/configmaps/refused").cut());
-    let error = maps.get("refused").await.err().context("it was answered")?;
+    let error = maps
+        .get("refused")
+        .await
+        .err()
+        .context("the request was answered")?;
     assert!(!matches!(error, kube::Error::Api(_)), "{error}");
     drop(cut);
     maps.get("refused").await?;
@@ -101,14 +105,15 @@ async fn the_interposer_applies_its_rules() -> Result<()> {
     let late = config_map("postponed")?;
     let post = PostParams::default();
     tokio::select! {
-        _ = maps.create(&post, &late) => anyhow::bail!("it was not held"),
+        _ = maps.create(&post, &late) => anyhow::bail!("the request was not held"),
         held = postponed.held(1) => held?,
     }
     // The client has disconnected.
     drop(postponed);
-    eventually("the request is forwarded all the same", async || {
-        maps.get_opt("postponed").await
-    })
+    eventually(
+        "the request is forwarded although its client has disconnected",
+        async || maps.get_opt("postponed").await,
+    )
     .await?;
     maps.get("refused").await?;
     let last = interposer.requests().pop().context("no requests")?;
@@ -153,7 +158,7 @@ async fn the_interposer_freezes_and_cuts_an_open_watch() -> Result<()> {
         timeout(Duration::from_millis(500), watch.try_next())
             .await
             .is_err(),
-        "a frozen stream went on"
+        "a frozen stream delivered an event"
     );
     frozen.release();
     let event = timeout(Duration::from_secs(20), watch.try_next()).await??;
@@ -179,8 +184,8 @@ async fn dropping_a_watch_drops_it_upstream() -> Result<()> {
         .await??
         .context("the watch is empty")?;
     drop(lines);
-    // The API server logs a watch when it ends, which would be minutes from now.
-    eventually("the watch is over", async || {
+    // The API server logs a watch when it ends, which would otherwise take minutes.
+    eventually("the API server has logged the watch", async || {
         let calls = cluster.audit().since(mark)?.by_user_agent("dropper/1");
         anyhow::Ok(
             calls

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use volume_warden_controlplane::{Cluster, Component, Warden, eventually};
 
-/// Shared, and never dropped: the guardian ends it.
+/// A cluster that the tests share. It is never dropped: its guardian ends it.
 async fn shared() -> Result<&'static Cluster> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     CLUSTER
@@ -151,7 +151,7 @@ async fn a_warden_that_ends_is_reported_with_its_log() -> Result<()> {
         .kubeconfig("/dev/null")
         .start()
         .await;
-    let error = started.err().context("a shell is no warden")?.to_string();
+    let error = started.err().context("a shell became ready")?.to_string();
     assert!(
         error.contains("broken ended") && error.contains("run"),
         "{error}"

@@ -37,7 +37,7 @@ async fn webhooks_are_reached_by_their_service() -> Result<()> {
     accepts.set_nonblocking(true)?;
     let before = cluster.webhooks().connections();
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
-    // No process, and then one that accepts and sends nothing.
+    // First no process listens for the Service, and then one that accepts and sends nothing.
     let post = async || {
         maps.create(
             &PostParams {
@@ -63,11 +63,14 @@ async fn webhooks_are_reached_by_their_service() -> Result<()> {
     })
     .await?;
     cluster.webhooks().serve("hook.default.svc", ports);
-    eventually("the live backend is connected to", async || {
-        let error = post().await.err();
-        let error = error.context("no one answered, and the webhook passed")?;
-        accepts.accept().map(drop).context(error)
-    })
+    eventually(
+        "the API server connects to the listening backend",
+        async || {
+            let error = post().await.err();
+            let error = error.context("no process answered, and the request succeeded")?;
+            accepts.accept().map(drop).context(error)
+        },
+    )
     .await?;
     assert!(cluster.webhooks().connections() > before + 1);
     Ok(())

@@ -1,7 +1,7 @@
 //! Objects that users have before an outage.
 
 use super::Users;
-use crate::support::{Space, claim, dry_run, on_node, volume};
+use crate::support::{Space, claim, dry_run, is_refused, on_node, volume};
 use anyhow::Result;
 use kube::{
     Api,
@@ -14,9 +14,9 @@ use volume_warden_controlplane::eventually;
 pub const KEEPER: &str = "example.com/keep";
 
 impl Users {
-    /// Protected claims and volumes, one of them in use, and a claim that is being deleted while a
-    /// pod uses it.
-    pub async fn settle(space: Space) -> Result<Self> {
+    /// Creates protected claims, one of them in use, objects that are deleted during the outage,
+    /// and a claim that is being deleted while a pod uses it.
+    pub async fn create_before_outage(space: Space) -> Result<Self> {
         let client = space.cluster.client();
         let users = Self {
             sets: Api::namespaced(client.clone(), &space.name),
@@ -28,52 +28,65 @@ impl Users {
             users.space.claim_is_protected(name).await?;
         }
         users.space.create_running_pod("user", "used").await?;
-        users.admit_tenant().await?;
-        users.leave_behind().await?;
-        users.start_to_delete().await?;
+        users.grant_tenant_role().await?;
+        users.create_objects_to_delete().await?;
+        users.start_claim_deletion().await?;
         Ok(users)
     }
 
-    /// A volume and a namespace that are going to be deleted.
-    async fn leave_behind(&self) -> Result<()> {
+    /// Creates a volume and a namespace that are deleted during the outage.
+    async fn create_objects_to_delete(&self) -> Result<()> {
         let (volumes, create) = (&self.space.volumes, PostParams::default());
-        let kept = json!({"metadata": {"finalizers": [KEEPER, "kubernetes.io/pv-protection"]}});
+        let finalizers =
+            json!({"metadata": {"finalizers": [KEEPER, "kubernetes.io/pv-protection"]}});
         volumes
-            .create(&create, &volume(&self.wide("old"), kept)?)
+            .create(
+                &create,
+                &volume(&self.cluster_scoped_name("old"), finalizers)?,
+            )
             .await?;
-        let doomed = serde_json::from_value(json!({"metadata": {"name": self.wide("doomed")}}))?;
+        let doomed = serde_json::from_value(
+            json!({"metadata": {"name": self.cluster_scoped_name("doomed")}}),
+        )?;
         self.namespaces.create(&create, &doomed).await?;
-        let claims = Api::namespaced(self.space.cluster.client(), &self.wide("doomed"));
+        let claims = Api::namespaced(
+            self.space.cluster.client(),
+            &self.cluster_scoped_name("doomed"),
+        );
         claims.create(&create, &claim("data", json!({}))?).await?;
         Ok(())
     }
 
-    /// Waits until Volume Warden knows of the deletion and refuses pods.
-    async fn start_to_delete(&self) -> Result<()> {
+    /// Deletes a claim that a pod uses, and waits until Volume Warden knows of the deletion and
+    /// refuses other pods with this claim.
+    async fn start_claim_deletion(&self) -> Result<()> {
         let space = &self.space;
         space.create_running_pod("last", "renewed").await?;
         space.delete_claim("renewed").await?;
-        eventually("a pod is refused the claim", async || {
-            let late = crate::support::pod("late", "renewed", on_node())?;
-            let answer = space.pods.create(&dry_run(), &late).await;
-            anyhow::Ok(answer.is_err())
-        })
+        eventually(
+            "a pod with a claim that is being deleted is refused",
+            async || {
+                let late = crate::support::pod("late", "renewed", on_node())?;
+                let result = space.pods.create(&dry_run(), &late).await;
+                is_refused(result, "is being deleted")
+            },
+        )
         .await
     }
 
-    /// Waits until the claim that was being deleted is gone, even if Volume Warden does not remove
-    /// its finalizer, and creates a claim of the same name for a pod.
-    pub async fn renew(&self) -> Result<()> {
+    /// Removes the finalizers of the claim that is being deleted, waits until it is deleted, and
+    /// creates a claim of the same name and a pod that uses it.
+    pub async fn recreate_claim(&self) -> Result<()> {
         let space = &self.space;
         let now = DeleteParams::default().grace_period(0);
         space.pods.delete("last", &now).await?;
-        let stripped = json!({"metadata": {"finalizers": null}});
-        let answer = space.patch_claim("renewed", stripped).await;
-        // Volume Warden may already have removed it.
-        drop(answer);
+        let no_finalizers = json!({"metadata": {"finalizers": null}});
+        let result = space.patch_claim("renewed", no_finalizers).await;
+        // The patch fails if Volume Warden has already removed the finalizer.
+        drop(result);
         space.claim_is_gone("renewed").await?;
         space.create_claim("renewed").await?;
-        let placed = space.create_pod("successor", "renewed", on_node()).await;
-        placed.map(drop)
+        let created = space.create_pod("successor", "renewed", on_node()).await;
+        created.map(drop)
     }
 }

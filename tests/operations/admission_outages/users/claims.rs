@@ -1,6 +1,6 @@
 //! Users' operations on claims.
 
-use super::{Users, change, delete_all};
+use super::{Users, delete_collection, patch_and_update};
 use crate::{
     admission_outages::fixture::POOL,
     support::{claim, dry_run},
@@ -10,25 +10,25 @@ use futures::future::try_join_all;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-/// The label of a claim of the pool.
-const POOLED: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
+/// The label of the claims that use the pool.
+const POOL_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 
 impl Users {
     pub(super) async fn use_claims(&self) -> Result<()> {
-        let bound = json!({"spec": {"storageClassName": "standard"}});
-        let labels = json!({POOLED: "dynamic-reclaimable-pvc-controllers"});
+        let of_class = json!({"spec": {"storageClassName": "standard"}});
+        let labels = json!({POOL_LABEL: "dynamic-reclaimable-pvc-controllers"});
         let pooled = json!({"metadata": {"labels": labels}, "spec": {"storageClassName": POOL}});
-        // A backup restores claims in this way.
-        let marks =
+        // The annotations of a claim that is restored from a backup.
+        let markers =
             json!({"volume-warden.dev/scaled-with": "x", "volume-warden.dev/awaiting-pod": "x"});
         let label = json!({"metadata": {"labels": {"brief": ""}}});
-        let wanted = [
-            ("data", bound.clone()),
-            ("shared", bound),
+        let new = [
+            ("data", of_class.clone()),
+            ("shared", of_class),
             ("pooled", pooled),
             (
                 "restored",
-                json!({"metadata": {"annotations": marks.clone()}}),
+                json!({"metadata": {"annotations": markers.clone()}}),
             ),
             (
                 "protected",
@@ -42,29 +42,31 @@ impl Users {
             ("brief-1", label.clone()),
             ("brief-2", label),
         ];
-        try_join_all(wanted.map(|(name, changes)| self.create_claim(name, changes))).await?;
+        try_join_all(new.map(|(name, changes)| self.create_claim(name, changes))).await?;
         let claims = &self.space.claims;
         claims
             .create(&dry_run(), &claim("never", json!({}))?)
             .await
             .context("dry run")?;
-        self.mark(&marks).await.context("markers")?;
-        self.use_tenant(marks.clone()).await.context("a tenant")?;
+        self.add_markers(&markers).await.context("markers")?;
+        self.use_claims_as_tenant(markers.clone())
+            .await
+            .context("a tenant")?;
         self.undelete().await.context("the trash")?;
-        self.undelete_by_volume(marks).await.context("a volume")?;
-        change(claims, "data").await?;
+        self.undelete_by_volume(markers).await.context("a volume")?;
+        patch_and_update(claims, "data").await?;
         for name in ["brief", "unused", "used"] {
             self.space.delete_claim(name).await.context(name)?;
         }
-        delete_all(claims, "brief").await
+        delete_collection(claims, "brief").await
     }
 
-    /// The backup is applied to a claim that exists.
-    async fn mark(&self, marks: &Value) -> Result<()> {
-        let marks = Patch::Merge(json!({"metadata": {"annotations": marks}}));
+    /// Adds the markers of Volume Warden to an existing claim, as when a backup is applied to it.
+    async fn add_markers(&self, markers: &Value) -> Result<()> {
+        let markers = Patch::Merge(json!({"metadata": {"annotations": markers}}));
         let claims = &self.space.claims;
         claims
-            .patch("data", &PatchParams::default(), &marks)
+            .patch("data", &PatchParams::default(), &markers)
             .await?;
         Ok(())
     }

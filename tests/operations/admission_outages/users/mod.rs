@@ -4,10 +4,10 @@ mod before;
 mod claims;
 mod namespaces;
 mod pods;
+mod recovery;
 mod sets;
 mod tenant;
 mod volumes;
-mod whole;
 
 use crate::support::Space;
 use anyhow::{Context, Result};
@@ -20,7 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use std::fmt::Debug;
 
-/// Users and their namespace.
+/// A namespace of users, and the other objects that they use.
 pub struct Users {
     pub space: Space,
     sets: Api<StatefulSet>,
@@ -28,8 +28,8 @@ pub struct Users {
 }
 
 impl Users {
-    /// Performs every operation. All of them succeed.
-    pub async fn live(&self) -> Result<()> {
+    /// Performs every operation, and checks that each succeeds.
+    pub async fn perform_all_operations(&self) -> Result<()> {
         self.use_claims().await.context("claims")?;
         futures::try_join!(
             async { self.use_pods().await.context("pods") },
@@ -41,14 +41,13 @@ impl Users {
     }
 
     /// A name for a cluster-scoped object.
-    fn wide(&self, name: &str) -> String {
+    fn cluster_scoped_name(&self, name: &str) -> String {
         format!("{}-{name}", self.space.name)
     }
 }
 
-/// Performs every operation on an existing object except its deletion: a patch, and an update as
-/// an editor does it.
-async fn change<K>(api: &Api<K>, name: &str) -> Result<()>
+/// Patches an existing object, and updates it, with retries after conflicts.
+async fn patch_and_update<K>(api: &Api<K>, name: &str) -> Result<()>
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,
 {
@@ -59,15 +58,15 @@ where
         let mut object = api.get(name).await?;
         object.labels_mut().insert("edited".into(), "yes".into());
         match api.replace(name, &PostParams::default(), &object).await {
-            // A conflict with another writer, which users expect.
+            // Users expect conflicts with other writers.
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
-            answer => return answer.map(drop).context("update"),
+            result => return result.map(drop).context("update"),
         }
     }
 }
 
 /// Deletes all objects of one kind with the label, in one request.
-async fn delete_all<K>(api: &Api<K>, label: &str) -> Result<()>
+async fn delete_collection<K>(api: &Api<K>, label: &str) -> Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
 {

@@ -1,6 +1,6 @@
 //! Users' operations on StatefulSets.
 
-use super::{Users, change, delete_all};
+use super::{Users, delete_collection, patch_and_update};
 use crate::support::sets::{DELETE_RETAIN, set};
 use anyhow::{Context, Result, ensure};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -16,10 +16,10 @@ impl Users {
             ("brief", 0, json!({})),
             ("brief-1", 0, label),
         ] {
-            let wanted = set(name, replicas, DELETE_RETAIN, changes)?;
-            sets.create(&create, &wanted).await.context(name)?;
+            let new = set(name, replicas, DELETE_RETAIN, changes)?;
+            sets.create(&create, &new).await.context(name)?;
         }
-        change(sets, "web").await?;
+        patch_and_update(sets, "web").await?;
         self.has_pods(2).await?;
         let smaller = Patch::Merge(json!({"spec": {"replicas": 1}}));
         sets.patch_scale("web", &PatchParams::default(), &smaller)
@@ -27,14 +27,14 @@ impl Users {
             .context("scaling")?;
         self.has_pods(1).await?;
         sets.delete("brief", &DeleteParams::default()).await?;
-        delete_all(sets, "brief").await
+        delete_collection(sets, "brief").await
     }
 
     async fn has_pods(&self, wanted: i32) -> Result<()> {
         eventually(&format!("web has {wanted} pods"), async || {
             let status = self.sets.get("web").await?.status.unwrap_or_default();
-            let (there, ready) = (status.replicas, status.ready_replicas);
-            ensure!(there == wanted && ready == Some(wanted), "{status:?}");
+            let (replicas, ready) = (status.replicas, status.ready_replicas);
+            ensure!(replicas == wanted && ready == Some(wanted), "{status:?}");
             Ok(())
         })
         .await

@@ -1,4 +1,4 @@
-//! A tenant who restores a bound claim: the role `edit`, so no rights on volumes.
+//! A tenant who restores a bound claim. The tenant has the role `edit`, so no rights on volumes.
 
 use super::Users;
 use crate::support::{claim, dry_run};
@@ -9,93 +9,108 @@ use kube::{Client, ResourceExt, client::Body};
 use serde_json::{Map, Value, json};
 use volume_warden_controlplane::eventually;
 
-/// A user of one namespace.
+/// The user who has rights in one namespace.
 const TENANT: &str = "tenant";
 /// The annotation by which the binder states that it bound a claim.
-const BOUND: &str = "pv.kubernetes.io/bind-completed";
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The annotation by which a user restores a deleted claim.
 const UNDELETE: &str = "volume-warden.dev/undelete";
 
 impl Users {
-    /// Gives the tenant its role, and waits until it is in effect.
-    pub(super) async fn admit_tenant(&self) -> Result<()> {
+    /// Binds the role `edit` to the tenant, and waits until the binding is in effect.
+    pub(super) async fn grant_tenant_role(&self) -> Result<()> {
         let space = &self.space;
-        let own = format!("--namespace={}", space.name);
+        let namespace = format!("--namespace={}", space.name);
         let user = format!("--user={TENANT}");
         let bind = ["create", "rolebinding", TENANT, "--clusterrole=edit"];
         space
             .cluster
-            .kubectl(&[&bind[..], &[&user, &own]].concat())
+            .kubectl(&[&bind[..], &[&user, &namespace]].concat())
             .await?;
         eventually("the tenant may create claims", async || {
-            let answer = self.restore_bound(json!({})).await?;
-            anyhow::Ok(answer.ok().map(drop))
+            let result = self.create_bound_claim(json!({})).await?;
+            anyhow::Ok(result.ok().map(drop))
         })
         .await
     }
 
-    /// A claim from a backup with the annotations of the binder and of Volume Warden, and an update
-    /// that adds one of the binder: either they are removed, or the policy refuses the request.
-    pub(super) async fn use_tenant(&self, mut marks: Value) -> Result<()> {
-        // If the markers were not removed at the creation, the claim has them with other values.
-        let mut all = json!({BOUND: "yes"});
-        for key in marks.as_object().into_iter().flat_map(Map::keys) {
+    /// As the tenant, creates a claim from a backup with the annotations of the binder and of
+    /// Volume Warden, and adds such annotations to a claim: either the annotation of the binder is
+    /// removed, or the policy refuses the request. Then restores a claim that is not in the trash,
+    /// which is refused.
+    pub(super) async fn use_claims_as_tenant(&self, mut markers: Value) -> Result<()> {
+        // The claim has the markers if they were not removed at its creation, so the update gives
+        // them other values.
+        let mut all = json!({BIND_COMPLETED: "yes"});
+        for key in markers.as_object().into_iter().flat_map(Map::keys) {
             all[key] = json!("changed");
         }
-        for answer in [
-            self.restore_bound(marks.clone()).await?,
-            self.update(&json!({BOUND: "yes"})).await?,
-            self.update(&all).await?,
+        for result in [
+            self.create_bound_claim(markers.clone()).await?,
+            self.annotate_claim(&json!({BIND_COMPLETED: "yes"})).await?,
+            self.annotate_claim(&all).await?,
         ] {
-            match answer {
-                Ok(claim) => ensure!(!claim.annotations().contains_key(BOUND), "{claim:?}"),
+            match result {
+                Ok(claim) => ensure!(
+                    !claim.annotations().contains_key(BIND_COMPLETED),
+                    "{claim:?}"
+                ),
                 Err(refusal) => {
                     let policy = refusal.contains("annotations under pv.kubernetes.io/");
                     ensure!(policy, "{refusal}");
                 }
             }
         }
-        marks[UNDELETE] = json!("absent");
-        match self.restore_bound(marks).await? {
-            Ok(claim) => bail!("nothing is in the trash: {claim:?}"),
+        markers[UNDELETE] = json!("absent");
+        match self.create_bound_claim(markers).await? {
+            Ok(claim) => bail!("restored a claim that is not in the trash: {claim:?}"),
             Err(refusal) => is_refused_by_the_trash(&refusal),
         }
     }
 
-    /// A claim that requests the data of a deleted one: nothing is in the trash, or it is unknown
-    /// what is. A dry run.
+    /// Restores, by dry run, a claim that is not in the trash. The webhook refuses the claim, or,
+    /// without an answer of the webhook, a policy does.
     pub(super) async fn undelete(&self) -> Result<()> {
         let changes = json!({"metadata": {"annotations": {UNDELETE: "absent"}}});
-        let wanted = claim("undeleted", changes)?;
-        match self.space.claims.create(&dry_run(), &wanted).await {
-            Ok(claim) => bail!("nothing is in the trash: {claim:?}"),
+        let new = claim("undeleted", changes)?;
+        match self.space.claims.create(&dry_run(), &new).await {
+            Ok(claim) => bail!("restored a claim that is not in the trash: {claim:?}"),
             Err(refusal) => is_refused_by_the_trash(&refusal.to_string()),
         }
     }
 
-    /// The same from a backup, with the name of its volume: the claim is refused, or cannot be bound
-    /// to that volume. A dry run.
-    pub(super) async fn undelete_by_volume(&self, mut marks: Value) -> Result<()> {
-        marks[UNDELETE] = json!("absent");
-        let changes = json!({"metadata": {"annotations": marks}, "spec": {"volumeName": "absent"}});
-        let wanted = claim("undeleted", changes)?;
-        match self.space.claims.create(&dry_run(), &wanted).await {
+    /// Does the same from a backup, with the name of a volume: the claim is refused, or cannot be
+    /// bound, because the volume does not exist.
+    pub(super) async fn undelete_by_volume(&self, mut markers: Value) -> Result<()> {
+        markers[UNDELETE] = json!("absent");
+        let changes =
+            json!({"metadata": {"annotations": markers}, "spec": {"volumeName": "absent"}});
+        let new = claim("undeleted", changes)?;
+        match self.space.claims.create(&dry_run(), &new).await {
             Ok(_) => Ok(()),
             Err(refusal) => is_refused_by_the_trash(&refusal.to_string()),
         }
     }
 
-    /// The claim, or the refusal. A dry run.
-    async fn restore_bound(&self, marks: Value) -> Result<Result<PersistentVolumeClaim, String>> {
-        let mut restored = claim("bound", json!({"metadata": {"annotations": marks}}))?;
+    /// As the tenant, creates by dry run a claim with these annotations and that of the binder.
+    /// Returns the claim or the refusal.
+    async fn create_bound_claim(
+        &self,
+        markers: Value,
+    ) -> Result<Result<PersistentVolumeClaim, String>> {
+        let mut restored = claim("bound", json!({"metadata": {"annotations": markers}}))?;
         let annotations = restored.annotations_mut();
-        annotations.insert(BOUND.to_owned(), "yes".to_owned());
+        annotations.insert(BIND_COMPLETED.to_owned(), "yes".to_owned());
         let request = Request::post(self.path("")).header("content-type", "application/json");
         self.send(request, &json!(restored)).await
     }
 
-    /// The claim after these annotations are added, or the refusal. A dry run.
-    async fn update(&self, annotations: &Value) -> Result<Result<PersistentVolumeClaim, String>> {
+    /// As the tenant, adds these annotations to a claim by dry run. Returns the claim or the
+    /// refusal.
+    async fn annotate_claim(
+        &self,
+        annotations: &Value,
+    ) -> Result<Result<PersistentVolumeClaim, String>> {
         let request = Request::patch(self.path("/restored"))
             .header("content-type", "application/merge-patch+json");
         let patch = json!({"metadata": {"annotations": annotations}});
@@ -107,7 +122,7 @@ impl Users {
         format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims{claim}?dryRun=All")
     }
 
-    /// Sends a request of the tenant.
+    /// Sends a request as the tenant.
     async fn send(
         &self,
         request: Builder,
@@ -126,7 +141,7 @@ impl Users {
     }
 }
 
-/// Refused by a policy that replaces a webhook, or by the webhook of pvc-trash.
+/// Checks that a policy or the webhook of pvc-trash refused the request.
 fn is_refused_by_the_trash(refusal: &str) -> Result<()> {
     let refusals = [
         "did not add spec.volumeName",

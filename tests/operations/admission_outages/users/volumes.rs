@@ -1,6 +1,6 @@
 //! Users' operations on volumes.
 
-use super::{Users, change, delete_all};
+use super::{Users, delete_collection, patch_and_update};
 use crate::support::volume;
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
@@ -11,31 +11,32 @@ impl Users {
     pub(super) async fn use_volumes(&self) -> Result<()> {
         let (volumes, create) = (&self.space.volumes, PostParams::default());
         let label = json!({"metadata": {"labels": {"brief": self.space.name}}});
-        let wanted = [
+        let new = [
             ("new", json!({})),
             ("brief", json!({})),
             ("brief-1", label.clone()),
             ("brief-2", label),
         ];
-        let made = wanted.map(async |(name, changes)| {
-            let wanted = volume(&self.wide(name), changes)?;
-            let created = volumes.create(&create, &wanted).await;
+        let created = new.map(async |(name, changes)| {
+            let volume = volume(&self.cluster_scoped_name(name), changes)?;
+            let created = volumes.create(&create, &volume).await;
             created.map(drop).context(name)
         });
-        try_join_all(made).await?;
-        change(volumes, &self.wide("new")).await?;
+        try_join_all(created).await?;
+        patch_and_update(volumes, &self.cluster_scoped_name("new")).await?;
         for name in ["brief", "old"] {
             volumes
-                .delete(&self.wide(name), &DeleteParams::default())
+                .delete(&self.cluster_scoped_name(name), &DeleteParams::default())
                 .await
                 .context(name)?;
         }
-        delete_all(volumes, &format!("brief={}", self.space.name)).await
+        delete_collection(volumes, &format!("brief={}", self.space.name)).await
     }
 
-    /// Binds a volume that is being deleted, except in the dry run. Volume Warden would refuse it.
-    pub async fn bind_late(&self) -> Result<()> {
-        let (volumes, name) = (&self.space.volumes, self.wide("old"));
+    /// Binds, by dry run, a volume that is being deleted. A running Volume Warden would refuse
+    /// this.
+    pub async fn bind_volume_being_deleted(&self) -> Result<()> {
+        let (volumes, name) = (&self.space.volumes, self.cluster_scoped_name("old"));
         let dry_run = PatchParams {
             dry_run: true,
             ..PatchParams::default()

@@ -1,9 +1,9 @@
-//! cert-manager's own controllers and its cainjector. Building them takes minutes, so the weekly run
-//! has this test.
+//! The cert-manager overlay with cert-manager's own controllers and its cainjector. Building them
+//! takes minutes, so this test runs weekly.
 
-use super::{NAMESPACE, Overlay, SECRET, follows};
+use super::{NAMESPACE, Overlay, SECRET, new_certificate_is_served};
 use crate::{
-    certificates::{PATIENCE, visitor::bundle},
+    certificates::{TIMEOUT, strict_client::bundle},
     support::webhooks_answer,
 };
 use anyhow::{Context, Result, ensure};
@@ -17,17 +17,24 @@ const CA: &str = "volume-warden-ca";
 type Data = BTreeMap<String, ByteString>;
 
 impl Overlay<'_> {
-    /// Waits for a certificate in the Secret that differs from `before`.
+    /// Waits until the Secret has another certificate than `before`, and returns its data.
     async fn issued(&self, secret: &str, before: Option<&ByteString>) -> Result<Data> {
-        eventually_within(PATIENCE, &format!("{secret} is new"), async || {
-            let issued = self.data(secret).await?;
-            ensure!(issued.get("tls.crt") != before, "as before");
-            Ok(Some(issued))
-        })
+        eventually_within(
+            TIMEOUT,
+            &format!("{secret} has a new certificate"),
+            async || {
+                let issued = self.data(secret).await?;
+                ensure!(
+                    issued.get("tls.crt") != before,
+                    "the certificate has not changed"
+                );
+                Ok(Some(issued))
+            },
+        )
         .await
     }
 
-    /// Has cert-manager issue a new leaf, which is not mounted yet.
+    /// Makes cert-manager issue a new serving certificate, without mounting it.
     async fn renew(&self) -> Result<Data> {
         let before = self.data(SECRET).await?.remove("tls.crt");
         let delete = ["delete", "secret", SECRET, "-n", NAMESPACE];
@@ -35,8 +42,8 @@ impl Overlay<'_> {
         self.issued(SECRET, before.as_ref()).await
     }
 
-    /// Has cert-manager issue a new CA by changing its Certificate. Returns the old one and the
-    /// new one.
+    /// Makes cert-manager issue a new CA by changing the CA's Certificate. Returns the data of the
+    /// old and of the new CA.
     async fn replace_ca(&self, spec: &Value) -> Result<[Data; 2]> {
         let old = self.data(CA).await?;
         let changes = json!({"spec": spec}).to_string();
@@ -47,9 +54,9 @@ impl Overlay<'_> {
         Ok([old, new])
     }
 
-    /// Waits until clients may trust certificates that either CA signed.
+    /// Waits until the caBundle contains both CAs.
     async fn published(&self, authorities: &[Data; 2]) -> Result<()> {
-        eventually_within(PATIENCE, "both CAs are published", async || {
+        eventually_within(TIMEOUT, "both CAs are published", async || {
             let published = bundle(&self.cluster.client()).await?;
             for authority in authorities {
                 let pem = authority.get("tls.crt").context("a CA")?;
@@ -62,8 +69,9 @@ impl Overlay<'_> {
     }
 }
 
-/// A new leaf; then a new CA and a leaf signed by it, with the same key and with another one. The
-/// files are updated late.
+/// cert-manager issues a new serving certificate, then a new CA with the same key, and then a new
+/// CA with another key, each with a serving certificate that it signs. Each is mounted with a
+/// delay.
 #[tokio::test]
 #[ignore = "builds cert-manager: cargo test --test operations cert_manager -- --ignored"]
 async fn certificates_of_cert_manager_are_adopted() -> Result<()> {
@@ -77,16 +85,23 @@ async fn certificates_of_cert_manager_are_adopted() -> Result<()> {
     overlay.mount().await?;
     let warden = overlay.start().await?;
     webhooks_answer(&cluster.client()).await?;
-    let visitor = overlay.visitor();
-    let served = async || visitor.served(warden.webhook_port()).await;
+    let strict_client = overlay.strict_client();
+    let served = async || {
+        strict_client
+            .served_certificate(warden.webhook_port())
+            .await
+    };
 
     let first = served().await?;
     overlay.renew().await?;
-    ensure!(served().await? == first, "the old one is trusted");
+    ensure!(
+        served().await? == first,
+        "an unmounted certificate is served"
+    );
     overlay.mount().await?;
-    follows(&warden, &visitor, &first).await?;
+    new_certificate_is_served(&warden, &strict_client, &first).await?;
 
-    for (changes, keeps_its_key) in [
+    for (changes, keeps_key) in [
         (json!({"duration": "43801h"}), true),
         (
             json!({"duration": "43802h", "privateKey": {"rotationPolicy": "Always"}}),
@@ -96,19 +111,19 @@ async fn certificates_of_cert_manager_are_adopted() -> Result<()> {
         let before = served().await?;
         let authorities = overlay.replace_ca(&changes).await?;
         let [old, new] = authorities.each_ref().map(|data| data.get("tls.key"));
-        ensure!((old == new) == keeps_its_key, "{changes}");
-        let leaf = overlay.renew().await?;
+        ensure!((old == new) == keeps_key, "{changes}");
+        let renewed = overlay.renew().await?;
         ensure!(
-            leaf.get("ca.crt") == authorities[1].get("tls.crt"),
-            "whose leaf?"
+            renewed.get("ca.crt") == authorities[1].get("tls.crt"),
+            "the certificate is not of the new CA"
         );
         overlay.published(&authorities).await?;
         ensure!(
-            served().await? == before && warden.ready().await,
-            "the old one is trusted"
+            served().await? == before && warden.ready().await?,
+            "the old certificate is no longer served and trusted"
         );
         overlay.mount().await?;
-        follows(&warden, &visitor, &before).await?;
+        new_certificate_is_served(&warden, &strict_client, &before).await?;
     }
     webhooks_answer(&cluster.client()).await?;
     drop((warden, controllers));

@@ -1,11 +1,11 @@
-//! A simulation of cert-manager's contract, as far as the overlay relies on it. Issuers and
-//! Certificates are read as they were applied; Secrets get `tls.crt`, `tls.key` and `ca.crt`;
-//! objects with the annotation `cert-manager.io/inject-ca-from` get the `ca.crt` of that
-//! Certificate's Secret as their caBundle.
+//! A simulation of the behavior of cert-manager on which the overlay relies. The simulation reads
+//! the applied Issuers and Certificates. It writes `tls.crt`, `tls.key` and `ca.crt` to the Secret.
+//! For webhook configurations with the annotation `cert-manager.io/inject-ca-from`, it writes the
+//! `ca.crt` of that Certificate's Secret to the caBundles.
 
-use super::{NAMESPACE, Overlay, follows, text};
+use super::{NAMESPACE, Overlay, new_certificate_is_served, text};
 use crate::{
-    certificates::{PATIENCE, publish},
+    certificates::{TIMEOUT, publish},
     fresh,
     support::{granted::role_is_used, webhook_configurations::configurations, webhooks_answer},
 };
@@ -15,12 +15,13 @@ use kube::api::{Patch, PatchParams, PostParams};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::json;
 use std::collections::BTreeMap;
-use volume_warden_controlplane::eventually_within;
+use volume_warden_controlplane::{eventually, eventually_within};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 impl Overlay<'_> {
-    /// The CA of the served certificate: the one in the Secret that its issuer names.
+    /// Issues a self-signed CA with this key, after checking that the Issuer of the served
+    /// certificate uses the Secret of the CA's Certificate, and that the CA keeps its key.
     async fn authority(&self, key: &KeyPair) -> Result<Authority> {
         let served = self.object("Certificate", "volume-warden").await?;
         let issuer = text(&served, "/spec/issuerRef/name")?;
@@ -29,8 +30,11 @@ impl Overlay<'_> {
         let authority = self.object("Certificate", "volume-warden-ca").await?;
         ensure!(text(&authority, "/spec/secretName")? == secret);
         ensure!(authority["spec"]["isCA"] == true);
-        let kept = text(&authority, "/spec/privateKey/rotationPolicy")?;
-        ensure!(kept == "Never", "a new key would not be announced");
+        let rotation_policy = text(&authority, "/spec/privateKey/rotationPolicy")?;
+        ensure!(
+            rotation_policy == "Never",
+            "the old CA would not trust certificates of a new key"
+        );
         let mut parameters = CertificateParams::new(vec![])?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let name = text(&authority, "/spec/commonName")?;
@@ -39,7 +43,7 @@ impl Overlay<'_> {
         Ok(CertifiedIssuer::self_signed(parameters, key)?)
     }
 
-    /// Writes the Secret of the served Certificate.
+    /// Issues a new serving certificate, and writes it to the Secret of its Certificate.
     async fn issue(&self, authority: &Authority) -> Result<()> {
         let served = self.object("Certificate", "volume-warden").await?;
         let names: Vec<String> = serde_json::from_value(served["spec"]["dnsNames"].clone())?;
@@ -71,8 +75,8 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Writes caBundles as cainjector does: into every annotated object, by default the CA in the
-    /// Secret.
+    /// Writes caBundles as cainjector does, to every webhook configuration: the CA in the Secret,
+    /// or `other`.
     async fn inject(&self, other: Option<&str>) -> Result<()> {
         let client = self.cluster.client();
         for configuration in configurations(&client).await? {
@@ -82,7 +86,7 @@ impl Overlay<'_> {
             )?;
             let certificate = from
                 .strip_prefix("volume-warden/")
-                .context("its namespace")?;
+                .context("the namespace volume-warden")?;
             let certificate = self.object("Certificate", certificate).await?;
             let data = self.data(text(&certificate, "/spec/secretName")?).await?;
             let injected = match other {
@@ -95,11 +99,13 @@ impl Overlay<'_> {
     }
 }
 
-/// A new leaf, a CA renewed in either order, and a foreign CA that is published and removed.
+/// Volume Warden adopts a new serving certificate and a renewed CA, whether the caBundle or the
+/// files change first. While a foreign CA is published, Volume Warden is not ready, and the log
+/// names a webhook.
 #[tokio::test]
 async fn simulated_renewals_are_adopted() -> Result<()> {
     let cluster = fresh::api_server().await?;
-    let began = cluster.audit().mark()?;
+    let mark = cluster.audit().mark()?;
     let overlay = Overlay::install(&cluster).await?;
     let key = KeyPair::generate()?;
     let authority = overlay.authority(&key).await?;
@@ -108,54 +114,61 @@ async fn simulated_renewals_are_adopted() -> Result<()> {
     overlay.inject(None).await?;
     let warden = overlay.start().await?;
     webhooks_answer(&cluster.client()).await?;
-    let visitor = overlay.visitor();
-    let served = async || visitor.served(warden.webhook_port()).await;
+    let strict_client = overlay.strict_client();
+    let served = async || {
+        strict_client
+            .served_certificate(warden.webhook_port())
+            .await
+    };
     let first = served().await?;
     overlay.issue(&authority).await?;
     overlay.mount().await?;
-    follows(&warden, &visitor, &first).await?;
+    new_certificate_is_served(&warden, &strict_client, &first).await?;
 
-    // The CA is renewed with its key. The caBundle is published before the files change, then
-    // after.
+    // The CA is renewed with the same key. The first time, the caBundle is published before the
+    // files change; the second time, after.
     let second = served().await?;
     let renewed = overlay.authority(&key).await?;
     overlay.issue(&renewed).await?;
     overlay.inject(None).await?;
     ensure!(
         served().await? == second,
-        "the old one is trusted by the new CA"
+        "the old certificate is no longer served"
     );
     overlay.mount().await?;
-    follows(&warden, &visitor, &second).await?;
+    new_certificate_is_served(&warden, &strict_client, &second).await?;
     let third = served().await?;
     overlay.issue(&overlay.authority(&key).await?).await?;
     overlay.mount().await?;
-    follows(&warden, &visitor, &third).await?;
+    new_certificate_is_served(&warden, &strict_client, &third).await?;
     overlay.inject(None).await?;
     served().await?;
 
     let foreign = rcgen::generate_simple_self_signed(["foreign".to_owned()])?;
     overlay.inject(Some(&foreign.cert.pem())).await?;
-    eventually_within(PATIENCE, "Volume Warden is not ready", async || {
-        anyhow::Ok(!warden.ready().await)
+    eventually_within(TIMEOUT, "Volume Warden is not ready", async || {
+        anyhow::Ok(!warden.ready().await?)
     })
     .await?;
-    let log = warden.process().log();
-    ensure!(log.contains("the API server will not trust the certificate for webhook"));
+    eventually("the log names a webhook", async || {
+        let log = warden.process().log();
+        anyhow::Ok(log.contains("the API server will not trust the certificate for webhook"))
+    })
+    .await?;
     overlay.inject(None).await?;
-    eventually_within(PATIENCE, "Volume Warden is ready", async || {
-        anyhow::Ok(warden.ready().await)
+    eventually_within(TIMEOUT, "Volume Warden is ready", async || {
+        anyhow::Ok(warden.ready().await?)
     })
     .await?;
 
-    let all = cluster.audit().since(began)?;
+    let all = cluster.audit().since(mark)?;
     let calls = all.by_user_agent("volume-warden/");
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
     ensure!(forbidden.is_empty() && !calls.is_empty(), "{forbidden:?}");
     let mut secrets = calls.iter().filter(|call| call.resource == "secrets");
     ensure!(
         secrets.all(|call| call.name == "volume-warden-serving"),
-        "no Secret but that of the path is read"
+        "a Secret other than that of the path was read"
     );
     for role in [
         ("ClusterRole", "volume-warden-trust"),

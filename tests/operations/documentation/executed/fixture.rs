@@ -1,6 +1,6 @@
-//! The objects that the commands name, and the environment that they run in.
+//! The objects that the commands name, and the environment in which the commands run.
 
-use super::{super::programs::Programs, written};
+use super::{super::programs::Programs, documented_command::DocumentedCommand};
 use crate::support::{claim, define_kind, dry_run, repository};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -23,7 +23,7 @@ const KINDS: [(&str, &str); 4] = [
     ("issuers.cert-manager.io", "Issuer"),
 ];
 
-/// The objects in a cluster, and a root of a storage backend.
+/// A cluster with the objects that the commands name, and the root of a storage backend.
 pub struct Fixture<'a> {
     cluster: &'a Cluster,
     programs: Programs,
@@ -64,7 +64,7 @@ impl<'a> Fixture<'a> {
         let directory = self.programs.directory();
         let volume = self.volume.lock().clone();
         let mut command = self.programs.shell(script);
-        // It writes reports.
+        // Volume Warden writes reports to the current directory.
         if script.starts_with("volume-warden ") {
             command.current_dir(directory);
         }
@@ -80,12 +80,12 @@ impl<'a> Fixture<'a> {
 
     /// Deletes the claim that the command restores or purges, and waits until its data can be
     /// restored.
-    pub async fn prepare(&self, command: &written::Command) -> Result<()> {
+    pub async fn prepare(&self, command: &DocumentedCommand) -> Result<()> {
         let Some(name) = command.deleted_claim() else {
             return Ok(());
         };
         let claims = Api::namespaced(self.cluster.client(), "shop");
-        let volume = self.enabled_volume(&claims, name).await?;
+        let volume = self.volume_with_trash(&claims, name).await?;
         claims.delete(name, &DeleteParams::default()).await?;
         let annotations = json!({"volume-warden.dev/undelete": volume});
         let restoring = json!({
@@ -100,8 +100,9 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// The volume of a new or present claim, once the trash is enabled for it.
-    async fn enabled_volume(
+    /// Creates the claim if it does not exist, and waits until the trash is enabled for its volume.
+    /// Returns the name of the volume.
+    async fn volume_with_trash(
         &self,
         claims: &Api<PersistentVolumeClaim>,
         name: &str,
@@ -113,19 +114,22 @@ impl<'a> Fixture<'a> {
                 .await?;
         }
         let volumes: Api<PersistentVolume> = Api::all(self.cluster.client());
-        eventually("the trash is enabled for the claim", async || {
-            let claim = claims.get(name).await?;
-            let volume = claim
-                .spec
-                .and_then(|spec| spec.volume_name)
-                .context("not Bound")?;
-            let found = volumes.get(&volume).await?;
-            let record = found.annotations().get("volume-warden.dev/trash");
-            let record = record.context("no record")?;
-            let uid = claim.metadata.uid.unwrap_or_default();
-            ensure!(record.contains(&uid), "{record}");
-            anyhow::Ok(Some(volume))
-        })
+        eventually(
+            "the trash is enabled for the volume of the claim",
+            async || {
+                let claim = claims.get(name).await?;
+                let volume = claim
+                    .spec
+                    .and_then(|spec| spec.volume_name)
+                    .context("not Bound")?;
+                let found = volumes.get(&volume).await?;
+                let record = found.annotations().get("volume-warden.dev/trash");
+                let record = record.context("no record")?;
+                let uid = claim.metadata.uid.unwrap_or_default();
+                ensure!(record.contains(&uid), "{record}");
+                anyhow::Ok(Some(volume))
+            },
+        )
         .await
     }
 }

@@ -1,19 +1,20 @@
-//! The commands of the documentation run as they are written on a real control plane, those in
-//! sentences included. What would change the cluster for the following commands is a dry run.
+//! Runs the commands of the documentation, including those in sentences, as they are written on a
+//! real control plane. A command that would change the cluster for later commands is a dry run.
 
+mod documented_command;
 mod fixture;
-mod rows;
-mod written;
+mod not_executed;
 
 use super::{
-    commands::is_run_whole,
+    commands::runs_in_page_order,
     pages::{Shown, commands},
     programs::Programs,
 };
 use crate::support::repository;
 use anyhow::{Context, Result, ensure};
+use documented_command::DocumentedCommand;
 use fixture::Fixture;
-pub use rows::NOT_EXECUTED;
+pub use not_executed::NOT_EXECUTED;
 use std::{collections::BTreeSet, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -22,9 +23,9 @@ use tokio::{
 use volume_warden_controlplane::{Cluster, Warden};
 
 /// Runs the commands of `kubectl` and `volume-warden`.
-pub async fn all(cluster: &Cluster, warden: &Warden) -> Result<()> {
+pub async fn run_kubectl_and_volume_warden(cluster: &Cluster, warden: &Warden) -> Result<()> {
     let fixture = Fixture::new(cluster, warden).await?;
-    let commands = to_run(&["kubectl ", "volume-warden "]);
+    let commands = commands_to_run(&["kubectl ", "volume-warden "]);
     ensure!(commands.len() > 70, "{commands:#?}");
     for command in commands {
         let script = command.script();
@@ -38,7 +39,7 @@ pub async fn all(cluster: &Cluster, warden: &Warden) -> Result<()> {
         "kubectl delete pvc never-created",
         "volume-warden why pvc never-created",
     ] {
-        let command = written::Command::new("a page".as_ref(), wrong);
+        let command = DocumentedCommand::new("a page".as_ref(), wrong);
         let result = run(fixture.shell(command.script()), &command).await;
         ensure!(result.is_err(), "{wrong}");
     }
@@ -46,9 +47,9 @@ pub async fn all(cluster: &Cluster, warden: &Warden) -> Result<()> {
 }
 
 /// Runs the commands of `helm` in sentences, on a cluster with a second revision of the chart.
-pub async fn of_helm(cluster: &Cluster) -> Result<()> {
+pub async fn run_helm(cluster: &Cluster) -> Result<()> {
     let programs = Programs::new(cluster).await?;
-    let commands = to_run(&["helm "]);
+    let commands = commands_to_run(&["helm "]);
     ensure!(commands.len() > 2, "{commands:#?}");
     for command in commands {
         run(programs.shell(command.script()), &command).await?;
@@ -57,13 +58,13 @@ pub async fn of_helm(cluster: &Cluster) -> Result<()> {
 }
 
 /// The commands of these programs in the order of the pages, each once, without those of
-/// [`NOT_EXECUTED`] and those that `commands` runs.
-fn to_run(programs: &[&str]) -> Vec<written::Command> {
+/// [`NOT_EXECUTED`] and those that the module `commands` runs.
+fn commands_to_run(programs: &[&str]) -> Vec<DocumentedCommand> {
     let mut shown: Vec<Shown> = programs.iter().flat_map(|each| commands(each)).collect();
     shown.sort_by(|one, other| one.page.cmp(&other.page));
-    let whole: BTreeSet<String> = shown
+    let run_in_page_order: BTreeSet<String> = shown
         .iter()
-        .filter(|each| is_run_whole(each))
+        .filter(|each| runs_in_page_order(each))
         .map(|each| each.command.clone())
         .collect();
     let mut seen = BTreeSet::new();
@@ -75,12 +76,12 @@ fn to_run(programs: &[&str]) -> Vec<written::Command> {
     } in shown
     {
         let names_no_object = !in_block && command.split(' ').count() < 3;
-        let left_out = NOT_EXECUTED.iter().any(|(each, _)| *each == command);
-        if names_no_object || left_out || whole.contains(&command) {
+        let is_excluded = NOT_EXECUTED.iter().any(|(each, _)| *each == command);
+        if names_no_object || is_excluded || run_in_page_order.contains(&command) {
             continue;
         }
         let page = page.strip_prefix(repository()).unwrap_or(&page);
-        let command = written::Command::new(page, &command);
+        let command = DocumentedCommand::new(page, &command);
         if seen.insert(command.script().to_owned()) {
             commands.push(command);
         }
@@ -88,17 +89,18 @@ fn to_run(programs: &[&str]) -> Vec<written::Command> {
     commands
 }
 
-/// Runs it until it ends, or until the first line of a command that ends only when it is stopped.
-async fn run(mut started: Command, command: &written::Command) -> Result<()> {
+/// Runs the command until it ends. A watch, which ends only when it is stopped, runs until it
+/// prints its first line.
+async fn run(mut shell: Command, command: &DocumentedCommand) -> Result<()> {
     let script = command.script();
     if command.is_watch() {
-        let mut child = started.stdout(Stdio::piped()).spawn()?;
+        let mut child = shell.stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().context("no output")?;
         let line = BufReader::new(output).lines().next_line().await?;
         ensure!(line.is_some(), "{script} prints nothing");
         return Ok(());
     }
-    let output = started.output().await?;
+    let output = shell.output().await?;
     let [stdout, stderr] = [output.stdout, output.stderr].map(String::from_utf8);
     ensure!(output.status.success(), "{script}: {}{}", stdout?, stderr?);
     Ok(())

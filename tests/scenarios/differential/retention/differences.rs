@@ -1,17 +1,17 @@
 //! Intended differences from in-tree in the owners of claims and in published events. A test here
-//! fails if a difference is lost.
+//! fails if a difference no longer exists.
 
 use super::{DELETE_RETAIN, RETAIN_DELETE, RETAIN_RETAIN, change_policy, create, scale};
 use crate::differential::{
     FOREIGN,
     differences::Difference,
-    free,
+    no_finalizers,
     scenario::{
         Object::{Claim, ConfigMap, Pod, Set},
         Owner,
         Step::{
-            BornDifferent, Create, Delete, DeleteWith, Differ, Expect, Give, OnlyWardenPublishes,
-            Patch, Stays,
+            Create, Delete, DeleteWith, Differ, DiffersAtCreation, Expect, OnlyWardenPublishes,
+            Patch, SetOwner, Stays,
         },
         run,
     },
@@ -20,7 +20,8 @@ use anyhow::Result;
 use kube::api::PropagationPolicy::Background;
 use serde_json::json;
 
-/// S1. The set exists before its first pod is wanted, so that the watch of Volume Warden knows it.
+/// S1. The set exists before its first pod is wanted, so that Volume Warden has received it from
+/// its watch.
 #[tokio::test]
 async fn a_claim_is_created_with_its_owner() -> Result<()> {
     let steps = [
@@ -32,8 +33,8 @@ async fn a_claim_is_created_with_its_owner() -> Result<()> {
             "pod web-0: Running of StatefulSet/web",
             "set web: 1 of 1 ready",
         ]),
-        BornDifferent {
-            difference: Difference::OwnerAtBirth,
+        DiffersAtCreation {
+            difference: Difference::OwnerAtCreation,
             claim: "data-web-0",
             in_tree: "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
             warden: "claim data-web-0: Pending [kubernetes.io/pvc-protection] of StatefulSet/web",
@@ -138,7 +139,7 @@ async fn claims_without_pods_are_deleted_when_the_policy_changes_to_delete() -> 
 /// STS-19. The pod runs; in-tree publishes no event then.
 #[tokio::test]
 async fn another_controller_of_a_claim_is_reported() -> Result<()> {
-    let given = &[
+    let with_other_owner = &[
         "claim data-web-0: Pending [kubernetes.io/pvc-protection] of ConfigMap/boss",
         "pod web-0: Running of StatefulSet/web",
         "set web: 1 of 1 ready",
@@ -151,11 +152,11 @@ async fn another_controller_of_a_claim_is_reported() -> Result<()> {
             "pod web-0: Running of StatefulSet/web",
             "set web: 1 of 1 ready",
         ]),
-        Give("data-web-0", Owner::Controller("boss")),
-        Stays(given),
+        SetOwner("data-web-0", Owner::Controller("boss")),
+        Stays(with_other_owner),
         // Makes in-tree sync the set.
         change_policy(Set("web"), RETAIN_DELETE),
-        Stays(given),
+        Stays(with_other_owner),
         OnlyWardenPublishes(
             Difference::AnotherController,
             "ConflictingController",
@@ -168,7 +169,7 @@ async fn another_controller_of_a_claim_is_reported() -> Result<()> {
 /// STS-04: both wait for the deletion of the claim; only Volume Warden reports the claim.
 #[tokio::test]
 async fn a_pod_that_waits_for_the_deletion_of_its_claim_is_reported() -> Result<()> {
-    let held = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection", FOREIGN]}});
+    let finalizers = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection", FOREIGN]}});
     let steps = [
         create(Set("web"), 1, RETAIN_RETAIN, "OrderedReady"),
         Expect(&[
@@ -176,15 +177,19 @@ async fn a_pod_that_waits_for_the_deletion_of_its_claim_is_reported() -> Result<
             "pod web-0: Running of StatefulSet/web",
             "set web: 1 of 1 ready",
         ]),
-        Patch(Claim("data-web-0"), held),
+        Patch(Claim("data-web-0"), finalizers),
         Delete(Claim("data-web-0")),
         Delete(Pod("web-0")),
         Stays(&[
             "claim data-web-0: Terminating Pending [example.com/hold]",
             "set web: 0 of 1 ready",
         ]),
-        OnlyWardenPublishes(Difference::StaleClaim, "PodBlockedByClaim", "data-web-0"),
-        Patch(Claim("data-web-0"), free()),
+        OnlyWardenPublishes(
+            Difference::PodBlockedByClaim,
+            "PodBlockedByClaim",
+            "data-web-0",
+        ),
+        Patch(Claim("data-web-0"), no_finalizers()),
         Expect(&[
             "claim data-web-0 (2nd): Pending [kubernetes.io/pvc-protection]",
             "pod web-0: Running of StatefulSet/web",

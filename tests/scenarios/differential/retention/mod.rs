@@ -1,17 +1,17 @@
 //! The claims of StatefulSets. Under every retention policy and both pod management policies the
 //! same operations on both clusters must have the same result, which the [`model`] computes.
-//! Intended differences are in [`differences`] and [`scaled_away`].
+//! Intended differences are in [`differences`] and [`scale_down`].
 
 mod differences;
 mod model;
-mod scaled_away;
+mod scale_down;
 
 use super::{
     projection::Projection,
     scenario::{
         Object::{self, ConfigMap, Pod, Set},
         Owner,
-        Step::{self, Create, DeleteWith, Give, Patch, StaysAsModelled},
+        Step::{self, Create, DeleteWith, Patch, SetOwner, StaysAsModelled},
         run,
     },
 };
@@ -29,151 +29,159 @@ const DELETE_RETAIN: Policy = ("Delete", "Retain");
 const DELETE_DELETE: Policy = ("Delete", "Delete");
 const POLICIES: [Policy; 4] = [RETAIN_RETAIN, RETAIN_DELETE, DELETE_RETAIN, DELETE_DELETE];
 
-/// An operation on the set of a story.
+/// An operation on the StatefulSet of a sequence.
 #[derive(Clone, Debug)]
-enum Deed {
-    /// Creates the set with this many replicas, under the story's policy.
+enum Operation {
+    /// Creates the set with this many replicas, under the policy of the sequence.
     Create(u32),
     Scale(u32),
-    /// `Retain` for `Delete` and `Delete` for `Retain`.
+    /// Replaces `Retain` by `Delete` and `Delete` by `Retain`.
     FlipBoth,
     FlipWhenScaled,
-    /// Gives the set's first claim another owner.
-    Give(Owner),
-    /// Removes the owner of a pod.
+    /// Sets another owner on the first claim of the set.
+    SetOwner(Owner),
+    /// Removes the owner reference of the pod with this ordinal.
     OrphanPod(u32),
     Delete(PropagationPolicy),
 }
 
-/// For each story the name of its set and the operations, one before each checkpoint.
-const STORIES: [(&str, &[Deed]); 9] = [
+/// For each sequence the name of its set and the operations, one before each checkpoint.
+const SEQUENCES: [(&str, &[Operation]); 9] = [
     (
         "scaled",
         &[
-            Deed::Create(2),
-            Deed::Scale(1),
-            Deed::Scale(2),
-            Deed::Scale(0),
-            Deed::Delete(Background),
+            Operation::Create(2),
+            Operation::Scale(1),
+            Operation::Scale(2),
+            Operation::Scale(0),
+            Operation::Delete(Background),
         ],
     ),
     (
         "background",
-        &[Deed::Create(2), Deed::Scale(1), Deed::Delete(Background)],
+        &[
+            Operation::Create(2),
+            Operation::Scale(1),
+            Operation::Delete(Background),
+        ],
     ),
-    ("foreground", &[Deed::Create(1), Deed::Delete(Foreground)]),
+    (
+        "foreground",
+        &[Operation::Create(1), Operation::Delete(Foreground)],
+    ),
     // The second set of that name adopts the pods of the first.
     (
         "orphaned",
         &[
-            Deed::Create(1),
-            Deed::Delete(Orphan),
-            Deed::Create(1),
-            Deed::Scale(0),
-            Deed::Delete(Foreground),
+            Operation::Create(1),
+            Operation::Delete(Orphan),
+            Operation::Create(1),
+            Operation::Scale(0),
+            Operation::Delete(Foreground),
         ],
     ),
     (
         "adopted",
         &[
-            Deed::Create(2),
-            Deed::OrphanPod(1),
-            Deed::Scale(1),
-            Deed::Delete(Background),
+            Operation::Create(2),
+            Operation::OrphanPod(1),
+            Operation::Scale(1),
+            Operation::Delete(Background),
         ],
     ),
     (
         "controlled",
         &[
-            Deed::Create(1),
-            Deed::Give(Owner::Controller("boss")),
-            Deed::FlipBoth,
-            Deed::Scale(0),
-            Deed::Delete(Background),
+            Operation::Create(1),
+            Operation::SetOwner(Owner::Controller("boss")),
+            Operation::FlipBoth,
+            Operation::Scale(0),
+            Operation::Delete(Background),
         ],
     ),
     (
         "befriended",
         &[
-            Deed::Create(1),
-            Deed::Give(Owner::Bystander("friend")),
-            Deed::FlipBoth,
-            Deed::Delete(Background),
+            Operation::Create(1),
+            Operation::SetOwner(Owner::NonController("friend")),
+            Operation::FlipBoth,
+            Operation::Delete(Background),
         ],
     ),
     (
         "flipped-before",
         &[
-            Deed::Create(2),
-            Deed::FlipBoth,
-            Deed::Scale(1),
-            Deed::Delete(Foreground),
+            Operation::Create(2),
+            Operation::FlipBoth,
+            Operation::Scale(1),
+            Operation::Delete(Foreground),
         ],
     ),
     (
         "flipped-after",
         &[
-            Deed::Create(2),
-            Deed::Scale(1),
-            Deed::FlipWhenScaled,
-            Deed::Scale(0),
-            Deed::Delete(Background),
+            Operation::Create(2),
+            Operation::Scale(1),
+            Operation::FlipWhenScaled,
+            Operation::Scale(0),
+            Operation::Delete(Background),
         ],
     ),
 ];
 
-const CHAPTERS: usize = 5;
+/// Number of operations in the longest sequence.
+const MAX_OPERATIONS: usize = 5;
 
-/// Total number of lines in all checkpoints, so that a lost story is detected.
+/// Total number of lines in all checkpoints, so that a missing sequence is detected.
 const LINES: usize = 436;
 
-/// Every story under every policy.
-fn stories() -> Vec<(Model, &'static [Deed])> {
+/// Every sequence under every policy.
+fn sequences() -> Vec<(Model, &'static [Operation])> {
     let under = |policy| {
-        STORIES
+        SEQUENCES
             .iter()
-            .map(move |(name, deeds)| (Model::new(name, policy), *deeds))
+            .map(move |(name, operations)| (Model::new(name, policy), *operations))
     };
     POLICIES.into_iter().flat_map(under).collect()
 }
 
-/// All stories at once, in one namespace.
-async fn play(name: &str, management: &str) -> Result<()> {
-    let mut stories = stories();
+/// Runs all sequences at once, in one namespace.
+async fn run_all(name: &str, management: &str) -> Result<()> {
+    let mut sequences = sequences();
     let mut steps = vec![
         Create(ConfigMap("boss"), json!({})),
         Create(ConfigMap("friend"), json!({})),
     ];
     let mut lines = 0;
-    for chapter in 0..CHAPTERS {
-        for (model, deeds) in &mut stories {
-            if let Some(deed) = deeds.get(chapter) {
-                model.perform(deed);
-                steps.push(step(deed, model, management));
+    for index in 0..MAX_OPERATIONS {
+        for (model, operations) in &mut sequences {
+            if let Some(operation) = operations.get(index) {
+                model.perform(operation);
+                steps.push(step(operation, model, management));
             }
         }
-        let wanted = stories.iter().flat_map(|(model, _)| model.lines());
+        let wanted = sequences.iter().flat_map(|(model, _)| model.lines());
         let wanted: Projection = wanted.collect();
         lines += wanted.len();
         steps.push(StaysAsModelled(wanted));
     }
-    ensure!(lines == LINES, "the stories have {lines} lines");
+    ensure!(lines == LINES, "the sequences have {lines} lines");
     run(name, steps).await
 }
 
-/// The step for a deed; `model` has performed the deed already.
-fn step(deed: &Deed, model: &Model, management: &str) -> Step {
+/// The step for an operation, which `model` has performed already.
+fn step(operation: &Operation, model: &Model, management: &str) -> Step {
     let set = Set(model.name);
-    match deed {
-        Deed::Create(replicas) => create(set, *replicas, model.policy, management),
-        Deed::Scale(replicas) => scale(set, *replicas),
-        Deed::FlipBoth | Deed::FlipWhenScaled => change_policy(set, model.policy),
-        Deed::Give(owner) => Give(model.claim(0), *owner),
-        Deed::OrphanPod(ordinal) => Patch(
+    match operation {
+        Operation::Create(replicas) => create(set, *replicas, model.policy, management),
+        Operation::Scale(replicas) => scale(set, *replicas),
+        Operation::FlipBoth | Operation::FlipWhenScaled => change_policy(set, model.policy),
+        Operation::SetOwner(owner) => SetOwner(model.claim(0), *owner),
+        Operation::OrphanPod(ordinal) => Patch(
             Pod(model.pod(*ordinal)),
             json!({"metadata": {"ownerReferences": null}}),
         ),
-        Deed::Delete(policy) => DeleteWith(set, policy.clone()),
+        Operation::Delete(policy) => DeleteWith(set, policy.clone()),
     }
 }
 
@@ -203,12 +211,12 @@ fn retention((when_deleted, when_scaled): Policy) -> Value {
 
 /// STS-32..35, 38, 40, 41, 115..118.
 #[tokio::test]
-async fn all_stories_with_pods_in_parallel() -> Result<()> {
-    play("parallel", "Parallel").await
+async fn all_sequences_with_pods_in_parallel() -> Result<()> {
+    run_all("parallel", "Parallel").await
 }
 
-/// The same rows.
+/// The same cases, with the other pod management policy.
 #[tokio::test]
-async fn all_stories_with_pods_in_order() -> Result<()> {
-    play("in-order", "OrderedReady").await
+async fn all_sequences_with_pods_in_order() -> Result<()> {
+    run_all("in-order", "OrderedReady").await
 }

@@ -1,6 +1,8 @@
 //! Computes the set, pods and claims that both clusters must have.
 
-use super::{DELETE_DELETE, DELETE_RETAIN, Deed, Policy, RETAIN_DELETE, RETAIN_RETAIN, STORIES};
+use super::{
+    DELETE_DELETE, DELETE_RETAIN, Operation, Policy, RETAIN_DELETE, RETAIN_RETAIN, SEQUENCES,
+};
 use crate::differential::{projection::Projection, scenario::Owner};
 use kube::api::PropagationPolicy::Orphan;
 use std::collections::BTreeMap;
@@ -11,7 +13,7 @@ pub struct Model {
     pub policy: Policy,
     /// Whether a set of that name exists.
     exists: bool,
-    /// How many pods run, from the first ordinal on.
+    /// Number of running pods, from the first ordinal on.
     pods: u32,
     claims: BTreeMap<u32, Claim>,
     /// Number of claims created so far, by ordinal.
@@ -21,16 +23,15 @@ pub struct Model {
 /// A claim that exists.
 #[derive(Default)]
 struct Claim {
-    /// The other owner of the claim.
-    given_to: Option<Owner>,
+    other_owner: Option<Owner>,
 }
 
 impl Model {
-    /// The set's name is the story's name with the first letters of the policy.
-    pub fn new(story: &str, policy: Policy) -> Self {
-        let name = format!("{story}-{}{}", &policy.0[..1], &policy.1[..1]);
+    /// The name of the set is that of the sequence, with the first letters of the policy.
+    pub fn new(sequence: &str, policy: Policy) -> Self {
+        let name = format!("{sequence}-{}{}", &policy.0[..1], &policy.1[..1]);
         Self {
-            name: lasting(name.to_lowercase()),
+            name: leaked(name.to_lowercase()),
             policy,
             exists: false,
             pods: 0,
@@ -40,29 +41,32 @@ impl Model {
     }
 
     pub fn claim(&self, ordinal: u32) -> &'static str {
-        lasting(format!("data-{}-{ordinal}", self.name))
+        leaked(format!("data-{}-{ordinal}", self.name))
     }
 
     pub fn pod(&self, ordinal: u32) -> &'static str {
-        lasting(format!("{}-{ordinal}", self.name))
+        leaked(format!("{}-{ordinal}", self.name))
     }
 
-    pub fn perform(&mut self, deed: &Deed) {
-        match deed {
-            Deed::Create(replicas) => {
+    pub fn perform(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Create(replicas) => {
                 self.exists = true;
                 self.scale(*replicas);
             }
-            Deed::Scale(replicas) => self.scale(*replicas),
-            Deed::FlipBoth => self.policy = (flipped(self.policy.0), flipped(self.policy.1)),
-            Deed::FlipWhenScaled => self.policy.1 = flipped(self.policy.1),
-            Deed::Give(owner) => self.claims.entry(0).or_default().given_to = Some(*owner),
+            Operation::Scale(replicas) => self.scale(*replicas),
+            Operation::FlipBoth => self.policy = (flipped(self.policy.0), flipped(self.policy.1)),
+            Operation::FlipWhenScaled => self.policy.1 = flipped(self.policy.1),
+            Operation::SetOwner(owner) => {
+                self.claims.entry(0).or_default().other_owner = Some(*owner);
+            }
             // The set adopts the pod again.
-            Deed::OrphanPod(_) => {}
-            Deed::Delete(Orphan) => self.exists = false,
-            Deed::Delete(_) => {
+            Operation::OrphanPod(_) => {}
+            Operation::Delete(Orphan) => self.exists = false,
+            Operation::Delete(_) => {
                 let deletes = self.policy.0 == "Delete";
-                self.claims.retain(|_, claim| !deletes || claim.is_given());
+                self.claims
+                    .retain(|_, claim| !deletes || claim.has_other_owner());
                 self.exists = false;
                 self.pods = 0;
             }
@@ -74,8 +78,9 @@ impl Model {
     fn scale(&mut self, replicas: u32) {
         let deletes = self.policy.1 == "Delete";
         let condemned = replicas..self.pods;
-        self.claims
-            .retain(|ordinal, claim| !deletes || !condemned.contains(ordinal) || claim.is_given());
+        self.claims.retain(|ordinal, claim| {
+            !deletes || !condemned.contains(ordinal) || claim.has_other_owner()
+        });
         for ordinal in 0..replicas {
             self.claims.entry(ordinal).or_insert_with(|| {
                 *self.incarnations.entry(ordinal).or_default() += 1;
@@ -97,11 +102,11 @@ impl Model {
                 _ => " (2nd)",
             };
             let of_set = if self.policy.0 == "Delete" { of_set } else { "" };
-            let owners = match claim.given_to {
+            let owners = match claim.other_owner {
                 None => of_set.to_owned(),
-                Some(Owner::Controller(boss)) => format!(" of ConfigMap/{boss}"),
-                Some(Owner::Bystander(friend)) => {
-                    format!(" of ConfigMap/{friend} (not controller, not blocking){of_set}")
+                Some(Owner::Controller(map)) => format!(" of ConfigMap/{map}"),
+                Some(Owner::NonController(map)) => {
+                    format!(" of ConfigMap/{map} (not controller, not blocking){of_set}")
                 }
             };
             format!("claim data-{name}-{ordinal}{incarnation}: Pending [kubernetes.io/pvc-protection]{owners}")
@@ -113,8 +118,8 @@ impl Model {
 
 impl Claim {
     /// The garbage collector and Volume Warden keep the claim for its other owner.
-    fn is_given(&self) -> bool {
-        self.given_to.is_some()
+    fn has_other_owner(&self) -> bool {
+        self.other_owner.is_some()
     }
 }
 
@@ -125,27 +130,27 @@ fn flipped(policy: &str) -> &'static str {
     }
 }
 
-/// The names of a scenario's objects live as long as its process.
-fn lasting(name: String) -> &'static str {
+/// Leaks the name: a scenario needs the names of its objects as long as the process runs.
+fn leaked(name: String) -> &'static str {
     name.leak()
 }
 
-/// Checks the model against results written by hand: the claims after a number of chapters.
+/// Checks the model against results written by hand: the claims after a number of operations.
 #[test]
-fn the_model_means_what_the_policies_say() {
-    let claims = |story: &str, policy, chapters| {
-        let deeds = STORIES.iter().find(|(name, _)| *name == story);
-        let (name, deeds) = deeds.expect("a story");
+fn the_model_implements_the_retention_policies() {
+    let claims = |sequence: &str, policy, count| {
+        let operations = SEQUENCES.iter().find(|(name, _)| *name == sequence);
+        let (name, operations) = operations.expect("a sequence");
         let mut model = Model::new(name, policy);
-        deeds[..chapters]
+        operations[..count]
             .iter()
-            .for_each(|deed| model.perform(deed));
+            .for_each(|operation| model.perform(operation));
         let lines = model.lines().into_iter();
         let claims = lines.filter_map(|line| Some(line.strip_prefix("claim data-")?.to_owned()));
         let short = claims.map(|line| line.replace(": Pending [kubernetes.io/pvc-protection]", ""));
         short.collect::<Vec<_>>()
     };
-    for (story, policy, chapters, wanted) in [
+    for (sequence, policy, count, wanted) in [
         (
             "scaled",
             DELETE_DELETE,
@@ -195,9 +200,9 @@ fn the_model_means_what_the_policies_say() {
         ("flipped-after", DELETE_RETAIN, 5, vec![]),
     ] {
         assert_eq!(
-            claims(story, policy, chapters),
+            claims(sequence, policy, count),
             wanted,
-            "{story} under {policy:?}"
+            "{sequence} under {policy:?}"
         );
     }
 }

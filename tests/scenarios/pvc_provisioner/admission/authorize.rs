@@ -2,10 +2,10 @@
 
 use super::{
     outage_fixture::OutageFixture,
-    posted::{Posted, post_as, reviewed},
+    posted::{PostResponse, post_as, until_reviewed},
 };
 use crate::{
-    pvc_provisioner::support::{Askers, asking},
+    pvc_provisioner::support::{Askers, requesting_pod},
     support::repository,
 };
 use anyhow::{Result, ensure};
@@ -17,17 +17,18 @@ use kube::{
 use serde_json::json;
 use volume_warden_controlplane::{Rule, eventually};
 
-/// A user and the group that user is in.
-type Who = (&'static str, &'static str);
+/// The name of a user, and a group of that user.
+type Requester = (&'static str, &'static str);
 
-/// May create pods alone.
-const PODS_ONLY: Who = ("jane", "testers");
-/// May create claims by name, too.
-const BY_NAME: Who = ("joe", "testers");
-/// May create claims as one of a group, too.
-const BY_GROUP: Who = ("jill", "builders");
+/// May create pods, but no claims.
+const PODS_ONLY: Requester = ("jane", "testers");
+/// May create pods, and claims by a RoleBinding of the user.
+const BY_NAME: Requester = ("joe", "testers");
+/// May create pods, and claims by a RoleBinding of the group.
+const BY_GROUP: Requester = ("jill", "builders");
 
-async fn grant(askers: &Askers) -> Result<()> {
+/// Creates the roles of the users, and the permissions that Volume Warden needs to check them.
+async fn create_roles(askers: &Askers) -> Result<()> {
     let (cluster, namespace) = (askers.space.cluster.clone(), &askers.space.name);
     for arguments in [
         [
@@ -62,10 +63,12 @@ async fn grant(askers: &Askers) -> Result<()> {
             "--group=builders",
         ],
     ] {
-        let here = ["-n", namespace];
-        cluster.kubectl(&[arguments, &here].concat()).await?;
+        let in_namespace = ["-n", namespace];
+        cluster
+            .kubectl(&[arguments, &in_namespace].concat())
+            .await?;
     }
-    // As the shipped component does.
+    // The RBAC rules of the shipped component.
     let rights =
         repository().join("manifests/components/pvc-provisioner-authorize-requester/rbac.yaml");
     cluster
@@ -74,12 +77,12 @@ async fn grant(askers: &Askers) -> Result<()> {
     Ok(())
 }
 
-async fn posted_by(who: Who, askers: &Askers) -> Result<Posted> {
-    reviewed(askers, async |name| {
+async fn post_as_requester(requester: Requester, askers: &Askers) -> Result<PostResponse> {
+    until_reviewed(askers, async |name| {
         post_as(
-            Some(who),
+            Some(requester),
             &askers.space,
-            &asking(name, name, json!({}))?,
+            &requesting_pod(name, name, json!({}))?,
             "",
         )
         .await
@@ -87,17 +90,20 @@ async fn posted_by(who: Who, askers: &Askers) -> Result<Posted> {
     .await
 }
 
+/// A user who may not create claims, or whose permissions cannot be checked, gets a pod without a
+/// claim, a warning and an Event. Volume Warden creates no claim later, because the reconciler does
+/// not know who created a pod.
 #[tokio::test]
 async fn only_users_who_may_create_claims_get_them() -> Result<()> {
     let fixture = OutageFixture::new("authorized", &["--authorize-requester=pod-creator"]).await?;
     let askers = &fixture.askers;
-    grant(askers).await?;
-    for who in [BY_NAME, BY_GROUP] {
-        // The API server's authorizer applies the grant with a delay.
-        let pod = eventually("the claim exists with its pod", async || {
-            let posted = posted_by(who, askers).await?;
-            let pod: Pod = posted.object()?;
-            ensure!(posted.warnings.is_empty(), "{posted:?}");
+    create_roles(askers).await?;
+    for requester in [BY_NAME, BY_GROUP] {
+        // The API server applies roles and bindings with a delay.
+        let pod = eventually("the claim exists as soon as its pod", async || {
+            let response = post_as_requester(requester, askers).await?;
+            let pod: Pod = response.object()?;
+            ensure!(response.warnings.is_empty(), "{response:?}");
             askers.claim(&pod.name_any()).await?;
             anyhow::Ok(Some(pod))
         })
@@ -108,50 +114,55 @@ async fn only_users_who_may_create_claims_get_them() -> Result<()> {
             .await?;
     }
 
-    let posted = posted_by(PODS_ONLY, askers).await?;
-    let sentence = format!(
+    let response = post_as_requester(PODS_ONLY, askers).await?;
+    let warning = format!(
         "jane may not create persistentvolumeclaims in namespace \"{}\"",
         askers.space.name
     );
-    ensure!(posted.code == 201 && posted.says(&sentence), "{posted:?}");
-    let refused = posted.object::<Pod>()?.name_any();
+    ensure!(
+        response.code == 201 && response.has_warning(&warning),
+        "{response:?}"
+    );
+    let refused = response.object::<Pod>()?.name_any();
 
-    // If the authorization check fails, the request is denied.
+    // If the check of the permissions fails, no claim is created.
     let reviews = Rule::on("POST").path_contains("/subjectaccessreviews");
     let broken = fixture
         .interposer
         .add(reviews.respond(500, "InternalError", "not today"));
-    let posted = posted_by(BY_NAME, askers).await?;
+    let response = post_as_requester(BY_NAME, askers).await?;
     ensure!(
-        broken.taken() > 0 && posted.says("could not be checked"),
-        "{posted:?}"
+        broken.taken() > 0 && response.has_warning("could not be checked"),
+        "{response:?}"
     );
-    let unclear = posted.object::<Pod>()?.name_any();
+    let unchecked = response.object::<Pod>()?.name_any();
     drop(broken);
 
-    for pod in [&refused, &unclear] {
+    for pod in [&refused, &unchecked] {
         askers
             .has_event(pod, "ErrRequesterUnknown", "re-create the pod")
             .await?;
     }
-    // The reconciler creates no claims here, so the canary requests none.
-    askers.heard().await?;
-    for pod in [&refused, &unclear] {
+    // The reconciler creates no claims with this option, so a canary that needs a claim cannot be
+    // used.
+    askers.wait_for_watches().await?;
+    for pod in [&refused, &unchecked] {
         ensure!(askers.space.claims.get_opt(pod).await?.is_none(), "{pod}");
         assert_eq!(askers.pod_events(pod).await?.len(), 1);
     }
-    a_pod_that_admission_missed(askers).await
+    check_pod_that_admission_missed(askers).await
 }
 
-/// The reconciler cannot know the requester. No webhook is called in this namespace, so another pod
-/// would not get the claim either.
-async fn a_pod_that_admission_missed(askers: &Askers) -> Result<()> {
+/// Checks a pod in `kube-system`, where the API server calls no webhook, so Volume Warden cannot
+/// check the requester. A recreated pod would not get the claim either, so the Event asks the user
+/// to create the claim.
+async fn check_pod_that_admission_missed(askers: &Askers) -> Result<()> {
     let client = askers.space.cluster.client();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
     let events: Api<Event> = Api::namespaced(client.clone(), "kube-system");
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, "kube-system");
-    let missed = asking("missed", "missed", json!({}))?;
-    eventually("pods can be created there", async || {
+    let missed = requesting_pod("missed", "missed", json!({}))?;
+    eventually("the pod can be created in kube-system", async || {
         pods.create(&PostParams::default(), &missed).await.map(drop)
     })
     .await?;
@@ -165,9 +176,9 @@ async fn a_pod_that_admission_missed(askers: &Askers) -> Result<()> {
         anyhow::Ok(messages.any(|each| each.ends_with("create the claim \"missed\"")))
     })
     .await;
-    let made = claims.get_opt("missed").await?;
-    // Another test's Volume Warden would create it.
+    let created = claims.get_opt("missed").await?;
+    // If the pod stayed, the Volume Warden of another test would create the claim.
     pods.delete("missed", &DeleteParams::default()).await?;
-    ensure!(made.is_none());
+    ensure!(created.is_none());
     published
 }

@@ -1,11 +1,11 @@
-//! Command line options.
+//! Command line options of Volume Warden.
 
 use super::{
     outage_fixture::OutageFixture,
-    posted::{asked, post},
+    posted::{post, post_requesting_pod},
 };
 use crate::{
-    pvc_provisioner::support::{annotations, asking},
+    pvc_provisioner::support::{annotations, requesting_pod},
     support::Space,
 };
 use anyhow::{Result, ensure};
@@ -14,14 +14,15 @@ use kube::{ResourceExt, api::PostParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// `--namespace`: in other namespaces Volume Warden creates and publishes nothing.
+/// `--namespace`: Volume Warden creates no claims for pods in other namespaces, and the webhook
+/// returns no warnings there.
 #[tokio::test]
 async fn other_namespaces_are_ignored() -> Result<()> {
-    let own = |namespace: &str| vec![format!("--namespace={namespace}")];
-    let fixture = OutageFixture::in_own_space("one-namespace", own).await?;
+    let arguments = |namespace: &str| vec![format!("--namespace={namespace}")];
+    let fixture = OutageFixture::new_without_waiting("one-namespace", arguments).await?;
     let askers = &fixture.askers;
-    let pod = eventually("a claim exists with its pod", async || {
-        let pod: Pod = asked(askers, json!({}), "").await?.object()?;
+    let pod = eventually("the claim exists as soon as its pod", async || {
+        let pod: Pod = post_requesting_pod(askers, json!({}), "").await?.object()?;
         askers.claim(&pod.name_any()).await?;
         anyhow::Ok(Some(pod))
     })
@@ -29,33 +30,36 @@ async fn other_namespaces_are_ignored() -> Result<()> {
     askers.belongs(&pod.name_any(), &pod).await?;
 
     let elsewhere = Space::new(askers.space.cluster.clone(), "other-namespace").await?;
-    let broken = asking("broken", "data", annotations(&[("data.pvc", Some("}"))]))?;
-    let posted = post(&elsewhere, &broken, "").await?;
+    let broken = requesting_pod("broken", "data", annotations(&[("data.pvc", Some("}"))]))?;
+    let response = post(&elsewhere, &broken, "").await?;
     ensure!(
-        posted.code == 201 && posted.warnings.is_empty(),
-        "{posted:?}"
+        response.code == 201 && response.warnings.is_empty(),
+        "{response:?}"
     );
     let parameters = PostParams::default();
-    let pod = asking("pod", "data", json!({}))?;
+    let pod = requesting_pod("pod", "data", json!({}))?;
     elsewhere.pods.create(&parameters, &pod).await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     ensure!(elsewhere.claims.get_opt("data").await?.is_none());
     Ok(())
 }
 
-/// `--dry-run` of Volume Warden itself: reports what would be created.
+/// `--dry-run` of Volume Warden itself: a warning names the claim that would be created, and no
+/// claim is created.
 #[tokio::test]
 async fn a_dry_run_of_volume_warden_reports_what_it_would_create() -> Result<()> {
-    let fixture = OutageFixture::in_own_space("withheld", |_| vec!["--dry-run".to_owned()]).await?;
+    let fixture =
+        OutageFixture::new_without_waiting("withheld", |_| vec!["--dry-run".to_owned()]).await?;
     let askers = &fixture.askers;
-    eventually("the dry run is reported", async || {
-        let posted = asked(askers, json!({}), "").await?;
-        let name = posted.object::<Pod>()?.name_any();
-        let said = posted.says(&format!("(dry run) would create the claim \"{name}\""));
-        ensure!(said, "{posted:?}");
+    eventually("a warning reports the dry run", async || {
+        let response = post_requesting_pod(askers, json!({}), "").await?;
+        let name = response.object::<Pod>()?.name_any();
+        let reported =
+            response.has_warning(&format!("(dry run) would create the claim \"{name}\""));
+        ensure!(reported, "{response:?}");
         Ok(())
     })
     .await?;
-    ensure!(askers.claims().await?.is_empty());
+    ensure!(askers.claim_names().await?.is_empty());
     Ok(())
 }

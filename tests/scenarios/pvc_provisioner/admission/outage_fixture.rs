@@ -1,4 +1,4 @@
-//! Exclusive use of a cluster's webhooks by one scenario.
+//! A cluster whose webhooks only one scenario at a time uses.
 
 use crate::{
     pvc_provisioner::support::Askers,
@@ -12,8 +12,8 @@ use anyhow::Result;
 use tokio::sync::{Mutex, MutexGuard};
 use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder};
 
-/// The cluster whose webhooks the scenarios use one after the other. As on OpenShift,
-/// `blockOwnerDeletion` requires the permission to update the pod's finalizers (DP-29).
+/// The cluster of these scenarios. As on OpenShift, setting `blockOwnerDeletion` requires the
+/// permission to update the finalizers of the owner (DP-29).
 async fn cluster() -> Result<Shared> {
     static PROVISIONER: Slot = Slot::new();
     let start = async || {
@@ -29,37 +29,43 @@ async fn cluster() -> Result<Shared> {
     PROVISIONER.get(start).await
 }
 
-/// Locks the cluster: no other scenario uses it while the guard lives.
-pub async fn turn() -> Result<(Shared, MutexGuard<'static, ()>)> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    let turn = TURN.lock().await;
-    Ok((cluster().await?, turn))
+/// Locks the cluster: no other scenario uses it until the guard is dropped.
+pub async fn lock_cluster() -> Result<(Shared, MutexGuard<'static, ()>)> {
+    static LOCK: Mutex<()> = Mutex::const_new(());
+    let guard = LOCK.lock().await;
+    Ok((cluster().await?, guard))
 }
 
-/// One Volume Warden with all components, and the interposer between it and the API server.
+/// One Volume Warden with all components in the locked cluster, the interposer between it and the
+/// API server, and the namespace of the test.
 pub struct OutageFixture {
     pub askers: Askers,
     pub interposer: Interposer,
     pub warden: Warden,
-    _turn: MutexGuard<'static, ()>,
+    _lock: MutexGuard<'static, ()>,
 }
 
 impl OutageFixture {
+    /// Starts Volume Warden, and waits until the API server calls its webhooks.
     pub async fn new(label: &'static str, arguments: &[&str]) -> Result<Self> {
-        let fixture = Self::in_own_space(label, |_| {
-            arguments.iter().map(|each| (*each).to_owned()).collect()
+        let fixture = Self::new_without_waiting(label, |_| {
+            arguments
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect()
         })
         .await?;
         webhooks_answer(&fixture.askers.space.cluster.client()).await?;
         Ok(fixture)
     }
 
-    /// `arguments` receives the namespace. Does not wait until the API server calls the webhooks.
-    pub async fn in_own_space(
+    /// Starts Volume Warden with the arguments that `arguments` returns for the namespace of the
+    /// test. Does not wait until the API server calls the webhooks.
+    pub async fn new_without_waiting(
         label: &'static str,
         arguments: impl FnOnce(&str) -> Vec<String>,
     ) -> Result<Self> {
-        let (cluster, turn) = turn().await?;
+        let (cluster, guard) = lock_cluster().await?;
         let interposer =
             Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
         let askers = Askers::new(cluster.clone(), label).await?;
@@ -71,12 +77,13 @@ impl OutageFixture {
             askers,
             interposer,
             warden,
-            _turn: turn,
+            _lock: guard,
         })
     }
 }
 
-/// Always uses the same identity, so that no start waits for a Lease to expire.
+/// Builds a Volume Warden that always has the same Lease identity, so that it does not wait until
+/// the Lease of an earlier one expires.
 fn builder<'a>(
     cluster: &'a Cluster,
     label: &str,
@@ -89,6 +96,6 @@ fn builder<'a>(
         .arg("--leader-elect-identity=ward");
     arguments
         .iter()
-        .fold(builder, |all, each| all.arg(each))
+        .fold(builder, |builder, argument| builder.arg(argument))
         .serving()
 }

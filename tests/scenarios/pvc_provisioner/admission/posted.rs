@@ -1,7 +1,7 @@
-//! POSTs of pods, and the complete responses of the API server.
+//! POST requests of pods, and the complete responses of the API server.
 
 use crate::{
-    pvc_provisioner::support::{Askers, asking},
+    pvc_provisioner::support::{Askers, requesting_pod},
     support::{Space, failed_open},
 };
 use anyhow::{Context, Result};
@@ -12,42 +12,43 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use volume_warden_controlplane::{Cluster, eventually};
 
-/// A response of the API server.
+/// The response of the API server to the POST of a pod.
 #[derive(Debug)]
-pub struct Posted {
+pub struct PostResponse {
+    /// The HTTP status code.
     pub code: u16,
-    /// As `kubectl` shows them.
+    /// The texts of the warning headers, as `kubectl` shows them.
     pub warnings: Vec<String>,
     pub body: String,
 }
 
-impl Posted {
+impl PostResponse {
     /// The created object.
     pub fn object<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.body).with_context(|| self.body.clone())
     }
 
-    /// Some warning contains this.
-    pub fn says(&self, part: &str) -> bool {
+    /// Whether a warning contains `part`.
+    pub fn has_warning(&self, part: &str) -> bool {
         self.warnings.iter().any(|warning| warning.contains(part))
     }
 }
 
-/// Creates the pod as an admin, with this query.
-pub async fn post(space: &Space, pod: &Pod, query: &str) -> Result<Posted> {
+/// Creates the pod as an administrator, with this query in the URL.
+pub async fn post(space: &Space, pod: &Pod, query: &str) -> Result<PostResponse> {
     post_as(None, space, pod, query).await
 }
 
-/// Like [`post`], as a user and a group of that user.
+/// Like [`post`], as this user and group. `None` means the administrator.
 pub async fn post_as(
-    who: Option<(&str, &str)>,
+    requester: Option<(&str, &str)>,
     space: &Space,
     pod: &Pod,
     query: &str,
-) -> Result<Posted> {
+) -> Result<PostResponse> {
     let url = format!("/api/v1/namespaces/{}/pods?{query}", space.name);
     let mut request = http::Request::post(url).header("content-type", "application/json");
-    if let Some((user, group)) = who {
+    if let Some((user, group)) = requester {
         request = request
             .header("impersonate-user", user)
             .header("impersonate-group", group);
@@ -57,101 +58,116 @@ pub async fn post_as(
     let (head, body) = response.into_parts();
     let headers = head.headers.get_all("warning").into_iter();
     let warnings = headers.map(|header| std::str::from_utf8(header.as_bytes()).map(warning));
-    Ok(Posted {
+    Ok(PostResponse {
         code: head.status.as_u16(),
         warnings: warnings.collect::<Result<_, _>>()?,
         body: String::from_utf8(body.collect_bytes().await?.to_vec())?,
     })
 }
 
-/// The text of `299 - "text"`.
+/// The text of a warning header, which has the form `299 - "text"`.
 fn warning(header: &str) -> String {
     let quoted = header.split_once('"').map_or(header, |(_, rest)| rest);
     let text = quoted.strip_suffix('"').unwrap_or(quoted);
     text.replace("\\\"", "\"").replace("\\\\", "\\")
 }
 
-/// A response to a POST.
-pub trait Answered {
-    /// The sentences that the requester was shown.
-    fn shown(&self) -> String;
+/// The result of a POST, which has warnings.
+pub trait WarningsText {
+    /// All warnings that the API server returned.
+    fn warnings_text(&self) -> String;
 }
 
-impl Answered for Posted {
-    fn shown(&self) -> String {
+impl WarningsText for PostResponse {
+    fn warnings_text(&self) -> String {
         self.warnings.join(" ")
     }
 }
 
-impl<T> Answered for (Posted, T) {
-    fn shown(&self) -> String {
-        self.0.shown()
+impl<T> WarningsText for (PostResponse, T) {
+    fn warnings_text(&self) -> String {
+        self.0.warnings_text()
     }
 }
 
-/// Of kubectl.
-impl Answered for String {
-    fn shown(&self) -> String {
+/// The output of kubectl.
+impl WarningsText for String {
+    fn warnings_text(&self) -> String {
         self.clone()
     }
 }
 
-/// Creates a pod of [`asking`] whose claim has the pod's name.
-pub async fn asked(askers: &Askers, changes: Value, query: &str) -> Result<Posted> {
-    reviewed(askers, async |name| {
-        let pod = asking(name, name, changes.clone())?;
+/// Creates a [`requesting_pod`] whose claim has the name of the pod, as [`until_reviewed`] does.
+pub async fn post_requesting_pod(
+    askers: &Askers,
+    changes: Value,
+    query: &str,
+) -> Result<PostResponse> {
+    until_reviewed(askers, async |name| {
+        let pod = requesting_pod(name, name, changes.clone())?;
         post(&askers.space, &pod, query).await
     })
     .await
 }
 
-/// Like [`asked`]; also returns the claim that exists when the response arrives.
-pub async fn asked_for(askers: &Askers) -> Result<(Posted, PersistentVolumeClaim)> {
-    let (posted, claim) = reviewed(askers, async |name| {
-        let posted = post(&askers.space, &asking(name, name, json!({}))?, "").await?;
-        Ok((posted, askers.space.claims.get_opt(name).await?))
+/// Like [`post_requesting_pod`], and returns the claim that exists when the response arrives.
+pub async fn post_and_get_claim(askers: &Askers) -> Result<(PostResponse, PersistentVolumeClaim)> {
+    let (response, claim) = until_reviewed(askers, async |name| {
+        let response = post(&askers.space, &requesting_pod(name, name, json!({}))?, "").await?;
+        Ok((response, askers.space.claims.get_opt(name).await?))
     })
     .await?;
-    let claim = claim.with_context(|| format!("there is no claim: {posted:?}"))?;
-    Ok((posted, claim))
+    let claim = claim.with_context(|| format!("the claim does not exist: {response:?}"))?;
+    Ok((response, claim))
 }
 
-/// Calls `create` with new pod names until all API calls of one review were answered in time.
-pub async fn reviewed<T: Answered>(
+/// Calls `create` with new pod names until the webhook answers in time, and the API server answers
+/// all requests of Volume Warden for that review in time.
+pub async fn until_reviewed<T: WarningsText>(
     askers: &Askers,
     create: impl AsyncFnMut(&str) -> Result<T>,
 ) -> Result<T> {
-    let in_time = |created: &T| !created.shown().contains("the API server did not answer");
-    first(askers, create, in_time).await
+    let is_complete = |created: &T| {
+        !created
+            .warnings_text()
+            .contains("the API server did not answer")
+    };
+    retry(askers, create, is_complete).await
 }
 
-/// Calls `create` with new pod names until the webhook answers in time, even if its calls fail.
-pub async fn heard<T>(askers: &Askers, create: impl AsyncFnMut(&str) -> Result<T>) -> Result<T> {
-    first(askers, create, |_| true).await
+/// Calls `create` with new pod names until the webhook answers in time, even if requests of Volume
+/// Warden to the API server fail.
+pub async fn until_webhook_answers<T>(
+    askers: &Askers,
+    create: impl AsyncFnMut(&str) -> Result<T>,
+) -> Result<T> {
+    retry(askers, create, |_| true).await
 }
 
-/// On a busy machine a webhook may time out for some pods, and after a start the API server does
-/// not call it yet.
-async fn first<T>(
+/// Calls `create` with new pod names until the webhook did not fail open and `is_wanted` accepts
+/// the result. On a busy machine the webhook may time out for some pods, and after a start of
+/// Volume Warden the API server does not call the webhook yet.
+async fn retry<T>(
     askers: &Askers,
     mut create: impl AsyncFnMut(&str) -> Result<T>,
-    in_time: impl Fn(&T) -> bool,
+    is_wanted: impl Fn(&T) -> bool,
 ) -> Result<T> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let cluster = &askers.space.cluster;
-    let first = eventually("the webhook answers in time", async || {
+    let result = eventually("the webhook answers in time", async || {
         let name = format!("pod{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let before = too_late(cluster).await?;
+        let before = failed_open_counts(cluster).await?;
         let created = create(&name).await;
-        let heard = too_late(cluster).await? == before;
-        // Any other failure is a result and is not retried.
-        let wanted = heard && created.as_ref().map_or(true, &in_time);
-        anyhow::Ok(Some(created).filter(|_| wanted))
+        let is_answered = failed_open_counts(cluster).await? == before;
+        // An error of `create` is a result as well, and is not retried.
+        let is_done = is_answered && created.as_ref().map_or(true, &is_wanted);
+        anyhow::Ok(Some(created).filter(|_| is_done))
     });
-    first.await?
+    result.await?
 }
 
-/// The API server's counts of webhook calls that failed open.
-pub async fn too_late(cluster: &Cluster) -> Result<String> {
+/// The metrics of the API server that count failed calls of the pod webhook: calls after which the
+/// API server admitted the pod without the webhook.
+pub async fn failed_open_counts(cluster: &Cluster) -> Result<String> {
     failed_open(cluster, "pods.pvc-provisioner").await
 }

@@ -1,13 +1,17 @@
-//! Pods that are refused by another check.
+//! Pods that the API server refuses before or after the webhook reviews them, and
+//! `--strict-templates`.
 
 use super::{
     outage_fixture::OutageFixture,
-    posted::{Posted, asked, asked_for, post},
+    posted::{PostResponse, post, post_and_get_claim, post_requesting_pod},
 };
 use crate::{
     pvc_provisioner::{
         refusals::Quota,
-        support::{Askers, ID, LABEL, MARK, TEMPLATE, annotations, asking, is_made},
+        support::{
+            AWAITING_POD, Askers, CONTROLLER_ID, MANAGED_BY, TEMPLATE, annotations,
+            has_label_and_finalizer, requesting_pod,
+        },
     },
     support::{dry_run, guarded, is_refused, pod},
 };
@@ -26,32 +30,36 @@ use volume_warden_controlplane::eventually;
 /// A pod that Pod Security, a ValidatingAdmissionPolicy or API validation refuses never reaches the
 /// webhook, and leaves no claim.
 #[tokio::test]
-async fn a_pod_that_is_refused_before_leaves_no_claim() -> Result<()> {
+async fn a_pod_that_is_refused_before_the_webhook_leaves_no_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "unfit").await?;
-    let host = json!({"spec": {"hostNetwork": true}});
-    enforce(&askers, "baseline", &host, true).await?;
-    let sometimes = json!({"spec": {"restartPolicy": "Sometimes"}});
-    let named = json!({"spec": {"hostname": "refused"}});
-    let policy = Policy::new(&askers, &named).await?;
-    for (changes, code) in [(&host, 403), (&sometimes, 422), (&named, 422)] {
+    let host_network = json!({"spec": {"hostNetwork": true}});
+    enforce(&askers, "baseline", &host_network, true).await?;
+    let invalid = json!({"spec": {"restartPolicy": "Sometimes"}});
+    let hostname = json!({"spec": {"hostname": "refused"}});
+    let policy = Policy::new(&askers, &hostname).await?;
+    for (changes, code) in [(&host_network, 403), (&invalid, 422), (&hostname, 422)] {
         for _ in 0..3 {
-            let pod = asking("pod", "data", changes.clone())?;
-            let posted = post(&askers.space, &pod, "").await?;
+            let pod = requesting_pod("pod", "data", changes.clone())?;
+            let response = post(&askers.space, &pod, "").await?;
             ensure!(
-                posted.code == code && posted.warnings.is_empty(),
-                "{posted:?}"
+                response.code == code && response.warnings.is_empty(),
+                "{response:?}"
             );
         }
     }
-    // A claim would have been created before the response.
-    ensure!(askers.claims().await?.is_empty());
-    policy.end().await?;
-    enforce(&askers, "privileged", &host, false).await?;
-    has_its_claim(&askers, &asked(&askers, host, "").await?).await
+    // If the webhook had been called, the claim would exist before the response.
+    ensure!(askers.claim_names().await?.is_empty());
+    policy.delete().await?;
+    enforce(&askers, "privileged", &host_network, false).await?;
+    has_its_claim(
+        &askers,
+        &post_requesting_pod(&askers, host_network, "").await?,
+    )
+    .await
 }
 
-/// Waits until a pod with these changes is refused, or admitted: the API server learns of labels
-/// by a watch of its own.
+/// Sets the Pod Security level of the namespace, and waits until a pod with these changes is
+/// refused or admitted: the API server reads labels of namespaces from a watch, with a delay.
 async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -> Result<()> {
     let space = &askers.space;
     let label = format!("pod-security.kubernetes.io/enforce={level}");
@@ -65,7 +73,7 @@ async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -
     .await
 }
 
-/// A ValidatingAdmissionPolicy that refuses the pods of a namespace with the hostname `refused`.
+/// A ValidatingAdmissionPolicy that refuses pods with the hostname `refused` in one namespace.
 struct Policy {
     name: String,
     policies: Api<ValidatingAdmissionPolicy>,
@@ -73,7 +81,7 @@ struct Policy {
 }
 
 impl Policy {
-    /// Creates the policy and waits until the API server refuses a pod with these changes.
+    /// Creates the policy, and waits until the API server refuses a pod with these changes.
     async fn new(askers: &Askers, changes: &Value) -> Result<Self> {
         let (space, client) = (&askers.space, askers.space.cluster.client());
         let policy = Self {
@@ -91,11 +99,11 @@ impl Policy {
             "policyName": &space.name, "validationActions": ["Deny"],
             "matchResources": {"namespaceSelector": namespace},
         });
-        let named = |spec| json!({"metadata": {"name": &space.name}, "spec": spec});
+        let object = |spec| json!({"metadata": {"name": &space.name}, "spec": spec});
         let parameters = PostParams::default();
-        let created = serde_json::from_value(named(spec))?;
+        let created = serde_json::from_value(object(spec))?;
         policy.policies.create(&parameters, &created).await?;
-        let created = serde_json::from_value(named(binding))?;
+        let created = serde_json::from_value(object(binding))?;
         policy.bindings.create(&parameters, &created).await?;
         let probe = pod("probe", "probe", changes.clone())?;
         eventually("the policy is enforced", async || {
@@ -106,7 +114,7 @@ impl Policy {
         Ok(policy)
     }
 
-    async fn end(self) -> Result<()> {
+    async fn delete(self) -> Result<()> {
         let parameters = DeleteParams::default();
         self.bindings.delete(&self.name, &parameters).await?;
         self.policies.delete(&self.name, &parameters).await?;
@@ -114,58 +122,64 @@ impl Policy {
     }
 }
 
-async fn has_its_claim(askers: &Askers, posted: &Posted) -> Result<()> {
+/// Fails unless the pod was admitted without a warning, and becomes the owner of its claim.
+async fn has_its_claim(askers: &Askers, response: &PostResponse) -> Result<()> {
     ensure!(
-        posted.code == 201 && posted.warnings.is_empty(),
-        "{posted:?}"
+        response.code == 201 && response.warnings.is_empty(),
+        "{response:?}"
     );
-    let pod: Pod = posted.object()?;
+    let pod: Pod = response.object()?;
     askers.belongs(&pod.name_any(), &pod).await.map(drop)
 }
 
-/// The claim of a pod that quota refused: it was reviewed before.
-async fn in_vain(askers: &Askers) -> Result<PersistentVolumeClaim> {
-    let (posted, claim) = asked_for(askers).await?;
+/// Posts a pod that a quota refuses after the webhook reviewed it, and returns the claim that the
+/// webhook created.
+async fn claim_of_refused_pod(askers: &Askers) -> Result<PersistentVolumeClaim> {
+    let (response, claim) = post_and_get_claim(askers).await?;
     ensure!(
-        posted.code == 403 && posted.body.contains("exceeded quota"),
-        "{posted:?}"
+        response.code == 403 && response.body.contains("exceeded quota"),
+        "{response:?}"
     );
-    is_made(&claim)?;
-    let awaits = claim.annotations().contains_key(MARK) && claim.owner_references().is_empty();
-    ensure!(awaits, "{:?}", claim.metadata);
+    has_label_and_finalizer(&claim)?;
+    let is_waiting =
+        claim.annotations().contains_key(AWAITING_POD) && claim.owner_references().is_empty();
+    ensure!(is_waiting, "{:?}", claim.metadata);
     Ok(claim)
 }
 
-/// The webhook reviews a pod before quota refuses it: its claim waits for the pod and is collected
-/// after the grace period. No other claim is collected.
+/// The webhook reviews a pod before a quota refuses the pod: its claim awaits the pod and is
+/// deleted after the grace period. Claims that have an owner or no marker are kept.
 #[tokio::test]
 async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
-    // Longer than a reconcile of the claim takes.
+    // The grace period is longer than a reconcile of the claim takes.
     let fixture = OutageFixture::new("quota", &["--orphan-grace=15"]).await?;
     let askers = &fixture.askers;
     let pod = askers.ask("kept", "kept", json!({})).await?;
     let kept = askers.belongs("kept", &pod).await?;
-    let labelled = json!({"metadata": {"labels": {LABEL: ID}}});
+    let labelled = json!({"metadata": {"labels": {MANAGED_BY: CONTROLLER_ID}}});
     let labelled = askers.create_claim("labelled", labelled).await?;
     let quota = Quota::new(askers, json!({"pods": "1"})).await?;
-    let claim = in_vain(askers).await?;
+    let claim = claim_of_refused_pod(askers).await?;
     askers.space.claim_is_gone(&claim.name_any()).await?;
-    eventually("the metric no longer counts it", async || {
-        // Claims of other scenarios still wait for their pods.
-        let claims = Api::<PersistentVolumeClaim>::all(askers.space.cluster.client());
-        let claims = claims.list_metadata(&ListParams::default()).await?;
-        let marked = claims
-            .iter()
-            .filter(|claim| claim.annotations().contains_key(MARK));
-        let metric = format!("volume_warden_claims_awaiting_pod {}", marked.count());
-        let metrics = fixture.warden.metrics().await?;
-        let mut lines = metrics.lines().filter(|line| line.contains("awaiting"));
-        ensure!(lines.any(|line| line == metric), "{metric}");
-        Ok(())
-    })
+    eventually(
+        "the metric no longer counts the deleted claim",
+        async || {
+            // Claims of other scenarios still await their pods.
+            let claims = Api::<PersistentVolumeClaim>::all(askers.space.cluster.client());
+            let claims = claims.list_metadata(&ListParams::default()).await?;
+            let waiting = claims
+                .iter()
+                .filter(|claim| claim.annotations().contains_key(AWAITING_POD));
+            let metric = format!("volume_warden_claims_awaiting_pod {}", waiting.count());
+            let metrics = fixture.warden.metrics().await?;
+            let mut lines = metrics.lines().filter(|line| line.contains("awaiting"));
+            ensure!(lines.any(|line| line == metric), "{metric}");
+            Ok(())
+        },
+    )
     .await?;
-    quota.end().await?;
-    askers.settled().await?;
+    quota.delete().await?;
+    askers.wait_until_processed().await?;
     for before in [kept, labelled] {
         let now = askers.claim(&before.name_any()).await?;
         ensure!(
@@ -176,13 +190,13 @@ async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
     Ok(())
 }
 
-/// A pod recreated within the grace period gets the claim.
+/// A pod that a quota refused and that is recreated within the grace period gets the claim.
 #[tokio::test]
 async fn a_recreated_pod_gets_its_claim() -> Result<()> {
     let askers = Askers::new(guarded().await?, "back").await?;
     let quota = Quota::new(&askers, json!({"pods": "0"})).await?;
-    let claim = in_vain(&askers).await?;
-    quota.end().await?;
+    let claim = claim_of_refused_pod(&askers).await?;
+    quota.delete().await?;
     let name = claim.name_any();
     let pod = askers.ask(&name, &name, json!({})).await?;
     assert_eq!(askers.belongs(&name, &pod).await?.uid(), claim.uid());
@@ -190,13 +204,13 @@ async fn a_recreated_pod_gets_its_claim() -> Result<()> {
     Ok(())
 }
 
-/// `--strict-templates`: a pod that would get a warning is refused with a full sentence.
+/// `--strict-templates`: instead of a warning, the pod is refused with the same text.
 #[tokio::test]
 async fn strict_templates_refuse_the_pod() -> Result<()> {
     let fixture = OutageFixture::new("strict", &["--strict-templates"]).await?;
     let askers = &fixture.askers;
     let unknown = TEMPLATE.replace("requests", "request");
-    for (wrong, part) in [
+    for (change, part) in [
         (
             ("data.pvc", Some("a: [")),
             "the template of volume \\\"data\\\" cannot be used: line 1",
@@ -209,13 +223,13 @@ async fn strict_templates_refuse_the_pod() -> Result<()> {
         ),
     ] {
         for query in ["", "dryRun=All"] {
-            let posted = asked(askers, annotations(&[wrong]), query).await?;
+            let response = post_requesting_pod(askers, annotations(&[change]), query).await?;
             ensure!(
-                posted.code == 422 && posted.body.contains(part),
-                "{posted:?}"
+                response.code == 422 && response.body.contains(part),
+                "{response:?}"
             );
         }
     }
-    ensure!(askers.claims().await?.is_empty());
-    has_its_claim(askers, &asked(askers, json!({}), "").await?).await
+    ensure!(askers.claim_names().await?.is_empty());
+    has_its_claim(askers, &post_requesting_pod(askers, json!({}), "").await?).await
 }

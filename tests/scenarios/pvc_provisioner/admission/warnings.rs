@@ -1,8 +1,8 @@
-//! The creator of a pod gets a warning about errors at once.
+//! The response to the POST of a pod has warnings about errors.
 
-use super::posted::{asked, reviewed};
+use super::posted::{post, post_requesting_pod, until_reviewed};
 use crate::{
-    pvc_provisioner::support::{Askers, TEMPLATE, annotations, asking},
+    pvc_provisioner::support::{Askers, TEMPLATE, annotations, requesting_pod},
     support::guarded,
 };
 use anyhow::{Result, ensure};
@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;
 
-/// An Event on the pod has the same text, and the pod is created nevertheless.
+/// A pod with an error in its annotations or template is created, the response has a warning, and
+/// an Event on the pod has the same text.
 #[tokio::test]
 async fn users_are_warned_at_once() -> Result<()> {
     let askers = Askers::new(guarded().await?, "warned").await?;
@@ -59,22 +60,30 @@ async fn users_are_warned_at_once() -> Result<()> {
             "spec.accessModes",
         ),
     ] {
-        let posted = asked(&askers, annotations(&[change]), "").await?;
-        ensure!(posted.code == 201 && posted.says(part), "{posted:?}");
-        ensure!(posted.warnings.len() == 1, "{posted:?}");
-        let pod: Pod = posted.object()?;
+        let response = post_requesting_pod(&askers, annotations(&[change]), "").await?;
+        ensure!(
+            response.code == 201 && response.has_warning(part),
+            "{response:?}"
+        );
+        ensure!(response.warnings.len() == 1, "{response:?}");
+        let pod: Pod = response.object()?;
         askers.has_event(&pod.name_any(), reason, part).await?;
     }
     Ok(())
 }
 
-/// kubectl shows the warning; `--warnings-as-errors` makes kubectl fail on it here.
+/// kubectl shows the warning. With `--warnings-as-errors` kubectl fails, so the warning is in its
+/// error.
 #[tokio::test]
 async fn kubectl_shows_the_warning() -> Result<()> {
     let cluster = guarded().await?;
     let askers = Askers::new(cluster.clone(), "kubectl").await?;
-    let shown = reviewed(&askers, async |name| {
-        let mut pod = json!(asking(name, name, annotations(&[("data.pvc", None)]))?);
+    let error = until_reviewed(&askers, async |name| {
+        let mut pod = json!(requesting_pod(
+            name,
+            name,
+            annotations(&[("data.pvc", None)])
+        )?);
         json_patch::merge(&mut pod, &json!({"apiVersion": "v1", "kind": "Pod"}));
         let create = [
             "create",
@@ -90,34 +99,34 @@ async fn kubectl_shows_the_warning() -> Result<()> {
     })
     .await?;
     ensure!(
-        shown.contains("Warning: a claim is requested for volume \"data\""),
-        "{shown}"
+        error.contains("Warning: a claim is requested for volume \"data\""),
+        "{error}"
     );
     Ok(())
 }
 
-/// DP-18 at admission: a pod created while its predecessor's claim is being deleted gets a warning
-/// with the reason why it waits.
+/// DP-18 at admission: a pod that is created while the claim it requests is being deleted gets a
+/// warning that it waits for the deletion.
 #[tokio::test]
 async fn a_claim_that_is_being_deleted_is_reported_at_once() -> Result<()> {
     let askers = Askers::new(guarded().await?, "too-soon").await?;
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    let posted = reviewed(&askers, async |name| {
+    let response = until_reviewed(&askers, async |name| {
         askers.create_claim(name, held.clone()).await?;
         askers.space.delete_claim(name).await?;
-        // The watch of Volume Warden has delivered the deletion, too.
-        askers.settled().await?;
-        let pod = asking(name, name, json!({}))?;
-        super::posted::post(&askers.space, &pod, "").await
+        // Afterwards the watch of Volume Warden has delivered the deletion.
+        askers.wait_until_processed().await?;
+        let pod = requesting_pod(name, name, json!({}))?;
+        post(&askers.space, &pod, "").await
     })
     .await?;
     ensure!(
-        posted.code == 201 && posted.says("to be deleted"),
-        "{posted:?}"
+        response.code == 201 && response.has_warning("to be deleted"),
+        "{response:?}"
     );
-    let pod: Pod = posted.object()?;
+    let pod: Pod = response.object()?;
     let name = pod.name_any();
-    let free = json!({"metadata": {"finalizers": null}});
-    askers.space.patch_claim(&name, free).await?;
+    let release = json!({"metadata": {"finalizers": null}});
+    askers.space.patch_claim(&name, release).await?;
     askers.belongs(&name, &pod).await.map(drop)
 }

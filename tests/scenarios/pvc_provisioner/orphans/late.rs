@@ -1,21 +1,22 @@
-//! An object changes between the decision and the write.
+//! A claim changes between the decision of Volume Warden and its write.
 
 use crate::pvc_provisioner::{
     fault_fixture::{FaultFixture, claim_write},
-    support::{MARK, awaiting},
+    support::{AWAITING_POD, awaiting},
 };
 use anyhow::{Result, ensure};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// A user removes the mark, or another claim has the name by now: a late deletion spares both.
+/// A DELETE request that arrives late deletes neither a claim from which a user has removed the
+/// marker nor a new claim with the same name: the API server answers with a conflict.
 #[tokio::test]
-async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
+async fn a_late_deletion_deletes_no_changed_claim() -> Result<()> {
     let fixture = FaultFixture::new("late-deletion").await?;
     let (askers, space) = (&fixture.askers, &fixture.askers.space);
-    let _warden = fixture.start_impatient().await?;
+    let _warden = fixture.start_with_short_grace_period().await?;
     let names = ["unmarked", "replaced"];
-    // Requests that time out and are retried also arrive eventually.
+    // The API server also receives requests that timed out and were retried.
     let held = names.map(|name| {
         let deletion = claim_write("DELETE", name);
         fixture.interposer.add(deletion.postpone())
@@ -27,28 +28,29 @@ async fn a_late_deletion_spares_what_changed_meanwhile() -> Result<()> {
     space
         .patch_claim(
             "unmarked",
-            json!({"metadata": {"annotations": {MARK: null}}}),
+            json!({"metadata": {"annotations": {AWAITING_POD: null}}}),
         )
         .await?;
     space.delete_claim("replaced").await?;
     space.claim_is_gone("replaced").await?;
     askers.create_claim("replaced", json!({})).await?;
     let (audit, name) = (space.cluster.audit(), &space.name);
-    let mark = audit.mark()?;
-    let late: usize = held.iter().map(|held| held.taken()).sum();
+    let start = audit.mark()?;
+    let postponed: usize = held.iter().map(|held| held.taken()).sum();
     drop(held);
     let codes = || {
-        let calls = audit.since(mark)?.by_user_agent("volume-warden/");
+        let calls = audit.since(start)?.by_user_agent("volume-warden/");
         let deletions = calls
             .iter()
             .filter(|call| call.verb == "delete" && call.namespace == *name);
         anyhow::Ok(Vec::from_iter(deletions.map(|call| call.code)))
     };
-    eventually("the late deletions were answered", async || {
-        anyhow::Ok(codes()?.len() >= late)
-    })
+    eventually(
+        "the API server has answered the late DELETE requests",
+        async || anyhow::Ok(codes()?.len() >= postponed),
+    )
     .await?;
-    askers.settled().await?;
+    askers.wait_until_processed().await?;
     for name in names {
         ensure!(
             askers

@@ -1,6 +1,6 @@
-//! Exclusive use of a cluster's webhooks by one scenario.
+//! A cluster that one scenario at a time uses, so that only its Volume Warden serves the webhooks.
 
-use super::births::Births;
+use super::fixture::AdmissionFixture;
 use crate::support::{
     BINARY, installed,
     shared::{Shared, Slot},
@@ -10,34 +10,40 @@ use anyhow::Result;
 use tokio::sync::{Mutex, MutexGuard};
 use volume_warden_controlplane::{Interposer, Rule, RuleHandle, Warden};
 
+/// The path of the webhook of `pvc-retention` in the metrics.
 pub const PATH: &str = "/pvc-retention/claims";
 
 /// The cluster whose webhooks the scenarios use one after the other.
 async fn cluster() -> Result<Shared> {
-    static RETENTION: Slot = Slot::new();
-    RETENTION
+    static CLUSTER: Slot = Slot::new();
+    CLUSTER
         .get(async || installed("retention", "manifests").await)
         .await
 }
 
-/// One Volume Warden with all components, and the interposer between it and the API server.
+/// A namespace, the only Volume Warden of the cluster, and the interposer between that Volume
+/// Warden and the API server. Other scenarios wait until this value is dropped.
 pub struct OutageFixture {
-    pub births: Births,
+    pub admission: AdmissionFixture,
     pub interposer: Interposer,
     warden: Warden,
-    _turn: MutexGuard<'static, ()>,
+    _guard: MutexGuard<'static, ()>,
 }
 
 impl OutageFixture {
+    /// Waits until no other scenario uses the cluster, starts Volume Warden, and waits until its
+    /// webhooks answer.
     pub async fn new(label: &str) -> Result<Self> {
         let fixture = Self::with_arguments(label, &[]).await?;
         webhooks_answer(&cluster().await?.client()).await?;
         Ok(fixture)
     }
 
+    /// Waits until no other scenario uses the cluster, and starts Volume Warden with these
+    /// arguments.
     pub async fn with_arguments(label: &str, arguments: &[&str]) -> Result<Self> {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        let turn = TURN.lock().await;
+        static IN_USE: Mutex<()> = Mutex::const_new(());
+        let guard = IN_USE.lock().await;
         let cluster = cluster().await?;
         let interposer =
             Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
@@ -48,14 +54,15 @@ impl OutageFixture {
         let builder = arguments.iter().fold(builder, |all, each| all.arg(*each));
         let warden = builder.serving().start().await?;
         Ok(Self {
-            births: Births::new(cluster, label).await?,
+            admission: AdmissionFixture::new(cluster, label).await?,
             warden,
             interposer,
-            _turn: turn,
+            _guard: guard,
         })
     }
 
-    pub async fn freeze_sets(&self) -> Result<RuleHandle> {
+    /// From now on until the handle is dropped, Volume Warden receives no events of StatefulSets.
+    pub async fn freeze_watch_of_sets(&self) -> Result<RuleHandle> {
         let frozen = self
             .interposer
             .add(Rule::watch_of("statefulsets").freeze_stream());
@@ -63,7 +70,7 @@ impl OutageFixture {
         Ok(frozen)
     }
 
-    /// Number of reviews so far on `path`, with `verdict` if it is not empty.
+    /// Number of reviews so far on `path` whose verdict begins with `verdict`.
     pub async fn reviews(&self, path: &str, verdict: &str) -> Result<u64> {
         let metrics = self.warden.metrics().await?;
         let wanted =

@@ -1,8 +1,8 @@
-//! A claim whose name another set's claim could also have, while the cache does not have its own
-//! set.
+//! A claim whose name may mean two sets, while the cache contains only the set to which the claim
+//! does not belong.
 
 use super::{
-    births::{CONTROLLER, PROTECTION, Reads, Stamps},
+    fixture::{CONTROLLER, LiveReads, OwnerAndMarker, PROTECTION},
     outage_fixture::OutageFixture,
 };
 use crate::{
@@ -15,72 +15,75 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::eventually;
 
-/// The cache has the set `c`, whose template `a-b` has claims named `a-b-c-<ordinal>`, but not
-/// `b-c`, whose template `a` has the same names. With the uid of `c`, the first claim of `b-c`
-/// would be deleted together with `c`.
+/// The cache contains the set `c`, whose template `a-b` has claims named `a-b-c-<ordinal>`. It does
+/// not contain the set `b-c`, whose template `a` has claims of the same names. With the uid of `c`,
+/// the first claim of `b-c` would be deleted together with `c`.
 #[tokio::test]
-async fn a_claim_is_not_stamped_with_the_only_set_that_the_watch_knows() -> Result<()> {
+async fn a_claim_does_not_get_the_only_set_in_the_cache_as_owner() -> Result<()> {
     let fixture = OutageFixture::new("readings").await?;
-    let births = &fixture.births;
-    let claims = &births.0.space.claims;
-    let c = births
-        .set("c", DELETE_DELETE, ambiguous("a-b", 5, "of-c"))
+    let admission = &fixture.admission;
+    let claims = &admission.sets.space.claims;
+    let c = admission
+        .create_set("c", DELETE_DELETE, ambiguous("a-b", 5, "of-c"))
         .await?;
-    let of_c = Stamps {
+    let owned_by_c = OwnerAndMarker {
         owner: Some(&c),
-        mark: Some(&c),
+        marker: Some(&c),
     };
     let labels = json!({"metadata": {"labels": {"of-c": "yes"}}});
-    births
-        .is_born_to(CONTROLLER, claim("a-b-c-6", labels)?, of_c)
+    admission
+        .is_created_by(CONTROLLER, claim("a-b-c-6", labels)?, owned_by_c)
         .await?;
-    births
-        .0
+    admission
+        .sets
         .claim_is_owned_by("a-b-c-5", &["StatefulSet/c"])
         .await?;
 
-    let frozen = fixture.freeze_sets().await?;
-    let b_c = births
-        .set("b-c", DELETE_DELETE, ambiguous("a", 0, "of-b-c"))
+    let frozen = fixture.freeze_watch_of_sets().await?;
+    let b_c = admission
+        .create_set("b-c", DELETE_DELETE, ambiguous("a", 0, "of-b-c"))
         .await?;
-    let born = eventually("the claim exists", async || claims.get_opt("a-b-c-0").await).await?;
-    ensure!(!belongs_to(&born, &c), "{:?}", born.metadata);
-    // Not only of the first creation, for which the webhook may have timed out.
+    let first = eventually("the claim exists", async || claims.get_opt("a-b-c-0").await).await?;
+    ensure!(!belongs_to(&first, &c), "{:?}", first.metadata);
+    // The webhook may have timed out for the first claim. Therefore another claim of the set is
+    // created, until one is reviewed in time.
     let labels = json!({"metadata": {"labels": {"of-b-c": "yes"}}});
     let wanted = claim("a-b-c-1", labels)?;
     let reviewed = eventually("the webhook answers in time", async || {
-        let before = births.late(Reads::MayBeLate).await?;
-        let created = births.dry_run(CONTROLLER, &wanted).await?;
-        let in_time = births.late(Reads::MayBeLate).await? == before;
+        let before = admission.timeouts(LiveReads::MayTimeOut).await?;
+        let created = admission.dry_run(CONTROLLER, &wanted).await?;
+        let in_time = admission.timeouts(LiveReads::MayTimeOut).await? == before;
         // A claim of the wrong set ends the wait in any case.
         anyhow::Ok(Some(created).filter(|created| in_time || belongs_to(created, &c)))
     })
     .await?;
-    let of_b_c = Stamps {
+    let owned_by_b_c = OwnerAndMarker {
         owner: Some(&b_c),
-        mark: Some(&b_c),
+        marker: Some(&b_c),
     };
     ensure!(reviewed.finalizers() == [PROTECTION], "not reviewed");
-    of_b_c.are_on(&reviewed)?;
+    owned_by_b_c.matches(&reviewed)?;
 
     drop(frozen);
-    births.delete_set("c", &DeleteParams::background()).await?;
-    births.0.space.claim_is_gone("a-b-c-5").await?;
-    births
-        .0
+    admission
+        .delete_set("c", &DeleteParams::background())
+        .await?;
+    admission.sets.space.claim_is_gone("a-b-c-5").await?;
+    admission
+        .sets
         .claim_is_owned_by("a-b-c-0", &["StatefulSet/b-c"])
         .await?;
-    let left = births.0.claim("a-b-c-0").await?;
-    ensure!(left.uid() == born.uid(), "it was replaced");
+    let current = admission.sets.claim("a-b-c-0").await?;
+    ensure!(current.uid() == first.uid(), "the claim was recreated");
     ensure!(
-        left.metadata.deletion_timestamp.is_none(),
+        current.metadata.deletion_timestamp.is_none(),
         "{:?}",
-        left.metadata
+        current.metadata
     );
     Ok(())
 }
 
-/// By an owner reference or the mark.
+/// Returns whether an owner reference or the marker of the claim has the uid `set`.
 fn belongs_to(claim: &PersistentVolumeClaim, set: &str) -> bool {
     let owned = claim
         .owner_references()

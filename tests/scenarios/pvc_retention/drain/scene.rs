@@ -1,9 +1,9 @@
-//! A namespace with claims in all states, and the result of a drain.
+//! A namespace with claims in all states, in which a drain runs.
 
 use crate::{
     drain::support::{Drained, Stage},
     pvc_retention::{
-        faults::{FaultFixture, held_pods},
+        faults::{FaultFixture, pods_with_finalizer},
         support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_DELETE, RETAIN_RETAIN},
     },
 };
@@ -13,15 +13,17 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use volume_warden_controlplane::eventually;
 
-/// A claim's owners, whether it is marked, and its resourceVersion.
+/// The owners of a claim, written as `StatefulSet/web`, whether the claim has the marker, and its
+/// resourceVersion.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ClaimState {
     pub owners: Vec<String>,
     pub marked: bool,
     pub version: Option<String>,
 }
 
-/// A namespace whose sets' claims are drained, on the stage of all drains.
+/// A namespace with sets and claims for one drain. `stage` runs the drain; `fixture` creates the
+/// sets and starts Volume Warden.
 pub struct Scene {
     pub stage: Stage,
     pub fixture: FaultFixture,
@@ -30,12 +32,12 @@ pub struct Scene {
 impl Scene {
     pub async fn new(label: &str) -> Result<Self> {
         let stage = Stage::new(label).await?;
-        let fixture = FaultFixture::on(stage.space.cluster.clone(), label).await?;
+        let fixture = FaultFixture::on_cluster(stage.space.cluster.clone(), label).await?;
         Ok(Self { stage, fixture })
     }
 
-    /// Drains this component in this namespace. Retries once, because a busy API server may grant
-    /// no Lease in time.
+    /// Drains this component in this namespace. Retries once if a Lease was not acquired, because
+    /// a busy API server may answer too late.
     pub async fn drain(&self, arguments: &[&str]) -> Result<Drained> {
         let namespace = &self.fixture.sets.space.name;
         let only = ["--components=pvc-retention", "--namespace", namespace];
@@ -47,7 +49,8 @@ impl Scene {
         Ok(drained)
     }
 
-    pub async fn claims(&self) -> Result<BTreeMap<String, Seen>> {
+    /// The state of each claim of the namespace by its name.
+    pub async fn claims(&self) -> Result<BTreeMap<String, ClaimState>> {
         let list = self
             .fixture
             .sets
@@ -55,10 +58,10 @@ impl Scene {
             .claims
             .list(&Default::default())
             .await?;
-        let seen = list.items.into_iter().map(|claim| {
+        let states = list.items.into_iter().map(|claim| {
             let metadata = claim.metadata;
             let owners = metadata.owner_references.unwrap_or_default();
-            let seen = Seen {
+            let state = ClaimState {
                 owners: owners
                     .into_iter()
                     .map(|owner| format!("{}/{}", owner.kind, owner.name))
@@ -68,15 +71,16 @@ impl Scene {
                     .is_some_and(|all| all.contains_key(MARK)),
                 version: metadata.resource_version,
             };
-            (metadata.name.unwrap_or_default(), seen)
+            (metadata.name.unwrap_or_default(), state)
         });
-        Ok(seen.collect())
+        Ok(states.collect())
     }
 
-    /// Creates sets of two replicas with all four policies; those that delete when scaled are in
-    /// the middle of a scale-down, and one claim has another owner. Volume Warden has stopped
-    /// afterwards.
-    pub async fn in_the_middle_of_everything(label: &str) -> Result<Self> {
+    /// Creates a set with two replicas for each of the four policies. The sets with
+    /// `whenScaled: Delete` are scaled down to one replica, and finalizers keep the pods of the
+    /// scale-down. The claim `data-dr-0` also has a foreign owner. Stops Volume Warden when all
+    /// owner references and markers are written.
+    pub async fn with_claims_in_all_states(label: &str) -> Result<Self> {
         let scene = Self::new(label).await?;
         let fixture = &scene.fixture;
         let sets = &fixture.sets;
@@ -87,7 +91,8 @@ impl Scene {
             ("dr", DELETE_RETAIN),
             ("dd", DELETE_DELETE),
         ] {
-            sets.create_with(name, 2, policy, held_pods()).await?;
+            sets.create_with(name, 2, policy, pods_with_finalizer())
+                .await?;
         }
         for name in ["dr", "dd"] {
             let claim = format!("data-{name}-0");
@@ -107,13 +112,13 @@ impl Scene {
         for name in ["rd", "dd"] {
             sets.scale(name, 1).await?;
         }
-        scene.everything_is_written().await?;
+        scene.owners_and_markers_are_written().await?;
         let status = warden.stop().await?;
         ensure!(status.success(), "{status}");
         Ok(scene)
     }
 
-    async fn everything_is_written(&self) -> Result<()> {
+    async fn owners_and_markers_are_written(&self) -> Result<()> {
         let expected = [
             ("data-dd-0", vec!["StatefulSet/dd"], true),
             ("data-dd-1", vec!["Pod/dd-1"], true),
@@ -128,13 +133,13 @@ impl Scene {
             ("data-rr-0", vec![], false),
             ("data-rr-1", vec![], false),
         ];
-        eventually("all refs and marks are written", async || {
+        eventually("all owner references and markers are written", async || {
             let claims = self.claims().await?;
             for (name, owners, marked) in &expected {
-                let seen = claims.get(*name).context(*name)?;
+                let state = claims.get(*name).context(*name)?;
                 ensure!(
-                    seen.owners == *owners && seen.marked == *marked,
-                    "{name}: {seen:?}"
+                    state.owners == *owners && state.marked == *marked,
+                    "{name}: {state:?}"
                 );
             }
             Ok(())
@@ -142,8 +147,8 @@ impl Scene {
         .await
     }
 
-    /// Deletes all sets with their pods, and waits until the garbage collector has deleted their
-    /// dependents and those of a condemned pod.
+    /// Deletes all sets and their pods. Waits until the garbage collector has processed the
+    /// deletion of each set: it has deleted a ConfigMap that the set owns.
     pub async fn delete_all_sets(&self) -> Result<()> {
         let sets = &self.fixture.sets;
         let all = ["rr", "rd", "dr", "dd"];
@@ -167,9 +172,9 @@ impl Scene {
         for pod in [
             "rr-0", "rr-1", "rd-0", "rd-1", "dr-0", "dr-1", "dd-0", "dd-1",
         ] {
-            self.fixture.free(pod).await?;
+            self.fixture.finish_pod_deletion(pod).await?;
         }
-        eventually("the garbage collector has finished", async || {
+        eventually("the dependents of the sets are deleted", async || {
             let names = ["get", "configmaps", "-n", &sets.space.name, "-o", "name"];
             let left = sets.space.cluster.kubectl(&names).await?;
             ensure!(!left.contains("canary-"), "{left}");

@@ -1,4 +1,5 @@
-//! Claims whose names fit two sets: before one set gets a claim, the other one is read live.
+//! Claims whose name may mean two sets: before a claim gets one set as owner, the other set is read
+//! live.
 
 use super::FaultFixture;
 use crate::pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_RETAIN, ambiguous};
@@ -7,10 +8,10 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::Rule;
 
-/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch does not
-/// know `b-c` yet.
+/// The claims of `c` are named `a-b-c-<ordinal>`, and so are those of `b-c`. The watch has not
+/// delivered `b-c` yet. Its claim does not get `c` as owner.
 #[tokio::test]
-async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another() -> Result<()> {
+async fn a_claim_of_a_set_that_is_not_in_the_cache_gets_no_other_owner() -> Result<()> {
     let fixture = FaultFixture::new("readings").await?;
     let sets = &fixture.sets;
     let _warden = fixture.start().await?;
@@ -27,7 +28,7 @@ async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another()
     let reads = fixture.interposer.add(reads);
     let changes = ambiguous("a", 0, "of-b-c");
     sets.create_with("b-c", 1, DELETE_DELETE, changes).await?;
-    let born = sets.claim("a-b-c-0").await?;
+    let created = sets.claim("a-b-c-0").await?;
     // Triggers a reconcile of `c` with all its claims.
     let unmarked = json!({"metadata": {"annotations": {MARK: null}}});
     sets.space.patch_claim("a-b-c-5", unmarked).await?;
@@ -43,14 +44,15 @@ async fn a_claim_of_a_set_that_the_watch_does_not_know_is_not_given_to_another()
         .await?;
     sets.delete("c", &DeleteParams::background()).await?;
     sets.space.claim_is_gone("a-b-c-5").await?;
-    let left = sets.claim("a-b-c-0").await?;
-    ensure!(left.uid() == born.uid(), "it was replaced");
-    ensure!(left.metadata.deletion_timestamp.is_none(), "{left:?}");
+    let current = sets.claim("a-b-c-0").await?;
+    ensure!(current.uid() == created.uid(), "the claim was recreated");
+    ensure!(current.metadata.deletion_timestamp.is_none(), "{current:?}");
     Ok(())
 }
 
-/// A claim without labels and pod may belong to a set that does not exist yet. A claim that a pod
-/// of the existing set mounts belongs to that set, as in Kubernetes, with any labels.
+/// A claim without labels that no pod mounts may belong to a set that does not exist yet, and gets
+/// no owner. A claim that a pod of the existing set mounts belongs to that set, as in Kubernetes,
+/// whatever its labels.
 #[tokio::test]
 async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()> {
     let fixture = FaultFixture::new("adopted").await?;
@@ -62,9 +64,10 @@ async fn a_claim_without_labels_is_adopted_when_its_pod_mounts_it() -> Result<()
     sets.create_with("c", 1, DELETE_RETAIN, changes).await?;
     sets.claim_is_owned_by("a-b-c-0", &["StatefulSet/c"])
         .await?;
-    sets.settled().await?;
+    sets.changes_are_processed().await?;
     assert_eq!(fixture.claim_writes_of("a-b-c-1"), 0);
-    // Later the owner reference is sufficient evidence to remove it, without a pod.
+    // After the pod is deleted, the owner reference shows that the claim belongs to the set, so
+    // Volume Warden removes the owner reference when the policy changes.
     sets.scale("c", 0).await?;
     sets.space.pod_is_gone("c-0").await?;
     sets.set_policy("c", RETAIN_RETAIN).await?;

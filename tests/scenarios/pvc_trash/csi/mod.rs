@@ -1,7 +1,7 @@
 //! Volumes of a CSI driver, with the released external-provisioner and external-attacher.
 
-mod lives;
 mod purges;
+mod restores;
 
 use super::support::{PURGE, Shelf, policy_of, uid_of_claim};
 use crate::support::guarded;
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, path::PathBuf};
 use volume_warden_controlplane::{Csi, eventually};
 
-/// A class of a CSI driver of its own.
-struct Stand {
+/// A CSI driver for one scenario, and a StorageClass of the driver.
+struct CsiFixture {
     shelf: Shelf,
     csi: Csi,
 }
@@ -29,9 +29,9 @@ struct Disk {
     handle: String,
 }
 
-impl Stand {
-    /// A driver with this name, and a class whose reclaim policy is Delete, with this undelete
-    /// window.
+impl CsiFixture {
+    /// Starts a driver with this name, and creates a class of the driver with the reclaim policy
+    /// Delete and these annotations.
     async fn new(label: &str, annotations: Value) -> Result<Self> {
         let cluster = guarded().await?;
         let csi = Csi::start(&cluster, label).await?;
@@ -40,16 +40,17 @@ impl Stand {
         Ok(Self { shelf, csi })
     }
 
-    /// Claims with these names, Bound to volumes of the driver, each with a file.
+    /// Creates claims with these names, and writes a file on the volume of each once it is Bound.
     async fn bound(&self, names: &[String], changes: &Value) -> Result<Vec<Disk>> {
         let bound = names.iter().map(async |name| {
             let volume = self.shelf.bound(name, changes.clone()).await?;
-            self.write(&volume)
+            self.write_file(&volume)
         });
         try_join_all(bound).await
     }
 
-    /// Claims as of [`Self::bound`], for whose volumes the trash is enabled.
+    /// Creates claims as [`Self::bound`] does, and waits until the trash is enabled for their
+    /// volumes.
     async fn enabled(&self, names: &[String]) -> Result<Vec<Disk>> {
         let disks = self.bound(names, &json!({})).await?;
         let enabled = disks
@@ -59,8 +60,8 @@ impl Stand {
         Ok(disks)
     }
 
-    /// Writes a file into the volume, whose text is the name of its claim.
-    fn write(&self, volume: &PersistentVolume) -> Result<Disk> {
+    /// Writes a file on the volume. The text of the file is the name of the claim.
+    fn write_file(&self, volume: &PersistentVolume) -> Result<Disk> {
         let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.clone());
         let claim = claim.and_then(|claim| claim.name).context("no claim")?;
         let handle = handle(volume)?;
@@ -84,7 +85,7 @@ impl Stand {
         try_join_all(deleted).await.map(drop)
     }
 
-    /// Waits until the volumes are in the trash, with their files.
+    /// Waits until the volumes are in the trash, and checks their files.
     async fn are_in_trash(&self, disks: &[Disk]) -> Result<()> {
         for disk in disks {
             self.shelf.is_in_trash(&disk.volume).await?;
@@ -93,7 +94,7 @@ impl Stand {
         Ok(())
     }
 
-    /// A user requests that the volumes are purged now.
+    /// Requests that the volumes are purged now, as a user does.
     async fn purge(&self, disks: &[Disk]) -> Result<()> {
         let volumes = &self.shelf.space.volumes;
         for disk in disks {
@@ -107,8 +108,9 @@ impl Stand {
         Ok(())
     }
 
-    /// Waits until Volume Warden has purged the volumes. Their provisioner may still have them.
-    async fn are_final(&self, disks: &[Disk]) -> Result<()> {
+    /// Waits until Volume Warden has purged the volumes: they have the policy Delete, or do not
+    /// exist. The provisioner may not have deleted them yet.
+    async fn are_purged(&self, disks: &[Disk]) -> Result<()> {
         for disk in disks {
             eventually(&format!("{} is purged", disk.volume), async || {
                 let volume = self.shelf.space.volumes.get_opt(&disk.volume).await?;
@@ -121,29 +123,33 @@ impl Stand {
         Ok(())
     }
 
-    /// Waits until these volumes, and no others, are those of the driver and those of the cluster.
-    async fn are_all(&self, disks: &[&Disk]) -> Result<()> {
+    /// Waits until the volumes of the class in the cluster, and the volumes of the driver, are
+    /// exactly these.
+    async fn are_the_only_volumes(&self, disks: &[&Disk]) -> Result<()> {
         let expected: BTreeSet<_> = disks.iter().map(|disk| disk.handle.clone()).collect();
-        eventually("the driver has the volumes of the cluster", async || {
-            let volumes = self
-                .shelf
-                .space
-                .volumes
-                .list(&ListParams::default())
-                .await?;
-            let of_class = volumes.iter().filter(|volume| self.is_of_class(volume));
-            let stored = of_class.map(handle).collect::<Result<BTreeSet<_>>>()?;
-            let existing = self.csi.volumes()?;
-            ensure!(
-                stored == expected && existing == expected,
-                "expected {expected:?}, stored {stored:?}, existing {existing:?}"
-            );
-            Ok(())
-        })
+        eventually(
+            "the cluster and the driver have these volumes only",
+            async || {
+                let volumes = self
+                    .shelf
+                    .space
+                    .volumes
+                    .list(&ListParams::default())
+                    .await?;
+                let of_class = volumes.iter().filter(|volume| self.is_of_class(volume));
+                let stored = of_class.map(handle).collect::<Result<BTreeSet<_>>>()?;
+                let existing = self.csi.volumes()?;
+                ensure!(
+                    stored == expected && existing == expected,
+                    "expected {expected:?}, stored {stored:?}, existing {existing:?}"
+                );
+                Ok(())
+            },
+        )
         .await
     }
 
-    /// The volumes that the driver was requested to delete.
+    /// The handles of the volumes for which the driver received DeleteVolume.
     fn deletions(&self) -> Result<BTreeSet<String>> {
         let calls = self.csi.calls()?.into_iter();
         let deletions = calls.filter(|call| call.method == "DeleteVolume");
@@ -156,7 +162,7 @@ impl Stand {
         class == Some(&self.shelf.space.name)
     }
 
-    /// Deletes the object of a volume, as a user.
+    /// Deletes the object of a volume, as a user does.
     async fn delete_object(&self, disk: &Disk) -> Result<()> {
         let (volumes, parameters) = (&self.shelf.space.volumes, DeleteParams::default());
         volumes.delete(&disk.volume, &parameters).await?;
@@ -164,7 +170,7 @@ impl Stand {
     }
 }
 
-/// The handle by which the driver knows the volume.
+/// The driver's handle of the volume.
 fn handle(volume: &PersistentVolume) -> Result<String> {
     let spec = volume.spec.as_ref();
     let source = spec.and_then(|spec| spec.csi.as_ref());

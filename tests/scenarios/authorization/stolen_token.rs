@@ -1,5 +1,6 @@
-//! A user who has the token of Volume Warden's service account. Every write is a dry run, once as
-//! the service account and once as a user with the same roles, whom the policies do not concern.
+//! Writes with a stolen token of Volume Warden's service account. Every write is a dry run. A write
+//! that a policy must refuse is also sent as a user with the same roles, to whom the policies do
+//! not apply, and must succeed.
 
 use crate::support::Space;
 use anyhow::{Result, ensure};
@@ -13,24 +14,24 @@ const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
 /// A write: method, path and body.
 pub type Write = (Method, String, Value);
 
-/// The service account, and a user with the same roles whom the policies do not concern.
-pub struct Thief<'a> {
+/// The service account, and a user with the same roles to whom the policies do not apply.
+pub struct StolenToken<'a> {
     cluster: &'a Cluster,
-    twin: String,
-    /// A group of both.
+    unrestricted_user: String,
+    /// A group of both, to which [`Self::grant`] binds more rights.
     group: String,
 }
 
-impl<'a> Thief<'a> {
-    /// Binds all of Volume Warden's roles to the twin, and waits until they and the policies are in
-    /// effect.
+impl<'a> StolenToken<'a> {
+    /// Calls [`Self::with_unrestricted_user`] with a user of a new name.
     pub async fn new(space: &'a Space) -> Result<Self> {
-        Self::of(space, &format!("twin-of-{}", space.name)).await
+        Self::with_unrestricted_user(space, &format!("twin-of-{}", space.name)).await
     }
 
-    /// The same with this user as the twin.
-    pub async fn of(space: &'a Space, twin: &str) -> Result<Self> {
-        let (cluster, twin) = (&*space.cluster, twin.to_owned());
+    /// Binds all ClusterRoles of Volume Warden to this user, to whom the policies do not apply, and
+    /// waits until the roles and the policies are in effect.
+    pub async fn with_unrestricted_user(space: &'a Space, unrestricted_user: &str) -> Result<Self> {
+        let (cluster, unrestricted_user) = (&*space.cluster, unrestricted_user.to_owned());
         let group = format!("thieves-of-{}", space.name);
         let roles = ["get", "clusterroles", "-o=name"];
         let roles = cluster.kubectl(&roles).await?;
@@ -40,26 +41,29 @@ impl<'a> Thief<'a> {
             .filter(|(_, role)| role.starts_with("volume-warden"));
         for (_, role) in roles {
             let binding = format!("{}-{role}", space.name);
-            let (role, user) = (format!("--clusterrole={role}"), format!("--user={twin}"));
+            let (role, user) = (
+                format!("--clusterrole={role}"),
+                format!("--user={unrestricted_user}"),
+            );
             let create = ["create", "clusterrolebinding", &binding, &role, &user];
             cluster.kubectl(&create).await?;
         }
         space.create_claim("probe").await?;
-        let path = format!("{}/probe", claims_of(space));
+        let path = format!("{}/probe", claims_path(space));
         let label = patch(&path, json!({"metadata": {"labels": {"a": "b"}}}));
-        let thief = Self {
+        let token = Self {
             cluster,
-            twin,
+            unrestricted_user,
             group,
         };
         eventually("the roles and the policies are in effect", async || {
-            thief.is_refused(&label, "may not change the spec").await
+            token.is_refused(&label, "may not change the spec").await
         })
         .await?;
-        Ok(thief)
+        Ok(token)
     }
 
-    /// Permits these verbs, too, separated by commas.
+    /// Grants these verbs, separated by commas, to both users.
     pub async fn grant(&self, verbs: &str, resource: &str) -> Result<()> {
         let name = format!("{}-{}", self.group, resource.replace('/', "-"));
         let (verb, what) = (format!("--verb={verbs}"), format!("--resource={resource}"));
@@ -84,7 +88,7 @@ impl<'a> Thief<'a> {
         .await
     }
 
-    /// Sends the write as a dry run, and returns the code and the body of the answer.
+    /// Sends the write as a dry run, and returns the status code and the body of the response.
     async fn send(&self, user: &str, write: &Write) -> Result<(u16, String)> {
         let (method, path, body) = write;
         let content = match (method, body) {
@@ -110,9 +114,10 @@ impl<'a> Thief<'a> {
         Ok(())
     }
 
-    /// Only a policy refuses the write.
+    /// Fails unless a policy refuses the write of the service account with this sentence, and the
+    /// same write of the other user is permitted.
     async fn is_refused(&self, write: &Write, sentence: &str) -> Result<()> {
-        self.is_permitted(&self.twin, write).await?;
+        self.is_permitted(&self.unrestricted_user, write).await?;
         let (code, body) = self.send(ACCOUNT, write).await?;
         ensure!(
             code == 422 && body.contains(sentence),
@@ -140,7 +145,7 @@ impl<'a> Thief<'a> {
     }
 }
 
-pub fn claims_of(space: &Space) -> String {
+pub fn claims_path(space: &Space) -> String {
     format!("/api/v1/namespaces/{}/persistentvolumeclaims", space.name)
 }
 
@@ -148,8 +153,9 @@ pub fn patch(path: &str, body: Value) -> Write {
     (Method::PATCH, path.to_owned(), body)
 }
 
-/// The API server ignores the query of a DELETE with a body.
-pub fn delete() -> Value {
+/// The body of a DELETE that is a dry run. The API server ignores the query of a DELETE with a
+/// body.
+pub fn dry_run_delete() -> Value {
     json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]})
 }
 

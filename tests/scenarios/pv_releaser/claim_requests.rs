@@ -1,4 +1,4 @@
-//! Pods that ask for claims by annotation, and get volumes.
+//! Pods that request claims by annotations, and the volumes of these claims.
 
 use super::support::{DEFAULT_ID, Estate, PROVISIONER};
 use anyhow::{Result, ensure};
@@ -13,17 +13,22 @@ use volume_warden_controlplane::eventually;
 
 const PREFIX: &str = "dynamic-pvc-provisioner.kubernetes.io";
 
-/// A volume of a pod: its name, its class, its claim.
-pub type Wish = (String, String, String);
+/// A request of a pod for a claim: the volume of the pod, the StorageClass and the claim, by name.
+pub type ClaimRequest = (String, String, String);
 
-/// A pod that asks for the claims of its volumes.
-pub fn asking(name: &str, wishes: &[Wish], more: &[(&str, &str)]) -> Result<Pod> {
-    let more = more
+/// A pod that requests the claims of its volumes. `extra` has further annotations, without their
+/// prefix.
+pub fn requesting_pod(
+    name: &str,
+    requests: &[ClaimRequest],
+    extra: &[(&str, &str)],
+) -> Result<Pod> {
+    let extra = extra
         .iter()
         .map(|(key, value)| (format!("{PREFIX}/{key}"), value.to_string()));
-    let mut annotations = BTreeMap::from_iter(more);
+    let mut annotations = BTreeMap::from_iter(extra);
     let mut volumes = vec![];
-    for (volume, class, claim) in wishes {
+    for (volume, class, claim) in requests {
         let template = format!(
             "apiVersion: v1\nkind: PersistentVolumeClaim\nspec:\n  storageClassName: {class}\n  accessModes: [ReadWriteOnce]\n  \
              resources:\n    requests:\n      storage: 1Gi\n"
@@ -39,7 +44,7 @@ pub fn asking(name: &str, wishes: &[Wish], more: &[(&str, &str)]) -> Result<Pod>
 }
 
 impl Estate {
-    /// Creates the pod; returns its volumes, in the order of its spec, once it runs.
+    /// Creates the pod, and waits until it runs. Returns its volumes in the order of its spec.
     pub async fn run(&self, pod: &Pod) -> Result<Vec<PersistentVolume>> {
         let pods = &self.space.pods;
         let created = pods.create(&PostParams::default(), pod).await?;
@@ -63,19 +68,19 @@ impl Estate {
         Ok(found)
     }
 
-    /// The volume of a claim that belongs to the pod.
+    /// Waits until the pod owns the claim. Returns the name of its volume.
     async fn volume_of(&self, claim: &str, pod: &Pod) -> Result<String> {
-        eventually(&format!("claim {claim} belongs to its pod"), async || {
+        eventually(&format!("the pod owns claim {claim}"), async || {
             let claim = self.space.claims.get(claim).await?;
-            belongs_to(&claim, pod)?;
+            is_owned_by(&claim, pod)?;
             anyhow::Ok(claim.spec.and_then(|spec| spec.volume_name))
         })
         .await
     }
 
-    /// Of all pods together.
-    pub async fn pods_were_reported(&self, reason: &str, times: usize) -> Result<()> {
-        eventually(&format!("{reason} was reported"), async || {
+    /// Waits until all pods of the namespace together have exactly `times` Events with this reason.
+    pub async fn pods_have_events(&self, reason: &str, times: usize) -> Result<()> {
+        eventually(&format!("pods have {times} Events {reason}"), async || {
             let events = self.space.events_with(reason).await?;
             ensure!(events.len() == times, "{events:?}");
             Ok(())
@@ -83,7 +88,7 @@ impl Estate {
         .await
     }
 
-    pub async fn volume_was_reported(
+    pub async fn volume_has_events(
         &self,
         volume: &PersistentVolume,
         reason: &str,
@@ -92,7 +97,7 @@ impl Estate {
         let fields = format!("involvedObject.name={},reason={reason}", volume.name_any());
         let about = ListParams::default().fields(&fields);
         eventually(
-            &format!("{reason} was published {times} times"),
+            &format!("the volume has {times} Events {reason}"),
             async || {
                 let events = self.events.list(&about).await?.items;
                 ensure!(events.len() == times, "{events:?}");
@@ -103,8 +108,8 @@ impl Estate {
     }
 }
 
-/// The claim is managed, and is deleted with its pod.
-fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> Result<()> {
+/// Checks that the pod is the only owner of the claim, and that the claim has the managed-by label.
+fn is_owned_by(claim: &PersistentVolumeClaim, pod: &Pod) -> Result<()> {
     let owners: Vec<_> = claim
         .owner_references()
         .iter()

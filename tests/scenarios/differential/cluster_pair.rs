@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use volume_warden_controlplane::eventually;
 
 /// The two clusters, a namespace on each.
-pub struct Stage {
+pub struct ClusterPair {
     in_tree: Side,
     warden: Side,
 }
 
-impl Stage {
+impl ClusterPair {
     pub async fn new(name: &str) -> Result<Self> {
         let (in_tree, warden) =
             try_join(async { Side::new(in_tree().await?, name).await }, async {
@@ -40,13 +40,13 @@ impl Stage {
                 .only_warden_publishes(reason, claim)
                 .await
                 .context(difference.reason()),
-            Step::BornDifferent {
+            Step::DiffersAtCreation {
                 difference,
                 claim,
                 in_tree,
                 warden,
             } => self
-                .born_different(claim, in_tree, warden)
+                .differs_at_creation(claim, in_tree, warden)
                 .await
                 .context(difference.reason()),
             Step::Differ {
@@ -57,7 +57,7 @@ impl Stage {
                 .stays(&projection(in_tree), &projection(warden))
                 .await
                 .context(difference.reason()),
-            deed => self.both(async |side| side.perform(deed).await).await,
+            operation => self.both(async |side| side.perform(operation).await).await,
         }
     }
 
@@ -83,7 +83,7 @@ impl Stage {
     }
 
     async fn is(&self, in_tree: &Projection, warden: &Projection) -> Result<()> {
-        let found = try_join(self.in_tree.look(), self.warden.look()).await?;
+        let found = try_join(self.in_tree.projection(), self.warden.projection()).await?;
         ensure!(
             (&found.0, &found.1) == (in_tree, warden),
             "{}{}",
@@ -116,8 +116,12 @@ impl Stage {
         Ok(())
     }
 
-    async fn born_different(&self, claim: &str, in_tree: &str, warden: &str) -> Result<()> {
-        let found = try_join(self.in_tree.birth(claim), self.warden.birth(claim)).await?;
+    async fn differs_at_creation(&self, claim: &str, in_tree: &str, warden: &str) -> Result<()> {
+        let found = try_join(
+            self.in_tree.state_at_creation(claim),
+            self.warden.state_at_creation(claim),
+        )
+        .await?;
         ensure!(
             (&*found.0, &*found.1) == (in_tree, warden),
             "in-tree: {}, wanted {in_tree}; Volume Warden: {}, wanted {warden}",

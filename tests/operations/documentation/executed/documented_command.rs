@@ -1,13 +1,14 @@
-//! A command as a page shows it, and the script that executes it.
+//! Turns a command that a page shows into a script that can run in the tests.
 
 use std::path::Path;
 
-/// Verbs of `kubectl` whose commands become dry runs: other commands use what they would delete or
-/// change.
-const CHANGES: [&str; 6] = ["apply", "create", "delete", "patch", "replace", "scale"];
-/// Placeholders, and the fixture's objects; `$VOLUME` is the volume of the last deleted claim.
-const VALUES: [(&str, &str); 11] = [
-    // The tests do not need that program.
+/// Verbs of `kubectl` whose commands become dry runs, because other commands use the objects that
+/// they would delete or change.
+const CHANGING_VERBS: [&str; 6] = ["apply", "create", "delete", "patch", "replace", "scale"];
+/// Text of the pages, and the text that replaces it, often the name of an object of the fixture.
+/// `$VOLUME` is the volume of the claim that was deleted last.
+const REPLACEMENTS: [(&str, &str); 11] = [
+    // The tests do not need `man`.
     (" | man -l -", ""),
     ("--kubeconfig FILE", "--kubeconfig $KUBECONFIG"),
     ("--html FILE", "--html report.html"),
@@ -23,35 +24,36 @@ const VALUES: [(&str, &str); 11] = [
 
 /// A command of a page.
 #[derive(Debug)]
-pub struct Command {
+pub struct DocumentedCommand {
     script: String,
 }
 
-impl Command {
+impl DocumentedCommand {
     pub fn new(page: &Path, shown: &str) -> Self {
-        // What the documentation runs in the container is run outside of it.
+        // A command that the documentation runs in the container runs outside of it here.
         let inside = shown.split_once(" -- /").map(|(_, inside)| inside);
         let mut script = inside.unwrap_or(shown).to_owned();
-        for (placeholder, value) in VALUES {
-            script = script.replace(placeholder, value);
+        for (text, replacement) in REPLACEMENTS {
+            script = script.replace(text, replacement);
         }
         if let Some((command, _file)) = script.split_once(" > ") {
             script = format!("{command} > /dev/null");
         }
-        // That page says so.
+        // The commands of this page are for the namespace `volume-warden`.
         let has_namespace = [" -n ", " -A "].iter().any(|flag| script.contains(flag));
         if page.ends_with("runbooks.md") && !has_namespace {
             script = script.replacen("kubectl ", "kubectl -n volume-warden ", 1);
         }
         let words: Vec<&str> = script.split(' ').collect();
-        let dry_run = words.contains(&"kubectl") && words.iter().any(|word| CHANGES.contains(word));
+        let changes = words.iter().any(|word| CHANGING_VERBS.contains(word));
+        let dry_run = words.contains(&"kubectl") && changes;
         script += match words[..] {
             ["helm", "rollback", ..] => " --dry-run=server",
             ["helm", "uninstall", ..] => " --dry-run",
             _ if dry_run => " --dry-run=server",
             ["volume-warden", "drain", ..] => " --dry-run",
             ["volume-warden", "undelete", ..] if !has_namespace => " -n shop",
-            // Standard input is no terminal.
+            // Standard input is not a terminal, so these commands cannot ask for confirmation.
             ["volume-warden", "purge", ..] | ["volume-warden", "trash", "repair", ..] => " --yes",
             _ => "",
         };
@@ -63,12 +65,12 @@ impl Command {
         &self.script
     }
 
-    /// Whether it runs until it is stopped.
+    /// Whether the command runs until it is stopped.
     pub fn is_watch(&self) -> bool {
         self.script.ends_with(" --watch")
     }
 
-    /// The name of the claim in the namespace `shop` that it restores or purges, if it does.
+    /// The name of the claim in the namespace `shop` that the command restores or purges, if any.
     pub fn deleted_claim(&self) -> Option<&str> {
         let words: Vec<&str> = self.script.split([' ', '/']).collect();
         match words[..] {

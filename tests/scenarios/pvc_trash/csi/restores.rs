@@ -1,6 +1,6 @@
-//! Each way in which claims are deleted, and undone: the volume and its file are the same ones.
+//! Claims are deleted in four ways, and restored: each gets the same volume with the same file.
 
-use super::{Disk, Stand, handle, names};
+use super::{CsiFixture, Disk, handle, names};
 use crate::{
     pvc_trash::support::WINDOW,
     support::{
@@ -22,57 +22,62 @@ use volume_warden_controlplane::eventually;
 /// How many claims each of the four tests deletes and restores: 100 in all.
 const COUNT: usize = 25;
 
-async fn stand(label: &str) -> Result<Stand> {
-    Stand::new(label, json!({WINDOW: "1h"})).await
+async fn fixture(label: &str) -> Result<CsiFixture> {
+    CsiFixture::new(label, json!({WINDOW: "1h"})).await
 }
 
 #[tokio::test]
 async fn claims_are_deleted() -> Result<()> {
-    let stand = stand("csi-alone").await?;
-    let disks = stand.enabled(&names("data", COUNT)).await?;
-    stand.delete_claims(&disks).await?;
-    stand.are_in_trash(&disks).await?;
-    stand.undelete(&disks).await
+    let fixture = fixture("csi-alone").await?;
+    let disks = fixture.enabled(&names("data", COUNT)).await?;
+    fixture.delete_claims(&disks).await?;
+    fixture.are_in_trash(&disks).await?;
+    fixture.undelete(&disks).await
 }
 
 /// An administrator restores the claims into a namespace of the same name.
 #[tokio::test]
 async fn a_namespace_is_deleted() -> Result<()> {
-    let stand = stand("csi-namespace").await?;
-    let (name, client) = (&stand.shelf.space.name, stand.shelf.space.cluster.client());
-    let disks = stand.enabled(&names("data", COUNT)).await?;
-    stand.shelf.space.delete_namespace().await?;
-    stand.are_in_trash(&disks).await?;
+    let fixture = fixture("csi-namespace").await?;
+    let (name, client) = (
+        &fixture.shelf.space.name,
+        fixture.shelf.space.cluster.client(),
+    );
+    let disks = fixture.enabled(&names("data", COUNT)).await?;
+    fixture.shelf.space.delete_namespace().await?;
+    fixture.are_in_trash(&disks).await?;
     create_namespace(&client, name).await?;
-    let restored = disks.iter().map(async |disk| stand.assign(disk).await);
+    let restored = disks
+        .iter()
+        .map(async |disk| fixture.restore_without_cli(disk).await);
     try_join_all(restored).await?;
-    stand.are_restored(&disks).await
+    fixture.are_restored(&disks).await
 }
 
 #[tokio::test]
 async fn a_stateful_set_is_deleted() -> Result<()> {
-    let stand = stand("csi-set").await?;
-    let disks = stand.run_set(DELETE_RETAIN).await?;
-    let sets = stand.sets();
+    let fixture = fixture("csi-set").await?;
+    let disks = fixture.run_set(DELETE_RETAIN).await?;
+    let sets = fixture.sets();
     sets.delete("web", &DeleteParams::default()).await?;
-    stand.are_in_trash(&disks).await?;
-    stand.undelete(&disks).await
+    fixture.are_in_trash(&disks).await?;
+    fixture.undelete(&disks).await
 }
 
 #[tokio::test]
 async fn a_stateful_set_is_scaled_down() -> Result<()> {
-    let stand = stand("csi-scale").await?;
-    let disks = stand.run_set(RETAIN_DELETE).await?;
-    stand.scale(0).await?;
-    stand.are_in_trash(&disks).await?;
-    stand.undelete(&disks).await?;
+    let fixture = fixture("csi-scale").await?;
+    let disks = fixture.run_set(RETAIN_DELETE).await?;
+    fixture.scale(0).await?;
+    fixture.are_in_trash(&disks).await?;
+    fixture.undelete(&disks).await?;
     // The set uses the restored claims, and creates none.
-    stand.scale(disks.len()).await?;
-    stand.set_is_ready(disks.len()).await?;
-    stand.are_restored(&disks).await
+    fixture.scale(disks.len()).await?;
+    fixture.set_is_ready(disks.len()).await?;
+    fixture.are_restored(&disks).await
 }
 
-impl Stand {
+impl CsiFixture {
     /// Restores the deleted claims under their names.
     async fn undelete(&self, disks: &[Disk]) -> Result<()> {
         let created = disks
@@ -84,7 +89,8 @@ impl Stand {
         self.are_restored(disks).await
     }
 
-    /// The claims have their volumes with their files, and nothing was at risk.
+    /// Waits until the claims are Bound to their volumes again, and checks the files. Fails if the
+    /// driver received DeleteVolume, or if the data of a volume was at risk.
     async fn are_restored(&self, disks: &[Disk]) -> Result<()> {
         for disk in disks {
             let volume = self.shelf.volume_of(&disk.claim).await?;
@@ -93,13 +99,14 @@ impl Stand {
             self.shelf.is_enabled(&disk.volume).await?;
         }
         let all: Vec<_> = disks.iter().collect();
-        self.are_all(&all).await?;
+        self.are_the_only_volumes(&all).await?;
         assert_eq!(self.deletions()?, BTreeSet::new());
         self.shelf.nothing_was_at_risk().await
     }
 
-    /// Restores a claim as the documentation of pvc-trash says to administrators.
-    async fn assign(&self, disk: &Disk) -> Result<()> {
+    /// Restores a claim without `volume-warden undelete`: sets the claimRef of the volume, and
+    /// creates a claim that names the volume.
+    async fn restore_without_cli(&self, disk: &Disk) -> Result<()> {
         let namespace = &self.shelf.space.name;
         let claim = json!({
             "namespace": namespace, "name": disk.claim, "uid": null, "resourceVersion": null,
@@ -117,7 +124,8 @@ impl Stand {
         Ok(())
     }
 
-    /// A set whose pods run, with a file on each of its volumes.
+    /// Creates a StatefulSet and waits until its pods are ready. Writes a file on each of its
+    /// volumes, and waits until the trash is enabled for them.
     async fn run_set(&self, policy: Policy) -> Result<Vec<Disk>> {
         let templates = json!([{
             "metadata": {"name": "data"},
@@ -134,7 +142,7 @@ impl Stand {
         let names = names("data-web", COUNT);
         let disks = names.iter().map(async |name| {
             let volume = self.shelf.volume_of(name).await?;
-            let disk = self.write(&volume)?;
+            let disk = self.write_file(&volume)?;
             self.shelf.is_enabled(&disk.volume).await?;
             anyhow::Ok(disk)
         });
@@ -154,7 +162,7 @@ impl Stand {
     }
 
     async fn set_is_ready(&self, replicas: usize) -> Result<()> {
-        eventually("the pods of the set run", async || {
+        eventually("the pods of the set are ready", async || {
             let status = self.sets().get("web").await?.status.unwrap_or_default();
             let ready = status.ready_replicas.unwrap_or_default();
             ensure!(usize::try_from(ready)? == replicas, "{status:?}");

@@ -13,32 +13,36 @@ use serde_json::json;
 use volume_warden_controlplane::eventually;
 
 impl Users {
-    /// Checks that all missed work is done.
-    pub async fn are_whole(&self) -> Result<()> {
+    /// Waits until Volume Warden has done all work that it missed.
+    pub async fn missed_work_is_done(&self) -> Result<()> {
         for claim in ["data", "shared", "pooled", "restored"] {
             self.space.claim_is_protected(claim).await?;
         }
-        self.volumes_are_whole().await?;
+        self.volumes_are_repaired().await?;
         for claim in ["data-web-0", "data-web-1"] {
             self.space.claim_is_protected(claim).await?;
-            self.belongs_to(claim, "StatefulSet", "web").await?;
+            self.is_owned_by(claim, "StatefulSet", "web").await?;
         }
-        self.belongs_to("asked", "Pod", "asking").await?;
-        self.runs("asking").await?;
-        self.deleted_is_gone().await
+        self.is_owned_by("asked", "Pod", "asking").await?;
+        self.pod_is_running("asking").await?;
+        self.deleted_objects_are_gone().await
     }
 
-    async fn volumes_are_whole(&self) -> Result<()> {
-        let new = self.volume("a new volume", async || {
-            let volume = self.space.volumes.get(&self.wide("new")).await;
+    async fn volumes_are_repaired(&self) -> Result<()> {
+        let new = self.volume_is_protected("a new volume", async || {
+            let volume = self
+                .space
+                .volumes
+                .get(&self.cluster_scoped_name("new"))
+                .await;
             volume.map_err(anyhow::Error::from)
         });
         new.await?;
-        self.volume("the volume of a claim", async || {
+        self.volume_is_protected("the volume of a claim", async || {
             self.volume_of("data").await
         })
         .await?;
-        eventually("the pool's volume is labelled", async || {
+        eventually("the volume of the pool has its label", async || {
             let volume = self.volume_of("pooled").await?;
             let labels = volume.labels();
             ensure!(
@@ -50,7 +54,7 @@ impl Users {
         .await
     }
 
-    async fn volume(
+    async fn volume_is_protected(
         &self,
         what: &str,
         get: impl AsyncFn() -> Result<PersistentVolume>,
@@ -73,8 +77,8 @@ impl Users {
         Ok(self.space.volumes.get(&volume).await?)
     }
 
-    async fn belongs_to(&self, claim: &str, kind: &str, name: &str) -> Result<()> {
-        eventually(&format!("{claim} belongs to {name}"), async || {
+    async fn is_owned_by(&self, claim: &str, kind: &str, name: &str) -> Result<()> {
+        eventually(&format!("{claim} is owned by {name}"), async || {
             let claim = self.space.claims.get(claim).await?;
             let owners = claim.owner_references();
             let expected = |owner: &OwnerReference| owner.kind == kind && owner.name == name;
@@ -84,8 +88,9 @@ impl Users {
         .await
     }
 
-    /// Checks that all objects deleted during the outage are gone, except those in use.
-    async fn deleted_is_gone(&self) -> Result<()> {
+    /// Waits until the objects that were deleted during the outage are gone. A claim in use stays
+    /// until its pod is deleted.
+    async fn deleted_objects_are_gone(&self) -> Result<()> {
         let space = &self.space;
         for claim in ["unused", "brief", "brief-1", "brief-2"] {
             space.claim_is_gone(claim).await?;
@@ -93,29 +98,34 @@ impl Users {
         space.claim_is_held("used").await?;
         space.delete_pod("user").await?;
         space.claim_is_gone("used").await?;
-        for namespace in [self.wide("new"), self.wide("doomed")] {
+        for namespace in [
+            self.cluster_scoped_name("new"),
+            self.cluster_scoped_name("doomed"),
+        ] {
             eventually(&format!("namespace {namespace} is gone"), async || {
                 anyhow::Ok(self.namespaces.get_opt(&namespace).await?.is_none())
             })
             .await?;
         }
-        self.old_volume_is_let_go().await
+        self.old_volume_is_unprotected().await
     }
 
-    async fn old_volume_is_let_go(&self) -> Result<()> {
-        let (volumes, name) = (&self.space.volumes, self.wide("old"));
-        eventually("the old volume is released", async || {
+    async fn old_volume_is_unprotected(&self) -> Result<()> {
+        let (volumes, name) = (&self.space.volumes, self.cluster_scoped_name("old"));
+        eventually("the finalizer of the old volume is removed", async || {
             let volume = volumes.get(&name).await?;
-            let (there, left) = (
+            let (is_terminating, finalizers) = (
                 volume.meta().deletion_timestamp.is_some(),
                 volume.finalizers(),
             );
-            ensure!(there && left == [KEEPER], "{left:?}");
+            ensure!(is_terminating && finalizers == [KEEPER], "{finalizers:?}");
             Ok(())
         })
         .await?;
-        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        volumes.patch(&name, &PatchParams::default(), &free).await?;
+        let no_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        volumes
+            .patch(&name, &PatchParams::default(), &no_finalizers)
+            .await?;
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
-//! Uninstallation: the shipped Job's command line and rights remove what Volume Warden wrote, the
-//! manifests are deleted, and then every object can be deleted with no Volume Warden running.
+//! Uninstallation: a drain with the arguments and the rights of the shipped Job removes what Volume
+//! Warden wrote. Then the manifests are deleted, and every object can be deleted although no Volume
+//! Warden runs.
 
 use super::{
-    shipped::{in_order, of_the_job},
+    shipped::{deletes_webhooks_first, job_arguments},
     support::{CLAIM_FINALIZER, FOREIGN, Stage, VOLUME_FINALIZER},
 };
 use crate::{
@@ -16,12 +17,14 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use volume_warden_controlplane::{Warden, eventually};
 
-const MADE: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
-const RELEASED: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
+const MANAGED_BY_PROVISIONER: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
+const MANAGED_BY_RELEASER: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 
-/// A set's claims that go with it, a claim that a pod asked for, a volume of that claim, a claim
-/// with things of others on it: all written by a Volume Warden, which has ended.
-async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
+/// Creates objects on which Volume Warden writes, and stops Volume Warden: the claim of a
+/// StatefulSet, which is deleted with the set; a claim that a pod requests; the volume of that
+/// claim; and a claim with a label and a finalizer of other clients. Returns the name of the
+/// volume.
+async fn create_objects(stage: &Stage, sets: &SetSpace) -> Result<String> {
     let space = &sets.space;
     let warden = Warden::builder(&space.cluster, BINARY)
         .serving()
@@ -44,7 +47,7 @@ async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
             json!({"metadata": {"annotations": annotations}}),
         )
         .await?;
-    let cache = eventually("there is a claim for the pod", async || {
+    let cache = eventually("the claim for the pod exists", async || {
         space.claims.get_opt("cache").await
     })
     .await?
@@ -53,35 +56,36 @@ async fn written(stage: &Stage, sets: &SetSpace) -> Result<String> {
     let reference = json!({"namespace": space.name, "name": "cache", "uid": cache});
     let changes = json!({"metadata": {"finalizers": null}, "spec": {"claimRef": reference}});
     let volume = stage.create_volume(changes).await?;
-    eventually("the volume is protected and of the pool", async || {
-        let found = space.volumes.get(&volume).await?;
-        let pool = found.labels().contains_key(RELEASED);
-        ensure!(
-            pool && found.finalizers() == [VOLUME_FINALIZER],
-            "{:?}",
-            found.metadata
-        );
-        Ok(())
-    })
-    .await?;
     eventually(
-        "the claim, which is bound, is given to its pod",
+        "the volume is protected, and pv-releaser has labelled it",
         async || {
-            let cache = space.claims.get("cache").await?;
-            ensure!(cache.owner_references().len() == 1, "{:?}", cache.metadata);
+            let found = space.volumes.get(&volume).await?;
+            let labelled = found.labels().contains_key(MANAGED_BY_RELEASER);
+            ensure!(
+                labelled && found.finalizers() == [VOLUME_FINALIZER],
+                "{:?}",
+                found.metadata
+            );
             Ok(())
         },
     )
+    .await?;
+    eventually("the bound claim is owned by its pod", async || {
+        let cache = space.claims.get("cache").await?;
+        ensure!(cache.owner_references().len() == 1, "{:?}", cache.metadata);
+        Ok(())
+    })
     .await?;
     let status = warden.stop().await?;
     ensure!(status.success(), "{status}");
     Ok(volume)
 }
 
-/// Nothing of Volume Warden is left, everything else is.
-async fn only_others_is_left(space: &Space, volume: &str) -> Result<()> {
+/// Checks that what Volume Warden wrote is removed, except the owner reference to a pod, and that
+/// what other clients wrote is left.
+async fn only_foreign_parts_are_left(space: &Space, volume: &str) -> Result<()> {
     let claims = space.claims.list(&Default::default()).await?.items;
-    let written = |claim: &&PersistentVolumeClaim| {
+    let is_written = |claim: &&PersistentVolumeClaim| {
         let protected = claim
             .finalizers()
             .iter()
@@ -91,11 +95,11 @@ async fn only_others_is_left(space: &Space, volume: &str) -> Result<()> {
             .iter()
             .any(|owner| owner.kind == "StatefulSet");
         let marked = claim.annotations().contains_key(MARK);
-        protected || owned || marked || claim.labels().contains_key(MADE)
+        protected || owned || marked || claim.labels().contains_key(MANAGED_BY_PROVISIONER)
     };
     let left: Vec<_> = claims
         .iter()
-        .filter(written)
+        .filter(is_written)
         .map(|claim| &claim.metadata)
         .collect();
     ensure!(left.is_empty() && claims.len() == 3, "{left:#?}");
@@ -115,7 +119,7 @@ async fn only_others_is_left(space: &Space, volume: &str) -> Result<()> {
     let volume = space.volumes.get(volume).await?;
     ensure!(volume.finalizers().is_empty(), "{:?}", volume.metadata);
     ensure!(
-        !volume.labels().contains_key(RELEASED),
+        !volume.labels().contains_key(MANAGED_BY_RELEASER),
         "{:?}",
         volume.metadata
     );
@@ -127,19 +131,24 @@ async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Resu
     let stage = Stage::new("way-out").await?;
     let sets = SetSpace::new(stage.space.cluster.clone(), "way-out").await?;
     let (space, cluster) = (&sets.space, &sets.space.cluster);
-    let volume = written(&stage, &sets).await?;
-    let arguments = of_the_job(&stage).await?;
+    let volume = create_objects(&stage, &sets).await?;
+    let arguments = job_arguments(&stage).await?;
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let drained = stage.drain(&arguments).await?;
     drained.left_nothing()?;
-    let own = |name: &str| format!("claim {}/{name}: removed", space.name);
-    drained.prints(&[&own("plain"), CLAIM_FINALIZER])?;
-    drained.prints(&[&own("data-web-0"), CLAIM_FINALIZER, "StatefulSet/web", MARK])?;
-    drained.prints(&[&own("cache"), MADE])?;
-    drained.prints(&[&volume, VOLUME_FINALIZER, RELEASED])?;
-    only_others_is_left(space, &volume).await?;
+    let removed = |name: &str| format!("claim {}/{name}: removed", space.name);
+    drained.prints(&[&removed("plain"), CLAIM_FINALIZER])?;
+    drained.prints(&[
+        &removed("data-web-0"),
+        CLAIM_FINALIZER,
+        "StatefulSet/web",
+        MARK,
+    ])?;
+    drained.prints(&[&removed("cache"), MANAGED_BY_PROVISIONER])?;
+    drained.prints(&[&volume, VOLUME_FINALIZER, MANAGED_BY_RELEASER])?;
+    only_foreign_parts_are_left(space, &volume).await?;
     assert_eq!(stage.configurations().await?, [""; 0]);
-    in_order(&stage.calls()?)?;
+    deletes_webhooks_first(&stage.calls()?)?;
     let again = stage.drain(&arguments).await?;
     again.left_nothing()?;
     again.prints(&[" 0 changed; "])?;

@@ -1,4 +1,4 @@
-//! Version 0.1.0: its sources from the history of this repository, and its binary.
+//! Builds version 0.1.0 from the history of this repository.
 
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -10,19 +10,19 @@ use std::{
 /// The commit of version 0.1.0.
 const COMMIT: &str = "6433dfa295adeb42ad344e55659969fabeec82f9";
 
-/// Version 0.1.0, built.
-pub struct Former {
+/// The binary and the manifests of version 0.1.0.
+pub struct OldVersion {
     pub binary: PathBuf,
     pub manifests: PathBuf,
 }
 
-impl Former {
-    /// Builds version 0.1.0 on this user's first use. Fails if this clone is shallow or was unpacked
-    /// without its history.
+impl OldVersion {
+    /// Builds version 0.1.0, unless the cache of this user contains it. Fails if this clone is
+    /// shallow or was unpacked without its history.
     pub fn locate() -> Result<Self> {
-        let mut known = git(&["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]);
+        let mut commit_exists = git(&["cat-file", "-e", &format!("{COMMIT}^{{commit}}")]);
         ensure!(
-            known.stderr(Stdio::null()).status()?.success(),
+            commit_exists.stderr(Stdio::null()).status()?.success(),
             "this clone lacks version 0.1.0, commit {COMMIT}: run git fetch --unshallow"
         );
         let directory = cache()?.join(format!("version-{COMMIT}"));
@@ -33,7 +33,7 @@ impl Former {
             unpack(&source)?;
             let built = directory.join("target/debug/volume-warden");
             build(&source, &directory.join("target"))?;
-            // A rename, so that an interrupted copy is never found.
+            // The rename ensures that an interrupted copy is never used.
             let copy = directory.join("copy");
             fs::copy(&built, &copy).with_context(|| built.display().to_string())?;
             fs::rename(copy, &binary)?;
@@ -56,7 +56,7 @@ fn unpack(source: &Path) -> Result<()> {
     let tar = tar.arg("-x").arg("-C").arg(source).stdin(stdout).status()?;
     ensure!(
         tar.success() && archive.wait()?.success(),
-        "git archive | tar"
+        "git archive | tar failed"
     );
     Ok(())
 }

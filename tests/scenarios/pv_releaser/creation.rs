@@ -1,4 +1,5 @@
-//! Volumes from birth: the webhook labels them, and claims of two seconds get their own back all the same.
+//! The webhook labels volumes at their creation. Volumes of claims that exist for at most two
+//! seconds are released, too.
 
 use super::{
     directories::is_free,
@@ -16,8 +17,8 @@ use volume_warden_controlplane::{Call, Calls, eventually};
 const PROTECTED: [&str; 1] = ["kubernetes.io/pv-protection"];
 
 impl Estate {
-    /// The volume of the claim, as it would be stored if it were created now.
-    async fn at_admission(&self, claim: &str, changes: Value) -> Result<PersistentVolume> {
+    /// Creates a volume of the claim in a dry run. Returns it as admission changes it.
+    async fn create_in_dry_run(&self, claim: &str, changes: Value) -> Result<PersistentVolume> {
         let uid = self.space.claims.get(claim).await?.metadata.uid;
         let claim_ref = json!({"namespace": self.space.name, "name": claim, "uid": uid});
         let mut wanted = json!({"spec": {"claimRef": claim_ref}});
@@ -26,20 +27,24 @@ impl Estate {
         Ok(self.space.volumes.create(&dry_run(), &wanted).await?)
     }
 
-    /// As [`Self::at_admission`], and again only if the API server, by its counter, continued
-    /// without the answer of a webhook of volumes.
+    /// Calls [`Self::create_in_dry_run`], and repeats it only if a webhook for volumes failed open,
+    /// according to the metrics of the API server.
     async fn reviewed(&self, claim: &str, changes: &Value) -> Result<PersistentVolume> {
         let cluster = &self.space.cluster;
-        let born = eventually("the volume is reviewed in time", async || {
+        let created = eventually("the volume is reviewed in time", async || {
             let before = failed_open(cluster, "volumes.").await?;
-            let born = self.at_admission(claim, changes.clone()).await?;
-            let reviewed = born.finalizers() == PROTECTED;
+            let created = self.create_in_dry_run(claim, changes.clone()).await?;
+            let reviewed = created.finalizers() == PROTECTED;
             let in_time = reviewed || failed_open(cluster, "volumes.").await? == before;
-            anyhow::Ok(in_time.then_some(born))
+            anyhow::Ok(in_time.then_some(created))
         })
         .await?;
-        ensure!(born.finalizers() == PROTECTED, "{:?}", born.finalizers());
-        Ok(born)
+        ensure!(
+            created.finalizers() == PROTECTED,
+            "{:?}",
+            created.finalizers()
+        );
+        Ok(created)
     }
 }
 
@@ -47,10 +52,10 @@ fn label(volume: &PersistentVolume) -> Option<&str> {
     volume.labels().get(LABEL).map(String::as_str)
 }
 
-/// PR-01..07 at admission. With the label comes the finalizer, for which the API server does not
-/// ask a second time.
+/// PR-01..07 at admission. The volume also has the finalizer of pv-protection, although the API
+/// server calls each webhook only once.
 #[tokio::test]
-async fn a_volume_is_labelled_from_birth() -> Result<()> {
+async fn a_volume_is_labelled_at_its_creation() -> Result<()> {
     let estate = Estate::new(guarded().await?, "birth").await?;
     for (name, labels) in [
         ("unlabelled", json!({"app": "web"})),
@@ -60,48 +65,53 @@ async fn a_volume_is_labelled_from_birth() -> Result<()> {
         estate.claim(name, labels).await?;
     }
     eventually("the watch has delivered the claim", async || {
-        let born = estate.reviewed("own", &json!({})).await?;
-        anyhow::Ok(label(&born) == Some(DEFAULT_ID))
+        let created = estate.reviewed("own", &json!({})).await?;
+        anyhow::Ok(label(&created) == Some(DEFAULT_ID))
     })
     .await?;
-    // Claims that were created before are known as well now, so the first answer counts.
-    for (claim, what, changes) in [
+    // The watch has now delivered the claims that were created before, too, so the first review
+    // counts.
+    for (claim, case, changes) in [
         (
             "own",
-            "it has other labels",
+            "the volume has other labels",
             json!({"metadata": {"labels": {"app": "web"}}}),
         ),
         ("unlabelled", "its claim is not managed", json!({})),
-        ("foreign", "its claim is not only its own", json!({})),
+        (
+            "foreign",
+            "one label of its claim has another id",
+            json!({}),
+        ),
         (
             "own",
-            "it is deleted with its claim",
+            "its reclaim policy is Delete",
             json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
         ),
         (
             "own",
-            "it is only reserved",
+            "its claimRef has no uid",
             json!({"spec": {"claimRef": {"uid": null}}}),
         ),
         (
             "own",
-            "it is of an earlier claim",
+            "its claimRef has the uid of an earlier claim",
             json!({"spec": {"claimRef": {"uid": "earlier"}}}),
         ),
         (
             "own",
-            "it is another controller's",
+            "its label has another id",
             json!({"metadata": {"labels": {LABEL: "other"}}}),
         ),
     ] {
         let labels = &changes["metadata"]["labels"];
         let kept = labels[LABEL].as_str();
-        let given = labels["app"].is_string().then_some(DEFAULT_ID);
-        let born = estate.reviewed(claim, &changes).await?;
+        let added = labels["app"].is_string().then_some(DEFAULT_ID);
+        let created = estate.reviewed(claim, &changes).await?;
         ensure!(
-            label(&born) == kept.or(given),
-            "{what}: {:?}",
-            born.labels()
+            label(&created) == kept.or(added),
+            "{case}: {:?}",
+            created.labels()
         );
     }
     Ok(())
@@ -109,37 +119,38 @@ async fn a_volume_is_labelled_from_birth() -> Result<()> {
 
 /// PR-20, with the webhook.
 #[tokio::test]
-async fn volumes_of_short_lived_claims_come_back() -> Result<()> {
+async fn volumes_of_short_lived_claims_are_released() -> Result<()> {
     let estate = Estate::new(guarded().await?, "short").await?;
-    come_back(&estate, DEFAULT_ID).await
+    short_lived_claims(&estate, DEFAULT_ID).await
 }
 
-/// PR-20, without.
+/// PR-20, without the webhook.
 #[tokio::test]
-async fn volumes_of_short_lived_claims_come_back_without_the_webhook() -> Result<()> {
+async fn volumes_of_short_lived_claims_are_released_without_the_webhook() -> Result<()> {
     let estate = Estate::new(bare().await?, "short-bare").await?;
     let warden = estate.warden(estate.id()).start().await?;
-    come_back(&estate, estate.id()).await?;
+    short_lived_claims(&estate, estate.id()).await?;
     assert_eq!(orphans(&warden).await?, 0);
     Ok(())
 }
 
-/// Claims are provisioned by kube-controller-manager, and are gone after up to two seconds.
-async fn come_back(estate: &Estate, id: &str) -> Result<()> {
+/// Creates claims for which kube-controller-manager provisions volumes, and deletes each after at
+/// most two seconds. Every volume that was created before its claim was deleted has to be released.
+async fn short_lived_claims(estate: &Estate, id: &str) -> Result<()> {
     let audit = estate.space.cluster.audit();
-    let began = audit.mark()?;
+    let start = audit.mark()?;
     estate.create_class(estate.id(), "Immediate").await?;
-    let lives = [0, 20, 50, 100, 300, 2000].map(Duration::from_millis);
-    let lives = lives.iter().enumerate().map(|(index, life)| async move {
+    let times = [0, 20, 50, 100, 300, 2000].map(Duration::from_millis);
+    let claims = times.iter().enumerate().map(|(index, time)| async move {
         let name = format!("short{index}");
         let labels = json!({PROVISIONER: id});
         estate.claim_any(&name, labels).await?;
-        // Nothing is waited for here: how long the claim lives is the load.
-        tokio::time::sleep(*life).await;
+        // This does not wait for a condition: the lifetime of the claim is the test input.
+        tokio::time::sleep(*time).await;
         estate.space.delete_claim(&name).await
     });
-    try_join_all(lives).await?;
-    // What was made for the others was asked for before this one.
+    try_join_all(claims).await?;
+    // kube-controller-manager began to provision the other volumes before the volume of this claim.
     estate.claim_any("last", json!({PROVISIONER: id})).await?;
     eventually("the last claim is bound", async || {
         let status = estate.space.claims.get("last").await?.status;
@@ -147,8 +158,9 @@ async fn come_back(estate: &Estate, id: &str) -> Result<()> {
     })
     .await?;
     estate.space.delete_claim("last").await?;
-    // Nothing proves the namespace of a claim that was gone before its volume: that is reported.
-    let of_class = eventually("all volumes are free or reported", async || {
+    // If a claim is deleted before its volume is created, its namespace cannot be recorded. The
+    // volume stays Released, and an Event reports it.
+    let volumes = eventually("all volumes are free or reported", async || {
         let volumes = estate.volumes_of(estate.id()).await?;
         let mut free = 0;
         for volume in &volumes {
@@ -167,19 +179,19 @@ async fn come_back(estate: &Estate, id: &str) -> Result<()> {
         ensure!(free > 0, "none is free");
         anyhow::Ok(Some(volumes))
     });
-    let volumes = of_class.await?;
-    let calls = audit.since(began)?;
+    let volumes = volumes.await?;
+    let calls = audit.since(start)?;
     for volume in &volumes {
         let settled = is_free(volume) || is_spare(volume);
-        let lost = !settled && is_created_in_life(&calls, &estate.space.name, volume);
-        ensure!(!lost, "its claim existed: {volume:?}");
-        estate.throw_away(volume).await?;
+        let lost = !settled && is_created_before_deletion(&calls, &estate.space.name, volume);
+        ensure!(!lost, "the volume is not released: {volume:?}");
+        estate.delete_with_data(volume).await?;
     }
     Ok(())
 }
 
-/// Whether the API server created the volume before it deleted the claim to which it belongs.
-fn is_created_in_life(calls: &Calls, namespace: &str, volume: &PersistentVolume) -> bool {
+/// Whether the API server created the volume before it deleted the claim in the claimRef.
+fn is_created_before_deletion(calls: &Calls, namespace: &str, volume: &PersistentVolume) -> bool {
     let claim_ref = volume
         .spec
         .as_ref()
@@ -201,8 +213,9 @@ fn is_created_in_life(calls: &Calls, namespace: &str, volume: &PersistentVolume)
         .any(created)
 }
 
-/// Made for a claim that is bound to a reserved volume: kube-controller-manager's watch of volumes
-/// was later than that of claims. It has taken the claim from the volume, which was never used.
+/// Whether the volume was created for a claim that is bound to a reserved volume instead. This
+/// happens if kube-controller-manager's watch of volumes is later than that of claims. It then
+/// removes the claimRef from the new volume, which was never used.
 fn is_spare(volume: &PersistentVolume) -> bool {
     let spec = volume.spec.as_ref();
     let status = volume.status.as_ref();

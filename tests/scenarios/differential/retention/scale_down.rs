@@ -1,11 +1,11 @@
 //! Intended differences from in-tree for claims that a scale-down removes. A test here fails if a
-//! difference is lost.
+//! difference no longer exists.
 
 use super::{RETAIN_DELETE, create, scale};
 use crate::differential::{
     FOREIGN,
     differences::Difference,
-    free,
+    no_finalizers,
     scenario::{
         Lines,
         Object::{Claim, Pod, Set},
@@ -16,8 +16,8 @@ use crate::differential::{
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// A set of two pods that run.
-const BOTH: Lines = &[
+/// A set with two running pods.
+const TWO_PODS: Lines = &[
     "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
     "claim data-web-1: Pending [kubernetes.io/pvc-protection]",
     "pod web-0: Running of StatefulSet/web",
@@ -25,8 +25,8 @@ const BOTH: Lines = &[
     "set web: 2 of 2 ready",
 ];
 
-/// A foreign finalizer, which keeps a deleted pod object.
-fn held() -> Value {
+/// A patch that adds a foreign finalizer, which keeps a deleted pod object.
+fn add_finalizer() -> Value {
     json!({"metadata": {"finalizers": [FOREIGN]}})
 }
 
@@ -35,12 +35,12 @@ fn held() -> Value {
 async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
     let steps = [
         create(Set("web"), 2, RETAIN_DELETE, "OrderedReady"),
-        Expect(BOTH),
+        Expect(TWO_PODS),
         Patch(
             Claim("data-web-1"),
             json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection", FOREIGN]}}),
         ),
-        Patch(Pod("web-1"), held()),
+        Patch(Pod("web-1"), add_finalizer()),
         scale(Set("web"), 1),
         Stays(&[
             "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
@@ -67,7 +67,7 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "set web: 2 of 2 ready",
             ],
         },
-        Patch(Pod("web-1"), free()),
+        Patch(Pod("web-1"), no_finalizers()),
         Differ {
             difference: Difference::ShortScaleDown,
             in_tree: &[
@@ -84,7 +84,7 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "set web: 2 of 2 ready",
             ],
         },
-        Patch(Claim("data-web-1"), free()),
+        Patch(Claim("data-web-1"), no_finalizers()),
         // In-tree gets no event for the deletion of the claim, so it keeps waiting.
         Differ {
             difference: Difference::ShortScaleDown,
@@ -93,7 +93,7 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "pod web-0: Running of StatefulSet/web",
                 "set web: 1 of 2 ready",
             ],
-            warden: BOTH,
+            warden: TWO_PODS,
         },
         // An unrelated change triggers a sync in-tree.
         Patch(
@@ -109,7 +109,7 @@ async fn a_claim_outlives_a_short_scale_down_in_order() -> Result<()> {
                 "pod web-1: Running of StatefulSet/web",
                 "set web: 2 of 2 ready",
             ],
-            warden: BOTH,
+            warden: TWO_PODS,
         },
     ];
     run("short-in-order", steps).await
@@ -125,7 +125,7 @@ async fn a_claim_outlives_a_short_scale_down_in_parallel() -> Result<()> {
             "pod web-0: Running of StatefulSet/web",
             "set web: 1 of 1 ready",
         ]),
-        Patch(Pod("web-0"), held()),
+        Patch(Pod("web-0"), add_finalizer()),
         scale(Set("web"), 0),
         Expect(&[
             "claim data-web-0: Pending [kubernetes.io/pvc-protection] of Pod/web-0",
@@ -138,7 +138,7 @@ async fn a_claim_outlives_a_short_scale_down_in_parallel() -> Result<()> {
             "pod web-0: Terminating Running [example.com/hold] of StatefulSet/web",
             "set web: 1 of 1 ready",
         ]),
-        Patch(Pod("web-0"), free()),
+        Patch(Pod("web-0"), no_finalizers()),
         Stays(&[
             "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
             "pod web-0: Running of StatefulSet/web",
@@ -148,13 +148,14 @@ async fn a_claim_outlives_a_short_scale_down_in_parallel() -> Result<()> {
     run("short-in-parallel", steps).await
 }
 
-/// S3. While the first pod terminates, the second one is not recreated, and then no longer wanted.
+/// S3. While the first pod terminates, the second one is not recreated. After the scale-down it is
+/// no longer wanted.
 #[tokio::test]
 async fn a_scaled_down_claim_without_a_pod_is_deleted() -> Result<()> {
     let steps = [
         create(Set("web"), 2, RETAIN_DELETE, "OrderedReady"),
-        Expect(BOTH),
-        Patch(Pod("web-0"), held()),
+        Expect(TWO_PODS),
+        Patch(Pod("web-0"), add_finalizer()),
         Delete(Pod("web-0")),
         Delete(Pod("web-1")),
         Stays(&[
@@ -165,7 +166,7 @@ async fn a_scaled_down_claim_without_a_pod_is_deleted() -> Result<()> {
         ]),
         scale(Set("web"), 1),
         Differ {
-            difference: Difference::ScaledAwayWithoutPod,
+            difference: Difference::ScaledDownWithoutPod,
             in_tree: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "claim data-web-1: Pending [kubernetes.io/pvc-protection]",
@@ -178,9 +179,9 @@ async fn a_scaled_down_claim_without_a_pod_is_deleted() -> Result<()> {
                 "set web: 1 of 1 ready",
             ],
         },
-        Patch(Pod("web-0"), free()),
+        Patch(Pod("web-0"), no_finalizers()),
         Differ {
-            difference: Difference::ScaledAwayWithoutPod,
+            difference: Difference::ScaledDownWithoutPod,
             in_tree: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "claim data-web-1: Pending [kubernetes.io/pvc-protection]",
@@ -200,7 +201,7 @@ async fn a_scaled_down_claim_without_a_pod_is_deleted() -> Result<()> {
 /// S3. A pod that was removed from its set by a label change keeps its claim until the pod is
 /// deleted, although the ordinal is scaled down.
 #[tokio::test]
-async fn a_scaled_down_claim_is_deleted_after_its_released_pod() -> Result<()> {
+async fn a_scaled_down_claim_is_deleted_after_its_removed_pod() -> Result<()> {
     let steps = [
         create(Set("web"), 1, RETAIN_DELETE, "Parallel"),
         Expect(&[
@@ -225,7 +226,7 @@ async fn a_scaled_down_claim_is_deleted_after_its_released_pod() -> Result<()> {
         ]),
         Delete(Pod("web-0")),
         Differ {
-            difference: Difference::ScaledAwayWithoutPod,
+            difference: Difference::ScaledDownWithoutPod,
             in_tree: &[
                 "claim data-web-0: Pending [kubernetes.io/pvc-protection]",
                 "set web: 0 of 0 ready",

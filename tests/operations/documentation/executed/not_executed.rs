@@ -2,12 +2,12 @@
 
 use super::super::pages::commands;
 
-const NO_IMAGE: &str = "no pod runs an image: tests/operations/chart/cluster.rs runs its command";
+const NO_IMAGE: &str = "pods do not run here: tests/operations/chart/cluster.rs runs its command";
 const NO_KUBELET: &str = "no kubelet serves logs on the test control plane";
-const NO_OBJECT: &str = "the sentence names the command without its object";
+const NO_OBJECT: &str = "a sentence names the command without its object";
 
-/// Commands in code blocks and in sentences, and why they are not executed. The other programs
-/// are in the table of `tests/reference/snippets.rs`.
+/// Commands in code blocks and in sentences, and why they are not executed. The commands of other
+/// programs are in the table of `tests/reference/snippets.rs`.
 pub const NOT_EXECUTED: [(&str, &str); 14] = [
     ("volume-warden why pvc", NO_OBJECT),
     (
@@ -26,15 +26,15 @@ pub const NOT_EXECUTED: [(&str, &str); 14] = [
     ("kubectl -n volume-warden logs POD --previous", NO_KUBELET),
     (
         "kubectl apply -f manifests/components/pvc-trash-admission-policy/policy.yaml",
-        "Kubernetes 1.34 does not serve it as v1: a scenario of pvc-trash applies it",
+        "Kubernetes 1.34 does not serve the policy as v1: a scenario of pvc-trash applies it",
     ),
     (
         "kubectl top pods -n volume-warden",
-        "it needs metrics-server",
+        "the command needs metrics-server",
     ),
     (
         "volume-warden run --kubeconfig FILE",
-        "it serves until it is stopped: each scenario runs it",
+        "the server runs until it is stopped: each scenario runs it",
     ),
     ("kubectl apply -k", NO_OBJECT),
     ("kubectl delete --cascade=orphan", NO_OBJECT),

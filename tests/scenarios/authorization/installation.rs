@@ -1,4 +1,4 @@
-//! A component that is installed alone, in a namespace of its own and under an account of its own.
+//! A component that is installed alone, in its own namespace and with its own service account.
 
 use crate::support::{
     BINARY,
@@ -18,26 +18,27 @@ use volume_warden_controlplane::{
 };
 
 const ACCOUNT: &str = "volume-warden";
-/// As left behind by a crash.
+/// The Secret of the certificate as a crash can leave it.
 const DAMAGED: &str = r#"{"stringData": {"tls.crt": "broken", "tls.key": "broken"}}"#;
 
-/// The cluster of these scenarios.
+/// The cluster of most scenarios about rights.
 pub async fn cluster() -> Result<Shared> {
     static RIGHTS: Slot = Slot::new();
     let start = async || Cluster::without_in_tree().name("rights").start().await;
     RIGHTS.get(start).await
 }
 
-/// The cluster of the protections. What they protect is not deleted before they agree, so objects of
-/// other scenarios would wait for one that has ended.
+/// The cluster of pvc-protection and pv-protection. The objects that they protect are not deleted
+/// until they remove the finalizers, so objects of other scenarios would never be deleted once
+/// these components have stopped.
 pub async fn protected() -> Result<Shared> {
     static PROTECTED: Slot = Slot::new();
     let start = async || Cluster::without_in_tree().name("protected").start().await;
     PROTECTED.get(start).await
 }
 
-/// A cluster in which, as on OpenShift, only who may change an object's finalizers may make its
-/// deletion wait.
+/// A cluster in which, as on OpenShift, only a user who may update the finalizers of an owner may
+/// set `blockOwnerDeletion` in a reference to it.
 pub async fn enforcing() -> Result<Shared> {
     static ENFORCING: Slot = Slot::new();
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
@@ -51,54 +52,55 @@ pub async fn enforcing() -> Result<Shared> {
     ENFORCING.get(start).await
 }
 
-/// See the module.
-pub struct Tenant {
+/// A component that is installed alone.
+pub struct Installation {
     pub cluster: Shared,
     pub namespace: String,
-    /// What is given to `run`.
+    /// The arguments of `run`, as in the installed Deployment.
     pub arguments: Vec<String>,
     interposer: Interposer,
 }
 
-impl Tenant {
+impl Installation {
     /// Installs these components of `manifests/components`.
     pub async fn new(components: &[&str]) -> Result<Self> {
         Self::on(cluster().await?, components).await
     }
 
-    /// The same on that cluster.
+    /// Installs these components on this cluster.
     pub async fn on(cluster: Shared, components: &[&str]) -> Result<Self> {
         let name = components.iter().find(|name| **name != "self-signed");
         let namespace = format!("rights-{}", name.context("a component")?);
         let policies = ["restrict-service-account"];
-        // First: pvc-expiry changes one of them.
+        // The policies come first, because pvc-expiry changes one of them.
         let components = [&policies, components].concat();
         let kustomization = Kustomization::of(&components, &namespace)?;
         manifests::apply(&cluster, kustomization.path()).await?;
-        let tenant = Self {
+        let installation = Self {
             arguments: arguments(&cluster, &namespace).await?,
             interposer: Interposer::for_service_account(&cluster, &namespace, ACCOUNT).await?,
             cluster,
             namespace,
         };
-        tenant.has_its_rights().await?;
-        Ok(tenant)
+        installation.wait_for_rights().await?;
+        Ok(installation)
     }
 
-    /// The API server hears of roles and bindings a little late, and until then it refuses.
-    async fn has_its_rights(&self) -> Result<()> {
+    /// Waits until the API server applies the granted rights. It applies roles and bindings with a
+    /// delay, and refuses requests until then.
+    async fn wait_for_rights(&self) -> Result<()> {
         let granted = self.granted().await?;
-        eventually("its rights count", async || {
+        eventually("the API server applies the granted rights", async || {
             for right in &granted {
-                ensure!(self.may(right).await?, "not yet: {right}");
+                ensure!(self.is_allowed(right).await?, "not allowed yet: {right}");
             }
             Ok(())
         })
         .await
     }
 
-    /// Whether the API server decides by that right.
-    async fn may(&self, right: &str) -> Result<bool> {
+    /// Whether the API server allows the service account to use this right.
+    async fn is_allowed(&self, right: &str) -> Result<bool> {
         let (verb, object) = right.split_once(' ').context("a verb")?;
         let (kind, name) = object.split_once(' ').unwrap_or((object, ""));
         let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
@@ -115,7 +117,8 @@ impl Tenant {
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
 
-    /// Of one identity, so that no start has to wait for a Lease to expire.
+    /// A Volume Warden with the rights of the installation. Each has the same identity in the
+    /// Lease, so no start has to wait until the Lease expires.
     pub fn builder(&self) -> WardenBuilder<'_> {
         let builder = Warden::builder(&self.cluster, BINARY)
             .name(self.namespace.clone())
@@ -126,8 +129,9 @@ impl Tenant {
         arguments.fold(builder, |builder, argument| builder.arg(argument))
     }
 
-    /// A life before: the certificate's Secret is damaged and repaired.
-    pub async fn repairs_its_certificate(&self) -> Result<()> {
+    /// Damages the Secret of the certificate, and starts and stops a Volume Warden, which repairs
+    /// the Secret.
+    pub async fn repair_certificate(&self) -> Result<()> {
         let patch = [
             "patch",
             "secret",
@@ -140,15 +144,18 @@ impl Tenant {
         self.builder().start().await?.stop().await.map(drop)
     }
 
-    /// Its next two writes of that object are refused, so that it reports it, and once more.
+    /// Refuses the next two writes of this object. Volume Warden creates an Event about the first
+    /// failure, and patches the Event after the second.
     pub fn refuse_twice(&self, object: &str) -> RuleHandle {
         let write = Rule::on("PATCH").path_contains(format!("/{object}"));
-        let refusal = write.respond(403, "Forbidden", "not on my watch").times(2);
+        let refusal = write
+            .respond(403, "Forbidden", "refused by the test")
+            .times(2);
         self.interposer.add(refusal)
     }
 
-    /// Takes the right to `update` that subresource out of the component's role, and waits until
-    /// the API server decides by that.
+    /// Removes the rule for this subresource from the ClusterRole of the component, and waits until
+    /// the API server refuses its `update`.
     pub async fn loses(&self, resource: &str, component: &str) -> Result<()> {
         let role = format!("{}-volume-warden-{component}", self.namespace);
         let get = ["get", "clusterrole", &role, "-o", "json"];
@@ -162,10 +169,10 @@ impl Tenant {
         self.cluster.kubectl(&patch).await?;
         let (kind, subresource) = resource.split_once('/').context("a subresource")?;
         let (user, subresource) = (self.user(), format!("--subresource={subresource}"));
-        let ask = ["auth", "can-i", "update", kind, &subresource, "--as", &user];
+        let can_i = ["auth", "can-i", "update", kind, &subresource, "--as", &user];
         eventually(&format!("{resource} is forbidden"), async || {
-            // kubectl fails where the answer is no.
-            self.cluster.kubectl(&ask).await.is_err()
+            // kubectl fails if the right is missing.
+            self.cluster.kubectl(&can_i).await.is_err()
         })
         .await
     }
@@ -174,7 +181,8 @@ impl Tenant {
         format!("system:serviceaccount:{}:{ACCOUNT}", self.namespace)
     }
 
-    /// Ends it. Every right that it was given was used, and it asked for no other.
+    /// Stops Volume Warden. Fails unless it used every right that was granted, and no request was
+    /// forbidden.
     pub async fn used_all(&self, warden: Warden) -> Result<()> {
         let granted = self.granted().await?;
         ensure!(granted.len() >= 10, "{granted:?}");
@@ -185,13 +193,16 @@ impl Tenant {
             ensure!(rest.is_empty(), "not used: {rest:?}");
             Ok(())
         };
-        eventually("its rights are used", async || rest(false).await).await?;
+        eventually("all rights but those to watch are used", async || {
+            rest(false).await
+        })
+        .await?;
         warden.stop().await?;
-        // The audit log reports a watch when it has ended.
-        eventually("its watches are reported", async || rest(true).await).await?;
+        // The audit log contains a watch only once the watch has ended.
+        eventually("the rights to watch are used", async || rest(true).await).await?;
         let calls = self.cluster.audit().all()?.by_user(&self.user());
         let refused: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
-        ensure!(refused.is_empty(), "it lacks rights: {refused:?}");
+        ensure!(refused.is_empty(), "rights are missing: {refused:?}");
         Ok(())
     }
 

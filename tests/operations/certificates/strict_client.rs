@@ -1,7 +1,7 @@
-//! A client as strict as the API server, with a clock that the test can move, unlike the API
-//! server's.
+//! A client that checks certificates as strictly as the API server. The test can move its clock,
+//! which is not possible for the API server.
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::{Api, Client};
@@ -24,10 +24,10 @@ use x509_parser::parse_x509_certificate;
 
 const HOST: &str = "volume-warden.volume-warden.svc";
 
-/// The configuration of the webhook for claims.
+/// The name of the webhook configuration for claims.
 pub const CONFIGURATION: &str = "volume-warden-pvc-protection";
 
-/// The caBundle of that configuration, as PEM.
+/// The caBundle in [`CONFIGURATION`], as PEM.
 pub async fn bundle(client: &Client) -> Result<String> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let configuration = configurations.get(CONFIGURATION).await?;
@@ -39,9 +39,9 @@ pub async fn bundle(client: &Client) -> Result<String> {
     Ok(String::from_utf8(bundle.0)?)
 }
 
-/// A client that trusts the currently published CA, and opens a connection for each visit.
+/// A client that trusts the currently published caBundle, and opens a connection for each request.
 #[derive(Clone)]
-pub struct Visitor {
+pub struct StrictClient {
     pub client: Client,
     pub clock: Clock,
     /// The time after which the server closes a connection on which no request with the secret path
@@ -49,8 +49,8 @@ pub struct Visitor {
     pub handshake_limit: Duration,
 }
 
-impl Visitor {
-    /// A visitor of the released program, at the present time.
+impl StrictClient {
+    /// A client with the system clock, for a server with the default limits.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -59,36 +59,48 @@ impl Visitor {
         }
     }
 
-    /// Connects and sends a request; the error says why that failed.
-    pub async fn visit(&self, port: u16) -> Result<()> {
-        let mut tls = self.shake_hands(port).await?;
+    /// Connects and sends a request. Returns an error if the certificate is not trusted, or if
+    /// there is no response.
+    pub async fn request(&self, port: u16) -> Result<()> {
         let request = format!("GET / HTTP/1.1\r\nhost: {HOST}\r\nconnection: close\r\n\r\n");
-        tls.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        tls.read_to_string(&mut answer).await?;
-        ensure!(answer.starts_with("HTTP/1.1 "), "{answer:?}");
+        let response = self.send(port, &request).await?;
+        ensure!(response.starts_with("HTTP/1.1 "), "{response:?}");
         Ok(())
     }
 
     /// Sends this text as a request, and returns the response up to the end of the connection.
-    pub async fn ask(&self, port: u16, request: &str) -> Result<String> {
-        let mut tls = self.shake_hands(port).await?;
-        tls.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        // A server that closes at once may omit the TLS close_notify.
-        let _ = tls.read_to_end(&mut answer).await;
-        Ok(String::from_utf8(answer)?)
+    pub async fn send(&self, port: u16, request: &str) -> Result<String> {
+        let first = Instant::now();
+        loop {
+            let began = Instant::now();
+            let mut tls = self.connect(port).await?;
+            let mut response = Vec::new();
+            let sent = async {
+                tls.write_all(request.as_bytes()).await?;
+                tls.read_to_end(&mut response).await
+            };
+            // A server that closes at once may omit the TLS close_notify.
+            let sent = sent.await;
+            if !response.is_empty() {
+                return Ok(String::from_utf8(response)?);
+            }
+            // The request may have been sent too late, as the handshake in [`Self::connect`].
+            if began.elapsed() < self.handshake_limit || first.elapsed() >= TIMEOUT {
+                sent?;
+                return Ok(String::new());
+            }
+        }
     }
 
     /// The certificate that the server presents.
-    pub async fn served(&self, port: u16) -> Result<Vec<u8>> {
-        let tls = self.shake_hands(port).await?;
-        let shown = tls.get_ref().1.peer_certificates();
-        let leaf = shown.and_then(<[_]>::first).context("a certificate")?;
-        Ok(leaf.to_vec())
+    pub async fn served_certificate(&self, port: u16) -> Result<Vec<u8>> {
+        let tls = self.connect(port).await?;
+        let chain = tls.get_ref().1.peer_certificates();
+        let certificate = chain.and_then(<[_]>::first).context("a certificate")?;
+        Ok(certificate.to_vec())
     }
 
-    async fn shake_hands(&self, port: u16) -> Result<TlsStream<TcpStream>> {
+    async fn connect(&self, port: u16) -> Result<TlsStream<TcpStream>> {
         let bundle = bundle(&self.client).await?;
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_details(provider, Arc::new(self.clock.clone()))
@@ -101,16 +113,17 @@ impl Visitor {
             let began = Instant::now();
             let tcp = TcpStream::connect(("127.0.0.1", port)).await?;
             match connector.connect(ServerName::try_from(HOST)?, tcp).await {
-                // The server rightly closes a connection whose client takes longer, and other tests
-                // may delay this one so long. Nothing is known about the certificate then.
-                Err(_) if began.elapsed() >= self.handshake_limit && first.elapsed() < PATIENCE => {
-                }
+                // The server closes a connection whose client takes longer, and other tests may
+                // delay this client for that long. Such a failure shows nothing about the
+                // certificate.
+                Err(_) if began.elapsed() >= self.handshake_limit && first.elapsed() < TIMEOUT => {}
                 connected => return Ok(connected?),
             }
         }
     }
 
-    /// Go refuses an expired root; rustls accepts it.
+    /// The certificates of the caBundle that are valid now: Go rejects an expired root, but rustls
+    /// accepts it.
     fn roots(&self, bundle: &str) -> Result<RootCertStore> {
         let (mut roots, now) = (RootCertStore::empty(), self.clock.now().unix_timestamp());
         for root in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
