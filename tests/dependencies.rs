@@ -1,6 +1,6 @@
-//! The dependencies of the program and its tests: none that `deny.toml` bans, and all from
-//! crates.io. The notices contain the licences of those in the program, and the base image is
-//! named by its digest.
+//! Checks the dependencies of the program and its tests: `deny.toml` bans none of them, and all are
+//! from crates.io. The notices contain the licences of the crates in the program, and the base
+//! image is named by its digest.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ const LOCKS: [&str; 2] = [
 const DENY: &str = include_str!("../deny.toml");
 const CONTAINERFILE: &str = include_str!("../Containerfile");
 const TOOLCHAIN: &str = include_str!("../rust-toolchain.toml");
-/// The systems of the image and of the archives.
+/// The target platforms of the image and of the archives.
 const SYSTEMS: [&str; 5] = [
     "x86_64-unknown-linux-musl",
     "aarch64-unknown-linux-musl",
@@ -22,7 +22,7 @@ const SYSTEMS: [&str; 5] = [
     "aarch64-apple-darwin",
     "x86_64-pc-windows-msvc",
 ];
-/// Each licence that asks for its text has more characters.
+/// Each licence that requires its text to be included has more characters than this.
 const SHORTEST_LICENCE: usize = 500;
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
@@ -125,7 +125,8 @@ fn the_image_contains_notices_and_sbom() {
     }
 }
 
-/// A tag may name another image tomorrow. The version in the tag is that of the tests.
+/// A tag can be moved to another image, a digest cannot. The version in the tag is that of the
+/// tests.
 #[test]
 fn the_base_image_is_named_by_its_digest() {
     let bases: Vec<_> = CONTAINERFILE

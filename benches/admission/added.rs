@@ -16,28 +16,28 @@ use std::time::{Duration, Instant};
 use volume_warden_controlplane::Cluster;
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// Concurrent requests: one, and several.
+/// The numbers of concurrent requests.
 const AT_ONCE: [usize; 2] = [1, 16];
-/// The kinds take turns, because the machine's speed drifts.
+/// Turns with and without the webhook alternate, because the machine's speed drifts.
 const TURNS: [Hook; 4] = [Hook::Absent, Hook::There, Hook::There, Hook::Absent];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hook {
-    /// The claim has its finalizer in the request; otherwise the reconciler would add it
-    /// meanwhile.
+    /// No webhook. The request has the finalizer, because the reconciler would otherwise add it
+    /// during the measurement.
     Absent,
     /// The webhook adds the finalizer.
     There,
 }
 
-/// The POSTs of one kind.
+/// The POSTs with or without the webhook, with one number of concurrent requests.
 struct Row {
     hook: Hook,
     at_once: usize,
     times: Times,
 }
 
-/// The table.
+/// Runs the part and prints its table.
 pub async fn measure(size: Size) -> Result<Aims> {
     let rows = scene::on(async |cluster| rows(cluster, size.claims).await).await?;
     print(&rows, 2 * size.claims);
@@ -50,7 +50,7 @@ async fn rows(cluster: &Cluster, count: usize) -> Result<Vec<Row>> {
     let claims = Api::namespaced(client.clone(), "default");
     probe(&claims, claim("probe", None)?, true).await?;
     let switch = Switch::of(&client).await?;
-    // The first claims of a new control plane take longer.
+    // Warms up: the first claims of a new control plane take longer.
     turn(cluster, "warm", Hook::There, count).await?;
     let mut rows: Vec<Row> = Vec::new();
     for (number, hook) in TURNS.into_iter().enumerate() {
@@ -63,7 +63,7 @@ async fn rows(cluster: &Cluster, count: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Adds the times to the row of its kind.
+/// Adds the times to the existing row with the same `hook` and `at_once`, if there is one.
 fn merge(rows: &mut Vec<Row>, row: Row) {
     let same = |other: &&mut Row| (other.hook, other.at_once) == (row.hook, row.at_once);
     match rows.iter_mut().find(same) {
@@ -101,7 +101,7 @@ async fn post(claims: &Api<PersistentVolumeClaim>, hook: Hook, index: usize) -> 
     let took = started.elapsed();
     ensure!(
         created.finalizers() == [FINALIZER],
-        "the webhook was not waited for"
+        "the webhook did not add the finalizer"
     );
     Ok(took)
 }

@@ -11,13 +11,13 @@ struct Aim {
 }
 
 impl Aims {
-    /// Adds an aim: `value`, in `unit`, must be at least `least`.
+    /// Adds an aim: `value`, in `unit`, must be at least `limit`.
     pub fn at_least(self, what: &str, limit: f64, value: f64, unit: &str) -> Self {
         let wanted = format!("{what} ≥ {limit} {unit}");
         self.and(wanted, value, unit, value >= limit)
     }
 
-    /// Adds an aim: `value`, in `unit`, must be at most `most`.
+    /// Adds an aim: `value`, in `unit`, must be at most `limit`.
     pub fn at_most(self, what: &str, limit: f64, value: f64, unit: &str) -> Self {
         let wanted = format!("{what} ≤ {limit} {unit}");
         self.and(wanted, value, unit, value <= limit)

@@ -1,4 +1,4 @@
-//! The work of an idle Volume Warden among many pods.
+//! The calls and the CPU time of an idle Volume Warden among many pods.
 
 use crate::{
     aims::Aims,
@@ -17,10 +17,10 @@ use std::{
 };
 use volume_warden_controlplane::{Call, Cluster, eventually_within};
 
-/// Time limit of 20,000 writes.
+/// The time limit for 20,000 writes.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The work during a period.
+/// The calls and the CPU time during a period.
 struct Idle {
     seconds: f64,
     /// Calls by verb and resource.
@@ -30,7 +30,7 @@ struct Idle {
     conditions: usize,
 }
 
-/// Prints the table and returns the aims.
+/// Runs the part, prints its table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     let idle = scene::on(async |cluster| idle(cluster, size).await).await?;
     print(&idle, size.pods);
@@ -86,7 +86,7 @@ async fn idle(cluster: &Cluster, size: Size) -> Result<Idle> {
     })
 }
 
-/// Makes the claims look bound, as the PV controller does.
+/// Sets the phase of the claims to Bound, as the PV controller does.
 async fn bind(space: &Space, claims: usize) -> Result<()> {
     let status = json!({"status": {"phase": "Bound"}});
     each(claims, AT_ONCE, async |index| {

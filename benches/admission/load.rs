@@ -1,4 +1,4 @@
-//! `wrk` on its own core.
+//! Runs `wrk` on its own core.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-/// As many connections as the API server would keep open under that load.
+/// As many connections as the API server would keep open under this load.
 const CONNECTIONS: usize = 16;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/admission/wrk.lua");
 
-/// The result; times are in microseconds.
+/// The results of `wrk`; times are in microseconds.
 #[derive(Deserialize)]
 pub struct Load {
     requests: u64,
@@ -29,24 +29,24 @@ impl Load {
         self.requests as f64 / Duration::from_micros(self.microseconds).as_secs_f64()
     }
 
-    /// The median.
+    /// The median latency.
     pub fn p50(&self) -> Duration {
         Duration::from_micros(self.p50)
     }
 
-    /// The 99th percentile.
+    /// The 99th percentile of the latency.
     pub fn p99(&self) -> Duration {
         Duration::from_micros(self.p99)
     }
 }
 
-/// Fails early if `wrk` is missing, with the package to install.
+/// Fails if `wrk` or `taskset` is not installed. The error names the packages to install.
 pub fn installed() -> Result<()> {
     for program in ["wrk", "taskset"] {
         match Command::new(program).arg("--version").output() {
             Err(error) if error.kind() == ErrorKind::NotFound => anyhow::bail!(
-                "this part is driven by `wrk`, on a core chosen by `taskset`, and there is no `{program}` in PATH: on Debian and \
-                 Ubuntu, `apt-get install wrk util-linux`"
+                "`{program}` is not in PATH: this part requires `wrk` and `taskset`; \
+                 on Debian and Ubuntu, run `apt-get install wrk util-linux`"
             ),
             said => drop(said?),
         }
@@ -54,7 +54,7 @@ pub fn installed() -> Result<()> {
     Ok(())
 }
 
-/// Sends POSTs of that body at the highest rate for that time.
+/// Sends POSTs of the file `body` at the highest possible rate for `time`.
 pub async fn load(core: usize, url: String, body: &Path, time: Duration) -> Result<Load> {
     let mut command = Command::new("taskset");
     command
@@ -71,7 +71,7 @@ fn parse(output: &Output) -> Result<Load> {
     let said = String::from_utf8_lossy(&output.stdout);
     let whole = || {
         format!(
-            "wrk said: {said}{}",
+            "output of wrk: {said}{}",
             String::from_utf8_lossy(&output.stderr)
         )
     };

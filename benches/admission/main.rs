@@ -1,12 +1,12 @@
-//! The cost of admission: the webhook server alone beside Go's controller-runtime, the latency
-//! that it adds to the creation of a claim, and Volume Warden's memory, calls and CPU among many
-//! pods.
+//! The cost of admission: the webhook server alone compared with Go's controller-runtime, the
+//! latency that admission adds to the creation of a claim, and Volume Warden's memory, calls and
+//! CPU among many pods.
 //!
 //! `cargo bench --bench admission`, or only some parts: `cargo bench --bench admission -- wire
-//! idle`. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: that tests the benchmark, and
-//! the figures mean nothing.
+//! idle`. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: this only tests the benchmark,
+//! and the figures are not meaningful.
 //!
-//! It fails after all tables if an aim was missed.
+//! After printing all tables, the benchmark fails if an aim was missed.
 
 mod added;
 mod aims;
@@ -53,7 +53,7 @@ enum Part {
     Memory,
     /// Calls and CPU while idle.
     Idle,
-    /// Attacks by clients without a secret path.
+    /// Attacks by clients without the secret path.
     Outsiders,
 }
 
@@ -92,9 +92,9 @@ impl Part {
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let (sizes, names) = arguments();
-    ensure!(sizes.is_empty(), "the sizes are fixed");
+    ensure!(sizes.is_empty(), "sizes cannot be set");
     let known = |name: &String| PARTS.iter().any(|part| part.name() == name);
-    ensure!(names.iter().all(known), "there is no such part");
+    ensure!(names.iter().all(known), "unknown part");
     let size = Size::from_environment();
     let outcomes = in_turn(PARTS, &names, async |part: Part| part.measure(size).await).await?;
     println!("\n| part | aim | reached | |\n|---|---|---|---|");

@@ -6,12 +6,12 @@ use volume_warden_controlplane::{Cluster, Warden};
 
 struct Row {
     what: &'static str,
-    /// Resident memory when idle.
+    /// Resident memory when idle, in bytes.
     resident: u64,
     peak: u64,
 }
 
-/// Prints the table and returns the aims.
+/// Runs the part, prints its table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     let rows = scene::on(async |cluster| rows(cluster, size.pods).await).await?;
     print(&rows, size.pods);
@@ -43,7 +43,7 @@ async fn row(what: &'static str, warden: &Warden) -> Result<Row> {
     })
 }
 
-/// Kilobytes per pod.
+/// The additional resident memory for each pod, in kilobytes.
 fn each(row: &Row, none: &Row, pods: usize) -> f64 {
     (row.resident as f64 - none.resident as f64) / pods as f64 / 1000.0
 }

@@ -1,4 +1,4 @@
-//! The same webhook on Go's controller-runtime.
+//! The same webhook, implemented with Go's controller-runtime.
 
 use crate::certificate::Certificate;
 use anyhow::{Context, Result, ensure};
@@ -15,7 +15,7 @@ const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/admissi
 pub struct Peer(PathBuf);
 
 impl Peer {
-    /// Builds it with Go, from the module that `go.mod` pins.
+    /// Builds the program with Go, from the module whose versions `go.mod` pins.
     pub async fn build() -> Result<Self> {
         let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("admission-peer");
         let mut command = Command::new("go");
@@ -27,12 +27,12 @@ impl Peer {
             .env("CGO_ENABLED", "0");
         eprintln!("building the peer with Go; the first time takes minutes");
         let built = tokio::task::spawn_blocking(move || command.status()).await?;
-        let built = built.context("controller-runtime is built with Go 1.26 or newer")?;
+        let built = built.context("cannot run `go`: Go 1.26 or newer is required")?;
         ensure!(built.success(), "go build failed; its output is above");
         Ok(Self(binary))
     }
 
-    /// Starts it on that core, serving on that port shortly after.
+    /// Starts the program on this core. It serves on the returned port shortly afterwards.
     pub fn start(
         &self,
         cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! The review that is sent, and the expected response.
+//! The admission review that is sent, and the expected response.
 
 use anyhow::{Context, Result, ensure};
 use json_patch::Patch;
@@ -18,7 +18,7 @@ fn review() -> Result<Value> {
     Ok(serde_json::from_str(REVIEW)?)
 }
 
-/// Sends one review. The claim must get its finalizer, and otherwise stay unchanged.
+/// Sends one review. Fails unless the response adds the finalizer and changes nothing else.
 pub async fn answers(client: &Client, url: &str) -> Result<()> {
     let answer = client.post(url).body(body()?);
     let answer = answer.header("content-type", "application/json").send();

@@ -1,5 +1,5 @@
-//! Attacks by clients without a secret path, from 64 addresses: whether reviews, probes and
-//! scrapes are answered meanwhile, and how much memory is resident.
+//! Attacks by clients without the secret path, from 64 addresses: whether reviews, probes and
+//! scrapes are answered during the attack, and how much memory is resident.
 
 use crate::{
     aims::Aims,
@@ -22,7 +22,7 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 /// Users that create claims during an attack, each of them sequentially.
 const USERS: usize = 4;
-/// The interval of probes, shorter than any kubelet's.
+/// The interval of probes, shorter than the kubelet's minimum of one second.
 const PROBED_EVERY: Duration = Duration::from_millis(500);
 const LIMIT: f64 = 128.0;
 const MEBIBYTE: f64 = (1 << 20) as f64;
@@ -41,7 +41,7 @@ struct Row {
     resident: u64,
 }
 
-/// Prints the table and returns the aims.
+/// Runs the part, prints its table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     let rows = scene::on(async |cluster| rows(cluster, size.attack).await).await?;
     print(&rows, size.attack);
@@ -67,7 +67,7 @@ pub async fn measure(size: Size) -> Result<Aims> {
 async fn rows(cluster: &Cluster, time: Duration) -> Result<Vec<Row>> {
     let warden = scene::warden(cluster).serving().start().await?;
     eventually("claims are protected at creation", async || {
-        ensure!(review(cluster).await?.1, "not yet");
+        ensure!(review(cluster).await?.1, "the claim has no finalizer");
         Ok(())
     })
     .await?;
@@ -128,8 +128,8 @@ async fn during(
     Ok(row)
 }
 
-/// Clients that know the path send bodies of maximum size. Reviews may fail open then; memory
-/// stays bounded.
+/// Measures an attack by clients that have the secret path and send bodies of maximum size. Reviews
+/// may then fail open, but memory must stay bounded.
 async fn informed(cluster: &Cluster, warden: &Warden, time: Duration) -> Result<Row> {
     let path = "jsonpath={.webhooks[0].clientConfig.service.path}";
     let configuration = [
@@ -138,11 +138,11 @@ async fn informed(cluster: &Cluster, warden: &Warden, time: Duration) -> Result<
     ];
     let get = [&["get"][..], &configuration, &["-o", path]].concat();
     let path = cluster.kubectl(&get).await?;
-    let prefix = path.strip_suffix(HOOKS[0]).context("another path")?;
+    let prefix = path.strip_suffix(HOOKS[0]).context("unexpected path")?;
     let attack = Some((Attack::Bodies, prefix.to_owned()));
     let name = "Bodies, with the path";
     let mut row = during(cluster, warden, name, attack, time).await?;
-    // The secret path exists to prevent this attack.
+    // Not counted: the secret path exists to prevent this attack.
     row.unanswered = 0;
     Ok(row)
 }
@@ -168,7 +168,7 @@ async fn reviews(cluster: &Cluster, over: &AtomicBool) -> Result<(Times, usize)>
         let (time, answered) = review(cluster).await?;
         times.push(time);
         unanswered += usize::from(!answered);
-        // Connections of the API server become idle, and it opens new ones.
+        // During the pause, connections of the API server become idle, and it opens new ones.
         sleep(Duration::from_millis(20)).await;
     }
     Ok((times.into_iter().collect(), unanswered))
@@ -192,7 +192,7 @@ async fn probes(warden: &Warden, over: &AtomicBool) -> Result<(Times, usize)> {
     Ok((times.into_iter().collect(), failed))
 }
 
-/// The peak value.
+/// The peak of the resident memory, in bytes.
 async fn resident(warden: &Warden, over: &AtomicBool) -> Result<u64> {
     let mut most = 0;
     while !over.load(Ordering::Relaxed) {

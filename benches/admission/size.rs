@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Size {
     /// Duration of the load in one turn.
     pub load: Duration,
-    /// Claims created in one turn, sequentially and as many concurrently.
+    /// Claims created in one turn: this many sequentially, and this many concurrently.
     pub claims: usize,
     /// Idle pods, each with its own claim.
     pub pods: usize,
@@ -15,7 +15,7 @@ pub struct Size {
     pub window: Duration,
     /// Duration of each attack.
     pub attack: Duration,
-    /// Whether the figures are meaningful.
+    /// Whether the benchmark fails if an aim was missed.
     pub judged: bool,
 }
 
@@ -23,7 +23,7 @@ const FULL: Size = Size {
     load: Duration::from_secs(10),
     claims: 500,
     pods: 20_000,
-    // Three rounds of the two tasks that check the webhook configurations.
+    // Includes three rounds of the two tasks that check the webhook configurations.
     window: Duration::from_secs(150),
     attack: Duration::from_secs(30),
     judged: true,
@@ -39,7 +39,7 @@ const SMALL: Size = Size {
 };
 
 impl Size {
-    /// The full size by default.
+    /// The small sizes if `VOLUME_WARDEN_BENCH_SMALL` is set, otherwise the full sizes.
     pub fn from_environment() -> Self {
         match std::env::var_os("VOLUME_WARDEN_BENCH_SMALL") {
             Some(_) => SMALL,

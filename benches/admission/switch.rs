@@ -10,7 +10,7 @@ use kube::{
 };
 use volume_warden_controlplane::eventually;
 
-/// All mutating webhooks, with their CA. The validating ones have no rule for claims.
+/// All mutating webhook configurations, with their CA. The validating ones have no rule for claims.
 pub struct Switch {
     api: Api<MutatingWebhookConfiguration>,
     all: Vec<MutatingWebhookConfiguration>,
@@ -28,7 +28,7 @@ impl Switch {
         Ok(Self { api, all })
     }
 
-    /// Switches the webhooks on or off.
+    /// Restores the webhook configurations if `on`, otherwise deletes them.
     pub async fn turn(&self, on: bool) -> Result<()> {
         let (all, one) = (ListParams::default(), DeleteParams::default());
         self.api.delete_collection(&one, &all).await?;
@@ -42,7 +42,7 @@ impl Switch {
     }
 }
 
-/// Waits until the API server has noticed the change.
+/// Waits until the API server calls the webhook for claims, or if not `there`, no longer calls it.
 pub async fn probe(
     claims: &Api<PersistentVolumeClaim>,
     probe: PersistentVolumeClaim,
@@ -52,7 +52,7 @@ pub async fn probe(
         dry_run: true,
         ..PostParams::default()
     };
-    eventually("the API server knows the webhooks", async || {
+    eventually("the API server applies the change", async || {
         let created = claims.create(&parameters, &probe).await?;
         ensure!(created.finalizers().is_empty() != there);
         Ok(())

@@ -1,4 +1,4 @@
-//! The webhook server alone, on one core, beside controller-runtime.
+//! The webhook server alone, on one core, compared with controller-runtime.
 
 use crate::{
     aims::Aims,
@@ -14,9 +14,9 @@ use reqwest::Client;
 use std::{path::PathBuf, time::Duration};
 use volume_warden_controlplane::{Cluster, Component, Process, eventually};
 
-/// The core of the server.
+/// The CPU core of the server.
 const SERVER_CORE: usize = 0;
-/// The core of the load generator.
+/// The CPU core of the load generator.
 const LOAD_CORE: usize = 1;
 /// Duration of the warm-up.
 const WARM: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ struct Row {
     peak_memory: u64,
 }
 
-/// The input of both servers.
+/// The input for both servers.
 struct Bench<'a> {
     cluster: &'a Cluster,
     certificate: Certificate,
@@ -54,13 +54,13 @@ struct Bench<'a> {
     time: Duration,
 }
 
-/// Prints the table and returns the aims.
+/// Runs the part, prints its table and returns the aims.
 pub async fn measure(size: Size) -> Result<Aims> {
     load::installed()?;
     let peer = Peer::build().await?;
     let rows = scene::on(async |cluster| {
-        // With a certificate in files, another controller would have to write the caBundle of
-        // these. The benchmark calls the servers directly.
+        // With a certificate in files, another controller would have to write the caBundle of the
+        // webhook configurations. They are not needed: the benchmark calls the servers directly.
         let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
         cluster.kubectl(&["delete", kinds, "--all"]).await?;
         cluster.pause(Component::ControllerManager)?;
@@ -130,7 +130,7 @@ impl Bench<'_> {
     }
 }
 
-/// The secret path of a hook, which Volume Warden stores in a Secret.
+/// The secret path of a webhook, which Volume Warden stores in a Secret.
 async fn path(cluster: &Cluster, hook: &str) -> Result<String> {
     let secret = [
         "get",
@@ -165,7 +165,7 @@ fn print(rows: &[Row]) -> Result<()> {
 }
 
 fn aims(rows: &[Row]) -> Aims {
-    // Both have as many rows: the ratio of the sums is that of the means.
+    // Both servers have the same number of rows: the ratio of the sums is that of the means.
     let sum = |who, figure: fn(&Row) -> f64| -> f64 {
         let of = rows.iter().filter(|row| row.who == who);
         of.map(figure).sum()

@@ -12,7 +12,7 @@ use crate::{
 use anyhow::Result;
 use volume_warden_controlplane::Cluster;
 
-/// Concurrent requests: one, and several.
+/// The numbers of concurrent requests.
 const AT_ONCE: [usize; 2] = [1, SIDE_BY_SIDE];
 
 struct Row {
@@ -38,7 +38,7 @@ pub async fn annotated(
     Ok((posted, in_time))
 }
 
-/// Prints the table.
+/// Runs the part and prints its table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let rows = scene::on(scene::still(), async |cluster| rows(cluster, size).await).await?;
     print(&rows, size);
@@ -61,7 +61,7 @@ async fn rows(cluster: &Cluster, size: Size) -> Result<Vec<Row>> {
     let served = served(cluster, size).await?;
     drop(warden);
     scene::remove_webhooks(cluster).await?;
-    // Repeated at the end, because the machine's speed drifts.
+    // The floors are measured again at the end, because the machine's speed drifts.
     let after = self::floors(cluster, size, "after").await?;
     for (floor, after) in floors.iter_mut().zip(after) {
         floor.times = std::mem::take(&mut floor.times).and(after.times);
@@ -70,7 +70,7 @@ async fn rows(cluster: &Cluster, size: Size) -> Result<Vec<Row>> {
 }
 
 async fn floors(cluster: &Cluster, size: Size, when: &str) -> Result<Vec<Row>> {
-    // The first pods of a new control plane take longer.
+    // Warms up: the first pods of a new control plane take longer.
     let warm = scene::space(cluster, &format!("warm-{when}")).await?;
     warm.post(Kind::Plain, size.pods, SIDE_BY_SIDE).await?;
     let mut rows = Vec::new();
@@ -118,7 +118,7 @@ fn print(rows: &[Row], size: Size) {
     println!("|---|---|---|---|---|---|---|");
     for row in rows {
         let same = |floor: &&Row| floor.at_once == row.at_once;
-        // The floor comes first.
+        // The floor is the first row with this number of concurrent requests.
         let floor = rows.iter().find(same).filter(|floor| floor.who != row.who);
         let added = floor.map_or("– | –".to_owned(), |floor| {
             row.times.cells_above(&floor.times)

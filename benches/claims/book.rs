@@ -62,7 +62,7 @@ impl<S: Clone + Default + Send + Sync + 'static> Book<S> {
         Ok(Self { pages, task })
     }
 
-    /// The records, once `count` of them are as wanted.
+    /// Waits until `wanted` is true for `count` records, and returns all records.
     pub async fn once(&mut self, count: usize, wanted: impl Fn(&S) -> bool) -> Result<Pages<S>> {
         let mut most = 0;
         let enough = self.pages.wait_for(|pages| {
@@ -86,9 +86,9 @@ impl<S> Drop for Book<S> {
 /// The states of a requested claim.
 #[derive(Clone, Default)]
 pub struct Birth {
-    /// The time at which its creation was seen, and its version then.
+    /// The time at which the watch showed the creation of the claim, and its resource version then.
     pub created: Option<(Instant, u64)>,
-    /// The time at which it was seen with an owner and without the mark.
+    /// The time at which the watch showed the claim with an owner and without the annotation.
     pub given: Option<Instant>,
 }
 
@@ -108,7 +108,7 @@ impl Birth {
     }
 }
 
-/// The position of this write in the order of all writes to the cluster, which is etcd's revision.
+/// The resource version as a number. It is etcd's revision, which orders all writes to the cluster.
 pub fn version(object: &impl ResourceExt) -> u64 {
     let version = object.resource_version().unwrap_or_default();
     version.parse().unwrap_or_default()

@@ -4,10 +4,10 @@ use anyhow::Result;
 use std::{collections::BTreeMap, time::Duration};
 use volume_warden_controlplane::{AuditLog, Call, Mark, eventually};
 
-/// Volume Warden is idle after this time without a call.
+/// Volume Warden counts as idle after this time without a call.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The prefix of a further page of a LIST: their number depends on the number of objects.
+/// The prefix for further pages of a LIST. Their number depends on the number of objects.
 pub const FURTHER: &str = "further page of ";
 
 /// Calls by verb and resource, without watches, the Lease and checks of the certificate, whose
@@ -47,7 +47,7 @@ impl Tally {
         self.0.iter().filter(more).map(|(kind, _)| kind.as_str())
     }
 
-    /// All kinds in any of these, sorted.
+    /// All kinds in any of the tallies, sorted.
     pub fn kinds<'a>(tallies: &[&'a Self]) -> Vec<&'a str> {
         let all = tallies.iter().flat_map(|tally| tally.0.keys());
         let mut kinds: Vec<_> = all.map(String::as_str).collect();
@@ -63,7 +63,7 @@ fn goes_by_the_clock(call: &Call) -> bool {
     call.verb == "watch" || call.resource == "leases" || (call.verb == "get" && certificate)
 }
 
-/// `list pods`; `further page of pods`.
+/// The kind of a call, such as `list pods` or `further page of pods`.
 fn kind(call: &Call) -> String {
     let resource = match (call.resource.as_str(), call.subresource.as_str()) {
         ("", _) => call.uri.clone(),

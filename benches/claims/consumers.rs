@@ -1,6 +1,6 @@
-//! How soon a volume may be provisioned where the class waits for the first pod, and how soon the
-//! claim is bound: for claims from annotations, and for claims that were created by hand before
-//! their pods.
+//! The time until a volume may be provisioned if its class is `WaitForFirstConsumer`, and the time
+//! until the claim is bound: for claims from annotations, and for claims that were created by hand
+//! before their pods.
 
 use crate::{
     Missed,
@@ -29,7 +29,7 @@ const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 /// The interval between pods. With a shorter one the benchmark would measure the scheduler, whose
 /// client is limited to 50 calls a second.
 const PACE: Duration = Duration::from_millis(50);
-/// The result is the median of the rounds' percentiles.
+/// The number of rounds. The result is the median of the percentiles of the rounds.
 const ROUNDS: usize = 3;
 
 /// The provisioner of a class.
@@ -37,7 +37,7 @@ const ROUNDS: usize = 3;
 enum Provisioner {
     /// An external provisioner, which is not running: claims stay pending.
     External,
-    /// kube-controller-manager itself, in a directory.
+    /// The `host-path` provisioner of kube-controller-manager.
     InTree,
 }
 
@@ -68,7 +68,7 @@ impl Provisioner {
     }
 }
 
-/// The creator of the claims, which is also the prefix of the pods' names.
+/// The creator of the claims, the prefix of the pods' names, and the kind of the pods.
 const WAYS: [(&str, &str, Kind); 2] = [
     ("by hand", "hand", Kind::Plain),
     ("annotated", "annotated", Kind::Annotated),
@@ -94,14 +94,14 @@ impl Life {
     }
 }
 
-/// One round for one creator.
+/// The results of one round for one creator.
 struct Round {
     begun: Times,
     bound: Times,
     failures: usize,
 }
 
-/// All rounds for one creator.
+/// The results of all rounds for one creator.
 struct Row {
     provisioner: Provisioner,
     who: &'static str,
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// Prints the table.
+/// Runs the part and prints its table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let quiet = ["node-lifecycle-controller", "taint-eviction-controller"];
     let builder = Cluster::without_in_tree()
@@ -146,7 +146,7 @@ async fn rows(cluster: &Cluster, size: Size) -> Result<Vec<Row>> {
             who,
             rounds: Vec::new(),
         });
-        // The first pods of a class take longer.
+        // Warms up: the first pods of a class take longer.
         round(cluster, provisioner, "warm", size.pods / 10).await?;
         for number in 0..ROUNDS {
             let round = round(cluster, provisioner, &number.to_string(), size.pods).await?;
@@ -245,7 +245,8 @@ fn print(rows: &[Row], size: Size) {
     }
 }
 
-/// p50 at most 1.1 times, p90 at most 1.5 times and half a second, and no failure.
+/// The missed limits of annotated pods compared with claims created by hand: p50 at most 1.1 times,
+/// p90 at most 1.5 times plus half a second, and no failure.
 fn missed(rows: &[Row]) -> Missed {
     let [by_hand, annotated] = rows else {
         return Missed::new();
@@ -262,7 +263,7 @@ fn missed(rows: &[Row]) -> Missed {
         let found = annotated.begun(percent);
         let [found_in_words, most_in_words] = [found, most].map(milliseconds);
         (found > most).then(|| {
-            format!("{class}: p{percent} is {found_in_words}, which may be {most_in_words}")
+            format!("{class}: p{percent} is {found_in_words}, the limit is {most_in_words}")
         })
     });
     let failures = annotated.failures();

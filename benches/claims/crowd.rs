@@ -17,7 +17,7 @@ use volume_warden_controlplane::Cluster;
 /// One in this many pods uses a claim.
 const USERS: usize = 10;
 
-/// Creates this many free volumes, and this many pods without annotations. Those that need
+/// Creates this many free volumes, and this many pods without annotations. Objects that need
 /// protection have their finalizer.
 pub async fn fill(cluster: &Cluster, namespace: &str, count: usize) -> Result<()> {
     let pods = protected::Space::new(cluster, namespace);
@@ -27,8 +27,8 @@ pub async fn fill(cluster: &Cluster, namespace: &str, count: usize) -> Result<()
         let name = format!("free-{index:05}");
         let parameters = PostParams::default();
         volumes.create(&parameters, &volume(&name)?).await?;
-        // The binder sets this phase. It is not running, because it would process all volumes
-        // every second.
+        // Usually the binder sets this phase. The binder is disabled, because it would process all
+        // volumes every second.
         let phase = Patch::Merge(json!({"status": {"phase": "Available"}}));
         volumes
             .patch_status(&name, &PatchParams::default(), &phase)
@@ -39,7 +39,7 @@ pub async fn fill(cluster: &Cluster, namespace: &str, count: usize) -> Result<()
     .map(drop)
 }
 
-/// Changes each object once, without any effect on its handling.
+/// Adds an annotation to each object. The change needs no action.
 pub async fn touch(cluster: &Cluster, namespace: &str) -> Result<()> {
     touch_all(&Api::<PersistentVolume>::all(cluster.client())).await?;
     touch_all(&Api::<Pod>::namespaced(cluster.client(), namespace)).await

@@ -1,4 +1,5 @@
-//! The latency of a pod's creation while the reconciler has to release thousands of claims.
+//! The latency of a pod's creation while the reconciler removes the finalizers of thousands of
+//! claims.
 
 use crate::{
     Missed, births,
@@ -13,17 +14,17 @@ use std::time::{Duration, Instant};
 use volume_warden_controlplane::Cluster;
 
 struct Outcome {
-    /// From the resume to the deletion of the last protected claim.
+    /// The time from the resume to the deletion of the last protected claim.
     drain: Duration,
     times: Times,
     /// Claims that existed before their pods.
     in_time: usize,
-    /// POSTs that were answered before that deletion.
+    /// POSTs that were answered before the last protected claim was deleted.
     meanwhile: usize,
     failed_open: u64,
 }
 
-/// Prints the table.
+/// Runs the part and prints its table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let outcome = scene::on(scene::still(), async |cluster| run(cluster, size).await).await?;
     let (pods, claims, in_time) = (size.pods, size.drained, outcome.in_time);
@@ -45,7 +46,7 @@ pub async fn measure(size: Size) -> Result<Missed> {
     let late =
         (late > 0).then(|| format!("{late} of {pods} claims were not there at the POST's return"));
     let failed = outcome.failed_open;
-    let failed = (failed > 0).then(|| format!("{failed} webhook calls were not waited for"));
+    let failed = (failed > 0).then(|| format!("{failed} webhook calls failed open"));
     Ok(late.into_iter().chain(failed).collect())
 }
 
@@ -59,7 +60,7 @@ async fn run(cluster: &Cluster, size: Size) -> Result<Outcome> {
     births::annotated(&warm, size.pods, SIDE_BY_SIDE).await?;
     let space = scene::space(cluster, "annotated").await?;
     held.delete_claims(size.drained).await?;
-    // All claims may be released at the same moment.
+    // Stops Volume Warden, so that all finalizers can be removed from the resume on.
     warden.process().pause()?;
     held.delete_users(size.drained).await?;
     let gone = all_gone(&held.claims, size.drained).await?;

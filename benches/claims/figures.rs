@@ -3,7 +3,7 @@
 pub use crate::times::{Times, milliseconds};
 use std::time::{Duration, Instant};
 
-/// The time from the last of one kind to the last of another kind; zero if that came first.
+/// The time from the last time in `from` to the last time in `to`; zero if the latter is earlier.
 pub fn last_to_last(
     from: impl Iterator<Item = Instant>,
     to: impl Iterator<Item = Instant>,

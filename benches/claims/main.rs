@@ -1,12 +1,13 @@
 //! Claims from pod annotations and released volumes: the latency added to the creation of a pod,
-//! how fast the reconcilers repair and release, and that other objects add no cost.
+//! how fast the reconcilers create missed claims and release volumes, and whether other objects add
+//! calls.
 //!
 //! `cargo bench --bench claims`, or only some parts: `cargo bench --bench claims -- births
-//! releases`. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: that tests the benchmark,
-//! and the figures mean nothing.
+//! releases`. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: this only tests the
+//! benchmark, and the figures are not meaningful.
 //!
-//! It fails if a claim was too late, a call was made too often, or the provisioning of an
-//! annotated pod's claim began too late. Other times are only printed.
+//! The benchmark fails if a claim was created too late, a call was made too often, or the
+//! provisioning of an annotated pod's claim began too late. Other times are only printed.
 
 mod births;
 mod book;
@@ -43,7 +44,7 @@ use size::Size;
 use std::process::ExitCode;
 use turns::{Turn, arguments, in_turn};
 
-/// The failures of a part, as text.
+/// The missed limits of a part, as text.
 type Missed = Vec<String>;
 
 /// A part of the benchmark, with its own table.
@@ -51,15 +52,15 @@ type Missed = Vec<String>;
 enum Part {
     /// The latency of the webhook, and whether claims exist in time.
     Births,
-    /// The same without the webhook.
+    /// The time until claims exist without the webhook.
     Repairs,
-    /// When a volume can be provisioned.
+    /// The time until a volume can be provisioned.
     Consumers,
-    /// Released volumes.
+    /// The time until released volumes are Available.
     Releases,
     /// The cost of thousands of other objects.
     Unrelated,
-    /// The webhook while the reconcilers are busy.
+    /// The latency of the webhook while the reconcilers are busy.
     Drained,
 }
 
@@ -72,7 +73,7 @@ const PARTS: [Part; 6] = [
     Part::Drained,
 ];
 
-/// Measured separately on a machine of this class; not run here.
+/// Figures that were measured separately. This benchmark does not run plumber-cd.
 const ORIGINAL: &str = "For comparison, plumber-cd v0.1.1 on another machine of this class: 300 annotated pods have their claims after 43 s (p50), \
                         the last after 87 s; 300 releases take 89 s.";
 
@@ -105,9 +106,9 @@ impl Part {
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let (sizes, names) = arguments();
-    ensure!(sizes.is_empty(), "the sizes are fixed");
+    ensure!(sizes.is_empty(), "sizes cannot be set");
     let known = |name: &String| PARTS.iter().any(|part| part.name() == name);
-    ensure!(names.iter().all(known), "there is no such part");
+    ensure!(names.iter().all(known), "unknown part");
     let size = Size::from_environment();
     let outcomes = in_turn(PARTS, &names, async |part: Part| part.measure(size).await).await?;
     println!("\n{ORIGINAL}");

@@ -28,40 +28,40 @@ spec:
       storage: 1Gi
 ";
 
-/// A namespace.
+/// A namespace in which pods and claims are created.
 pub struct Space {
     /// The claims of the namespace.
     pub claims: Api<PersistentVolumeClaim>,
     /// The pods of the namespace.
     pub pods: Api<Pod>,
-    /// The StorageClass of its claims.
+    /// The StorageClass of the claims.
     class: String,
 }
 
-/// Whether a pod has the annotations. That is the only difference.
+/// Whether a pod has the annotations. The pods are otherwise the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// No: the pod names a claim that is never created.
+    /// Without annotations: Volume Warden does not create the pod's claim.
     Plain,
-    /// Yes.
+    /// With annotations: Volume Warden creates the pod's claim.
     Annotated,
 }
 
 /// A pod that was created.
 pub struct Posted {
-    /// Its name.
+    /// The name of the pod.
     pub name: String,
-    /// Its claim's name.
+    /// The name of the pod's claim.
     pub claim: String,
-    /// How long its POST took.
+    /// The duration of the pod's POST.
     pub took: Duration,
-    /// When its POST returned.
+    /// The time at which the pod's POST returned.
     pub returned: Instant,
     version: u64,
 }
 
 impl Space {
-    /// The namespace of that name.
+    /// The namespace with this name.
     pub fn of(client: &Client, namespace: &str) -> Self {
         Self {
             claims: Api::namespaced(client.clone(), namespace),
@@ -99,7 +99,7 @@ impl Space {
         })
     }
 
-    /// Creates the claim of the pod of this name, as users do.
+    /// Creates the claim of the pod with this name, as users do.
     pub async fn post_claim(&self, name: &str) -> Result<()> {
         let claim = serde_json::from_value(json!({
             "metadata": {"name": claim_name(name)},
@@ -112,7 +112,7 @@ impl Space {
         Ok(created.map(drop)?)
     }
 
-    /// Marks the claim of the pod of this name as bound, as the binder does.
+    /// Sets the phase of the claim of the pod with this name to Bound, as the binder does.
     pub async fn bind(&self, name: &str) -> Result<()> {
         let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
         let (name, parameters) = (claim_name(name), PatchParams::default());
@@ -120,7 +120,7 @@ impl Space {
         Ok(patched.map(drop)?)
     }
 
-    /// Calls the webhook with a dry run.
+    /// Creates an annotated pod with a dry run, which calls the webhook.
     pub async fn probe(&self) -> Result<()> {
         let parameters = PostParams {
             dry_run: true,
@@ -133,7 +133,7 @@ impl Space {
 }
 
 impl Posted {
-    /// Whether the claim was stored before the pod: the versions order all writes.
+    /// Whether the claim was stored before the pod. The resource versions order all writes.
     pub fn has_been_served(&self, claims: &Pages<Birth>) -> bool {
         let created = claims.get(&self.claim).and_then(|birth| birth.created);
         created.is_some_and(|(_, version)| version < self.version)
@@ -151,7 +151,7 @@ pub fn times(posted: &[Posted]) -> Times {
     posted.iter().map(|pod| pod.took).collect()
 }
 
-/// The name of the claim of the pod of this name.
+/// The name of the claim of the pod with this name.
 pub fn claim_name(pod: &str) -> String {
     format!("claim-of-{pod}")
 }

@@ -59,11 +59,11 @@ impl Life {
 
 struct Outcome {
     lives: Pages<Life>,
-    /// The states by volume.
+    /// The number of writes by volume.
     writes: BTreeMap<String, usize>,
 }
 
-/// Prints the table.
+/// Runs the part and prints its table.
 pub async fn measure(size: Size) -> Result<Missed> {
     let unlimited = Cluster::without_in_tree()
         .nodes(1)
@@ -96,7 +96,8 @@ pub async fn measure(size: Size) -> Result<Missed> {
     Ok(missed.into_iter().collect())
 }
 
-/// Creates each volume for a managed claim, which is why it gets its label.
+/// Creates each volume for a managed claim, so that Volume Warden labels the volume. Then deletes
+/// the claims, and waits until the volumes are Available.
 async fn release(cluster: &Cluster, count: usize) -> Result<Outcome> {
     let volumes: Api<PersistentVolume> = Api::all(cluster.client());
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), NAMESPACE);
@@ -134,7 +135,7 @@ async fn release(cluster: &Cluster, count: usize) -> Result<Outcome> {
     Ok(Outcome { lives, writes })
 }
 
-/// A conflict does not count as a write.
+/// Whether a write is to a volume and successful. A conflict does not count as a write.
 fn is_a_volumes(call: &Call) -> bool {
     call.resource == "persistentvolumes" && call.code == 200
 }

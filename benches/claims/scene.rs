@@ -33,7 +33,7 @@ pub async fn on<T>(
     outcome
 }
 
-/// No scheduler and no kubelet handles the pods.
+/// Pauses the scheduler and KWOK, so that pods stay as they were created.
 pub fn hold_pods(cluster: &Cluster) -> Result<()> {
     cluster.pause(Component::Scheduler)?;
     cluster.pause(Component::Kwok)
@@ -44,7 +44,7 @@ pub fn warden(cluster: &Cluster) -> WardenBuilder<'_> {
     Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden")).quiet()
 }
 
-/// Installs the manifests and starts a Volume Warden whose webhook the API server knows.
+/// Applies the manifests, starts Volume Warden, and waits until the API server calls its webhook.
 pub async fn served(cluster: &Cluster) -> Result<Warden> {
     install(cluster).await?;
     let warden = warden(cluster).serving().start().await?;
@@ -58,7 +58,7 @@ pub async fn remove_webhooks(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&["delete", kinds, "--all"]).await.map(drop)
 }
 
-/// Waits until the API server knows the webhook for pods and its CA.
+/// Waits until the API server calls the webhook for pods and trusts its CA.
 pub async fn webhook_answers(cluster: &Cluster) -> Result<()> {
     let client = cluster.client();
     let space = Space::of(&client, "default");
@@ -76,7 +76,7 @@ async fn answered(client: &Client) -> Result<u64> {
     counted(client, "apiserver_admission_webhook_request_total", &labels).await
 }
 
-/// How often a webhook of Volume Warden failed open.
+/// The number of webhook calls to Volume Warden that failed open.
 pub async fn failed_open(client: &Client) -> Result<u64> {
     let labels = [".volume-warden.dev\""];
     counted(

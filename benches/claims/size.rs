@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// Concurrent requests, where requests are not sequential.
+/// The number of concurrent requests, if requests are not sequential.
 pub const SIDE_BY_SIDE: usize = 16;
 
 /// The sizes of one run.
 #[derive(Clone, Copy)]
 pub struct Size {
-    /// Annotated pods of a table's row, and volumes to release.
+    /// Annotated pods for each row of a table, and volumes to release.
     pub pods: usize,
     /// Claims that are deleted while the pods are created.
     pub drained: usize,
@@ -37,7 +37,7 @@ const SMALL: Size = Size {
 };
 
 impl Size {
-    /// The full size by default.
+    /// The small sizes if `VOLUME_WARDEN_BENCH_SMALL` is set, otherwise the full sizes.
     pub fn from_environment() -> Self {
         match std::env::var_os("VOLUME_WARDEN_BENCH_SMALL") {
             Some(_) => SMALL,

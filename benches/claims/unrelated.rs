@@ -14,21 +14,21 @@ use anyhow::Result;
 use tokio::time::Instant;
 use volume_warden_controlplane::{Cluster, Warden};
 
-/// The namespace of the other objects.
+/// The namespace of the objects that need no action.
 const CROWDED: &str = "crowded";
-/// One call for this many pods is expected.
+/// One additional GET of a claim for this many pods is permitted.
 const SELDOM: usize = 10;
 
 /// The counted calls.
 struct Outcome {
-    /// Since Volume Warden's start, without and with the other objects.
+    /// Calls since Volume Warden's start, without and with the other objects.
     starts: [Tally; 2],
-    /// For annotated pods: without other objects, with them in another namespace, and in the same
-    /// namespace.
+    /// Calls for annotated pods: without other objects, with them in another namespace, and with
+    /// them in the same namespace.
     births: [Tally; 3],
 }
 
-/// Prints the tables.
+/// Runs the part and prints its tables.
 pub async fn measure(size: Size) -> Result<Missed> {
     let outcome = scene::on(scene::still(), async |cluster| count(cluster, size).await).await?;
     let (window, others) = (size.window.as_secs(), size.unrelated);
@@ -89,11 +89,12 @@ impl Outcome {
 enum Pages {
     /// As many as the objects need.
     ByObjects,
-    /// As many as before.
+    /// As many as without the other objects.
     Same,
 }
 
-/// If the watch of pods is ahead of the watch of claims, a claim is read once more, which is rare.
+/// Whether the calls are permitted additional GETs: if the watch of pods is ahead of the watch of
+/// claims, Volume Warden reads a claim once more, which is rare.
 fn is_by_chance(kind: &str, count: usize, size: Size) -> bool {
     kind == "get persistentvolumeclaims" && count <= size.counted.div_ceil(SELDOM)
 }
@@ -106,7 +107,7 @@ async fn count(cluster: &Cluster, size: Size) -> Result<Outcome> {
         scene::space(cluster, "elsewhere").await?,
         scene::space(cluster, CROWDED).await?,
     ];
-    // The first start creates the certificate and publishes its CA.
+    // Not counted: the first start creates the certificate and publishes its CA.
     let first = scene::warden(cluster).serving().start().await?;
     first.stop().await?;
     let (warden, alone) = start(cluster, size, async || Ok(())).await?;
@@ -123,7 +124,8 @@ async fn count(cluster: &Cluster, size: Size) -> Result<Outcome> {
     })
 }
 
-/// Starts Volume Warden and calls `touch`. Counts from before the start to the end of the window.
+/// Starts Volume Warden and calls `touch`. Counts the calls from before the start to the end of the
+/// window.
 async fn start(
     cluster: &Cluster,
     size: Size,
@@ -146,8 +148,8 @@ async fn births(cluster: &Cluster, space: &Space, size: Size) -> Result<Tally> {
     Tally::settled(&audit, mark).await
 }
 
-/// Each pod waits until the one before owns its claim: concurrent pods would share calls at
-/// random. No other process binds claims here.
+/// Creates pods sequentially, each after the previous pod owns its claim: concurrent pods would
+/// share calls at random. Also sets the claims to Bound, because no binder is running.
 async fn one_by_one(space: &Space, count: usize) -> Result<()> {
     let mut book = Birth::book(&space.claims).await?;
     for index in 0..count {

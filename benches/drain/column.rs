@@ -17,7 +17,7 @@ use kube::{
 use serde_json::json;
 use volume_warden_controlplane::{Calls, Cluster, Component, Process, Warden};
 
-/// As many as Volume Warden's `--max-in-flight`.
+/// Concurrent requests, as many as Volume Warden's `--max-in-flight`.
 const IN_FLIGHT: usize = 32;
 /// The namespace of the installation, and the name of its service account.
 const INSTALLED: &str = "volume-warden";
@@ -28,8 +28,8 @@ const CONTROLLER: &str = "system:serviceaccount:kube-system:pvc-protection-contr
 pub enum Column {
     /// A loader that only removes the finalizers.
     Limit,
-    /// The same with the webhooks, policies and rights of `manifests/`, as the service account of
-    /// Volume Warden.
+    /// The same loader, with the webhooks, policies and permissions of `manifests/`, and the
+    /// service account of Volume Warden.
     LimitInstalled,
     /// Volume Warden.
     VolumeWarden,
@@ -41,7 +41,7 @@ pub enum Column {
 
 /// The results.
 pub struct Outcome {
-    /// From the resume to the deletion of the last claim.
+    /// Seconds from the resume to the deletion of the last claim.
     pub seconds: f64,
     /// LISTs of pods, without later pages.
     pub lists: usize,
@@ -100,7 +100,7 @@ async fn filled(cluster: &Cluster, size: Size) -> Result<Space> {
     Ok(space)
 }
 
-/// The claims, then the pods that use them.
+/// Deletes the claims, then the pods that use them.
 async fn delete(space: &Space, size: Size) -> Result<()> {
     space.delete_claims(size.claims).await?;
     space.delete_users(size.claims).await
@@ -119,7 +119,7 @@ async fn limit_installed(cluster: &Cluster, size: Size) -> Result<Outcome> {
     remove_all(cluster, &space, &claims, size).await
 }
 
-/// Removes the finalizers by `claims`, with the rights of its client.
+/// Removes the finalizers through `claims`, with the permissions of its client.
 async fn remove_all(
     cluster: &Cluster,
     space: &Space,

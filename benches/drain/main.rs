@@ -1,10 +1,10 @@
-//! How fast claims are deleted once their pods are gone, compared with Kubernetes' own controller
-//! and with the limit.
+//! How fast claims are deleted once their pods are deleted, compared with Kubernetes' own
+//! controller and with the limit.
 //!
 //! N claims, each used by one pod, in one namespace. The drainer is stopped (SIGSTOP), all claims
-//! are deleted, then their pods; the drainer is resumed, and the time until the last claim is gone
-//! is measured. The limit is a loader that reads nothing and only removes the finalizers, with as
-//! many requests in flight as Volume Warden.
+//! are deleted, then their pods; the drainer is resumed, and the time until the last claim is
+//! deleted is measured. The limit is a loader that reads nothing and only removes the finalizers,
+//! with as many requests in flight as Volume Warden.
 //!
 //! `cargo bench --bench drain`, or with other sizes (claims, and other pods around) and only some
 //! columns: `cargo bench --bench drain -- 500 500+5000 limit volume-warden`.
@@ -30,7 +30,7 @@ use anyhow::{Context, Result};
 use column::{Column, Outcome};
 use turns::{Turn, arguments, in_turn};
 
-/// A run: the number of claims, and of pods that use none of them.
+/// The size of a run: the number of claims, and of pods that use none of them.
 #[derive(Clone, Copy)]
 struct Size {
     claims: usize,
@@ -82,7 +82,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// `3000` or `3000+17000`.
+/// Parses a size such as `3000` or `3000+17000`.
 fn parse(size: &str) -> Result<Size> {
     let (claims, others) = size.split_once('+').unwrap_or((size, "0"));
     let number = |text: &str| {
@@ -136,14 +136,14 @@ fn print(size: Size, outcomes: &[(Column, Outcome)]) {
     }
 }
 
-/// The mean seconds of the runs of a column, if there are any.
+/// The mean duration of the runs of a column in seconds, if there are any runs.
 fn mean(outcomes: &[(Column, Outcome)], column: Column) -> Option<f64> {
     let runs = outcomes.iter().filter(|(each, _)| *each == column);
     let seconds: Vec<_> = runs.map(|(_, outcome)| outcome.seconds).collect();
     (!seconds.is_empty()).then(|| seconds.iter().sum::<f64>() / seconds.len() as f64)
 }
 
-/// The rate of the run, in percent of that of the limit.
+/// The rate of the run, as a percentage of the rate of the limit.
 fn share(limit: Option<f64>, outcome: &Outcome) -> String {
     limit.map_or("–".to_owned(), |limit| {
         format!("{:.0} %", 100.0 * limit / outcome.seconds)

@@ -1,4 +1,4 @@
-//! What is measured while the finalizers are removed.
+//! The measurement during the removal of the finalizers.
 
 use crate::{
     Size,
@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::time::Instant;
 use volume_warden_controlplane::{Calls, Cluster, Component, Mark};
 
-/// A measurement that has begun.
+/// A measurement that has started.
 pub struct Run<'a> {
     cluster: &'a Cluster,
     mark: Mark,
@@ -20,7 +20,7 @@ pub struct Run<'a> {
 
 /// The results of a measurement.
 pub struct Measured {
-    /// From its begin to the deletion of the last claim.
+    /// Seconds from the start to the deletion of the last claim.
     pub seconds: f64,
     /// Processor time of kube-apiserver in this time, in seconds.
     pub api_server: f64,
@@ -29,7 +29,7 @@ pub struct Measured {
 }
 
 impl<'a> Run<'a> {
-    /// Begins while all claims exist.
+    /// Starts the measurement. All claims must exist.
     pub async fn begin(cluster: &'a Cluster, space: &Space, size: Size) -> Result<Self> {
         Ok(Self {
             cluster,
@@ -40,7 +40,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Waits until the last claim is gone.
+    /// Waits until the last claim is deleted.
     pub async fn end(self) -> Result<Measured> {
         Ok(Measured {
             seconds: self.gone.after(self.started).await?,

@@ -1,4 +1,4 @@
-//! The bulk removals.
+//! The claims whose finalizers are removed in bulk.
 
 use crate::each::{AT_ONCE, each};
 use anyhow::Result;
@@ -22,7 +22,7 @@ fn name(index: usize) -> String {
 }
 
 impl Bulk {
-    /// A number of claims, none of which is created yet.
+    /// The load of `count` claims. Creates no objects.
     pub fn new(cluster: &Cluster, count: usize) -> Self {
         Self {
             claims: Api::namespaced(cluster.client(), crate::sets::NAMESPACE),

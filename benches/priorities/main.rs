@@ -1,15 +1,16 @@
-//! The delay of a write that keeps data while thousands of other writes are pending.
+//! The delay of a write that prevents data loss while thousands of other writes are pending.
 //!
 //! 8,000 claims without pods are deleted while Volume Warden is stopped (SIGSTOP), so that the
-//! removals of all their finalizers are pending when it is resumed. Then 20 sets with `whenScaled:
-//! Delete` are scaled from 2 to 1; when a claim is owned by its condemned pod, its set is scaled
-//! to 2 again. The time is from the response to that PATCH until a watch shows the claim without
-//! the pod's reference. One second after that PATCH the pod, which a finalizer kept, is deleted,
-//! and the garbage collector deletes the claim if the pod still owns it.
+//! removals of all their finalizers are pending when Volume Warden is resumed. Then 20 StatefulSets
+//! with `whenScaled: Delete` are scaled from 2 to 1. When all claims are owned by their condemned
+//! pods, the sets are scaled to 2 again. The time is from the response to that PATCH until a watch
+//! shows the claim without the pod's reference. A finalizer holds the pod until one second after
+//! that PATCH. Then the pod is deleted, and the garbage collector deletes the claim if the pod
+//! still owns it.
 //!
 //! `cargo bench --bench priorities`. It fails if a claim is lost, or if a reference existed for
-//! longer than one second. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: that tests the
-//! benchmark, and the figures mean nothing.
+//! longer than one second. With `VOLUME_WARDEN_BENCH_SMALL=1` the sizes are small: this only tests
+//! the benchmark, and the figures are not meaningful.
 
 mod bulk;
 #[path = "../shared/each.rs"]
@@ -48,8 +49,8 @@ impl Size {
 /// The results.
 struct Measured {
     outcomes: Vec<Outcome>,
-    /// Claims whose finalizer had not been removed when the last set was scaled up, and when all
-    /// sets were done.
+    /// Claims whose finalizer had not been removed before the sets were scaled up again, and after
+    /// all sets were done.
     left: [usize; 2],
 }
 
@@ -69,7 +70,7 @@ async fn main() -> Result<ExitCode> {
 
 async fn measure(cluster: &Cluster, size: Size) -> Result<Measured> {
     stage::install(cluster).await?;
-    // The API server would wait for the webhooks of a stopped process.
+    // Otherwise the API server would wait for the webhooks of a stopped process.
     let webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
     cluster.kubectl(&["delete", webhooks, "--all"]).await?;
     let builder = Warden::builder(cluster, env!("CARGO_BIN_EXE_volume-warden")).quiet();

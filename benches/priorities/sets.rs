@@ -1,4 +1,4 @@
-//! The sets whose claims must be kept.
+//! The StatefulSets whose claims must be kept.
 
 use crate::each::each;
 use anyhow::{Context, Result, ensure};
@@ -23,14 +23,14 @@ pub const NAMESPACE: &str = "default";
 
 /// The result for one claim.
 pub struct Outcome {
-    /// From the end of the set's PATCH until the watch showed that the reference to the pod, or
-    /// the claim, was gone.
+    /// The time from the response to the set's PATCH until the watch showed that the reference to
+    /// the pod was removed, or that the claim was deleted.
     pub removed: Duration,
     /// Whether the claim is the same after its pod was replaced.
     pub survived: bool,
 }
 
-/// Sets of two replicas each.
+/// StatefulSets of two replicas each.
 pub struct Sets {
     sets: Api<StatefulSet>,
     pods: Api<Pod>,
@@ -64,7 +64,7 @@ impl Sets {
 
     async fn is_ready(&self, index: usize) -> Result<()> {
         let name = set_name(index);
-        eventually(&format!("{name} has its pods"), async || {
+        eventually(&format!("{name} has two ready pods"), async || {
             let set = self.sets.get(&name).await?;
             let status = set.status.clone().unwrap_or_default();
             let seen = status.observed_generation == set.metadata.generation;
@@ -84,13 +84,13 @@ impl Sets {
             .await
     }
 
-    /// Scales the set up again, and releases the old pod after `grace`.
+    /// Scales the set up again, and removes the finalizer of the old pod after `grace`.
     pub async fn scale_up_again(&self, index: usize, grace: Duration) -> Result<Outcome> {
         let claim = self.claims.get(&claim_name(index)).await?.uid();
         let pod = self.pods.get(&pod_name(index)).await?.uid();
         self.scale(index, 2).await?;
         let scaled = Instant::now();
-        // Also the deletion of the claim, if the garbage collector was faster.
+        // Also ends at the deletion of the claim, if the garbage collector was faster.
         let kept = self.claim_becomes(index, |claim| {
             !claim.is_some_and(|claim| is_owned_by_pod(claim) && lives(claim))
         });
@@ -112,7 +112,7 @@ impl Sets {
 
     async fn pod_is(&self, index: usize, wanted: impl Fn(&Pod) -> bool) -> Result<()> {
         let name = pod_name(index);
-        eventually(&format!("pod {name} is as wanted"), async || {
+        eventually(&format!("pod {name} has changed"), async || {
             let pod = self.pods.get(&name).await?;
             ensure!(wanted(&pod), "{:?}", pod.metadata);
             Ok(())
@@ -129,7 +129,7 @@ impl Sets {
         Ok(())
     }
 
-    /// Releases a condemned pod from its finalizer.
+    /// Removes the finalizer of a condemned pod.
     async fn end_pod(&self, index: usize) -> Result<()> {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let (pod, parameters) = (pod_name(index), PatchParams::default());
@@ -137,7 +137,8 @@ impl Sets {
         Ok(())
     }
 
-    /// The time at which a watch showed the claim, or its deletion, as `wanted`.
+    /// The time at which `wanted` first returned true. Its argument is the claim in a watch event,
+    /// or `None` if the claim does not exist.
     async fn claim_becomes(
         &self,
         index: usize,
@@ -172,7 +173,7 @@ fn is_owned_by_pod(claim: &PersistentVolumeClaim) -> bool {
     owners.iter().any(|owner| owner.kind == "Pod")
 }
 
-/// Its pods need no scheduler, and its claims no volume.
+/// A StatefulSet whose pods need no scheduler and whose claims need no volume.
 fn set(name: &str) -> Result<StatefulSet> {
     let pod: Value = json!({
         "metadata": {"labels": {"app": name}, "finalizers": ["example.com/hold"]},

@@ -11,11 +11,11 @@ const CLAIMS: &str = "persistentvolumeclaims";
 pub struct Counts {
     /// Patches and deletions of claims.
     pub claim_writes: usize,
-    /// The most patches and deletions of one claim.
+    /// The highest number of patches and deletions of one claim.
     pub most_writes: usize,
-    /// Live reads of sets.
+    /// Live GETs of sets.
     pub set_reads: usize,
-    /// The most live reads of one set.
+    /// The highest number of live GETs of one set.
     pub most_reads: usize,
     /// Live LISTs of pods, without later pages.
     pub pod_lists: usize,
@@ -47,7 +47,7 @@ pub fn count(audit: &AuditLog, mark: Mark) -> Result<Counts> {
     })
 }
 
-/// The number of calls, and the most for one name.
+/// The number of calls, and the highest number for one object name.
 fn by_name(calls: &Calls, wanted: impl Fn(&Call) -> bool) -> (usize, usize) {
     let mut names: HashMap<&str, usize> = HashMap::new();
     for call in calls.iter().filter(|call| wanted(call)) {

@@ -11,7 +11,8 @@ use anyhow::Result;
 use std::time::Instant;
 use volume_warden_controlplane::{Cluster, ClusterBuilder, Component, Warden};
 
-/// Protection would make claims wait for another controller, whose client has its own limit.
+/// Disabled, because claims would wait for the protection controller, whose client has its own
+/// limit.
 const PROTECTION: [&str; 2] = [
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
@@ -32,11 +33,11 @@ pub enum Column {
 
 /// The results.
 pub struct Outcome {
-    /// From the resume to the deletion of the last pod.
+    /// Seconds from the resume to the deletion of the last pod.
     pub pods: f64,
-    /// From the resume to the deletion of the last claim.
+    /// Seconds from the resume to the deletion of the last claim.
     pub seconds: f64,
-    /// From the resume until the status of all sets shows no pods.
+    /// Calls from the resume until the status of all sets shows no pods.
     pub calls: calls::Counts,
 }
 
@@ -95,7 +96,7 @@ impl Column {
         if warden.is_some() {
             load::all_marked(&space).await?;
         }
-        // Pods without a grace period are deleted without a kubelet.
+        // KWOK is not needed: pods with a grace period of 0 are deleted without a kubelet.
         cluster.pause(Component::Kwok)?;
         cluster.pause(Component::ControllerManager)?;
         warden.iter().try_for_each(|it| it.process().pause())?;

@@ -19,7 +19,7 @@ use volume_warden_controlplane::{Cluster, eventually_within};
 
 const NAMESPACE: &str = "default";
 const MARK: &str = "volume-warden.dev/scaled-with";
-/// A throttled kube-controller-manager needs minutes to create or delete the pods.
+/// The time limit: a throttled kube-controller-manager needs minutes to create or delete the pods.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 /// The objects of the load.
@@ -51,7 +51,7 @@ pub async fn fill(cluster: &Cluster, size: Size) -> Result<Space> {
     Ok(space)
 }
 
-/// Its pods need no scheduler, and its claims no volume.
+/// A StatefulSet whose pods need no scheduler and whose claims need no volume.
 fn set(name: &str, replicas: usize) -> Result<StatefulSet> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name},
@@ -80,7 +80,7 @@ fn set(name: &str, replicas: usize) -> Result<StatefulSet> {
 /// Waits until the status of each set shows this many pods, all of them ready.
 pub async fn all_scaled(space: &Space, replicas: usize) -> Result<()> {
     let wanted = i32::try_from(replicas)?;
-    eventually_within(LIMIT, "all sets have their pods", async || {
+    eventually_within(LIMIT, "all sets have the wanted pods", async || {
         for set in space.sets.list(&ListParams::default()).await? {
             let status = set.status.clone().unwrap_or_default();
             let ready = status.ready_replicas.unwrap_or_default();
@@ -97,15 +97,15 @@ pub async fn all_scaled(space: &Space, replicas: usize) -> Result<()> {
     .await
 }
 
-/// Waits until Volume Warden has seen all claims. Most are marked when they are created.
+/// Waits until Volume Warden has annotated all claims. Most are annotated at their creation.
 pub async fn all_marked(space: &Space) -> Result<()> {
-    eventually_within(LIMIT, "all claims are marked", async || {
+    eventually_within(LIMIT, "all claims are annotated", async || {
         let claims = space.claims.list_metadata(&ListParams::default()).await?;
         let bare = claims
             .iter()
             .filter(|claim| !claim.annotations().contains_key(MARK))
             .count();
-        ensure!(bare == 0, "{bare} are not");
+        ensure!(bare == 0, "{bare} claims are not");
         anyhow::Ok(())
     })
     .await

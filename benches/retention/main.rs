@@ -3,9 +3,10 @@
 //! controller.
 //!
 //! N sets of M replicas with a claim each, in one namespace. kube-controller-manager and Volume
-//! Warden are stopped (SIGSTOP), all sets are scaled to 0, both are resumed, and the time until
-//! the last claim is gone is measured. kube-controller-manager deletes the pods in every column,
-//! so Volume Warden is measured once with its defaults and once without its client limits.
+//! Warden are stopped (SIGSTOP), all sets are scaled to 0, both are resumed, and the time until the
+//! last claim is deleted is measured. kube-controller-manager deletes the pods in every column, so
+//! Volume Warden is measured once with the default client limits of kube-controller-manager and
+//! once without them.
 //!
 //! `cargo bench --bench retention`, or with other sizes (sets, and replicas of each) and only some
 //! columns: `cargo bench --bench retention -- 10x5 volume-warden-unlimited in-tree-unlimited`.
@@ -28,7 +29,7 @@ use anyhow::{Context, Result};
 use column::{Column, Outcome};
 use turns::{Turn, arguments, in_turn};
 
-/// A run: the number of sets, and of replicas.
+/// The size of a run: the number of sets, and of replicas of each set.
 #[derive(Clone, Copy)]
 struct Size {
     sets: usize,
@@ -46,7 +47,7 @@ const DEFAULT: Size = Size {
     replicas: 5,
 };
 
-/// The first two are repeated at the end, because the machine's speed drifts.
+/// The first two columns are repeated at the end, because the machine's speed drifts.
 const COLUMNS: [Column; 6] = [
     Column::VolumeWardenUnlimited,
     Column::InTreeUnlimited,
@@ -73,7 +74,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// `200x5`.
+/// Parses a size such as `200x5`.
 fn parse(size: &str) -> Result<Size> {
     let wrong = || format!("{size} is not SETSxREPLICAS");
     let (sets, replicas) = size.split_once('x').with_context(wrong)?;

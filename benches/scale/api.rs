@@ -1,4 +1,4 @@
-//! The model of the API server on a port.
+//! Serves the model of the API server on a TCP port.
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -27,11 +27,11 @@ pub struct Api {
     pub server: ApiServer,
     pub address: SocketAddr,
     counts: Arc<Counts>,
-    /// Whether it answers.
+    /// Whether the server accepts connections.
     here: Arc<watch::Sender<bool>>,
 }
 
-/// Requests so far. Pages after the first do not count as LISTs.
+/// The numbers of requests so far. Pages after the first do not count as LISTs.
 #[derive(Default)]
 struct Counts {
     pods: AtomicUsize,
@@ -64,22 +64,22 @@ impl Api {
         Ok(api)
     }
 
-    /// LISTs of pods.
+    /// The number of LISTs of pods.
     pub fn lists(&self) -> usize {
         self.counts.pods.load(Ordering::Relaxed)
     }
 
-    /// LISTs of any kind.
+    /// The number of LISTs of any kind.
     pub fn all_lists(&self) -> usize {
         self.counts.lists.load(Ordering::Relaxed)
     }
 
-    /// Watches that were started.
+    /// The number of watches that were started.
     pub fn watches(&self) -> usize {
         self.counts.watches.load(Ordering::Relaxed)
     }
 
-    /// Closes all connections, and each new one, for this time.
+    /// Closes all existing and new connections for this time.
     pub async fn away(&self, time: Duration) {
         self.here.send_replace(false);
         tokio::time::sleep(time).await;
@@ -121,7 +121,7 @@ async fn serve(
     let builder = Builder::new(hyper_util::rt::TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // A client that closes its connection is no error.
+        // A client that closes its connection is not an error.
         _ = connection => {}
         _ = here.wait_for(|here| !here) => {}
     }

@@ -10,21 +10,21 @@ use volume_warden_apiserver_model::{ApiServer, User};
 use volume_warden_controlplane::eventually_within;
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// Until the program has done its work.
+/// The time limit for the work of the program.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Claims with a pod each. Their names are not padded: every claim of a StatefulSet that is named
-/// `workspace` is, and so one prefix has all of them.
+/// Claims with a pod each. The numbers in their names are not zero-padded, like those of a
+/// StatefulSet named `workspace`, so all names have the same prefix.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub objects: usize,
     pub namespaces: usize,
-    /// The size of the command of each pod's container.
+    /// The size of the command of each pod's container, in bytes.
     pub bytes: usize,
 }
 
 impl Load {
-    /// Creates everything; so many claims have no finalizer.
+    /// Creates all objects. The first `without` claims have no finalizer.
     pub async fn fill(&self, server: &ApiServer, without: usize) -> Result<()> {
         for name in ["volume-warden", "kube-system"] {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -71,18 +71,18 @@ impl Load {
                     &json!({"gracePeriodSeconds": 0}),
                 )
                 .await?;
-                // The program and its clients share the runtime's two cores.
+                // Yields, because the program and its clients share the two cores of this runtime.
                 tokio::task::yield_now().await;
             }
         }
         Ok(())
     }
 
-    /// Waits until the claims of [`Self::delete_half`] are gone.
+    /// Waits until the claims of [`Self::delete_half`] are deleted.
     pub async fn half_is_gone(&self, server: &ApiServer) -> Result<()> {
-        eventually_within(LIMIT, "half of the claims are gone", async || {
+        eventually_within(LIMIT, "half of the claims are deleted", async || {
             let left = server.list("persistentvolumeclaims", None).len();
-            ensure!(left == self.objects - self.objects / 2, "{left} are left");
+            ensure!(left == self.objects - self.objects / 2, "{left} remain");
             Ok(())
         })
         .await
@@ -94,7 +94,7 @@ impl Load {
             let claims = server.list("persistentvolumeclaims", None);
             let bare = |claim: &&std::sync::Arc<Value>| !claim["metadata"]["finalizers"].is_array();
             let left = claims.iter().filter(bare).count();
-            ensure!(left == 0, "{left} are not");
+            ensure!(left == 0, "{left} are unprotected");
             Ok(())
         })
         .await
@@ -118,7 +118,7 @@ async fn send(server: &ApiServer, method: Method, path: &str, body: &Value) -> R
     Ok(())
 }
 
-/// What an API server records about the writers of an object.
+/// The `managedFields` that an API server records about the writers of an object.
 fn written(manager: &str, fields: &Value) -> Value {
     json!([{
         "manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",

@@ -1,10 +1,11 @@
-//! Large clusters: `cargo bench --bench scale`, `-- 30000` for 30,000 claims and pods, or `-- large`
-//! for few pods of more than a megabyte.
+//! Large clusters: `cargo bench --bench scale`, with `-- 30000` for 30,000 claims and pods, or with
+//! `-- large` for few pods of more than a megabyte.
 //!
-//! The released binary runs with all components against a model of the API server, over HTTP on
-//! loopback, because a real one with 200,000 objects leaves no room on two cores. The model and the
-//! client of the reviews stand for other machines: the threads of the model use the processor time
-//! that is left, and the client waits for no core.
+//! The release binary runs with all components against a model of the API server, over HTTP on
+//! loopback, because a real API server with 200,000 objects would use both cores of the machine.
+//! The model and the client of the reviews represent other machines: the threads of the model use
+//! only the processor time that no other thread needs, and the client runs before all other
+//! threads.
 
 mod api;
 mod load;
@@ -26,11 +27,11 @@ use std::time::{Duration, Instant};
 use times::Times;
 use tokio::runtime::{Builder, Handle};
 
-/// Claims and pods, each pod with a claim of its own.
+/// The number of claims and of pods, each pod with its own claim.
 const OBJECTS: usize = 100_000;
-/// Large pods, and the size of each; etcd accepts 1.5 MiB.
+/// The number of large pods, and the size of each in bytes; etcd accepts 1.5 MiB.
 const LARGE: (usize, usize) = (300, 1_300_000);
-/// The API server is away for this long.
+/// The API server is unavailable for this time.
 const AWAY: Duration = Duration::from_secs(5);
 
 fn main() -> Result<()> {
@@ -39,7 +40,7 @@ fn main() -> Result<()> {
         .enable_all()
         .on_thread_start(scheduling::only_idle_time)
         .build()?;
-    // On this thread, whose usual scheduling policy the program inherits.
+    // Runs on this thread, which has the usual scheduling policy: the program inherits it.
     runtime.block_on(measure())
 }
 
@@ -62,7 +63,7 @@ async fn measure() -> Result<()> {
     deleted(objects).await
 }
 
-/// The first list of large pods, and the LISTs for claims that are deleted.
+/// Measures the first list of large pods, and the LISTs for claims that are deleted.
 async fn large() -> Result<()> {
     let (objects, bytes) = LARGE;
     println!("\n**{objects} pods of {bytes} bytes**\n");
@@ -91,7 +92,7 @@ async fn large() -> Result<()> {
     row("half deleted", began.elapsed(), cpu, &program, &api)
 }
 
-/// The first list of everything. Returns the resident memory after it.
+/// Measures the first list of all objects. Returns the resident memory afterwards, in bytes.
 async fn at_rest(what: &str, objects: usize, namespaces: usize) -> Result<u64> {
     let api = Api::start().await?;
     let load = Load {
@@ -110,7 +111,7 @@ async fn at_rest(what: &str, objects: usize, namespaces: usize) -> Result<u64> {
     Ok(resident)
 }
 
-/// Half of the claims have no finalizer when the program starts.
+/// Measures a start of the program while half of the claims have no finalizer.
 async fn unprotected(objects: usize) -> Result<()> {
     let api = Api::start().await?;
     let load = Load {
@@ -127,8 +128,8 @@ async fn unprotected(objects: usize) -> Result<()> {
     row("half without the finalizer", took, cpu, &program, &api)
 }
 
-/// Half of the claims are deleted at once, after their pods, while reviews are answered and after
-/// all watches have ended. Then the API server is away.
+/// Measures the deletion of half of the claims, after their pods, while reviews are answered and
+/// after all watches have expired. Then measures the LISTs that an outage of the API server causes.
 async fn deleted(objects: usize) -> Result<()> {
     let api = Api::start().await?;
     let load = Load {
@@ -182,7 +183,7 @@ async fn deleted(objects: usize) -> Result<()> {
     program.follows(&api).await?;
     let more = api.all_lists() - lists;
     println!("| LISTs because of {AWAY:?} without the API server: {more} | | | | | |");
-    ensure!(more == 0, "the outage costs LISTs");
+    ensure!(more == 0, "the outage caused LISTs");
     Ok(())
 }
 
@@ -205,7 +206,7 @@ fn row(what: &str, took: Duration, cpu: f64, program: &Program, api: &Api) -> Re
     println!(
         "| {what} | {:.1} | {cpu:.1} | {:.0} MB | {:.0} MB | {} |",
         took.as_secs_f64(),
-        megabytes(peak.context("the peak")?),
+        megabytes(peak.context("no peak memory")?),
         megabytes(resident?),
         api.lists(),
     );

@@ -1,4 +1,4 @@
-//! The released binary.
+//! The release binary.
 
 use crate::{api::Api, reviews::Reviews};
 use anyhow::{Context, Result, ensure};
@@ -12,9 +12,9 @@ use std::{
 use tempfile::TempDir;
 use volume_warden_controlplane::{Guardian, Process, eventually_within};
 
-/// Until it has read everything.
+/// The time limit until the program has listed all objects.
 const LIMIT: Duration = Duration::from_secs(600);
-/// The kinds that it watches.
+/// The number of resources that the program watches.
 const WATCHED: usize = 2;
 
 /// A running program, and its files.
@@ -59,35 +59,36 @@ impl Program {
         })
     }
 
-    /// Reviews are sent to it from now on.
+    /// A client that sends reviews to the program.
     pub fn reviews(&self, api: &Api) -> Result<Reviews> {
         let secret = api
             .server
             .get("secrets", "volume-warden", "volume-warden-serving")
-            .context("the path is not generated")?;
+            .context("the Secret does not exist")?;
         Reviews::new(self.webhook_port, &secret)
     }
 
-    /// Waits until it has listed everything, leads, and has looked at everything.
+    /// Waits until the program has listed all objects, is the leader, and has reconciled all
+    /// objects.
     pub async fn reconciled(&self) -> Result<()> {
         let empty = "volume_warden_queue_depth{component=\"pvc-protection\"} 0";
         let leads = "volume_warden_leader 1";
-        eventually_within(LIMIT, "it leads, and its queue is empty", async || {
+        eventually_within(LIMIT, "the leader's queue is empty", async || {
             let running = self.process.is_running();
-            ensure!(running, "it has ended: {}", self.process.log());
-            ensure!(self.is_ready().await?, "not everything is listed");
+            ensure!(running, "the program ended: {}", self.process.log());
+            ensure!(self.is_ready().await?, "not all objects are listed");
             let metrics = self.metrics().await?;
             let has = |line: &str| metrics.lines().any(|each| each == line);
-            ensure!(has(empty) && has(leads), "not yet");
+            ensure!(has(empty) && has(leads), "not leader or not empty");
             Ok(())
         })
         .await
     }
 
-    /// Waits until it watches again.
+    /// Waits until the program has restarted its watches.
     pub async fn follows(&self, api: &Api) -> Result<()> {
         let before = api.watches();
-        eventually_within(LIMIT, "the watches go on", async || {
+        eventually_within(LIMIT, "the watches are restarted", async || {
             api.watches() >= before + WATCHED
         })
         .await

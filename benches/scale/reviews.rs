@@ -1,4 +1,4 @@
-//! Reviews of claims, one after the other.
+//! Sequential admission reviews of claims.
 
 use crate::{scheduling, times::Times};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -18,14 +18,14 @@ use std::{
 const PAUSE: Duration = Duration::from_millis(2);
 const BODY: &str = include_str!("../admission/review.json");
 
-/// The times of reviews, and how late the machine let the client go on after its pauses. No review
-/// can be faster than a thread gets a core.
+/// The durations of reviews, and the delays with which the thread of the client resumed after its
+/// pauses. A review takes at least as long as a thread waits for a core.
 pub struct Measured {
     pub reviews: Times,
     pub late: Times,
 }
 
-/// A client that knows the path.
+/// A client that has the secret path of the webhook.
 pub struct Reviews {
     url: String,
 }
@@ -33,15 +33,15 @@ pub struct Reviews {
 impl Reviews {
     pub fn new(port: u16, secret: &Value) -> Result<Self> {
         let secret: Secret = serde_json::from_value(secret.clone())?;
-        let data = secret.data.context("the Secret's data")?;
-        let path = data.get("path").context("the path")?;
+        let data = secret.data.context("the Secret has no data")?;
+        let path = data.get("path").context("the Secret has no path")?;
         let path = String::from_utf8(path.0.clone())?;
         let url = format!("https://127.0.0.1:{port}/{path}/pvc-protection/claims");
         Ok(Self { url })
     }
 
-    /// The times of reviews until `work` ends. They are sent by a thread of their own, which does
-    /// not wait for the model.
+    /// Measures reviews until `work` ends. A separate thread sends them, so that they do not wait
+    /// for the model.
     pub async fn during(&self, work: impl Future<Output = Result<()>>) -> Result<Measured> {
         let ended = Arc::new(AtomicBool::new(false));
         let (url, until) = (self.url.clone(), ended.clone());
@@ -76,7 +76,7 @@ async fn send(url: &str, ended: &AtomicBool) -> Result<Vec<(Duration, Duration)>
         let answer = request.send().await?.text().await?;
         ensure!(answer.contains("\"allowed\":true"), "{answer}");
         let (took, pause) = (began.elapsed(), Instant::now());
-        // A timer of the runtime would add up to a millisecond.
+        // Blocks the thread, because a timer of the runtime would add up to a millisecond.
         thread::sleep(PAUSE);
         times.push((took, pause.elapsed().saturating_sub(PAUSE)));
     }

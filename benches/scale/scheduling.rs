@@ -1,12 +1,12 @@
-//! The scheduling policies of threads, by `chrt` of util-linux. Where it cannot set them, all threads
-//! share the cores alike.
+//! Sets the scheduling policies of threads with `chrt` of util-linux. If that fails, all threads
+//! have the same policy.
 
 /// Lets this thread use only the processor time that no other thread needs.
 pub fn only_idle_time() {
     set("--idle", "0");
 }
 
-/// Lets this thread run whenever it can, before any other. The right to that is root's.
+/// Lets this thread run before any other thread. Requires root.
 pub fn before_others() {
     set("--fifo", "1");
 }

@@ -3,10 +3,10 @@
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 
-/// Concurrent calls that create the load.
+/// The number of concurrent calls that create the load.
 pub const AT_ONCE: usize = 64;
 
-/// Calls with each number below `count`, `at_once` of them concurrently. The results are in the
+/// Runs `call` with each number below `count`, `at_once` calls concurrently. The results are in the
 /// order in which the calls ended.
 pub async fn each<T>(
     count: usize,

@@ -4,14 +4,14 @@ use anyhow::{Result, bail};
 use futures::{TryStreamExt, stream::BoxStream};
 use kube::{ResourceExt, api::WatchEvent};
 
-/// The events of one connection.
+/// The watch events of one connection.
 pub type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
 
-/// The duration of a connection in seconds; kube permits little more.
+/// The timeout of a watch connection in seconds, slightly below the maximum that kube accepts.
 pub const CONNECTION: u32 = 290;
 
-/// Passes all events after `version` to `see` until it returns the end. `open` starts a connection
-/// at a version.
+/// Passes each event after `version` to `see` until `see` returns true. `open` starts a watch at a
+/// `resourceVersion`.
 pub async fn follow<K: ResourceExt, F>(
     mut version: String,
     open: impl Fn(String) -> F,

@@ -14,14 +14,14 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// A throttled kube-controller-manager needs minutes.
+/// The time limit: a throttled kube-controller-manager needs minutes.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 /// A watch that counts deletions.
 pub struct Gone(JoinHandle<Result<Instant>>);
 
 impl Gone {
-    /// Seconds from `started` until the last object was gone.
+    /// Seconds from `started` until the last object was deleted.
     pub async fn after(self, started: Instant) -> Result<f64> {
         let last = tokio::time::timeout(LIMIT, self.0).await???;
         Ok(last.duration_since(started).as_secs_f64())
@@ -33,11 +33,11 @@ pub trait Watched: Resource + Clone + DeserializeOwned + Debug + Send + Sync + '
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Watched for K {}
 
-/// Starts the watch, while all `count` objects exist.
+/// Starts the watch. Fails unless exactly `count` objects exist.
 pub async fn all_gone<K: Watched>(api: &Api<K>, count: usize) -> Result<Gone> {
     let there = api.list_metadata(&ListParams::default()).await?;
     let left = there.items.len();
-    ensure!(left == count, "{left} of {count} are there");
+    ensure!(left == count, "{left} of {count} objects exist");
     let version = there.metadata.resource_version.unwrap_or_default();
     Ok(Gone(tokio::spawn(last_to_go(api.clone(), version, left))))
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use volume_warden_controlplane::{Cluster, eventually};
 
-/// Creates a namespace, and waits for its service account: pods cannot be created before.
+/// Creates a namespace, and waits for its ServiceAccount: pods cannot be created without it.
 pub async fn create(cluster: &Cluster, name: &str) -> Result<()> {
     cluster.kubectl(&["create", "namespace", name]).await?;
     eventually("the namespace has a service account", async || {

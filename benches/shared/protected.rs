@@ -15,18 +15,18 @@ pub struct Space {
     pub pods: Api<Pod>,
 }
 
-/// The name of the claim of that number.
+/// The name of the claim with this number.
 pub fn claim_name(index: usize) -> String {
     format!("claim-{index:05}")
 }
 
-/// The name of the pod of that number.
+/// The name of the pod with this number.
 pub fn pod_name(index: usize) -> String {
     format!("pod-{index:05}")
 }
 
 impl Space {
-    /// The load in that namespace. No object is created yet.
+    /// The load in this namespace. Creates no objects.
     pub fn new(cluster: &Cluster, namespace: &str) -> Self {
         Self {
             claims: Api::namespaced(cluster.client(), namespace),

@@ -15,12 +15,12 @@ impl FromIterator<Duration> for Times {
 }
 
 impl Times {
-    /// The union of both.
+    /// The union of both lists of times.
     pub fn and(self, others: Self) -> Self {
         self.0.into_iter().chain(others.0).collect()
     }
 
-    /// The percentile; none if there are no times.
+    /// The percentile; zero if there are no times.
     pub fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.0.len() * percent).div_ceil(100);
         let found = self.0.get(rank.saturating_sub(1));
@@ -33,7 +33,7 @@ impl Times {
         format!("{p50} | {p99}")
     }
 
-    /// The differences of p50 and p99 to those of `floor`, as two cells of a table.
+    /// p50 and p99 minus those of `floor`, as two cells of a table.
     pub fn cells_above(&self, floor: &Self) -> String {
         let [p50, p99] = [50, 99].map(|percent| {
             let (time, floor) = (self.percentile(percent), floor.percentile(percent));
@@ -43,7 +43,7 @@ impl Times {
     }
 }
 
-/// `12.3 ms`
+/// Formats a time like `12.3 ms`.
 pub fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", 1000.0 * time.as_secs_f64())
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 /// The arguments: those that begin with a digit are sizes, the others are names of parts.
 pub fn arguments() -> (Vec<String>, Vec<String>) {
-    // Cargo adds its own flags.
+    // Cargo passes flags of its own.
     let arguments = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'));
@@ -13,11 +13,11 @@ pub fn arguments() -> (Vec<String>, Vec<String>) {
 
 /// A part of a benchmark.
 pub trait Turn: Copy {
-    /// Its name in the arguments and in the tables.
+    /// The name of the part in the arguments and in the tables.
     fn name(self) -> &'static str;
 }
 
-/// Runs the parts that `names` names, or all if it is empty.
+/// Runs the parts listed in `names`, or all parts if `names` is empty.
 pub async fn in_turn<T: Turn, O>(
     turns: impl IntoIterator<Item = T>,
     names: &[String],

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     large_pods()
 }
 
-/// Reads pods as large as the API server accepts them, from bytes to notices.
+/// Measures pods of the maximum size that the API server accepts, from bytes to notices.
 fn large_pods() -> ExitCode {
     println!(
         "\n| pod of 50,000 volumes and 5,000 annotations | MiB | milliseconds | notices |\n|---|---|---|---|"

@@ -3,15 +3,15 @@
 
 /// A template that has to be refused.
 pub struct Nasty {
-    /// Its name.
+    /// The name of the template in the table.
     pub name: &'static str,
-    /// Its text.
+    /// The text of the template.
     pub text: String,
-    /// The message to its author.
+    /// The error message for the author of the template.
     pub answer: &'static str,
 }
 
-/// The parser refuses longer texts unread.
+/// The maximum length in bytes: the parser refuses longer texts without parsing them.
 const ROOM: usize = 16 * 1024;
 
 const TOO_DEEP: &str = "line 1, column 17: maps and lists are nested deeper than 16";
@@ -26,7 +26,7 @@ pub fn nasty() -> Vec<Nasty> {
 
 type Row = (&'static str, String, &'static str);
 
-/// Fields that no claim needs.
+/// YAML constructs that no claim needs.
 fn constructs() -> Vec<Row> {
     let tag = "line 3, column 10: a template may not have YAML tags";
     let second =
@@ -224,17 +224,17 @@ fn claim(rest: &str) -> String {
     format!("apiVersion: v1\nkind: PersistentVolumeClaim\n{rest}")
 }
 
-/// Repeats the part as often as it fits.
+/// Repeats the piece up to the maximum length.
 fn filled(piece: &str) -> String {
     piece.repeat(ROOM / piece.len())
 }
 
-/// Leaves some room for the surrounding text.
+/// Repeats the piece, and leaves some room for the surrounding text.
 fn within(piece: &str) -> String {
     piece.repeat((ROOM - 10) / piece.len())
 }
 
-/// Nine aliases of nine aliases, and so on.
+/// Nested aliases: each level has nine aliases of the level before.
 fn laughs() -> String {
     let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
     for level in 1..9 {
@@ -244,7 +244,7 @@ fn laughs() -> String {
     text
 }
 
-/// Each level is indented one space more.
+/// Nested maps, each level indented by one more space.
 fn staircase() -> String {
     (0..150).map(|level| " ".repeat(level) + "a:\n").collect()
 }

@@ -1,16 +1,16 @@
 //! The cost of the trash, with a CSI driver and the released external-provisioner.
 //!
-//! - *bound*: claims are created one after the other, in turn of a class with an undelete window
-//!   and of one without. The time is from the POST until a watch shows the claim Bound.
-//! - *retain*: a namespace with claims of the policy Retain is deleted, on unchanged Kubernetes.
+//! - *bound*: claims are created sequentially, alternately of a class with an undelete window
+//!   and of a class without. The time is from the POST until a watch shows the claim Bound.
+//! - *retain*: a namespace with volumes of the policy Retain is deleted, without Volume Warden.
 //!   The time is from the DELETE until a watch shows the last volume Released.
-//! - *trash*: the same of a class with an undelete window, until the last volume is in the trash.
+//! - *trash*: the same for a class with an undelete window, until the last volume is in the trash.
 //!   Then some of the volumes are purged, until the provisioner has deleted the last one.
 //!
 //! `cargo bench --bench trash`, or with other numbers and only some parts:
 //! `cargo bench --bench trash -- 100x500x200 bound` (claims of each class in *bound*, claims of the
-//! namespace, volumes that are purged). It fails if a volume is not as its class says, or if the
-//! driver has other volumes at the end than the cluster.
+//! namespace, volumes that are purged). It fails if a volume does not match its class, or if the
+//! driver has an unexpected number of volumes after the purge.
 
 #[path = "../shared/each.rs"]
 mod each;
@@ -30,10 +30,10 @@ use part::{Outcome, Part};
 use times::Times;
 use turns::{arguments, in_turn};
 
-/// The numbers of a run.
+/// The numbers of objects of a run.
 #[derive(Clone, Copy)]
 pub struct Size {
-    /// Claims of each class that are created one after the other.
+    /// Claims of each class that are created sequentially.
     created: usize,
     /// Claims of the namespace that is deleted.
     deleted: usize,
@@ -62,7 +62,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// `300x3000x1000`.
+/// Parses a size such as `300x3000x1000`.
 fn parse(size: &str) -> Result<Size> {
     let wrong = || format!("{size} is not CREATEDxDELETEDxPURGED");
     let numbers: Vec<usize> = size

@@ -24,8 +24,8 @@ pub struct Deleted {
     pub in_trash: f64,
 }
 
-/// Creates a namespace with Bound claims of the class, and deletes it. With `trash`, the trash is
-/// enabled for their volumes before.
+/// Creates a namespace with Bound claims of the class, and deletes the namespace. With `trash`,
+/// first waits until the trash is enabled for their volumes.
 pub async fn delete_namespace(
     stand: &Stand,
     class: &str,

@@ -31,7 +31,7 @@ pub enum Part {
     Trash,
 }
 
-/// The results of a part; times of many volumes in seconds.
+/// The results of a part. `released` and `in_trash` are in seconds.
 pub enum Outcome {
     Bound {
         without: Times,
@@ -94,7 +94,7 @@ impl Part {
     }
 }
 
-/// Creates claims of both classes in turn. In the second half, the other class is first.
+/// Creates claims of both classes alternately. In the second half, the other class is first.
 async fn bound(stand: &Stand, count: usize) -> Result<Outcome> {
     let (mut without, mut with) = (Times::default(), Times::default());
     let halves = [0..count / 2, count / 2..count];

@@ -52,7 +52,7 @@ pub async fn purge(stand: &Stand, size: Size) -> Result<Purges> {
     let (left, expected) = (stand.csi.volumes()?.len(), size.deleted - size.purged);
     ensure!(
         left == expected,
-        "the driver has {left} of {expected} volumes"
+        "the driver has {left} volumes, expected {expected}"
     );
     Ok(Purges {
         purged: last_purged.duration_since(started).as_secs_f64(),
@@ -67,7 +67,7 @@ async fn request(stand: &Stand, volume: &PersistentVolume) -> Result<()> {
         .and_then(|spec| spec.claim_ref.as_ref());
     let uid = claim
         .and_then(|claim| claim.uid.as_deref())
-        .context("no uid")?;
+        .context("the claimRef has no uid")?;
     let patch = Patch::Merge(json!({"metadata": {"annotations": {PURGE: uid}}}));
     let (name, parameters) = (volume.name_any(), PatchParams::default());
     stand.volumes.patch(&name, &parameters, &patch).await?;

@@ -20,12 +20,12 @@ use volume_warden_controlplane::{Cluster, Csi, Warden};
 
 /// The annotation of a volume whose deletion can be undone.
 pub const RECORD: &str = "volume-warden.dev/trash";
-/// A busy machine needs minutes to provision and to delete thousands of volumes.
+/// The time limit: a busy machine needs minutes to provision or delete thousands of volumes.
 pub const LIMIT: Duration = Duration::from_secs(1200);
 /// Controllers that would write to each node on the same two cores.
 const QUIET: [&str; 2] = ["node-lifecycle-controller", "taint-eviction-controller"];
 
-/// A control plane with a driver.
+/// A control plane with a CSI driver.
 pub struct Stand {
     pub cluster: Cluster,
     pub csi: Csi,
@@ -34,7 +34,7 @@ pub struct Stand {
 }
 
 impl Stand {
-    /// With Volume Warden, its controllers take the place of those of Kubernetes.
+    /// Starts the control plane. With Volume Warden, its controllers replace those of Kubernetes.
     pub async fn new(with_warden: bool) -> Result<Self> {
         let builder = match with_warden {
             true => Cluster::without_in_tree(),
@@ -77,13 +77,14 @@ impl Stand {
         Api::namespaced(self.cluster.client(), namespace)
     }
 
-    /// The `resourceVersion` of the present list of volumes.
+    /// The `resourceVersion` of the current list of volumes.
     pub async fn version(&self) -> Result<String> {
         let list = self.volumes.list_metadata(&ListParams::default()).await?;
         list.metadata.resource_version.context("no version")
     }
 
-    /// Passes every change of a volume after `version` to `see` until it returns the end.
+    /// Passes each change of a volume after `version` to `see` until `see` returns true. Returns
+    /// the time at which that happened.
     pub async fn watch(
         &self,
         version: String,
@@ -133,7 +134,7 @@ pub fn policy(volume: &PersistentVolume) -> &str {
     policy.unwrap_or_default()
 }
 
-/// Whether the record says when the claim was deleted.
+/// Whether the volume is Released, and its record has the time at which the claim was deleted.
 pub fn is_in_trash(volume: &PersistentVolume) -> bool {
     let record = volume.annotations().get(RECORD);
     phase(volume) == "Released" && record.is_some_and(|record| record.contains("\"deletedAt\""))

@@ -22,7 +22,7 @@ use volume_warden_controlplane::Cluster;
 /// The namespace of all claims.
 pub const NAMESPACE: &str = "load";
 
-/// Where the custom resources name claims.
+/// The flag with the field in which the custom resources name claims.
 pub const REFERENCES: &str = "--references=unused.example/Database:.spec.claims[*]";
 
 /// The number of claims or volumes of each way.
@@ -42,11 +42,11 @@ pub const WAYS: [(&str, &str); 10] = [
     ("free", "Available "),
 ];
 
-/// The API of a cluster that is being filled.
+/// A client that creates the load in a cluster.
 pub struct Load(Client);
 
 impl Load {
-    /// Defines the kinds that Kubernetes does not have.
+    /// Creates the CustomResourceDefinitions of the load.
     pub async fn new(cluster: &Cluster) -> Result<Self> {
         for kind in [snapshots(), databases()] {
             let definition = definition(&kind).to_string();
@@ -65,7 +65,8 @@ impl Load {
         Ok(Self(cluster.client()))
     }
 
-    /// Creates this number of claims with volumes and pods that use them, and those of [`WAYS`].
+    /// Creates this number of claims with volumes and pods that use them, and the unused claims and
+    /// volumes of [`WAYS`].
     pub async fn fill(&self, used: usize) -> Result<()> {
         self.claims("used", used).await?;
         each(used, AT_ONCE, async |index| {
@@ -146,7 +147,7 @@ impl Load {
         Ok(())
     }
 
-    /// Creates a released volume, one in the trash, and one that is free.
+    /// Creates a released volume, one in the trash, and one that is Available.
     async fn volumes_without_claim(&self, index: usize) -> Result<()> {
         let record = json!({"policy": "Delete", "windowSeconds": 3600, "finalizers": [],
             "claim": {"namespace": NAMESPACE, "name": format!("in-trash-{index}"), "uid": "gone"}});
@@ -216,10 +217,10 @@ fn databases() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("unused.example", "v1", "Database"))
 }
 
-/// Defines a kind without a schema.
+/// A CustomResourceDefinition that permits any fields.
 fn definition(kind: &ApiResource) -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    // Groups of Kubernetes' own projects are protected.
+    // Kubernetes requires this annotation for its own API groups.
     let approved = json!({"api-approved.kubernetes.io": "unapproved, a test"});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

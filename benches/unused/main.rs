@@ -1,7 +1,8 @@
-//! The duration and the calls of `volume-warden unused` in a large cluster, and whether it is right.
+//! The duration and the calls of `volume-warden unused` in a large cluster, and whether its report
+//! is correct.
 //!
-//! 10,000 claims or volumes, 500 of them unused in ten ways, 50 each. The command must name exactly
-//! these, each with its reason. The time is that of the whole process.
+//! 10,000 claims or volumes, 500 of them unused in ten ways, 50 in each way. The command must
+//! report exactly these 500, each with its reason. The time is that of the whole process.
 //!
 //! `cargo bench --bench unused`
 
@@ -21,7 +22,7 @@ use std::{collections::BTreeMap, process::Command, time::Instant};
 use times::{Times, milliseconds};
 use volume_warden_controlplane::{Cluster, Component};
 
-/// The number of claims and volumes that are used or not.
+/// The number of claims and volumes, used or unused.
 const ALL: usize = 10_000;
 /// How often the command runs.
 const RUNS: usize = 20;
@@ -33,7 +34,8 @@ async fn main() -> Result<()> {
     volume_warden_controlplane::install_crypto_provider();
     let cluster = Cluster::without_in_tree().name("unused").start().await?;
     namespace::create(&cluster, NAMESPACE).await?;
-    // From here on nothing has to be scheduled, bound or created.
+    // From here on no pod has to be scheduled, no claim bound, and no object created by a
+    // controller.
     for idle in [
         Component::Kwok,
         Component::Scheduler,
@@ -74,7 +76,8 @@ fn report(cluster: &Cluster) -> Result<Value> {
     Ok(serde_json::from_slice(&ran.stdout)?)
 }
 
-/// Each way has its number of rows with its state and its reason, and there is no other row.
+/// Checks that the report has [`EACH`] rows for each of [`WAYS`], with the state and the references
+/// of the way, and no other rows.
 fn is_right(report: &Value) -> Result<()> {
     let mut found: BTreeMap<(String, String), usize> = BTreeMap::new();
     for item in report["items"].as_array().context("no items")? {
@@ -84,7 +87,7 @@ fn is_right(report: &Value) -> Result<()> {
         let place = item["claim"].as_str().filter(|name| !name.is_empty());
         let place = place.or(item["volume"].as_str()).context("no name")?;
         let (way, index) = place.rsplit_once('-').context("no number")?;
-        // Each claim has a snapshot of its number.
+        // Each claim has a snapshot with the number of the claim.
         let what = format!("{state} {}", by.join(", ")).replace(&format!("-{index}"), "");
         *found.entry((way.to_owned(), what)).or_default() += 1;
     }

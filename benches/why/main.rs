@@ -1,8 +1,8 @@
 //! The duration and the calls of `volume-warden why` in a large cluster.
 //!
-//! N claims in M namespaces, each with two other pods beside the one that uses it. Claims are
-//! deleted, so each is held by its pod, and the command explains them one after the other: the
-//! time is that of the whole process. The number of calls is the one that the command prints.
+//! N claims in M namespaces, each with two other pods besides the one that uses it. Claims are
+//! deleted, so that each is held by its pod, and the command explains them sequentially. The time
+//! is that of the whole process. The number of calls is the one that the command prints.
 //!
 //! `cargo bench --bench why`, or with other sizes (claims and namespaces):
 //! `cargo bench --bench why -- 1000/10`.
@@ -24,7 +24,7 @@ use std::{process::Command, time::Instant};
 use times::{Times, milliseconds};
 use volume_warden_controlplane::{Cluster, Component};
 
-/// Pods beside the one that uses the claim.
+/// The number of other pods for each claim, besides the one that uses it.
 const OTHERS: usize = 2;
 /// The number of claims to explain.
 const ASKED: usize = 100;

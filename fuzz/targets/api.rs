@@ -10,7 +10,7 @@ use std::{
 };
 use tower::service_fn;
 
-/// The stored object, whose first content may be no object at all, and all that was written.
+/// The stored bytes, which may initially not be a valid object, and all writes.
 #[derive(Default)]
 pub struct State {
     pub stored: Vec<u8>,
@@ -22,7 +22,7 @@ pub struct State {
 pub struct Api(Arc<Mutex<State>>);
 
 impl Api {
-    /// Without bytes there is no object.
+    /// Creates an API server that stores these bytes as its object; none if there are no bytes.
     pub fn storing(bytes: &[u8]) -> Self {
         let api = Self::default();
         api.state().stored = bytes.to_vec();
@@ -33,7 +33,7 @@ impl Api {
         self.0.lock().expect("no panic before")
     }
 
-    /// A client to which `fixed` answers first: with the object of a path, if it has one.
+    /// Creates a client. `fixed` answers first, if it has an object for the path.
     pub fn client(&self, fixed: fn(&str) -> Option<Value>) -> kube::Client {
         let api = self.clone();
         let service = service_fn(move |request: Request<Body>| {

@@ -1,4 +1,4 @@
-//! An API server with a few objects, for the webhooks that read from it. A byte selects its
+//! An API server with a few objects, for the webhooks that read from it. A byte selects the
 //! answers.
 
 use http::{Method, Request, Response};
@@ -66,7 +66,7 @@ impl Cluster {
         kube::Client::new(service, "default")
     }
 
-    /// Returns whether the answer comes after [`LATE`].
+    /// Returns whether the answer arrives after [`LATE`].
     fn is_late(&self, path: &str) -> bool {
         is_namespace(path) && self.0.choice.load(Relaxed) & 3 == 3
     }

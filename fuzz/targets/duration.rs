@@ -1,4 +1,5 @@
-//! A duration is refused, or it is what Go reads. Go's notation of every duration is read.
+//! A duration is either refused or parsed as Go parses it. Go's notation of every duration is
+//! accepted.
 
 #![no_main]
 
@@ -8,7 +9,7 @@ use volume_warden::go_duration::{parse, parse_interval, parse_pause, parse_pause
 
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
-/// The units of Go, in nanoseconds. The first one that fits counts.
+/// The units of Go, in nanoseconds. The first one that matches is used.
 const UNITS: [(&str, u128); 8] = [
     ("ns", 1),
     ("us", 1_000),

@@ -1,4 +1,4 @@
-//! A pattern of protected names is refused, or matches the same names as a second matcher says.
+//! A pattern of protected names is either refused or matches the same names as in a second matcher.
 
 #![no_main]
 
@@ -20,8 +20,8 @@ fuzz_target!(|text: &str| {
     assert!(glob.matches(&pattern.replace('*', name)), "{text:?}");
 });
 
-/// Reads the pattern letter by letter, with the ends of all beginnings of the name that match so
-/// far.
+/// Reads the pattern letter by letter, with the lengths of all prefixes of the name that match it
+/// so far.
 fn matches(pattern: &str, name: &str) -> bool {
     let name = name.as_bytes();
     let mut ends = vec![false; name.len() + 1];

@@ -1,4 +1,4 @@
-//! A kubeconfig is accepted, or refused by a message that quotes no credential.
+//! A kubeconfig is either accepted or refused with a message that quotes no credential.
 
 #![no_main]
 
@@ -11,12 +11,12 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use volume_warden::cli::kubeconfig::kubeconfig_fault;
 
-/// Shorter values may be a part of a message by accident.
+/// The minimum length of a checked value. Shorter values may occur in a message by coincidence.
 const SHORTEST: usize = 8;
 /// The fields of a user that are credentials.
 const CREDENTIALS: [&str; 3] = ["token", "password", "client-key-data"];
 
-// The text as a kubeconfig, and as the certificate authority in one.
+// Uses the text as a kubeconfig, and as the certificate authority in a kubeconfig.
 fuzz_target!(|text: &str| {
     match Kubeconfig::from_yaml(text) {
         Ok(config) => usable(config, &[]),
@@ -33,7 +33,8 @@ fuzz_target!(|text: &str| {
     usable(config, &text.lines().collect::<Vec<_>>());
 });
 
-/// The message about a kubeconfig that is not one has a line and a column, and nothing of its text.
+/// Checks that the message about an invalid kubeconfig has a line and a column, and none of its
+/// text.
 fn only_the_place(error: &KubeconfigError) {
     let fault = kubeconfig_fault(error);
     if !matches!(error, KubeconfigError::Parse(_)) {
@@ -50,11 +51,11 @@ fn only_the_place(error: &KubeconfigError) {
     assert!(place, "{fault}");
 }
 
-/// The message about what a client cannot use has none of the credentials.
+/// Checks that the message about fields that a client cannot use has none of the credentials.
 fn usable(mut config: Kubeconfig, secrets: &[&str]) {
     for named in &mut config.clusters {
         if let Some(cluster) = &mut named.cluster {
-            // No other file is read.
+            // The target must not read other files.
             cluster.certificate_authority = None;
         }
     }
@@ -73,7 +74,7 @@ fn usable(mut config: Kubeconfig, secrets: &[&str]) {
     secrets.retain(|secret| secret.len() >= SHORTEST);
     secrets.retain(|secret| !names.iter().any(|name| name.contains(secret.as_str())));
     for secret in secrets {
-        // A value may be a part of the text that the message has for any credentials.
+        // A value may be part of a text that the message contains regardless of the credentials.
         assert!(
             !fault.contains(&secret) || without.contains(&secret),
             "{fault}"
@@ -81,7 +82,7 @@ fn usable(mut config: Kubeconfig, secrets: &[&str]) {
     }
 }
 
-/// The message about what a client cannot use; none if it can use everything.
+/// The message about fields that a client cannot use; none if it can use all of them.
 fn fault_of(config: Kubeconfig) -> Option<String> {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(config, &options);
@@ -90,8 +91,7 @@ fn fault_of(config: Kubeconfig) -> Option<String> {
     config.err().map(|error| kubeconfig_fault(&error))
 }
 
-/// The same kubeconfig with other credentials and certificate authorities, which cannot be used
-/// either.
+/// The same kubeconfig with other credentials and certificate authorities, which are invalid, too.
 fn redacted(config: Kubeconfig) -> Option<Kubeconfig> {
     let mut config = serde_json::to_value(config).ok()?;
     for cluster in items(config.get_mut("clusters")) {

@@ -1,5 +1,5 @@
 //! A replica leads only by a Lease that is free, its own, or unchanged for its whole duration, and
-//! never writes anything else. What it writes is a valid Lease, and releases it at the end.
+//! otherwise writes nothing. Each write is a valid Lease, and the last one releases it.
 
 #![no_main]
 
@@ -20,9 +20,9 @@ use volume_warden::{
     telemetry::Metrics,
 };
 
-/// How long the replica tries, under a virtual clock.
+/// How long the replica tries to lead, in virtual time.
 const SPAN: Duration = Duration::from_secs(40);
-/// The longest time from the moment when the Lease may be acquired.
+/// Maximum time from the moment when the Lease may be acquired until it is acquired.
 const DELAY: Duration = Duration::from_secs(2);
 
 fuzz_target!(|text: &str| {
@@ -49,7 +49,7 @@ async fn check(text: &str) {
     let after = began.elapsed();
     stop.cancel();
     running.await.expect("no panic");
-    assert!(!leadership.holds(), "it leads after its end");
+    assert!(!leadership.holds(), "the replica leads after its end");
 
     let before: Option<Lease> = serde_json::from_str(text).ok();
     match free_after(text, before.as_ref()) {
@@ -61,7 +61,7 @@ async fn check(text: &str) {
     }
 }
 
-/// When the Lease may be acquired at the earliest; None if that is not within [`SPAN`].
+/// The earliest time at which the Lease may be acquired; None if that is too late for [`SPAN`].
 fn free_after(text: &str, lease: Option<&Lease>) -> Option<Duration> {
     if text.is_empty() {
         return Some(Duration::ZERO);
@@ -75,7 +75,8 @@ fn free_after(text: &str, lease: Option<&Lease>) -> Option<Duration> {
     (free < SPAN - DELAY).then_some(free)
 }
 
-/// The first write acquires the Lease and keeps what else it contains; the last one releases it.
+/// Checks that the first write acquires the Lease and keeps its other fields, and that the last one
+/// releases it.
 fn check_written(api: &Api, before: &Lease) {
     let written = api.state().written.clone();
     let leases = written.into_iter().map(serde_json::from_value::<Lease>);
@@ -84,7 +85,7 @@ fn check_written(api: &Api, before: &Lease) {
     let mut metadata = before.metadata.clone();
     let labels = metadata.labels.get_or_insert_default();
     labels.insert("app".to_owned(), "volume-warden".to_owned());
-    // A replica that does not watch leaves no time of an earlier holder.
+    // A replica that does not observe the Lease removes the observation time of an earlier holder.
     if let Some(annotations) = &mut metadata.annotations {
         annotations.remove(OBSERVED_SINCE);
     }
@@ -100,7 +101,7 @@ fn check_written(api: &Api, before: &Lease) {
     assert_eq!(last.lease_duration_seconds, Some(1));
 }
 
-/// A new holder counts, except the first one of all.
+/// The expected `leaseTransitions`: each new holder increases it, except the very first one.
 fn transitions(before: &Lease) -> i32 {
     let LeaseSpec {
         holder_identity,

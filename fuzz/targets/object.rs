@@ -1,4 +1,5 @@
-//! An object that Kubernetes' own types accept is accepted by Volume Warden's, with the same claims.
+//! Volume Warden's types accept every object that Kubernetes' own types accept, with the same
+//! claims.
 
 #![no_main]
 
@@ -24,7 +25,7 @@ use volume_warden::{
 };
 
 fuzz_target!(|bytes: &[u8]| {
-    // Any bytes are a page of pods or an error.
+    // Any bytes decode to a page of pods or to an error, without a panic.
     if let Some(decode) = objects::Pod::DECODER {
         let _ = decode(&Bytes::copy_from_slice(bytes));
     }
@@ -53,8 +54,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The object as Kubernetes' own type, and as Volume Warden's. Every stored object has a name, and
-/// no field twice.
+/// Parses the object as Kubernetes' own type and as Volume Warden's. Every stored object has a
+/// name, and no field twice.
 fn both<Whole, Wire>(bytes: &[u8]) -> Option<(Whole, Wire)>
 where
     Whole: DeserializeOwned + Metadata<Ty = ObjectMeta>,
@@ -68,7 +69,7 @@ where
     Some((whole, wire.expect("what Kubernetes accepts is accepted")))
 }
 
-/// Every notice about a pod fits into an Event.
+/// Checks that every notice about a pod fits into an Event.
 fn requests(pod: &PodWire) {
     let Some(requests) = ClaimRequests::of(pod) else {
         return;

@@ -46,7 +46,7 @@ const USERS: [&str; 2] = [
     "jane",
     "system:serviceaccount:kube-system:statefulset-controller",
 ];
-/// The timeout of the reviews, because the requests announce none.
+/// The timeout of the reviews, because the requests have no `timeout` parameter.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a new server waits for its caches, in virtual time.
 const FIRST_LISTS: Duration = Duration::from_secs(60);
@@ -55,8 +55,8 @@ thread_local! {
     static SERVERS: RefCell<[Option<Server>; 2]> = RefCell::default();
 }
 
-// The bytes as a body, and as the object of a review. The byte after the object, or else the sum of
-// all bytes, is the choice of what the API server answers, the user and the flags.
+// Uses the bytes as a body, and as the object of a review. The byte after the object, or otherwise
+// the sum of all bytes, selects the answers of the API server, the user and the flags.
 fuzz_target!(|bytes: &[u8]| {
     let mut values = Deserializer::from_slice(bytes).into_iter::<Value>();
     let object = values.next().and_then(Result::ok);
@@ -129,7 +129,7 @@ impl Server {
     /// Builds the server that the choice selects.
     fn new(choice: u8) -> Self {
         hashing::set_key(0);
-        // Time limits pass at once if nothing else happens.
+        // Virtual time: time limits end at once if all tasks wait.
         let mut runtime = Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build();
         let runtime = runtime.expect("a runtime");

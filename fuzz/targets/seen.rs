@@ -1,5 +1,5 @@
-//! Any ConfigMap of namespace names is refused and left unchanged, or its names are kept: names are
-//! added and removed without a loss of others, and without a change of other keys.
+//! Any ConfigMap of namespace names is either refused and left unchanged, or its names are kept:
+//! names are added and removed without loss of other names and without changes of other keys.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ use volume_warden::{components::namespace_gc::Seen, hashing::HashSet};
 
 const CLUSTER: &str = "volume-warden.dev/cluster";
 
-// A JSON object is the ConfigMap; any other text is the names in it.
+// A text that is a JSON object is the ConfigMap; any other text is the list of names in it.
 fuzz_target!(|text: &str| {
     let map = json!({"metadata": {"resourceVersion": "0"}, "data": {"names": text, "other": "x"}});
     let stored = match text.starts_with('{') || text.is_empty() {

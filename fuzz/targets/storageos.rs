@@ -54,7 +54,7 @@ struct Site {
     client: StorageOs,
 }
 
-/// What the server answers, and the last `authorization` header that it got.
+/// The answers of the server, and the last `authorization` header that it received.
 struct Script {
     login: Vec<u8>,
     other: (u16, Vec<u8>),
@@ -140,7 +140,7 @@ impl Site {
     }
 }
 
-/// The listed namespaces are those of a second reading.
+/// Checks that a second parser finds the listed namespaces in the body.
 fn assert_same(listed: &[Listed], body: &[u8]) {
     let entries: Vec<Value> = serde_json::from_slice(body).unwrap_or_default();
     for namespace in listed.iter().filter(|_| !entries.is_empty()) {

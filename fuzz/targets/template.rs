@@ -1,5 +1,5 @@
-//! Every template is either accepted or refused with a short message, and an accepted one results
-//! in a claim with the requested name, owner, label and marks.
+//! Every template is either refused with a short message or accepted; an accepted one results in a
+//! claim with the requested name, owner, label and marks.
 
 #![no_main]
 
@@ -12,8 +12,8 @@ const HEAD: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\n";
 const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 const MARK: &str = "volume-warden.dev/awaiting-pod";
 
-// The text alone, and the text as the rest of a claim: few random texts contain the first two
-// fields.
+// Checks the text alone, and the text after the first two fields of a claim: few random texts
+// contain these fields.
 fuzz_target!(|text: &str| {
     check(text);
     check(&format!("{HEAD}{text}"));
@@ -35,7 +35,7 @@ fn check(text: &str) {
     }
 }
 
-/// The manifest, after a check of every field that must not depend on the template.
+/// Returns the manifest, and checks every field that must not depend on the template.
 fn made(template: &Template, owner: Option<OwnerReference>, awaiting_since: Option<&str>) -> Value {
     let owners = owner.as_ref().map(|owner| json!([owner]));
     let manifest = template.manifest(&Birth {
@@ -80,7 +80,7 @@ fn made(template: &Template, owner: Option<OwnerReference>, awaiting_since: Opti
     manifest
 }
 
-/// A text that is valid JSON has the same meaning as in JSON.
+/// Checks that a text that is valid JSON has the same meaning as in JSON.
 fn assert_is_the_same_as_json(text: &str, manifest: &Value) {
     let Ok(Value::Object(json)) = serde_json::from_str(text) else {
         return;
@@ -96,7 +96,7 @@ fn assert_is_the_same_as_json(text: &str, manifest: &Value) {
     }
 }
 
-/// Two readers may differ in the last digit of a number.
+/// Whether the values are equal. Two parsers may differ in the last digit of a number.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {

@@ -1,5 +1,5 @@
 //! Bytes on a new connection to the webhook server, before and after the TLS handshake, reach no
-//! webhook without the secret path, and are answered shortly and at once.
+//! webhook without the secret path, and are answered briefly and at once.
 
 #![no_main]
 
@@ -29,7 +29,8 @@ use volume_warden::{
     tls::{Mounted, ServingCertificate, Source as _, install_crypto},
 };
 
-/// The longest answer to a client that has not shown the path: the certificate, and an empty body.
+/// Maximum length of an answer to a client that has not sent the path: the certificate, and an
+/// empty body.
 const LONGEST: usize = 4096;
 
 thread_local! {

@@ -31,15 +31,15 @@ pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 /// A replica that may answer reviews.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Its webhooks.
+    /// The webhooks of the replica.
     pub router: Router,
-    /// Returns why it is not ready.
+    /// Returns why the replica is not ready; empty if it is.
     pub missing: Missing,
-    /// The network of its process. A replica whose network is cut is not called.
+    /// The network of the replica's process. A replica whose network is cut is not called.
     pub connection: Arc<Connection>,
 }
 
-/// The way of the reviews from the API server to the replicas.
+/// Delivers reviews from the API server to the replicas.
 #[derive(Default)]
 pub struct Reviews {
     cluster: OnceLock<Weak<Cluster>>,
@@ -50,7 +50,7 @@ pub struct Reviews {
 impl Reviews {
     /// Connects the reviews to the cluster, which is created later.
     pub fn connect(&self, cluster: &Arc<Cluster>) {
-        // A second cluster would be a mistake of the simulation; the first one stays.
+        // The simulation calls this once; a second call would have no effect.
         let _ = self.cluster.set(Arc::downgrade(cluster));
     }
 
@@ -115,12 +115,12 @@ impl Reviews {
     }
 }
 
-/// What the milliseconds of several time limits, one after another, add to a review.
+/// Tolerance for rounding: each of several consecutive time limits is in full milliseconds.
 const ROUNDING: Duration = Duration::from_millis(10);
 
 /// Waits for the answer to a review. S10: a replica answers within half of the time that the API
-/// server waits, also if its own requests are not answered. That leaves the other half to the way
-/// of the answer.
+/// server waits, even if the replica's own requests get no answer. The other half is left for the
+/// transfer of the answer.
 async fn in_time(
     cluster: &Cluster,
     call: &WebhookCall<'_>,

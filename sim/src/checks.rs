@@ -1,6 +1,6 @@
 //! The invariants: what holds at each request and at each state of the store.
 //!
-//! The numbers are those of the documentation page about the simulation.
+//! The names `S1`, `S2` and so on are those of `docs/simulation.md`.
 
 mod claims;
 mod leases;
@@ -45,13 +45,13 @@ pub use silence::Listening;
 pub struct Violation {
     /// The invariant: a number such as `S1`, `liveness` or `panic`.
     pub invariant: &'static str,
-    /// The virtual millisecond.
+    /// The virtual millisecond at which it did not hold.
     pub at: u64,
-    /// What was seen.
+    /// What was observed.
     pub message: String,
 }
 
-/// The invariants of one history, and what they have seen so far.
+/// The invariants of one history, and what they have observed so far.
 pub struct Checks {
     state: Mutex<State>,
 }
@@ -80,7 +80,7 @@ impl Checks {
         }
     }
 
-    /// Looks at a request that a client sends now. Returns a write for [`Self::took_effect`].
+    /// Checks a request that a client sends now. Returns a write for [`Self::took_effect`].
     pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) -> Option<Write> {
         let mut state = self.state.lock();
         let found = requests::check(&state.ledger, client, now, request);
@@ -92,12 +92,12 @@ impl Checks {
         Some(write)
     }
 
-    /// Learns that a write succeeded.
+    /// Records that a write succeeded.
     pub fn took_effect(&self, write: &Write) {
         self.state.lock().writes.took_effect(write);
     }
 
-    /// Looks at a change of the store, made now.
+    /// Checks a change of the store that is made now.
     pub fn changed(&self, now: u64, change: &Change) {
         let mut state = self.state.lock();
         state.ledger.apply(now, change);
@@ -111,7 +111,7 @@ impl Checks {
         state.report(now, found);
     }
 
-    /// Looks at the answer to a review that began at that virtual millisecond.
+    /// Checks the answer to a review that began at the virtual millisecond `began`.
     pub fn reviewed(&self, began: u64, now: u64, call: &WebhookCall<'_>, answer: &Value) {
         let mut state = self.state.lock();
         let found = reviews::check(&state.ledger, began, call, answer)
@@ -119,14 +119,14 @@ impl Checks {
         state.report(now, found);
     }
 
-    /// Looks at the answer to a review of what an earlier one has left of the object.
+    /// Checks the answer to a repeated review: that of the object which an earlier review returned.
     pub fn repeated(&self, now: u64, review: &Repeated, call: &WebhookCall<'_>, answer: &Value) {
         let mut state = self.state.lock();
         let found = repeated::check(&state.ledger, review, call, answer);
         state.report(now, found);
     }
 
-    /// Looks at what has to end in time, at the end of a history.
+    /// Checks, at the end of a history, whatever has to end within a time limit.
     pub fn finish(&self, now: u64) {
         let mut state = self.state.lock();
         let plan = &state.ledger.plan;
@@ -152,7 +152,7 @@ impl Checks {
         state.report(now, found);
     }
 
-    /// Adds a violation that was found otherwise.
+    /// Adds a violation that was found outside of these checks.
     pub fn add(&self, invariant: &'static str, now: u64, message: String) {
         self.state.lock().report(now, Some((invariant, message)));
     }
@@ -180,8 +180,8 @@ impl State {
     }
 }
 
-/// Looks at a change of a claim or a volume that is made now, or is about to be requested. A state on
-/// which it rests may have ended for as long as `ages` says.
+/// Checks a change of a claim or a volume that is made now, or is about to be requested. `ages`
+/// says how long ago a state on which the change relies may have ended.
 fn judge(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     claims::check(ledger, now, change, ages)
         .or_else(|| volumes::check(ledger, now, change, ages))
@@ -189,5 +189,5 @@ fn judge(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
         .or_else(|| reservations::check(ledger, now, change))
 }
 
-/// The number of an invariant that does not hold, and what was seen.
+/// The name of an invariant that does not hold, and what was observed; none if all hold.
 type Found = Option<(&'static str, String)>;

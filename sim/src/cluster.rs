@@ -1,4 +1,4 @@
-//! What everything in one history shares: the API server, the schedule, the faults and the record.
+//! The shared state of one history: the API server, the schedule, the faults and the record.
 
 use crate::{checks::Checks, faults::Faults, schedule::Schedule, trace::Trace};
 use std::sync::{
@@ -20,17 +20,17 @@ pub struct Cluster {
     pub server: ApiServer,
     /// The order of all messages.
     pub schedule: Arc<Schedule>,
-    /// What goes wrong in the network.
+    /// The faults of the network.
     pub faults: Faults,
-    /// What has happened.
+    /// The record of what has happened.
     pub trace: Arc<Trace>,
-    /// The invariants, which look at each request and each change.
+    /// The invariants, which are checked at each request and each change.
     pub checks: Arc<Checks>,
-    /// What is under way.
+    /// The requests in progress.
     pub activity: Activity,
 }
 
-/// Whether anything is under way, apart from watches and the leader election, which never rest.
+/// Counts the requests in progress, except watches and the leader election, which never pause.
 #[derive(Default)]
 pub struct Activity {
     under_way: AtomicU64,
@@ -38,18 +38,18 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// A request begins.
+    /// Records that a request begins.
     pub fn begin(&self) {
         self.under_way.fetch_add(1, Relaxed);
     }
 
-    /// A request ends in this virtual millisecond.
+    /// Records that a request ends in this virtual millisecond.
     pub fn end(&self, now: u64) {
         self.under_way.fetch_sub(1, Relaxed);
         self.last.fetch_max(now, Relaxed);
     }
 
-    /// Returns whether nothing is under way, and nothing was since this virtual millisecond.
+    /// Returns whether no request is in progress, and none was since this virtual millisecond.
     pub fn is_at_rest_since(&self, since: u64) -> bool {
         self.under_way.load(Relaxed) == 0 && self.last.load(Relaxed) < since
     }

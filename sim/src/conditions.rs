@@ -1,5 +1,5 @@
-//! The match conditions of the shipped webhooks. They are written in CEL; these are the same in
-//! Rust. A history does not begin if a webhook has another condition.
+//! The match conditions of the shipped webhooks. The manifests have them in CEL; this module
+//! has them in Rust. A history does not begin if a webhook has a condition that is missing here.
 
 use crate::json::{list, text};
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ const MAY_CHANGE_VOLUMES: [&str; 2] = [
 
 type Condition = fn(&Value) -> bool;
 
-/// Each condition: its expression, with single spaces, and what it says about an AdmissionRequest.
+/// Each condition: its expression, with single spaces, and its value for an AdmissionRequest.
 const CONDITIONS: &[(&str, Condition)] = &[
     (
         r#"!("kubernetes.io/pvc-protection" in object.metadata.?finalizers.orValue([]))"#,
@@ -165,7 +165,7 @@ const CONDITIONS: &[(&str, Condition)] = &[
     ),
 ];
 
-/// Returns what the expression says about the AdmissionRequest; `None` if it is unknown.
+/// Evaluates the expression for the AdmissionRequest; `None` if this module does not have it.
 pub fn holds(expression: &str, request: &Value) -> Option<bool> {
     let mut known = CONDITIONS.iter();
     let (_, condition) = known.find(|(known, _)| *known == expression)?;
@@ -188,7 +188,7 @@ fn is_bound_with(request: &Value, policy: &str) -> bool {
         && text(request, "/object/spec/persistentVolumeReclaimPolicy") == policy
 }
 
-/// Whether the request adds the annotation or changes it.
+/// Whether the request adds or changes the annotation.
 fn gets_annotation(request: &Value, key: &str) -> bool {
     let stated = |of: &str| request.pointer(&format!("/{of}/metadata/annotations/{key}"));
     stated("object").is_some() && stated("object") != stated("oldObject")

@@ -7,8 +7,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// The connections of one process. A crash cuts them: what is under way to the API server may still
-/// arrive, and nothing comes back.
+/// The connections of one process. A crash cuts them: requests on their way to the API server may
+/// still arrive, and no answer is received.
 #[derive(Default)]
 pub struct Connection {
     cut: AtomicBool,
@@ -17,8 +17,8 @@ pub struct Connection {
     /// The virtual millisecond until which the tasks of the process do not run.
     paused_until: AtomicU64,
     sent: AtomicU64,
-    /// The number of the request at which the process crashes, the leader election not counted, and
-    /// whether that one takes effect.
+    /// The number of the request at which the process crashes, not counting those of the leader
+    /// election, and whether that request takes effect.
     crash: Mutex<Option<(u64, bool)>>,
     counts: Mutex<BTreeMap<u64, u64>>,
 }
@@ -39,12 +39,12 @@ impl Connection {
         self.held_until.fetch_max(until, Relaxed);
     }
 
-    /// Lets the tasks of the process wait until this virtual millisecond.
+    /// Stops the tasks of the process until this virtual millisecond.
     pub fn pause(&self, until: u64) {
         self.paused_until.fetch_max(until, Relaxed);
     }
 
-    /// Returns for how many milliseconds the tasks of the process do not run.
+    /// Returns the milliseconds until the tasks of the process run again.
     pub fn pause_left(&self, schedule: &Schedule) -> u64 {
         match self.paused_until.load(Relaxed) {
             0 => 0,
@@ -52,7 +52,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the process runs. It sees nothing of what arrives while it is paused.
+    /// Waits until the process runs. While it is paused, it receives nothing.
     pub async fn resumed(&self, schedule: &Schedule, order: u64) {
         loop {
             match self.pause_left(schedule) {
@@ -62,7 +62,8 @@ impl Connection {
         }
     }
 
-    /// Lets the process crash at its request with this number, before or after its effect.
+    /// Makes the process crash at its request with this number, before or after the request takes
+    /// effect.
     pub fn crash_at(&self, request: u64, after_effect: bool) {
         *self.crash.lock() = Some((request, after_effect));
     }
@@ -72,8 +73,8 @@ impl Connection {
         self.held_until.load(Relaxed).saturating_sub(now)
     }
 
-    /// Counts a request. Returns its number among those that look the same, and whether the process
-    /// crashes at it: before (`Some(false)`) or after (`Some(true)`) its effect.
+    /// Counts a request. Returns its number among the requests with this identity, and whether the
+    /// process crashes before (`Some(false)`) or after (`Some(true)`) it takes effect.
     pub fn count(&self, identity: u64, counts: bool) -> (u64, Option<bool>) {
         let number = match counts {
             true => self.sent.fetch_add(1, Relaxed),

@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Real time after which a history counts as endless. One takes some milliseconds.
+/// Real time after which a history counts as endless. A normal one takes some milliseconds.
 const ENDLESS: Duration = Duration::from_secs(120);
 
-/// What many histories showed.
+/// The results of many histories.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Number of histories.
@@ -37,7 +37,7 @@ pub fn seed_of(seed: u64, number: u64) -> u64 {
 /// Calls `on_failure` with the seed of each failed one at once, because a long run takes an hour.
 ///
 /// # Errors
-/// When the simulation itself is wrong.
+/// When the simulation itself fails.
 pub fn explore(
     seed: u64,
     histories: u64,
@@ -92,7 +92,7 @@ pub fn explore(
     Ok(summary)
 }
 
-/// The seed of the history that each worker runs, and since when.
+/// The seed of the history that each worker runs, and when the history began.
 #[derive(Default)]
 struct UnderWay(Mutex<BTreeMap<usize, (u64, Instant)>>);
 

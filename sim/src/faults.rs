@@ -1,9 +1,9 @@
-//! What goes wrong between a client and the API server.
+//! Faults between a client and the API server.
 
 use crate::random::{generator, happens};
 use std::hash::Hash;
 
-/// How often things go wrong in a history, each in one of a thousand messages, until an end.
+/// The faults of a history until `end`. Fields of type `u32` are frequencies per thousand messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Requests that the API server, or a proxy in front of it, answers with an error.
@@ -22,11 +22,11 @@ pub struct Faults {
     pub silent_for_ever: bool,
     /// Maximum delay of a watch in milliseconds.
     pub watch_lag: u64,
-    /// A kind whose watches are much later than the others.
+    /// A kind whose watches are much later than those of other kinds.
     pub late_watch: Option<LateWatch>,
     /// A controller of the cluster that does nothing for some time.
     pub absence: Option<Absence>,
-    /// Maximum time that a request, or its answer, is under way, in milliseconds.
+    /// Maximum time that the transfer of a request, or of its answer, takes, in milliseconds.
     pub latency: u64,
     /// The virtual millisecond at which the faults end.
     pub end: u64,
@@ -38,16 +38,16 @@ pub struct Faults {
 pub struct LateWatch {
     /// The plural of the kind.
     pub kind: &'static str,
-    /// The virtual millisecond.
+    /// The virtual millisecond from which the watches are late.
     pub from: u64,
-    /// How late they are.
+    /// How late the watches are.
     pub lateness: Lateness,
 }
 
 /// How late the watches of a kind are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lateness {
-    /// Each event is late by at most so many milliseconds, and by half of that at least.
+    /// Each event is late by at most this number of milliseconds, and by at least half of it.
     Most(u64),
     /// No event is delivered any more.
     Silent,
@@ -59,22 +59,22 @@ pub enum Lateness {
 pub struct Absence {
     /// The name of the controller.
     pub controller: &'static str,
-    /// The first of these milliseconds.
+    /// The first millisecond of the absence.
     pub from: u64,
-    /// The millisecond after the last one.
+    /// The first millisecond after the absence.
     pub until: u64,
 }
 
 /// What happens to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// It takes effect, and the answer arrives.
+    /// The request takes effect, and the answer arrives.
     Delivered,
-    /// It is answered with this status, without an effect.
+    /// The request is answered with this status, and has no effect.
     Refused(u16),
-    /// It is lost, and the client sees that the connection broke.
+    /// The request is lost, and the client gets a connection error.
     Lost,
-    /// It takes effect, and the client sees that the connection broke.
+    /// The request takes effect, and the client gets a connection error.
     Unanswered,
 }
 
@@ -94,21 +94,22 @@ pub struct Passage {
 /// What happens to one watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFate {
-    /// The watch continues with it.
+    /// The event is delivered.
     Delivered,
-    /// The watch ends before it.
+    /// The watch ends before the event.
     Ends,
-    /// Neither it nor a later event is delivered.
+    /// Neither this event nor any later one is delivered.
     Silent,
 }
 
 /// The answers of an overloaded API server, and of a proxy in front of it.
 const REFUSALS: [u16; 6] = [404, 409, 429, 500, 503, 504];
-/// Maximum delay of a request that is held.
+/// Maximum delay of a request that is held, in milliseconds.
 const HELD: u64 = 20_000;
 
 impl Faults {
-    /// Decides about a request at this time. `request` identifies it among all of the history.
+    /// Decides what happens to a request at this time. `request` identifies the request within the
+    /// history.
     pub fn passage(&self, seed: u64, now: u64, request: impl Hash) -> Passage {
         let mut random = generator(seed, request);
         let mut passage = Passage {
@@ -134,20 +135,21 @@ impl Faults {
         passage
     }
 
-    /// Returns how late the watch at this path is, if it is later than others.
+    /// Returns how late the watch at this path is, if its kind is the late one.
     pub fn late_watch_at(&self, path: &str) -> Option<LateWatch> {
         let kind = path.rsplit('/').next();
         self.late_watch.filter(|late| Some(late.kind) == kind)
     }
 
-    /// Returns for how many milliseconds the controller still does nothing.
+    /// Returns for how many more milliseconds the controller does nothing.
     pub fn absent_for(&self, controller: &str, now: u64) -> Option<u64> {
         let absence = self.absence?;
         let absent = absence.controller == controller && now >= absence.from && now < absence.until;
         absent.then(|| absence.until - now)
     }
 
-    /// Returns the maximum delay of a watch event in milliseconds, of the latest kind.
+    /// Returns the maximum delay of a watch event in milliseconds, including
+    /// the late kind.
     pub fn longest_lag(&self) -> u64 {
         match self.late_watch.map(|late| late.lateness) {
             Some(Lateness::Most(lag)) => lag.max(self.watch_lag),
@@ -155,8 +157,8 @@ impl Faults {
         }
     }
 
-    /// Decides about an event of a watch: what happens, its delay, and its order. `late` is how
-    /// late this watch is, if it is later than others.
+    /// Decides what happens to an event of a watch, its delay, and its order. `late` is how late
+    /// this watch is, if its kind is the late one.
     pub fn watch_event(
         &self,
         seed: u64,

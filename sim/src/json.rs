@@ -1,16 +1,16 @@
-//! Short ways to read objects of the API.
+//! Helpers that read API objects.
 
 use serde_json::Value;
 
-/// Returns the value at this path of keys, each after a `/`. Unlike [`Value::pointer`], it neither
-/// knows escapes nor allocates: the simulation spent a tenth of its time there.
+/// Returns the value at this path of keys, each after a `/`. Unlike [`Value::pointer`], this
+/// function neither supports escapes nor allocates: `pointer` took a tenth of the run time.
 pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('/')
         .skip(1)
         .try_fold(object, |value, key| value.get(key))
 }
 
-/// Returns the text at this path, or nothing (`""`).
+/// Returns the text at this path, or an empty text.
 pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Runs Volume Warden against a model of a cluster, in one process, from a seed.
+//! Runs Volume Warden against a model of a cluster in one process. A seed decides what happens.
 
 mod actors;
 mod admission;

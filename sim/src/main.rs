@@ -10,7 +10,7 @@ use volume_warden_sim::{
     world::{self, Outcome},
 };
 
-/// A history allocates a great many small values.
+/// A faster allocator, because a history allocates many small values.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

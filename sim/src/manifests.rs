@@ -5,10 +5,10 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-/// All components together: some add conditions to the webhooks of others, so that the API server
-/// calls one webhook for a claim.
+/// The manifest of all components. Some components add conditions to the webhooks of others, so
+/// that the API server calls one webhook for a claim.
 const INSTALLED: &str = include_str!("../../manifests/install.yaml");
-/// Not enabled by default.
+/// The webhooks of the binding guard, which is not enabled by default.
 const BINDING_GUARD: &str =
     include_str!("../../manifests/components/pvc-protection-binding-guard/webhooks.yaml");
 
@@ -18,7 +18,7 @@ pub type Configuration = (String, Bytes);
 /// Returns the webhook configurations of all components.
 ///
 /// # Errors
-/// When a file cannot be parsed, or has a match condition that the simulation does not know.
+/// When a file cannot be parsed, or has a match condition that `conditions` does not have.
 pub fn webhook_configurations() -> anyhow::Result<&'static [Configuration]> {
     static ALL: OnceLock<Vec<Configuration>> = OnceLock::new();
     if let Some(all) = ALL.get() {

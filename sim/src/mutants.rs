@@ -1,7 +1,7 @@
-//! Seeded bugs: proof that the simulation finds what it is there to find.
+//! Seeded bugs, which test that the simulation finds bugs.
 //!
-//! Each replaces a text in the product's source. One changed copy of the workspace contains all of
-//! them, each behind a switch that its environment decides, so it is built once.
+//! Each replaces a text in the source of Volume Warden. One changed copy of the workspace contains
+//! all of them. An environment variable selects the active one, so the copy is built only once.
 
 use anyhow::Context as _;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::{
 
 /// Names the mutant to be active in the changed copy.
 pub const VARIABLE: &str = "VOLUME_WARDEN_MUTANT";
-/// Stands for the switch in a replacement.
+/// The placeholder for the switch in a replacement.
 const SWITCH: &str = "BUG";
 /// The name of the program in the changed copy. Both are built into the same folder.
 const PROGRAM: &str = "volume-warden-mutated-sim";
@@ -23,20 +23,20 @@ const PROGRAM: &str = "volume-warden-mutated-sim";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mutant {
-    /// How `--bin mutants` and the report call it.
+    /// The name in `--bin mutants` and in the report.
     pub name: String,
-    /// What is wrong with it.
+    /// What the bug does.
     pub what: String,
-    /// The file that it changes.
+    /// The file that the bug changes.
     file: String,
     /// The text to replace, which occurs once in the file.
     find: String,
     /// What replaces the text.
     replace: String,
-    /// Whether `.ci/run` looks for it.
+    /// Whether `.ci/run` searches for this bug.
     #[serde(default)]
     pub ci: bool,
-    /// Whether the simulation has not found it yet. It is looked for by name only.
+    /// Whether the simulation has not found this bug yet. It is then searched for only if named.
     #[serde(default)]
     pub missed: bool,
 }
@@ -52,7 +52,7 @@ pub fn all() -> anyhow::Result<Vec<Mutant>> {
 /// Creates the changed copy of the workspace with all mutants, builds it, and returns its program.
 ///
 /// # Errors
-/// When a text is not there exactly once, or the copy does not compile.
+/// When a text to replace does not occur exactly once, or the copy does not compile.
 pub fn build(mutants: &[Mutant]) -> anyhow::Result<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
@@ -95,7 +95,7 @@ pub fn build(mutants: &[Mutant]) -> anyhow::Result<PathBuf> {
     Ok(target.join("release").join(PROGRAM))
 }
 
-/// The files of the workspace that git knows or would add.
+/// The files of the workspace that git tracks or would add.
 fn files(workspace: &Path) -> anyhow::Result<Vec<String>> {
     let mut git = Command::new("git");
     git.args([
@@ -138,8 +138,8 @@ fn changed(workspace: &Path, mutants: &[Mutant]) -> anyhow::Result<BTreeMap<Stri
         )
         .with_context(|| mutant.name.clone())?;
     }
-    // Otherwise cargo would take libraries of the workspace, which it builds into the same folder,
-    // for those of the copy, and the other way round.
+    // Both are built into the same folder. With the same version, cargo would confuse the libraries
+    // of the workspace with those of the copy.
     let version = env!("CARGO_PKG_VERSION");
     edit(
         "Cargo.toml",
@@ -175,7 +175,7 @@ fn module(mutants: &[Mutant]) -> String {
     )
 }
 
-/// Writes a file, if it differs, so that cargo builds only what has changed.
+/// Writes a file if its content differs, so that cargo rebuilds only what has changed.
 fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|before| before == content) {
         return Ok(());
@@ -195,7 +195,8 @@ mod tests {
         changed(&workspace, &all()?).map(drop)
     }
 
-    /// A found one has a row with its seed, and one that was not found yet is in the list below.
+    /// The documentation has a table row with the seed of each bug that was found, and a list below
+    /// it of the bugs that were not found yet.
     #[test]
     fn every_seeded_bug_is_documented() -> anyhow::Result<()> {
         let page = include_str!("../../docs/simulation.md");

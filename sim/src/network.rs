@@ -26,21 +26,21 @@ use volume_warden_apiserver_model::User;
 /// The body of an answer.
 pub type Reply = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The way of one client to the API server.
+/// The connection of one client to the API server.
 #[derive(Clone)]
 pub struct Wire {
     /// The cluster.
     pub cluster: Arc<Cluster>,
-    /// Who the API server sees.
+    /// The user as which the API server sees the client.
     pub user: Arc<User>,
-    /// The name of the client in the story.
+    /// The name of the client in the printed story.
     pub client: Arc<str>,
-    /// The connections of its process.
+    /// The connections of the client's process.
     pub connection: Arc<Connection>,
 }
 
 impl Wire {
-    /// Sends a request and waits for the answer, which may never come.
+    /// Sends a request and waits for the answer, which may never arrive.
     pub async fn send(&self, request: Request<Bytes>) -> io::Result<Response<Reply>> {
         let _listing = Listing::begin(&self.cluster, &self.client, &request);
         let (sender, answer) = oneshot::channel();
@@ -58,7 +58,7 @@ impl Wire {
                 // A client that no longer waits needs no answer.
                 let _ = sender.send(answered);
             } else {
-                // The answer never comes: the client has to give up.
+                // The answer never arrives: the client needs a time limit.
                 std::future::pending::<()>().await;
             }
         });
@@ -184,9 +184,10 @@ pub fn is_watch(request: &Request<Bytes>) -> bool {
     query.contains("watch=true")
 }
 
-/// Returns after which time the API server ends the watch.
+/// Returns the time after which the API server ends the watch.
 ///
-/// Source: `ListResource` of `k8s.io/apiserver/pkg/endpoints/handlers/get.go`: half an hour or more.
+/// Source: `ListResource` of `k8s.io/apiserver/pkg/endpoints/handlers/get.go`: half an hour or
+/// more.
 fn timeout(request: &Request<Bytes>) -> Duration {
     let mut parameters = request.uri().query().unwrap_or_default().split('&');
     let seconds = parameters.find_map(|each| each.strip_prefix("timeoutSeconds=")?.parse().ok());
@@ -198,8 +199,8 @@ fn is_election(request: &Request<Bytes>) -> bool {
     request.uri().path().contains("/leases")
 }
 
-/// Identifies requests that look the same. The name of an Event contains the time of a real clock,
-/// so what the Event says identifies it.
+/// A hash that is equal for equal requests. The name of an Event contains the time of a real clock,
+/// so the content of the Event identifies it.
 fn identity(request: &Request<Bytes>) -> u64 {
     let (path, watch) = (request.uri().path(), is_watch(request));
     let Some(end) = path.find("/events") else {
@@ -226,7 +227,7 @@ fn summary(request: &Request<Bytes>) -> String {
     }
 }
 
-/// The answer of an API server that refuses a request, or of a proxy that does not find it.
+/// The answer of an API server that refuses a request, or of a proxy in front of it.
 fn refusal(code: u16) -> Response<Reply> {
     let reason = match code {
         409 => "Conflict",

@@ -1,10 +1,10 @@
-//! Panics within a history. Volume Warden catches those of a review and of a reconciler, so they
-//! would not be noticed otherwise.
+//! Panics within a history. Volume Warden catches panics in reviews and reconcilers, so without
+//! this module they would not be noticed.
 
 use std::{cell::RefCell, panic, sync::Once};
 
 thread_local! {
-    /// A history runs on one thread.
+    /// The panics on this thread. A history runs on one thread.
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -1,5 +1,5 @@
-//! What happens in a history: the steps of users, the faults, and the disruptions. A plan follows
-//! from the seed, and a failing one is shrunk by leaving parts out.
+//! What happens in a history: the steps of users, the faults, and the disruptions. The seed
+//! decides the plan, and a failing plan is shrunk by leaving parts out.
 
 mod choose;
 mod narrow;
@@ -14,7 +14,7 @@ pub enum Disruption {
     CrashAt {
         /// The index of the replica.
         replica: usize,
-        /// The number of the request, from its start.
+        /// The number of the request, counted from the start of the replica.
         request: u64,
         /// Whether the request takes effect.
         after_effect: bool,
@@ -23,25 +23,25 @@ pub enum Disruption {
     Hold {
         /// The index of the replica.
         replica: usize,
-        /// For so many milliseconds.
+        /// The duration in milliseconds.
         milliseconds: u64,
     },
-    /// The tasks of the replica do not run, as in a process that gets no CPU time, and what they
-    /// spawned sees no answer.
+    /// The tasks of the replica do not run, as in a process that gets no CPU time, and the tasks
+    /// that they spawned get no answers.
     Pause {
         /// The index of the replica.
         replica: usize,
-        /// For so many milliseconds.
+        /// The duration in milliseconds.
         milliseconds: u64,
     },
-    /// The replica is stopped in order and started again.
+    /// The replica is shut down gracefully and started again.
     Restart {
         /// The index of the replica.
         replica: usize,
     },
     /// All watches end, as at a restart of the API server.
     EndWatches,
-    /// The API server forgets its history, so that watches have to begin again with a LIST.
+    /// The API server compacts its history, so that watches have to begin again with a LIST.
     Compact,
 }
 
@@ -62,38 +62,41 @@ pub struct Plan {
     pub(crate) faults: Faults,
     /// Disruptions, each with its virtual millisecond.
     pub(crate) disruptions: Vec<(u64, Disruption)>,
-    /// The most objects in a page of a LIST; 0 for the number that is asked for.
+    /// Maximum number of objects in a page of a LIST; 0 means the limit of the request.
     pub(crate) longest_page: usize,
-    /// Whether the end of the history is followed for twenty minutes, to see that nothing is
+    /// Whether the history continues for twenty minutes after its end, to check that nothing is
     /// written any more.
     pub(crate) long: bool,
 }
 
 impl Plan {
-    /// How long the deletion of a claim can be undone, in five histories of sixteen. A short window
-    /// ends among the steps, a long one after them, and one for rebinding after the history.
+    /// How long the deletion of a claim can be undone; none in eleven of sixteen histories. A short
+    /// window ends during the steps, a long one after them, and one for rebinding after the
+    /// history.
     pub fn undelete_window(&self) -> Option<&'static str> {
         undelete_window(self.seed)
     }
 
-    /// For how long no pod may use a claim before it expires.
+    /// The time after which a claim that no pod uses expires; none if claims do not expire.
     pub fn expire_unused(&self) -> Option<&'static str> {
         expires(self.seed).then_some("1s")
     }
 
-    /// Whether a claim that is created again gets the volume of the deleted claim of its name, in one
-    /// history of sixteen.
+    /// Whether a claim that is created again gets the volume of the deleted claim of its name, in
+    /// one history of sixteen.
     pub fn rebinds(&self) -> bool {
         rebinds(self.seed)
     }
 
-    /// How many claims one process lets expire in an hour; none if there are always fewer.
+    /// Maximum number of claims that one process lets expire in an hour; none if the limit is never
+    /// reached.
     pub(crate) fn max_expiries(&self) -> Option<usize> {
         self.start.flags.contains(&ONE_EXPIRY).then_some(1)
     }
 
-    /// For how many milliseconds a history with such a limit goes on, so that claims beyond the limit
-    /// would expire. Each waits for the two looks at the claim before it, a minute apart.
+    /// For how many more milliseconds a history with such a limit continues. Claims beyond the
+    /// limit would expire in that time: each waits for the two looks, a minute apart, at the one
+    /// before.
     pub(crate) fn beyond_the_limit(&self) -> u64 {
         match self.max_expiries() {
             Some(_) => 130_000,
@@ -101,15 +104,15 @@ impl Plan {
         }
     }
 
-    /// Whether nothing goes wrong in this history: what is sent arrives, and the watches are not
-    /// later than all are at most.
+    /// Whether this history has no faults: every message arrives, no watch is later than the
+    /// maximum delay of all watches, and no controller is absent.
     pub(crate) fn is_calm(&self) -> bool {
         let late = self.faults.late_watch.is_some() || self.faults.absence.is_some();
         self.is_undisturbed() && !late
     }
 
-    /// Whether no request is lost, delayed or refused, no watch ends or is silent, and no replica is
-    /// disturbed.
+    /// Whether no request is lost, delayed or refused, no watch ends or is silent, and no replica
+    /// is disturbed.
     fn is_undisturbed(&self) -> bool {
         let Faults {
             refused,
@@ -124,7 +127,7 @@ impl Plan {
         faults == 0 && self.disruptions.is_empty()
     }
 
-    /// How many processes this history starts at most.
+    /// Maximum number of processes that this history starts.
     pub(crate) fn processes(&self) -> usize {
         let starts = |each: &&(u64, Disruption)| {
             matches!(
@@ -163,28 +166,28 @@ fn expires(seed: u64) -> bool {
     seed % 16 == EXPIRING
 }
 
-/// By how many seconds the clock of a leader may be wrong, so that it still purges.
+/// Maximum error, in seconds, of the clock of a leader that certainly still purges.
 pub(crate) const CLOCK_TOLERANCE: i64 = 290;
-/// By how many seconds the clock of a leader may be slow, so that it may still purge: `MAX_SKEW` in
-/// `src/components/pvc_trash/confirm.rs`, and the time of the messages.
+/// Maximum number of seconds by which the clock of a leader that may still purge is slow:
+/// `MAX_SKEW` in `src/components/pvc_trash/confirm.rs`, and the time of the messages.
 const SLOWEST: i64 = 310;
 
-/// How late a write may be in a cluster without faults, besides what the network takes: the pauses in
-/// which several reads are gathered.
+/// Maximum delay of a write, in milliseconds, in a cluster without faults, in addition to the delay
+/// of the network: the pauses in which several reads are collected.
 const PROMPT: u64 = 500;
-/// How late a write may be after a fault: the time limits of the read and of the write, and the time
-/// that a request may be held.
+/// Maximum delay of a write, in milliseconds, after a fault: the time limits of the read and of the
+/// write, and the time that a request may be held.
 const LATE: u64 = 45_000;
 /// The number of writes that [`Step::DeleteMany`] causes: those of its claims and of their volumes.
 const WRITES_OF_MANY: u64 = 90;
 
 impl Plan {
-    /// By how many milliseconds a volume is purged too late. A leader with a slow clock reads the
-    /// clock of the API server only when the window has ended by its own. A leader whose clock is
-    /// far ahead begins the window by its own.
+    /// By how many milliseconds a volume may be purged too late. A leader with a slow clock reads
+    /// the clock of the API server only when the window has ended by the leader's own clock. A
+    /// leader whose clock is far ahead begins the window by its own clock.
     pub(crate) fn purge_delay(&self) -> u64 {
         let skew = match self.undelete_window() {
-            // It does not end within a history.
+            // The window does not end within a history.
             None | Some(HOUR) => 0,
             Some(_) if (-SLOWEST..=CLOCK_TOLERANCE).contains(&self.clock_skew) => {
                 self.clock_skew.min(0)
@@ -194,8 +197,8 @@ impl Plan {
         skew.unsigned_abs() * 1_000
     }
 
-    /// By how many milliseconds a leader with a slow clock lets claims expire too late: pvc-expiry
-    /// reads the clock of the API server only when a claim is due by its own.
+    /// By how many milliseconds a claim may expire too late if the clock of the leader is slow:
+    /// pvc-expiry reads the clock of the API server only when a claim is due by the leader's clock.
     pub(crate) fn expiry_delay(&self) -> u64 {
         match self.expire_unused() {
             Some(_) => self.clock_skew.min(0).unsigned_abs() * 1_000,
@@ -203,22 +206,23 @@ impl Plan {
         }
     }
 
-    /// For how many milliseconds a state may have ended when something is written that rests on what
-    /// a watch delivered, and does not wait for other writes.
+    /// Maximum time, in milliseconds, between the end of a state and a write that relies on it. The
+    /// write relies on what a watch delivered, and does not wait for other writes.
     pub(crate) fn late(&self) -> u64 {
         self.prompt() + self.faults.longest_lag() + 2 * self.faults.latency
     }
 
-    /// For how many milliseconds a state may have ended when something is written that rests on a
-    /// live read. It may wait for the writes that are due before it.
+    /// Maximum time, in milliseconds, between the end of a state and a write that relies on it. The
+    /// write relies on a live read, and may wait for the writes that are due before it.
     pub(crate) fn late_live(&self) -> u64 {
         let crowd = self.steps.iter().any(|(_, step)| *step == Step::DeleteMany);
         let waiting = if crowd { WRITES_OF_MANY } else { 0 };
         self.prompt() + waiting * 2 * self.faults.latency
     }
 
-    /// For how many milliseconds a write that does not test the version of its object may wait after
-    /// its decision, generously: for its turn among all others, and for a LIST with several pages.
+    /// Upper bound of the time, in milliseconds, between the decision for a write that does not
+    /// test the version of its object and the write: it waits for other writes and for a LIST in
+    /// pages.
     pub(crate) fn longest_wait(&self) -> u64 {
         let crowd = self.steps.iter().any(|(_, step)| *step == Step::CreateMany);
         let messages = if crowd { 400 } else { 80 };

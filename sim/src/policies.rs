@@ -1,5 +1,5 @@
-//! The shipped policies `volume-warden-trash` and `volume-warden-trash-claims`. They are written in
-//! CEL; these are the same in Rust.
+//! The shipped policies `volume-warden-trash` and `volume-warden-trash-claims`. The manifests
+//! have them in CEL; this module has them in Rust.
 
 use crate::{
     json::{at, text},
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use volume_warden::objects::trash::{TRASH, UNDELETE};
 use volume_warden_apiserver_model::{Attempt, Policy};
 
-/// How a record of a volume begins whose data was to be deleted with its claim.
+/// The beginning of the record of a volume whose original reclaim policy is Delete.
 const DELETE: &str = r#"{"policy":"Delete","#;
-/// How a record begins that the policies do not concern.
+/// The beginning of a record to which the policies do not apply.
 const RETAIN: &str = r#"{"policy":"Retain","#;
 
 /// The policies as the API server applies them.

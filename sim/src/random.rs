@@ -1,4 +1,4 @@
-//! Random numbers that depend on the seed of a history and on what they decide.
+//! Random numbers that depend on the seed of a history and on the decision that they are used for.
 //!
 //! Each decision has its own generator, so a decision stays the same when another one is left out.
 //! Shrinking depends on that.

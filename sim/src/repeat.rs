@@ -1,4 +1,4 @@
-//! Reviews that are sent a second time, with what the first answer left of the object.
+//! Reviews that are sent a second time, with the object as the first answer patched it.
 
 use crate::{
     admission::{Endpoint, ask},
@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::sync::Arc;
 use volume_warden_apiserver_model::WebhookCall;
 
-/// One in so many reviews is repeated.
+/// On average, one of this number of reviews is repeated.
 const ONE_IN: u64 = 8;
 
-/// Sends the review again, if the chance says so and the first answer allows the request. The API
-/// server does that with `reinvocationPolicy: IfNeeded`, and users when they create a stored object
-/// again elsewhere. The request does not wait for it.
+/// Sends the review again, if `chance` selects it and the first answer allows the request. The API
+/// server does that with `reinvocationPolicy: IfNeeded`. Users cause the same when they create a
+/// stored object again elsewhere. The request does not wait for the second review.
 pub fn repeat(
     cluster: &Arc<Cluster>,
     endpoint: &Endpoint,

@@ -38,7 +38,7 @@ pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-wa
 /// The Lease for which the replicas compete.
 pub const LEASE: &str = "volume-warden";
 
-/// Returns the name of a replica in the story. `incarnation` counts its restarts.
+/// Returns the name of a replica in the printed story. `incarnation` counts its restarts.
 pub fn name(index: usize, incarnation: u32) -> String {
     format!("replica-{index}.{incarnation}")
 }
@@ -72,11 +72,11 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts a replica and adds it to the endpoints of the webhooks. `offset` is by how many
-    /// seconds its wall clock is ahead.
+    /// Starts a replica and adds it to the endpoints of the webhooks. `offset` is the
+    /// number of seconds by which its wall clock is ahead.
     ///
     /// # Errors
-    /// When a flag is wrong.
+    /// When a flag is invalid.
     pub async fn start(
         cluster: &Arc<Cluster>,
         reviews: &Reviews,
@@ -173,7 +173,7 @@ impl Replica {
         self.tasks.abort_all();
     }
 
-    /// Ends the replica in order: it releases the Lease.
+    /// Shuts the replica down gracefully: it releases the Lease.
     pub async fn terminate(mut self) {
         self.stop.cancel();
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -183,7 +183,7 @@ impl Replica {
     }
 }
 
-/// The process has ended: its memory is free.
+/// Frees the memory of the process, which has ended.
 impl Drop for Replica {
     fn drop(&mut self) {
         self.feeds.unlisten();

@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-/// When a message has its turn: the millisecond, the seeded order, and the order of arrival.
+/// The position of a message: the millisecond, the seeded order, and the order of arrival.
 type Turn = (u64, u64, u64);
 
 /// Delivers the messages of a history one after another.
@@ -28,7 +28,8 @@ struct Waiting {
 }
 
 impl Schedule {
-    /// Creates a schedule that begins now. [`Schedule::run`] has to run beside its users.
+    /// Creates a schedule that begins now. [`Schedule::run`] has to run concurrently with its
+    /// users.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
@@ -58,11 +59,11 @@ impl Schedule {
         if is_next {
             self.changed.notify_one();
         }
-        // The sender is only dropped with the whole history.
+        // The sender is dropped only at the end of the history.
         let _ = turn.await;
     }
 
-    /// Gives each message its turn, indefinitely.
+    /// Delivers each message in its turn, indefinitely.
     pub async fn run(self: Arc<Self>) {
         loop {
             let first = self

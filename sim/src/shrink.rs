@@ -1,12 +1,13 @@
-//! Leaves out what a failing history does not need.
+//! Reduces the plan of a failing history to the parts that the failure needs.
 
 use crate::{checks::Violation, faults::Faults, plan::Plan, world};
 
 /// Returns a plan with as few steps, disruptions and kinds of faults as possible that fails in the
-/// same way: the same invariant does not hold, and the message differs at most in names and numbers.
+/// same way: the same invariant does not hold, and the message differs at most in names and
+/// numbers.
 ///
 /// # Errors
-/// When the simulation itself is wrong.
+/// When the simulation itself fails.
 pub fn shrink(plan: &Plan) -> anyhow::Result<Plan> {
     let Some(first) = world::run(plan, false)?.violations.into_iter().next() else {
         return Ok(plan.clone());
@@ -36,8 +37,8 @@ fn is_same(one: &Violation, other: &Violation) -> bool {
     one.invariant == other.invariant && kind(&one.message) == kind(&other.message)
 }
 
-/// The words of a message, each name or number with a digit replaced: an object has another name or
-/// uid in another history, and a replica another incarnation.
+/// The words of a message, with a placeholder for each word that contains a digit: objects have
+/// other names and uids in another history, and replicas another incarnation.
 fn kind(message: &str) -> Vec<&str> {
     let words = message.split(|each: char| each.is_whitespace() || "/:\"".contains(each));
     let has_digit = |word: &str| word.contains(|each: char| each.is_ascii_digit());
@@ -46,7 +47,7 @@ fn kind(message: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Plans with one part less.
+/// All plans that lack one part of this plan.
 fn candidates(plan: &Plan) -> Vec<Plan> {
     let mut all = Vec::new();
     for index in 0..plan.disruptions.len() {

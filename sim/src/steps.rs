@@ -10,10 +10,10 @@ use std::fmt;
 pub use choose::{choose, expiring};
 pub use rebinding::rebinding;
 
-/// One step of a user. Names are `claim-1`, `pod-1`, `set-1`; each belongs to the namespace `ns`.
+/// One step of a user. Objects are named `claim-1`, `pod-1` or `set-1`, in the namespace `ns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Creates a claim of a class whose volumes are deleted, or kept.
+    /// Creates a claim of a class with the reclaim policy Delete, or Retain.
     CreateClaim {
         claim: u8,
         keeps: bool,
@@ -21,15 +21,15 @@ pub enum Step {
     },
     /// Deletes a claim.
     DeleteClaim { claim: u8 },
-    /// Removes the protection finalizer of a claim, as users do with a stuck one.
+    /// Removes the protection finalizer of a claim, as users do with a stuck claim.
     StripClaim { claim: u8 },
-    /// Adds finalizers of other controllers before and after that of a claim.
+    /// Adds finalizers of other controllers before and after the protection finalizer of a claim.
     HoldClaim { claim: u8 },
     /// Removes the first of those finalizers.
     FreeClaim { claim: u8 },
     /// Creates many claims, which no pod uses.
     CreateMany,
-    /// Deletes the many claims.
+    /// Deletes the claims of [`Step::CreateMany`].
     DeleteMany,
     /// Creates a pod that uses a claim; it may finish, and it may name its node.
     CreatePod {
@@ -46,14 +46,14 @@ pub enum Step {
     DeleteVolume { claim: u8 },
     /// Sets the policy of the volume of a claim to Retain or to Delete.
     KeepVolume { claim: u8, keeps: bool },
-    /// Restores the data of a deleted claim in a claim with that number. Elsewhere, a user of the
-    /// namespace `other` names the volume, too.
+    /// Requests the data of the deleted claim `claim` for a new claim with the number `to`. With
+    /// `elsewhere`, a user of the namespace `other` also names the volume.
     Undelete { claim: u8, to: u8, elsewhere: bool },
     /// Requests the purge of the volume of a deleted claim.
     PurgeVolume { claim: u8 },
-    /// Announces that a claim expires now, as a user of its namespace can.
+    /// Sets the announced expiry of a claim to now, as a user of its namespace can.
     HastenExpiry { claim: u8 },
-    /// Creates a StatefulSet with these policies (Delete if true).
+    /// Creates a StatefulSet with these retention policies (Delete if true).
     CreateSet {
         set: u8,
         replicas: u8,
@@ -62,7 +62,7 @@ pub enum Step {
     },
     /// Scales a StatefulSet.
     ScaleSet { set: u8, replicas: u8 },
-    /// Changes the policies of a StatefulSet.
+    /// Changes the retention policies of a StatefulSet.
     ChangePolicy {
         set: u8,
         deleted: bool,
@@ -70,8 +70,8 @@ pub enum Step {
     },
     /// Deletes a StatefulSet with this propagation policy.
     DeleteSet { set: u8, cascade: &'static str },
-    /// Creates a claim that may get the volume of the deleted claim of its name: in the namespace
-    /// `other` if `elsewhere`; not if `off`.
+    /// Creates a claim that may get the volume of the deleted claim of its name. It is in the
+    /// namespace `other` if `elsewhere`, and opts out of getting the volume if `off`.
     CreateAgain {
         claim: u8,
         elsewhere: bool,

@@ -1,4 +1,4 @@
-//! What happened in a history: a hash that differs between histories, and a story for people.
+//! The record of a history: a hash that identifies what happened, and the story, a readable log.
 
 use crate::random::digest;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ pub struct Trace {
 struct Inner {
     hash: u64,
     entries: u64,
-    /// The lines of the story, if it is wanted.
+    /// The lines of the story; none if it is not kept.
     lines: Option<Vec<String>>,
 }
 

@@ -54,7 +54,7 @@ impl Log {
 
 type Objects = BTreeMap<(String, String), Arc<Value>>;
 
-/// The objects that a controller knows.
+/// The cache of a controller.
 #[derive(Default)]
 pub struct View {
     kinds: BTreeMap<&'static str, Objects>,
@@ -62,7 +62,7 @@ pub struct View {
 }
 
 impl View {
-    /// Learns all changes up to this virtual millisecond. Returns whether later ones exist.
+    /// Applies all changes up to this virtual millisecond. Returns whether later ones exist.
     pub fn advance(&mut self, log: &Log, until: u64) -> bool {
         let entries = log.entries.lock();
         for entry in entries.iter().skip(self.position) {
@@ -79,21 +79,21 @@ impl View {
         false
     }
 
-    /// Returns whether the log has changes of these kinds that are not learnt yet.
+    /// Returns whether the log has changes of these kinds that are not applied yet.
     pub fn misses(&self, log: &Log, kinds: &[&str]) -> bool {
         let entries = log.entries.lock();
         let mut missed = entries.iter().skip(self.position);
         missed.any(|entry| kinds.contains(&entry.plural))
     }
 
-    /// Returns the object as the controller knows it.
+    /// Returns the cached object.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<&Arc<Value>> {
         self.kinds
             .get(plural)?
             .get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// Returns the known objects of a kind, by namespace and name.
+    /// Returns the cached objects of a kind, ordered by namespace and name.
     pub fn all(&self, plural: &str) -> impl Iterator<Item = &Arc<Value>> {
         self.kinds
             .get(plural)

@@ -20,10 +20,10 @@ pub fn delayed(wire: Wire, path: String, identity: u64, timeout: Duration, body:
     let end = Instant::now() + timeout;
     let state = (wire, body, 0_u64, None::<Listening>);
     let frames = stream::unfold(state, move |(wire, mut body, number, listening)| {
-        // It begins when the client first reads, and ends when it drops the body.
+        // Listening begins when the client first reads, and ends when the client drops the body.
         let listening = listening.or_else(|| Listening::begin(&wire.cluster, &wire.client, &path));
         async move {
-            // What was sent while the watch was late arrives together.
+            // All events that were sent while the watch was late arrive together.
             let (frame, behind) = match body.frame().now_or_never() {
                 Some(frame) => (frame?, true),
                 None => (timeout_at(end, body.frame()).await.ok()??, false),

@@ -30,31 +30,32 @@ use volume_warden::hashing;
 pub struct Outcome {
     /// The invariants that did not hold.
     pub violations: Vec<Violation>,
-    /// Identifies what happened.
+    /// The hash of what happened.
     pub trace: u64,
     /// Number of requests and reviews.
     pub messages: u64,
-    /// The story, if it was asked for.
+    /// The lines of the story; empty if it was not requested.
     pub story: Vec<String>,
 }
 
-/// Time from the end of all faults within which everything promised is reached: a silent watch is
-/// noticed after 205 s, and then there are retries.
+/// Maximum time, in milliseconds, from the end of all faults until the liveness promises are kept:
+/// a silent watch is detected after 205 s, and retries follow.
 const BOUND: u64 = 300_000;
-/// Nothing happens for this time in a cluster that is at rest. It is longer than the pauses between
-/// two attempts.
+/// A cluster is at rest if nothing happens for this time, in milliseconds. It is longer than the
+/// pause between two attempts.
 const STILL: u64 = 6_000;
-/// Within this time after the bound, nothing is under way at some moment.
+/// Maximum time, in milliseconds, from the bound to a moment without a request in progress.
 const PAUSE: u64 = 60_000;
-/// How long a long history is followed after that.
+/// How long a long history continues after that.
 const QUIET: Duration = Duration::from_secs(20 * 60);
-/// Number of Events in that time: a lost one is repeated, and some say that something lasts.
+/// Maximum number of Events in that time: lost Events are repeated, and some report a lasting
+/// state.
 const MOST_EVENTS: usize = 10;
 
 /// Runs the history of a plan.
 ///
 /// # Errors
-/// When the simulation itself is wrong, for example a flag.
+/// When the simulation itself fails, for example because a flag is invalid.
 pub fn run(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
     // One key for all histories, so that a seed gives the same history in each process.
     hashing::set_key(0);
@@ -71,7 +72,7 @@ pub fn run(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
         message,
     }));
     drop(runtime);
-    // Otherwise a million histories would not fit into the memory.
+    // Without this, a million histories would not fit into memory.
     ensure!(
         cluster.strong_count() == 0,
         "the history of the seed {} is not freed",
@@ -136,8 +137,8 @@ async fn act(cluster: Arc<Cluster>, steps: Vec<(u64, Step)>) {
     }
 }
 
-/// Waits until everything promised is reached and nothing is under way, but not longer than the
-/// bound. A slow clock of the leader delays purges and expiries in addition.
+/// Waits until the liveness promises are kept and no request is in progress, but not longer than
+/// the bound. A leader with a slow clock purges and expires later, so the bound is later then.
 async fn rest(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) -> anyhow::Result<()> {
     let slow = plan.purge_delay().max(plan.expiry_delay());
     let bound = plan.faults.end + BOUND + slow;
@@ -149,7 +150,7 @@ async fn rest(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) -> an
         if still && (now >= bound || (!plan.long && done())) {
             return Ok(());
         }
-        // What is done from time to time may be under way at the bound.
+        // A periodic request may be in progress at the bound.
         if now >= bound + PAUSE {
             let message = "requests are sent without a pause".into();
             cluster.checks.add("liveness", now, message);
@@ -170,11 +171,11 @@ async fn conclude(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) {
     for message in replicas.unready() {
         cluster.checks.add("liveness", now, message);
     }
-    // A claim above the limit of the hour expires at the end of that hour.
+    // A claim beyond the hourly limit expires when the hour is over.
     if !plan.long || plan.max_expiries().is_some() {
         return;
     }
-    // The window of a volume whose restore failed ends an hour later, which may be meanwhile.
+    // The window of a volume whose restore failed ends an hour later, possibly during this time.
     if checks::was_returned(cluster) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Histories in which claims expire while pods come and go.
+//! Histories in which claims expire while pods are created and deleted.
 
 use volume_warden_sim::{plan::Plan, world};
 

@@ -1,4 +1,4 @@
-//! A seed gives the same history, whenever it is run.
+//! A seed gives the same history in each run.
 
 use volume_warden_sim::{explore::seed_of, plan::Plan, world};
 

@@ -3,7 +3,7 @@
 use crate::imports::{Import, Module, imports};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files or folders, and the ones that each of them uses.
+/// The nodes, which are files or folders, and the nodes that each of them uses.
 pub struct Graph(BTreeMap<Module, BTreeSet<Module>>);
 
 impl Graph {
@@ -80,7 +80,7 @@ impl Graph {
     }
 }
 
-/// The file in which the path ends, through re-exports.
+/// The file that contains the item at the path, after following re-exports.
 fn owner(files: &BTreeMap<Module, Vec<Import>>, path: &[String]) -> Option<Module> {
     let length = (0..=path.len())
         .rev()

@@ -41,7 +41,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// The folder that the order of layers applies to: each component has its own.
+/// The folder that the order of layers applies to. Each component is a folder of its own.
 fn unit(module: &[String]) -> &[String] {
     match module {
         [components, component, ..] if components == "components" && component != "mod" => {
@@ -96,7 +96,7 @@ fn graph() -> Graph {
     Graph::new(files.collect())
 }
 
-/// The uses of another entry of the same row, or of a higher row.
+/// The uses that `LAYERS` forbids: of another entry of the same row, or of a row below it.
 fn upwards(graph: &Graph) -> BTreeSet<String> {
     let wrong = graph.edges().filter(|(from, to)| {
         let (user, used) = (unit(from), unit(to));
@@ -144,11 +144,11 @@ fn layers_depend_only_on_those_below() {
 #[test]
 fn no_files_depend_on_each_other_in_a_circle() {
     let circles = graph().circles();
-    assert!(circles.is_empty(), "circles of files: {circles:#?}");
+    assert!(circles.is_empty(), "cycles of files: {circles:#?}");
 }
 
 #[test]
 fn no_folders_depend_on_each_other_in_a_circle() {
     let circles = graph().folders().circles();
-    assert!(circles.is_empty(), "circles of folders: {circles:#?}");
+    assert!(circles.is_empty(), "cycles of folders: {circles:#?}");
 }

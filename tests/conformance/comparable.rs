@@ -1,9 +1,10 @@
-//! What is compared: answers without what differs between any two API servers.
+//! Removes from answers what differs between any two API servers, so that they can be compared.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Replaces what an API server chooses by the order in which it was seen.
+/// Replaces each value that an API server chooses by a number: the order in which it was first
+/// seen.
 #[derive(Default)]
 pub struct Names {
     uids: BTreeMap<String, String>,
@@ -12,7 +13,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the answer as it is compared.
+    /// Returns the answer in comparable form.
     pub fn comparable(&mut self, answer: &Value) -> Value {
         let mut answer = reduced(answer);
         self.learn(&answer);
@@ -72,7 +73,7 @@ impl Names {
             let (stem, end) = word.split_at(word.trim_end_matches(is_end).len());
             let all = [&self.uids, &self.versions, &self.generated];
             let name = all.iter().find_map(|names| names.get(stem));
-            // The resourceVersion after a write whose answer does not show it.
+            // A resourceVersion that no answer has shown.
             let unseen = stem.len() > 2 && stem.bytes().all(|byte| byte.is_ascii_digit());
             match name {
                 Some(name) => format!("{name}{end}"),
@@ -92,7 +93,7 @@ fn add(names: &mut BTreeMap<String, String>, value: &Value, kind: &str) {
     names.entry(text.to_owned()).or_insert(name);
 }
 
-/// Leaves out what the model does not have, or what depends on the clock.
+/// Removes what the model does not have, and what depends on the clock.
 fn reduced(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(reduced).collect(),
@@ -109,13 +110,13 @@ fn reduced_fields(fields: &Map<String, Value>) -> Value {
         .filter(|(field, _)| !LEFT_OUT.contains(&&***field));
     let reduced = kept.map(|(field, value)| {
         let value = match &**field {
-            // The seconds of two servers differ.
+            // The clocks of two servers differ.
             "creationTimestamp" | "deletionTimestamp" | "lastPhaseTransitionTime"
                 if value.is_string() =>
             {
                 "<time>".into()
             }
-            // The revision of the whole store: other requests are counted in it.
+            // The revision of the whole store, which other requests increase.
             "metadata" if is_list => {
                 let mut metadata = value.clone();
                 for field in ["resourceVersion", "continue"] {
@@ -131,7 +132,7 @@ fn reduced_fields(fields: &Map<String, Value>) -> Value {
                 causes.dedup();
                 causes.into()
             }
-            // What follows is a difference of internal objects.
+            // The later lines describe a difference of internal objects.
             "message" => first_line(value),
             _ => reduced(value),
         };
@@ -156,7 +157,7 @@ fn is_pod(fields: &Map<String, Value>) -> bool {
 }
 
 /// A real pod has many defaults, and a volume for the token of its service account. The model has
-/// what some rule of Volume Warden reads.
+/// only the fields that a rule of Volume Warden reads.
 fn pod(fields: &Map<String, Value>) -> Map<String, Value> {
     let part = |pointer: &str| {
         let pod = Value::Object(fields.clone());

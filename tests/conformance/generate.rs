@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub const JSON: &str = "application/json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
-/// Grace periods of deletions. That of a pod is five seconds.
+/// Grace periods of deletions, in seconds. The grace period of each pod is five seconds.
 const SECONDS: [i64; 4] = [0, 3, 9, -1];
 const METADATA: (&str, &str) = (
     "accept",
@@ -52,8 +52,8 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// Generates a sequence. At its beginning each kind has an object `last`, which its last request
-/// labels, so that a watch ends there.
+/// Generates a sequence. At its beginning each kind has an object `last`. The final requests label
+/// these objects, so that the reading of a watch ends there.
 pub fn operations(random: &mut Rng, namespace: &str) -> Vec<(Operation, &'static str)> {
     let last = |kind: &Kind| match kind.namespaced {
         true => "last".to_owned(),
@@ -67,7 +67,7 @@ pub fn operations(random: &mut Rng, namespace: &str) -> Vec<(Operation, &'static
             (create, kind.plural)
         })
         .collect();
-    // Few kinds in a sequence, so that its requests meet.
+    // Few kinds in a sequence, so that its requests concern the same objects.
     let kinds: Vec<_> = (0..2)
         .map(|_| &KINDS[random.usize(..KINDS.len())])
         .collect();
@@ -96,7 +96,7 @@ pub fn operations(random: &mut Rng, namespace: &str) -> Vec<(Operation, &'static
     all
 }
 
-/// One request about an object of this kind.
+/// Generates one request about an object of this kind.
 fn one(random: &mut Rng, kind: &Kind, namespace: &str) -> Operation {
     let name = name(random, kind, namespace);
     let path = format!("{}/{name}", kind.collection(namespace));
@@ -243,7 +243,7 @@ fn merge_patch(random: &mut Rng, kind: &Kind, path: String, name: &str) -> Opera
     maybe_dry(random, operation)
 }
 
-/// A change of the spec, which some kinds refuse.
+/// A change of the spec, which the API server refuses for some kinds.
 fn spec_change(kind: &Kind) -> Value {
     match kind.plural {
         "configmaps" => json!({"data": {"key": "another"}}),

@@ -1,4 +1,4 @@
-//! The model of the API server, on which the simulation stands, answers as a real API server does.
+//! The model of the API server, which the simulation uses, answers as a real API server does.
 //!
 //! Generated sequences of requests are sent to both. Status codes, answers and watch events have to
 //! be equal, except for what [`comparable`] leaves out, each with its reason.
@@ -13,11 +13,11 @@ use anyhow::{Context as _, Result};
 use futures::{StreamExt, stream};
 use volume_warden_controlplane::Cluster;
 
-/// Sequences in a normal run, and in a soak run.
+/// The number of sequences in a normal run and in a soak run.
 const SEQUENCES: [u64; 2] = [200, 2_000];
 /// Sequences that run at the same time.
 const AT_ONCE: usize = 6;
-/// Fixes the seed, to repeat a failed run.
+/// The environment variable that sets the seed, to repeat a failed run.
 const SEED: &str = "VOLUME_WARDEN_SEED";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! A request as it is generated: what it refers to is only known when each side has answered the
+//! A request as it is generated. Its references are resolved only when each side has answered the
 //! requests before it.
 
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl Operation {
         self
     }
 
-    /// Returns the URI and the body for a side that remembers these objects.
+    /// Returns the URI and the body for a side, with references resolved from its `memory`.
     pub fn resolved(&self, memory: &Memory) -> (String, String) {
         let uri = match &*self.query {
             "" => self.path.clone(),
@@ -56,7 +56,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Remembers what an answer shows.
+    /// Records the objects that an answer shows.
     pub fn learn(&mut self, plural: &str, answer: &Value) {
         if let Some(token) = answer.pointer("/metadata/continue").and_then(Value::as_str) {
             self.continue_token = token.to_owned();
@@ -89,7 +89,7 @@ impl Memory {
                     &version(versions.first()),
                 );
         }
-        // What refers to an object that was never seen.
+        // References to an object that was never seen.
         let mut parts = resolved.split("{uid:");
         let first = parts.next().unwrap_or_default().to_owned();
         let resolved = parts.fold(first, |text, part| text + "unknown" + after_brace(part));

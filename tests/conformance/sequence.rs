@@ -1,4 +1,4 @@
-//! One sequence: the same requests to both sides, and what each answered.
+//! Runs one sequence: sends the same requests to both sides and compares their answers.
 
 use super::{
     comparable::Names,
@@ -9,7 +9,7 @@ use super::{
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-/// A side with what it has shown in this sequence.
+/// A side, and what its answers have shown in this sequence.
 struct Player {
     side: Side,
     memory: Memory,
@@ -86,7 +86,7 @@ pub async fn compare(client: kube::Client, seed: u64, number: u64) -> Result<Vec
                 actual.0,
                 actual.1,
             ));
-            // What follows would differ because of this.
+            // The answers to later requests would differ because of this difference.
             return Ok(differences);
         }
     }
@@ -104,11 +104,11 @@ pub async fn compare(client: kube::Client, seed: u64, number: u64) -> Result<Vec
     Ok(differences)
 }
 
-/// Creates the namespace with what each sequence has, and opens the watches.
+/// Creates the namespace and the objects that each sequence needs, and opens the watches.
 async fn begin(model: &mut Player, real: &mut Player, namespace: &str) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let create = Operation::new("POST", "/api/v1/namespaces").body(generate::JSON, object);
-    // Pods need it. A controller would create it.
+    // Pods need this ServiceAccount. The controller that would create it is paused.
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");

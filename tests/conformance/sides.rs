@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use volume_warden_apiserver_model::{ApiServer, Body, Settings, User, Version};
 use volume_warden_controlplane::Kubernetes;
 
-/// How long an event of a watch may take. It only ends a failed test.
+/// Maximum time to wait for an event of a watch. Only a failed test reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The events of a watch.
@@ -20,14 +20,14 @@ pub type Events = BoxStream<'static, Result<Value>>;
 
 /// An API server.
 pub enum Side {
-    /// The model.
+    /// The model of the API server.
     Model(ApiServer),
-    /// A real one.
+    /// A real API server.
     Real(kube::Client),
 }
 
 impl Side {
-    /// Creates a model that behaves as the version of the tests does.
+    /// Creates a model that behaves like the Kubernetes version of the tests.
     pub fn model(seed: u64) -> Result<Self> {
         let version = match Kubernetes::chosen()? {
             Kubernetes::V1_34 => Version::V1_34,
@@ -79,7 +79,7 @@ impl Side {
     }
 }
 
-/// Returns the events until, and with, the one about the last change of a sequence.
+/// Returns the events up to and including that of the last change of a sequence.
 pub async fn until_last(events: Events, is_last: impl Fn(&Value) -> bool) -> Result<Vec<Value>> {
     let mut events = events;
     let mut seen = Vec::new();
@@ -93,7 +93,7 @@ pub async fn until_last(events: Events, is_last: impl Fn(&Value) -> bool) -> Res
         anyhow::bail!("the watch ended")
     };
     let ended = tokio::time::timeout(PATIENCE, all).await;
-    ended.context("the last event of a watch did not come")??;
+    ended.context("the last event of a watch did not arrive")??;
     Ok(seen)
 }
 
@@ -107,7 +107,7 @@ fn request(operation: &Operation, memory: &Memory) -> Result<Request<Bytes>> {
 }
 
 fn parse(body: &[u8]) -> Value {
-    // What is not JSON is compared as text.
+    // A body that is not JSON is compared as text.
     serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
 }
 

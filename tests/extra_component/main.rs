@@ -1,8 +1,8 @@
-//! One more component is a folder and a line: `greeter` is not part of Volume Warden, and has flags,
-//! a webhook, a reconciler, metrics and a share of the Lease.
+//! A new component needs only a folder and a line: `greeter` is not part of Volume Warden, and has
+//! flags, a webhook, a reconciler, metrics and a share of the Lease.
 //!
-//! This binary is both: called with a command, it is Volume Warden with one more component; without
-//! a command, it tests that.
+//! This binary has two uses: with a command, it is Volume Warden with one more component; without a
+//! command, it tests that program.
 
 mod greeter;
 #[path = "../support/mod.rs"]
@@ -31,12 +31,12 @@ const MANIFESTS: &str = concat!(
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // `cargo test run` passes `run` as a filter: that must not start Volume Warden.
+    // `cargo test run` passes `run` as a filter, which must not start Volume Warden.
     if matches!(arguments[..], ["run", "--help" | "--kubeconfig", ..]) {
         let line: [ComponentRef; 1] = [&greeter::Greeter];
         return cli::main([components::ALL, &line].concat().leak());
     }
-    // As libtest does with the names in `cargo test NAME`.
+    // Filters by the names in `cargo test NAME`, as libtest does.
     let mut names = arguments
         .iter()
         .filter(|argument| !argument.starts_with('-'));
@@ -88,8 +88,8 @@ async fn works() -> Result<()> {
         let claim = claim(name, json!({}))?;
         anyhow::Ok(claims.create(&PostParams::default(), &claim).await?)
     };
-    // No role of another component, of which pvc-expiry is not installed: greeter has its own, and
-    // those of the base and of the TLS setup.
+    // The roles of the other components are removed: greeter has its own role, and those of the
+    // base and of the TLS setup. The role of pvc-expiry is not installed.
     for component in components::ALL {
         let binding = format!("volume-warden-{component}");
         cluster
@@ -101,7 +101,8 @@ async fn works() -> Result<()> {
             ])
             .await?;
     }
-    // It knows the writes of the components that are shipped, and greeter's is not among them.
+    // This policy permits only the writes of the shipped components, and greeter is not one of
+    // them.
     let policy = [
         "validatingadmissionpolicybinding",
         "volume-warden-restrict-claims",

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The attach-detach controller.
 #[derive(Default)]
 pub struct Attacher {
-    /// When it began to detach each attachment (by uid).
+    /// The virtual millisecond at which the detaching of each attachment (by uid) began.
     detaching: BTreeMap<String, u64>,
     /// Whether a volume is still being detached.
     waits: bool,

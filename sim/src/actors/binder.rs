@@ -29,7 +29,7 @@ impl Controller for Binder {
     }
 }
 
-/// The next step of a volume.
+/// The next request about a volume.
 fn of_volume(view: &View, live: &Cluster, volume: &Value) -> Option<Call> {
     let path = path(volume);
     let phase = text(volume, "/status/phase");
@@ -66,10 +66,10 @@ fn of_volume(view: &View, live: &Cluster, volume: &Value) -> Option<Call> {
     (deletes && !is_deleting(volume)).then(|| Call::delete(path, uid(volume)))
 }
 
-/// The volume without its claim, which got another one.
+/// The volume without its reference to the claim, which was bound to another volume.
 ///
-/// Source: `unbindVolume` of `pkg/controller/volume/persistentvolume`: a volume that a user reserved
-/// stays reserved by name.
+/// Source: `unbindVolume` of `pkg/controller/volume/persistentvolume`: a volume that a user
+/// reserved stays reserved by name.
 fn unbound(volume: &Value) -> Value {
     const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
     let mut unbound = volume.clone();
@@ -87,7 +87,7 @@ fn unbound(volume: &Value) -> Value {
     unbound
 }
 
-/// The next step of a claim.
+/// The next request about a claim.
 fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call> {
     if is_deleting(claim) && text(claim, "/spec/volumeName").is_empty() {
         return None;
@@ -165,7 +165,7 @@ fn fits(volume: &Value, claim: &Value, taken: &[String]) -> bool {
 
 fn provisioned(claim: &Value) -> Value {
     let class = text(claim, "/spec/storageClassName");
-    // The classes of the simulation are named like their policy.
+    // Each class of the simulation has the name of its reclaim policy.
     let policy = if class == "retain" {
         "Retain"
     } else {

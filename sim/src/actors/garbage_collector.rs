@@ -1,5 +1,5 @@
-//! The garbage collector: deletes objects whose owners are all gone, and carries out foreground
-//! deletion and orphaning.
+//! The garbage collector: deletes objects none of whose owners exists, and carries out
+//! foreground deletion and orphaning.
 
 use super::{Call, Controller};
 use crate::{
@@ -9,10 +9,11 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Deletes objects whose owners do not exist, as that controller of kube-controller-manager does.
+/// Deletes objects whose owners do not exist, as the garbage collector of kube-controller-manager
+/// does.
 pub struct GarbageCollector;
 
-/// The kinds that it handles, with the beginning of their paths.
+/// The kinds that the garbage collector handles, each with the first part of its paths.
 const KINDS: [(&str, &str); 3] = [
     ("pods", "/api/v1"),
     ("persistentvolumeclaims", "/api/v1"),
@@ -44,8 +45,8 @@ impl Controller for GarbageCollector {
     }
 }
 
-/// Source: `attemptToDeleteItem` and `deleteObject` of `pkg/controller/garbagecollector`: it reads
-/// the object and its owners live, and deletes with the uid and the resourceVersion that it read.
+/// Source: `attemptToDeleteItem` and `deleteObject` of `pkg/controller/garbagecollector`. They
+/// read the object and its owners live, and delete with the uid and the resourceVersion read.
 fn of_dependent(live: &Cluster, path: &str, plural: &str, known: &Value) -> Option<Call> {
     if owners(known).is_empty() {
         return None;

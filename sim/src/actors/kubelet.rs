@@ -10,17 +10,18 @@ use crate::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Milliseconds that the containers of a deleted pod take to end: a short or a long time.
+/// The two possible durations, in milliseconds, until the containers of a deleted pod have ended.
 const ENDING: [u64; 2] = [800, 4_500];
 /// Milliseconds that a pod with the label `finishes` runs.
 const RUNNING: u64 = 1_500;
 
-/// Runs the pods of the node, and removes those that are being deleted when their time is over.
+/// Starts the pods of the node, and removes deleted pods once their containers have ended.
 #[derive(Default)]
 pub struct Kubelet {
-    /// When it saw each pod (by uid) being deleted, and when it saw it run.
+    /// The virtual millisecond at which the kubelet first saw each pod (by uid): as deleted if the
+    /// flag is true, as running if it is false.
     seen: BTreeMap<(String, bool), u64>,
-    /// Whether containers of a pod are still about to end.
+    /// Whether the kubelet still waits for a pod to reach the end of its time.
     waits: bool,
 }
 
@@ -66,7 +67,8 @@ impl Kubelet {
             .then(|| phase(&path, pod, "Succeeded"))
     }
 
-    /// Returns whether the pod has been in this state for so many milliseconds.
+    /// Returns whether the pod has been in this state, deleted or running, for at least
+    /// `milliseconds`.
     fn is_over(&mut self, pod: &Value, deleted: bool, now: u64, milliseconds: u64) -> bool {
         let since = *self
             .seen

@@ -39,7 +39,7 @@ impl Call {
         }
     }
 
-    /// Replaces an object; its resourceVersion must be the present one.
+    /// Replaces an object. The request fails unless `object` has the current resourceVersion.
     pub fn replace(path: impl Into<String>, object: Value) -> Self {
         Self {
             method: "PUT",
@@ -48,7 +48,7 @@ impl Call {
         }
     }
 
-    /// Changes the fields of the merge patch.
+    /// Applies a merge patch.
     pub fn merge(path: impl Into<String>, patch: Value) -> Self {
         Self {
             method: "PATCH",
@@ -84,20 +84,20 @@ impl Call {
     }
 }
 
-/// The decisions of a controller.
+/// A simulated controller: what it watches, and which requests it sends.
 pub trait Controller: Send + 'static {
-    /// The name of the controller in the story.
+    /// The name of the controller in the printed story.
     const NAME: &'static str;
     /// The user as which the API server sees it.
     const USER: &'static str;
     /// The plurals of the kinds that it watches.
     const KINDS: &'static [&'static str];
 
-    /// Returns what to do about the objects as the controller knows them, at this virtual
-    /// millisecond. `live` are the objects as they are: for controllers that read before they act.
+    /// Returns the requests to send at this virtual millisecond. `view` is the cache of the
+    /// controller; `live` is the present state, for controllers that read before they write.
     fn act(&mut self, view: &View, live: &Cluster, now: u64) -> Vec<Call>;
 
-    /// Returns whether the controller wants to look again soon even if nothing changes.
+    /// Returns whether the controller must run again soon even if no object changes.
     fn waits(&self) -> bool {
         false
     }
@@ -117,12 +117,12 @@ pub fn start(cluster: &Arc<Cluster>, log: &Arc<Log>) {
 /// Sends one request as this user, and waits for the answer.
 pub async fn send(wire: &Wire, call: Call) {
     if let Some(request) = call.request() {
-        // A controller acts on what its watches deliver, a user on nothing.
+        // The answer is ignored: controllers react to their watches, and users do not react.
         let _ = wire.send(request).await;
     }
 }
 
-/// The way of a client that is not Volume Warden to the API server.
+/// The connection to the API server of a client that is not Volume Warden.
 pub fn wire(cluster: &Arc<Cluster>, client: &str, user: &str) -> Wire {
     let service_account = user.starts_with("system:serviceaccount:kube-system:");
     let groups: &[&str] = match service_account {
@@ -143,7 +143,7 @@ pub fn wire(cluster: &Arc<Cluster>, client: &str, user: &str) -> Wire {
     }
 }
 
-/// Pause before a controller looks again at work that it could not finish.
+/// Pause, in milliseconds, before a controller runs again because of unfinished work.
 const RETRY: u64 = 1_000;
 
 fn run<C: Controller>(mut controller: C, cluster: &Arc<Cluster>, log: &Arc<Log>) {
@@ -169,11 +169,11 @@ fn run<C: Controller>(mut controller: C, cluster: &Arc<Cluster>, log: &Arc<Log>)
             let calls = controller.act(&view, &cluster, now);
             let busy = behind || !calls.is_empty() || controller.waits();
             for call in calls {
-                // A call that failed is repeated in a later round.
+                // A failed call is repeated in a later round.
                 send(&wire, call).await;
             }
             let change = async {
-                // The log lives as long as the history.
+                // `changed` fails only after the end of the history, when the log is dropped.
                 while changes.changed().await.is_ok() && !view.misses(&log, C::KINDS) {}
             };
             match busy {

@@ -32,13 +32,14 @@ impl Controller for StatefulSets {
 }
 
 /// Whether the pods of the set are started and deleted all at once. No user sets
-/// `podManagementPolicy`; half of the sets are handled as with `Parallel`, so that both orders occur.
+/// `podManagementPolicy`; half of the sets are handled as with `Parallel`, so that both orders
+/// occur.
 fn is_parallel(live: &Cluster, set: &Value) -> bool {
     digest((live.seed, uid(set), "parallel")).is_multiple_of(2)
 }
 
-/// Creates the missing claims and pods, unless `parallel` one pod after another, each once the one
-/// before it runs. Returns whether the pods that are too many can be deleted.
+/// Creates the missing claims and pods. Unless `parallel`, it creates each pod only once the one
+/// before it runs. Returns whether surplus pods can be deleted.
 ///
 /// Source: `processReplica` in `pkg/controller/statefulset/stateful_set_control.go` of Kubernetes.
 fn scale_up(view: &View, set: &Value, parallel: bool, calls: &mut Vec<Call>) -> bool {
@@ -74,10 +75,11 @@ fn missing_claims(view: &View, set: &Value, pod: &str) -> Vec<Call> {
         .collect()
 }
 
-/// Deletes the pods whose ordinals are too high: unless `parallel` one after another from the
-/// highest, once the ones below it run.
+/// Deletes the pods whose ordinals are too high. Unless `parallel`, it deletes one at a time from
+/// the highest ordinal down, an unhealthy one only once the lower surplus pods run.
 ///
-/// Source: `processCondemned` in `pkg/controller/statefulset/stateful_set_control.go` of Kubernetes.
+/// Source: `processCondemned` in `pkg/controller/statefulset/stateful_set_control.go` of
+/// Kubernetes.
 fn scale_down(view: &View, set: &Value, parallel: bool, calls: &mut Vec<Call>) {
     let owned = |pod: &&Arc<Value>| {
         let mut owners = owners(pod).iter();
@@ -94,7 +96,7 @@ fn scale_down(view: &View, set: &Value, parallel: bool, calls: &mut Vec<Call>) {
         let below = condemned.iter().skip(1);
         let waits = below.clone().any(|(_, pod)| !is_healthy(pod));
         let highest = condemned.first();
-        // An unhealthy pod is deleted if it is the only one.
+        // An unhealthy pod is deleted first only if all lower surplus pods are healthy.
         if highest.is_some_and(|(_, pod)| !is_healthy(pod) && waits) {
             return;
         }
@@ -106,7 +108,7 @@ fn scale_down(view: &View, set: &Value, parallel: bool, calls: &mut Vec<Call>) {
     }
 }
 
-/// Whether the pod runs, and is ready: the simulated kubelet starts no other ones.
+/// Whether the pod runs. A running pod is also ready: the simulated kubelet starts no others.
 fn is_healthy(pod: &Value) -> bool {
     text(pod, "/status/phase") == "Running" && !is_deleting(pod)
 }

@@ -1,4 +1,4 @@
-//! S1, S3, S5: what may happen to claims.
+//! S1, S3, S5, S13: which changes of claims are allowed.
 
 use super::{Found, ledger::Ledger, sending::Ages};
 use crate::{
@@ -16,11 +16,11 @@ use volume_warden::objects::{
 };
 use volume_warden_apiserver_model::Change;
 
-/// Claims that are gone for so many milliseconds count for the limit of the hour. It is less than an
-/// hour, because a claim is deleted a little before it is gone.
+/// Claims that were removed within this number of milliseconds count for the hourly limit. It is
+/// less than an hour, because a claim is deleted a little before it is removed.
 const COUNTED: u64 = 55 * 60 * 1_000;
 
-/// Looks at a change of a claim.
+/// Checks a change of a claim.
 pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     if change.plural != "persistentvolumeclaims" {
         return None;
@@ -146,8 +146,9 @@ fn deleted_by_volume_warden(ledger: &Ledger, now: u64, claim: &Value, ages: Ages
     }
 }
 
-/// S13: a claim expires only if it was announced, it has no owner, no pod that existed when the pods
-/// were listed names it, its volume is recorded for the trash, and the limit of the hour is kept.
+/// S13: a claim expires only if it was announced, it has no owner, no pod that existed when the
+/// pods were listed names it, its volume is recorded for the trash, and the hourly limit is not
+/// exceeded.
 fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
     let said = |what: &str| Some(("S13", format!("the claim {} expired {what}", name(claim))));
     let named = |pod: &&std::sync::Arc<Value>| {
@@ -209,15 +210,16 @@ fn pod_of<'a>(
     pod.map(|pod| &**pod)
 }
 
-/// S3: a claim is collected only as the retention policy of its set says.
+/// S3: the garbage collector deletes a claim only if the retention policy of its StatefulSet says
+/// so.
 fn collected(ledger: &Ledger, now: u64, claim: &Value) -> Found {
     let late = ledger.plan.late();
-    // A claim whose owners users wrote is not of concern.
+    // Owners that users wrote are not checked.
     let permitted = owners(claim)
         .iter()
         .any(|owner| match text(owner, "/kind") {
             "StatefulSet" => permits(ledger, now, claim, text(owner, "/uid"), late),
-            // The garbage collector may be slow, so the policy at the end of the pod counts, too.
+            // The garbage collector may be slow, so the policy at the removal of the pod counts.
             "Pod" => {
                 let pod = text(owner, "/uid");
                 let ended = ledger.gone(pod).map_or(now, |(at, _)| at);
@@ -248,8 +250,8 @@ fn set_of(ledger: &Ledger, pod: &str) -> Option<String> {
 }
 
 /// Whether a spec that the set had in the `late` milliseconds before `now`, or has had since,
-/// permits to delete the claim; in twice that time if the claim was changed meanwhile, because a
-/// write of a changed claim fails until the watch has delivered the change.
+/// permits the deletion of the claim. The time is twice as long if the claim was changed meanwhile,
+/// because a write of a changed claim fails until the watch has delivered the change.
 fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bool {
     let policy = |spec: &Value, when: &str| {
         text(

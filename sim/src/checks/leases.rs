@@ -8,29 +8,30 @@ use crate::{
 };
 use volume_warden_apiserver_model::Change;
 
-/// Another replica leads so long after a leader has released the Lease, in milliseconds:
-/// `docs/operations/failures.md`.
+/// Maximum time, in milliseconds, from the release of the Lease until another replica leads.
+/// Source: `docs/operations/failures.md`.
 const RELEASED: u64 = 2_000;
-/// Maximum time that a message may take for that.
+/// Maximum latency of a message, in milliseconds, with which `RELEASED` applies.
 const FAST: u64 = 100;
-/// The Lease of a leader that was killed expires after so many milliseconds: the same page.
+/// The time, in milliseconds, after which the Lease of a killed leader expires. Source: the same
+/// page.
 const EXPIRED: u64 = 15_000;
-/// The pause between two looks of a replica that does not lead: `FOLLOW_PERIOD` in
-/// `src/cluster/leader/lease.rs`.
+/// The pause, in milliseconds, between two reads of the Lease by a replica that does not lead:
+/// `FOLLOW_PERIOD` in `src/cluster/leader/lease.rs`.
 const LOOK: u64 = 1_500;
-/// What the milliseconds of the schedule add.
+/// Tolerance, in milliseconds, for the rounding of times in the schedule.
 const ROUNDING: u64 = 100;
 
 /// The last write of the Lease.
 #[derive(Default)]
 pub struct Leases {
-    /// When it took effect, and its holder; empty if the Lease was released.
+    /// The virtual millisecond of the write, and the holder; empty if the Lease was released.
     last: Option<(u64, String)>,
 }
 
 impl Leases {
-    /// Learns a change of an object, and returns whether no replica wrote the Lease for too long
-    /// before it.
+    /// Records a change of an object. Returns a violation if no replica wrote the Lease for too
+    /// long before it.
     pub fn changed(&mut self, plan: &Plan, now: u64, change: &Change) -> Found {
         if change.plural != "leases" || change.name != LEASE {
             return None;
@@ -41,7 +42,7 @@ impl Leases {
         found
     }
 
-    /// Returns whether no replica has written the Lease for too long by now.
+    /// Returns a violation if no replica has written the Lease for too long.
     pub fn late(&self, plan: &Plan, now: u64) -> Found {
         let (last, holder) = self.last.as_ref()?;
         let limit = match holder.is_empty() {
@@ -60,20 +61,21 @@ impl Leases {
     }
 }
 
-/// How long a released Lease may be free, if the plan permits a statement.
+/// How long a released Lease may be free, if the plan sets a limit.
 fn until_released(plan: &Plan) -> Option<u64> {
     (takes_over(plan) && plan.faults.latency <= FAST).then_some(RELEASED)
 }
 
-/// How long a Lease may not be written after the last renewal, if the plan permits a statement. A
-/// follower sees that renewal at its next look, counts from there, and acts at a later look.
-/// Each look has a request and its answer, and the last one the request of the write.
+/// Maximum time between the last renewal of a Lease and the next write, if the plan sets a limit. A
+/// follower sees the renewal at its next read, counts from there, and writes after a later read.
+/// Each read has a request and an answer, and the last one is followed by the request of the write.
 fn until_expired(plan: &Plan) -> Option<u64> {
     let look = LOOK + 4 * plan.faults.latency;
     takes_over(plan).then_some(EXPIRED + 2 * look + ROUNDING)
 }
 
-/// Whether a replica runs all the time beside the one that may end, and nothing delays its requests.
+/// Whether, besides the replica that may end, another one always runs and its requests are not
+/// delayed.
 fn takes_over(plan: &Plan) -> bool {
     let faults = &plan.faults;
     let requests = faults.refused + faults.lost + faults.unanswered + faults.held;
@@ -124,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Whether the next write is too late so long after one that leaves this holder.
+    /// Whether a write is too late if it follows, after `gap`, a write that set this holder.
     fn is_late(plan: &Plan, holder: &str, gap: u64) -> bool {
         let mut leases = Leases::default();
         assert_eq!(leases.changed(plan, 1_000, &written(holder)), None);

@@ -1,4 +1,4 @@
-//! What the invariants remember of a history.
+//! The facts about a history that the invariants need.
 
 use crate::{
     json::{claims_of, is_deleting, owners, text, uid},
@@ -18,26 +18,26 @@ use volume_warden_apiserver_model::Change;
 /// The kind, namespace and name of an object.
 pub type Key = (&'static str, String, String);
 
-/// The objects, and when what happened to them.
+/// The objects of a history, and the times of their changes.
 pub struct Ledger {
     /// How the replicas were started.
     pub plan: Plan,
     objects: BTreeMap<Key, Arc<Value>>,
     /// When each uid was created.
     born: BTreeMap<String, u64>,
-    /// When each uid was removed, with the object as it was last.
+    /// When each uid was removed, with the last state of the object.
     gone: BTreeMap<String, (u64, Arc<Value>)>,
     /// When the deletion of each uid began.
     deleted: BTreeMap<String, u64>,
     /// When each claim (by uid) was last changed before its deletion.
     changed: BTreeMap<String, u64>,
-    /// When each uid was changed: created, updated and removed.
+    /// All times at which each uid was created, updated or removed.
     changes: BTreeMap<String, Vec<u64>>,
     /// The namespaces and names of the claims for which a volume was ever reserved.
     pub reserved: BTreeSet<[String; 2]>,
     /// When each pod (by uid) was scheduled.
     scheduled: BTreeMap<String, u64>,
-    /// The specs of each StatefulSet (by uid), with when each began.
+    /// The specs of each StatefulSet (by uid), each with the time at which it was set.
     specs: BTreeMap<String, Vec<(u64, Arc<Value>)>>,
     /// When each client last sent a write of the Lease that succeeded.
     renewed: BTreeMap<String, u64>,
@@ -46,7 +46,7 @@ pub struct Ledger {
     writes: BTreeMap<String, u32>,
     /// When Volume Warden last sent a write of anything but a Lease or an Event.
     pub last_sent: u64,
-    /// When it sent each Event.
+    /// When Volume Warden sent each Event.
     events: Vec<u64>,
 }
 
@@ -72,14 +72,14 @@ impl Ledger {
         }
     }
 
-    /// Learns a change.
+    /// Records a change.
     pub fn apply(&mut self, now: u64, change: &Change) {
         let key = (change.plural, change.namespace.clone(), change.name.clone());
         if change.plural == "leases" {
             self.lease(change);
             return;
         }
-        // The list of deleted claims is written once a second for as long as it changes.
+        // The list of deleted claims is written once a second while it changes.
         let is_list = change.plural == "configmaps" && change.name == LIST;
         let object = change.after.as_ref().or(change.before.as_ref());
         let id = object.map(|object| uid(object)).unwrap_or_default();
@@ -127,7 +127,7 @@ impl Ledger {
         self.objects.insert(key, after.clone());
     }
 
-    /// Learns that a client sends a request.
+    /// Records that a client sends a request.
     pub fn sent(&mut self, client: &str, now: u64, request: &Request<Bytes>) {
         let path = request.uri().path();
         if request.method().is_safe() || !is_replica(client) {
@@ -140,8 +140,8 @@ impl Ledger {
         }
     }
 
-    /// A write of the Lease took effect: its holder leads since it sent it, and the former one, if
-    /// it released the Lease, no longer.
+    /// Records a write of the Lease that took effect. Its holder leads since the write was sent. A
+    /// former holder that released the Lease no longer leads.
     fn lease(&mut self, change: &Change) {
         let holder = |lease: &Arc<Value>| text(lease, "/spec/holderIdentity").to_owned();
         let present = change.after.as_ref().map(holder).unwrap_or_default();
@@ -201,12 +201,12 @@ impl Ledger {
         self.born.get(uid).copied()
     }
 
-    /// When the object with this uid was removed, and how it was last.
+    /// When the object with this uid was removed, and its last state.
     pub fn gone(&self, uid: &str) -> Option<(u64, &Arc<Value>)> {
         self.gone.get(uid).map(|(at, object)| (*at, object))
     }
 
-    /// The objects that were removed since this time, as they were last.
+    /// The objects that were removed since this time, each in its last state.
     pub fn gone_since(&self, since: u64) -> impl Iterator<Item = &Arc<Value>> {
         let since = move |(at, _): &&(u64, Arc<Value>)| *at >= since;
         self.gone.values().filter(since).map(|(_, object)| object)
@@ -217,7 +217,7 @@ impl Ledger {
         self.scheduled.get(uid).copied()
     }
 
-    /// Whether a pod of the StatefulSet with this uid uses a claim of this name, or did.
+    /// Whether a pod of the StatefulSet with this uid uses, or used, a claim of this name.
     pub fn has_mounted(&self, set: &str, claim: &str) -> bool {
         let gone = self.gone.values().map(|(_, object)| object);
         let mut pods = self.all("pods").chain(gone);
@@ -227,7 +227,7 @@ impl Ledger {
         })
     }
 
-    /// The specs that a StatefulSet had since this time, the one of that time included.
+    /// The specs that a StatefulSet had since this time, including the one at that time.
     pub fn specs_since(&self, uid: &str, since: u64) -> impl Iterator<Item = &Arc<Value>> {
         let specs = self.specs.get(uid).map_or(&[][..], Vec::as_slice);
         let first = specs.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);

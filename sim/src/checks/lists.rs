@@ -1,4 +1,4 @@
-//! S11: how many LISTs of pods are under way at once.
+//! S11: how many LISTs of pods a replica waits for at the same time.
 
 use super::Found;
 use crate::{cluster::Cluster, network::is_watch, plan::Plan, replica::is_replica};
@@ -9,12 +9,12 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The LISTs of pods for which replicas wait.
 #[derive(Default)]
 pub struct Lists {
-    /// Their number, by client and path.
+    /// The number of LISTs, by client and path.
     waiting: BTreeMap<(String, String), usize>,
 }
 
 impl Lists {
-    /// A client begins to wait for a LIST of pods.
+    /// Records that a client begins to wait for a LIST of pods.
     fn list(&mut self, plan: &Plan, client: &str, path: &str) -> Found {
         let count = self
             .waiting
@@ -36,13 +36,13 @@ impl Lists {
 }
 
 /// How many parts of one replica list the pods of a namespace. Each shares its LISTs among all
-/// callers, so that at most one is under way: the `live_pods` of `src/assembly.rs`, those of the
-/// condition Unused and of pvc-expiry, and the watch of a process for one namespace.
+/// callers, so that it waits for at most one at a time: the `live_pods` of `src/assembly.rs`, those
+/// of the condition Unused and of pvc-expiry, and the watch of a process for one namespace.
 fn readers_of_pods(plan: &Plan) -> usize {
     2 + usize::from(plan.expire_unused().is_some()) + usize::from(plan.start.namespace.is_some())
 }
 
-/// A client waits for a LIST of pods, until this is dropped.
+/// Marks that a client waits for a LIST of pods, until it is dropped.
 pub struct Listing {
     cluster: Arc<Cluster>,
     client: Arc<str>,

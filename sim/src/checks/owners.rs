@@ -27,8 +27,8 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
         .or_else(|| unrelated_pod(ledger, after, &added))
 }
 
-/// A pod that neither uses the claim nor is the one of a StatefulSet for which the claim has its
-/// name.
+/// An added owner that is a pod which does not use the claim, unless the claim has the name that a
+/// StatefulSet gives to a claim of this pod.
 fn unrelated_pod(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
     let pod = ledger.all("pods").find(|pod| {
         let suffix = format!("-{}", name(pod));
@@ -43,7 +43,7 @@ fn unrelated_pod(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
     ))
 }
 
-/// An owner that was not there at any time since the read on which the write rests.
+/// An added owner that did not exist at any time since the read on which the write relies.
 fn absent_owner(ledger: &Ledger, since: u64, claim: &Value, added: &[&str]) -> Found {
     let unknown = added.iter().find(|owner| {
         let lives = ledger
@@ -61,8 +61,8 @@ fn absent_owner(ledger: &Ledger, since: u64, claim: &Value, added: &[&str]) -> F
     ))
 }
 
-/// A StatefulSet for which the claim was not created and whose pods never used it. The controller
-/// gives its own `matchLabels` to each claim that it creates.
+/// An added owner that is a StatefulSet for which the claim was not created and whose pods never
+/// used it. The controller sets the `matchLabels` of the StatefulSet on each claim that it creates.
 fn unrelated_set(ledger: &Ledger, claim: &Value, added: &[&str]) -> Found {
     let labels = at(claim, "/metadata/labels")?;
     let other = ledger.all("statefulsets").find(|set| {

@@ -1,4 +1,4 @@
-//! Liveness: what is reached after the faults have ended.
+//! Liveness: the state that must be reached after the faults have ended.
 
 use super::{Violation, ledger::Ledger, rivals, trash};
 use crate::{
@@ -31,12 +31,13 @@ pub fn was_returned(cluster: &Cluster) -> bool {
     })
 }
 
-/// Returns what is not as the README promises in a cluster at rest.
+/// Returns each promise of the README that is broken in a cluster at rest.
 pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
     cluster.checks.with_ledger(|ledger| {
         let start = &ledger.plan.start;
         let mut found: Vec<String> = Vec::new();
-        // A process that changes nothing promises nothing, and one for a namespace nothing outside.
+        // A dry run promises nothing, and a process for one namespace promises nothing outside of
+        // it.
         if !start.dry_run {
             let handled =
                 |object: &&Arc<Value>| start.namespace.is_none_or(|only| only == namespace(object));
@@ -104,9 +105,9 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
         .then(|| format!("the claim {} is unused and was not released", name(claim)))
 }
 
-/// Returns whether Volume Warden takes the mark for its own. If its time differs from the creation of
-/// the claim by more than ten minutes, it is taken for a copied one: the clock of its replica may be
-/// off, and the request may have been held.
+/// Returns whether Volume Warden accepts the mark as its own. A mark whose time differs from the
+/// creation of the claim by more than ten minutes counts as copied. A smaller difference is
+/// accepted: the clock of the replica may be wrong, and the request may have been held.
 fn is_in_time(claim: &Value, mark: &str) -> bool {
     let time = |text| OffsetDateTime::parse(text, &Rfc3339);
     let created = time(text(claim, "/metadata/creationTimestamp"));
@@ -114,7 +115,7 @@ fn is_in_time(claim: &Value, mark: &str) -> bool {
     apart.is_ok_and(|apart| apart.abs() <= Duration::minutes(10))
 }
 
-/// The condition Unused of a bound claim shows whether a pod that has not ended names the claim.
+/// Checks that the condition Unused of a bound claim shows whether an unfinished pod names it.
 fn of_condition(ledger: &Ledger, claim: &Value) -> Option<String> {
     if is_deleting(claim) || text(claim, "/status/phase") != "Bound" {
         return None;
@@ -143,7 +144,8 @@ fn of_condition(ledger: &Ledger, claim: &Value) -> Option<String> {
     })
 }
 
-/// The volume of a labelled claim is labelled, and released when the claim is gone.
+/// Checks that the volume of a labelled claim is labelled, and is released after the claim is
+/// removed.
 fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
     let kept = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Retain";
     // pvc-trash handles the volume, which pv-releaser leaves unchanged.
@@ -156,7 +158,7 @@ fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
         .all("volumeattachments")
         .any(|each| text(each, "/spec/source/persistentVolumeName") == name(volume));
     match text(volume, "/status/phase") {
-        // Nothing proves in which namespace the claim was.
+        // Without the record, the namespace of the claim is unknown.
         "Released" if !is_recorded(volume) => None,
         "Released" if label(volume).is_some() && !attached => Some(format!(
             "the volume {} was not released for reuse",
@@ -180,7 +182,7 @@ fn is_recorded(volume: &Value) -> bool {
     record.ends_with(&format!("/{}", text(volume, "/spec/claimRef/uid")))
 }
 
-/// A claim that a waiting pod requests exists.
+/// Checks that each claim that a waiting pod requests exists.
 fn of_request(ledger: &Ledger, pod: &Value) -> Option<String> {
     let annotations = at(pod, "/metadata/annotations")?.as_object()?;
     let requests = annotations.keys().any(|key| key.ends_with(".pvc"));

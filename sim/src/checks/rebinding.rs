@@ -20,14 +20,14 @@ const WEBHOOK: &str = "claims.pvc-trash.volume-warden.dev";
 /// A review of a new claim.
 struct Review<'a> {
     ledger: &'a Ledger,
-    /// The virtual millisecond in which it began.
+    /// The virtual millisecond in which the review began.
     began: u64,
     namespace: &'a str,
     name: &'a str,
     claim: &'a Value,
 }
 
-/// Looks at the answer to a review of a new claim, which began at that virtual millisecond.
+/// Checks the answer to a review of a new claim that began at the virtual millisecond `began`.
 pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value) -> Found {
     if call.webhook != WEBHOOK {
         return None;
@@ -53,7 +53,7 @@ pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value
     Some(("S12", message))
 }
 
-/// The volume that the answer names in the claim.
+/// The volume that the patch in the answer names in the claim.
 fn given(answer: &Value) -> Option<String> {
     let patch: Vec<Value> = serde_json::from_slice(&patch(answer)?).ok()?;
     let named = patch
@@ -106,9 +106,9 @@ impl Review<'_> {
         namespaces.any(|each| uid(each) == recorded && name(each) == self.namespace)
     }
 
-    /// Whether a claim of this name was deleted after that of the given volume, long ago. A claim is
-    /// created after the deletion of the earlier one of its name, so it was bound at a later
-    /// version.
+    /// Whether another claim of this name was deleted after the claim of the given volume, long
+    /// ago. A claim is created after the deletion of the earlier claim of its name, so the later
+    /// claim was bound at a later resourceVersion.
     fn later(&self, given: &Value, given_record: &TrashRecord) -> bool {
         let bound = |volume: &Value| {
             let version = text(volume, "/spec/claimRef/resourceVersion");
@@ -135,8 +135,8 @@ impl Review<'_> {
             && recorded.is_some_and(|recorded| self.is_namespace(recorded))
     }
 
-    /// A volume that the claim should have got: the only one of its name, which every replica has
-    /// known for long.
+    /// A volume that the claim should have got: the only one for its name, which has long been in
+    /// the cache of every replica.
     fn left(&self) -> Option<&str> {
         let (ledger, start) = (self.ledger, &self.ledger.plan.start);
         let handled = ledger.plan.rebinds() && !start.dry_run && start.namespace.is_none();
@@ -175,7 +175,7 @@ impl Review<'_> {
     }
 
     /// Whether the volume of a deleted claim of this name was reserved for another claim since
-    /// this time. Before that, there were two volumes of the name.
+    /// this time. Before that, there were two volumes for the name.
     fn was_given_away(&self, volume: &Value, since: u64) -> bool {
         record(volume).is_some_and(|record| {
             let of_name =
@@ -194,7 +194,7 @@ impl Review<'_> {
             && name(claim) != self.name
     }
 
-    /// Whether the deletion was recorded so long ago that every replica knows it.
+    /// Whether the deletion was recorded so long ago that the cache of every replica shows it.
     fn is_settled(&self, record: &TrashRecord) -> bool {
         let deleted = record.deleted_at.map(|at| virtual_seconds(at.as_second()));
         deleted.is_some_and(|seconds| (seconds + 1) * SECOND + self.late() < self.began)

@@ -1,4 +1,4 @@
-//! S10: a refusal rests on something that is true in the store, or was after the review began.
+//! S10: the reason for a refusal is true in the store, or was true after the review began.
 
 use super::{
     ledger::Ledger,
@@ -19,8 +19,8 @@ struct Refusal<'a> {
     message: &'a str,
 }
 
-/// Returns why the refusal is wrong: nothing supports it. The review began at that virtual
-/// millisecond.
+/// Returns why the refusal is wrong, if the store does not support it. The review began at the
+/// virtual millisecond `began`.
 pub fn wrong(
     ledger: &Ledger,
     began: u64,
@@ -91,8 +91,8 @@ impl Refusal<'_> {
         })
     }
 
-    /// Whether a StatefulSet has existed since before the review that creates claims of this name.
-    /// If it could not be read, one of its name was deleted at some time.
+    /// Whether a StatefulSet that creates claims of this name has existed since before the review.
+    /// If the StatefulSet could not be read, one of its name was deleted at some time.
     fn has_set(&self) -> bool {
         let makes = |set: &Value| {
             let mut templates = list(set, "/spec/volumeClaimTemplates").iter();
@@ -150,8 +150,9 @@ impl Refusal<'_> {
             && self.is_unchanged_since(volume, since)
     }
 
-    /// Whether a volume was reserved for a claim of this name at any time. The refusal says that it
-    /// could not be read or ended, and the watch may not show yet that it has ended otherwise.
+    /// Whether a volume was reserved for a claim of this name at any time. The refusal says that
+    /// the reservation could not be read or ended. It may have ended already without the watch
+    /// showing that.
     fn was_reserved(&self) -> bool {
         let claim = [self.namespace(), self.name()].map(str::to_owned);
         self.ledger.reserved.contains(&claim)

@@ -1,4 +1,4 @@
-//! S10: a review of what an earlier one has left changes nothing more.
+//! S10: a second review of the object that a first review returned changes nothing again.
 
 use super::{
     Found,
@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use volume_warden_apiserver_model::WebhookCall;
 
-/// A review, and another one of what its answer left of the object.
+/// A review, and a second review of the object as the first answer patched it.
 pub struct Repeated {
-    /// The virtual millisecond in which the first one began.
+    /// The virtual millisecond in which the first review began.
     pub first_began: u64,
-    /// The virtual millisecond in which the second one began.
+    /// The virtual millisecond in which the second review began.
     pub began: u64,
-    /// The object of the first one.
+    /// The object of the first review.
     pub original: Value,
 }
 
-/// Looks at the answer to the second review: it does not change again what the first one changed. It
-/// may change something else, because a read of the first one may have failed, and refuse what has
-/// become wrong meanwhile.
+/// Checks the answer to the second review: it does not change a field again that the first one
+/// changed. It may change another field, because a read of the first review may have failed, and it
+/// may refuse what has become invalid meanwhile.
 pub fn check(
     ledger: &Ledger,
     repeated: &Repeated,
@@ -41,7 +41,8 @@ pub fn check(
     Some(("S10", message))
 }
 
-/// Whether what the webhook decides about the field by may have changed between the two reviews.
+/// Whether the input of the webhook's decision about the field may have changed between the two
+/// reviews.
 fn may_differ(
     ledger: &Ledger,
     repeated: &Repeated,

@@ -1,4 +1,4 @@
-//! S8, S9: what every write of Volume Warden carries, and when and where it may be sent.
+//! S8, S9: the preconditions of every write of Volume Warden, and when and where it may be sent.
 
 use super::{Found, ledger::Ledger, sending};
 use crate::{
@@ -15,7 +15,7 @@ use volume_warden_apiserver_model::Change;
 /// deadline in `src/cluster/leader/lease.rs`.
 const RENEW_DEADLINE: u64 = 10_000;
 
-/// Looks at a request that a client sends now.
+/// Checks a request that a client sends now.
 pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) -> Found {
     let path = request.uri().path();
     let protected = path.contains("/persistentvolume");
@@ -44,7 +44,7 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
             let applied = body["metadata"]["uid"].is_string();
             applied || tested("/metadata/uid") || tested("/metadata/resourceVersion")
         }
-        // A creation destroys nothing, and a review of a follower may need it.
+        // A creation destroys nothing, and a review that a follower answers may need it.
         Method::POST => return None,
         _ => false,
     };
@@ -54,8 +54,8 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
     let leads = ledger
         .renewed(client)
         .is_some_and(|renewed| now <= renewed + RENEW_DEADLINE);
-    // A review of a follower reserves a parked volume for the claim that it is about, and ends the
-    // reservation of one that the claim must not get.
+    // A review that a follower answers may reserve a parked volume for the reviewed claim, and may
+    // end the reservation of a volume that the claim must not get.
     let reserves = request.method() == Method::PATCH && changes_annotation(&body, RESERVED_AT);
     if leads || reserves {
         sending::check(ledger, now, request, body)
@@ -70,7 +70,7 @@ fn changes_annotation(patch: &Value, key: &str) -> bool {
     operations.any(|each| each["op"] != "test" && each["path"] == path.as_str())
 }
 
-/// Whether nothing but finalizers of the object changed.
+/// Whether the change concerns only the finalizers of the object.
 fn is_only_protected(change: &Change) -> bool {
     let paths = ["/spec", "/metadata/annotations", "/metadata/labels"];
     match (&change.before, &change.after) {
@@ -100,8 +100,8 @@ pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
     let namespace = start.namespace?;
     let object = change.before.as_deref().or(change.after.as_deref())?;
     let is_own = |of: &str| [namespace, SYSTEM_NAMESPACE, ""].contains(&of);
-    // A volume belongs to the namespace of its claim, or waits for one in that of Volume Warden, but
-    // all volumes are protected. Events about volumes are in `default`.
+    // A volume belongs to the namespace of its claim, or waits for a claim in that of Volume
+    // Warden, but all volumes are protected. Events about volumes are in `default`.
     let inside = match change.plural {
         "persistentvolumes" => {
             is_own(text(object, "/spec/claimRef/namespace")) || is_only_protected(change)

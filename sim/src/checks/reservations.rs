@@ -4,12 +4,12 @@ use super::{Found, ledger::Ledger, trash::record};
 use crate::{json::name, replica::SERVICE_ACCOUNT};
 use volume_warden_apiserver_model::Change;
 
-/// Milliseconds within which a reservation ends after the deletion of its claim and the last fault.
-/// Without the deletion, it ends after five minutes. A replica that does not notice a silent watch
-/// needs longer than this, so these histories are left out.
+/// Maximum time, in milliseconds, from the deletion of a claim and the last fault to the end of its
+/// reservation. Without the deletion, a reservation ends after five minutes. Histories with silent
+/// watches are excluded: a replica needs longer than this to detect a silent watch.
 const MOST: u64 = 120_000;
 
-/// Looks at a change of a volume that ends its reservation.
+/// Checks a change of a volume that ends its reservation.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     let faults = &ledger.plan.faults;
     if change.user != SERVICE_ACCOUNT || faults.watch_silent > 0 {

@@ -1,4 +1,4 @@
-//! S10: what the answers to admission reviews may say.
+//! S10: which answers to admission reviews are allowed.
 
 use super::{Found, ledger::Ledger, refusals};
 use crate::json::{at, text};
@@ -6,8 +6,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use volume_warden_apiserver_model::WebhookCall;
 
-/// Looks at the answer to a review, which began at that virtual millisecond: it has the uid of the
-/// request, and a refusal never rests on a cache alone.
+/// Checks the answer to a review that began at the virtual millisecond `began`: it has the uid of
+/// the request, and a refusal never relies on a cache alone.
 pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value) -> Found {
     let asked = text(call.review, "/request/uid");
     if text(answer, "/response/uid") != asked {
@@ -29,7 +29,7 @@ pub fn is_allowed(answer: &Value) -> bool {
     at(answer, "/response/allowed") == Some(&Value::Bool(true))
 }
 
-/// The object with the patch of the answer; none if the answer has no patch that fits.
+/// The object with the patch of the answer; none if the answer has no patch that can be applied.
 pub fn patched(object: &Value, answer: &Value) -> Option<Value> {
     let patch: json_patch::Patch = serde_json::from_slice(&patch(answer)?).ok()?;
     let mut patched = object.clone();
@@ -37,7 +37,7 @@ pub fn patched(object: &Value, answer: &Value) -> Option<Value> {
     Some(patched)
 }
 
-/// The patch of the answer as JSON; none if it has none.
+/// The patch of the answer as JSON; none if the answer has no patch.
 pub fn patch(answer: &Value) -> Option<Vec<u8>> {
     STANDARD
         .decode(at(answer, "/response/patch")?.as_str()?)

@@ -6,7 +6,8 @@ use serde_json::Value;
 use volume_warden::objects::claim::SCALED_WITH;
 
 /// Returns which StatefulSet owns or has marked the claim although a pod of another one uses it.
-/// Its deletion, or a scale-down, would delete the claim of that pod.
+/// The deletion of that StatefulSet, or scaling it down, would delete the claim of the other one's
+/// pod.
 pub fn at_rest(ledger: &Ledger, claim: &Value) -> Option<String> {
     let mark = annotation(claim, SCALED_WITH);
     if is_deleting(claim) || (mark.is_none() && owners(claim).is_empty()) {

@@ -1,5 +1,5 @@
-//! What is judged when a write is sent. On its way it may be held for long, so that its evidence is
-//! old when it arrives; a precondition has to refuse it then.
+//! Checks of a write when it is sent. The network may hold a write for long, so that the state on
+//! which it relies is outdated when it arrives. A precondition has to refuse it then.
 
 use super::{Found, judge, ledger::Ledger};
 use crate::{
@@ -13,21 +13,21 @@ use serde_json::Value;
 use std::sync::Arc;
 use volume_warden_apiserver_model::Change;
 
-/// For how many milliseconds a state may have ended when a component acts on it.
+/// Maximum time, in milliseconds, between the end of a state and a write that relies on it.
 #[derive(Clone, Copy)]
 pub struct Ages {
-    /// Of the pods that name a claim, and of their owners: `pvc-provisioner`.
+    /// For `pvc-provisioner`: the state of the pods that name a claim, and of their owners.
     pub provisioner: u64,
-    /// Of a StatefulSet and its pods: `pvc-retention`.
+    /// For `pvc-retention`: the state of a StatefulSet and its pods.
     pub retention: u64,
-    /// Of the pods that name a claim: `pvc-expiry`.
+    /// For `pvc-expiry`: the state of the pods that name a claim.
     pub expiry: u64,
-    /// Of the VolumeAttachments: `pv-releaser`.
+    /// For `pv-releaser`: the state of the VolumeAttachments.
     pub releaser: u64,
 }
 
 impl Ages {
-    /// When a write arrives.
+    /// The limits at the arrival of a write.
     pub fn on_arrival(plan: &Plan) -> Self {
         let late = plan.late_live();
         Self {
@@ -38,8 +38,8 @@ impl Ages {
         }
     }
 
-    /// When a write is sent: `MAX_AGE` of each component, or after a read whose answer took long a
-    /// third of it. Source: `src/cluster/read/evidence.rs`.
+    /// The limits at the sending of a write: `MAX_AGE` of each component. If the answer to the read
+    /// took long, a third of `MAX_AGE` after that answer. Source: `src/cluster/read/evidence.rs`.
     fn when_sent(plan: &Plan) -> Self {
         let delays = plan.disruptions.iter().map(|(_, each)| match each {
             Disruption::Hold { milliseconds, .. } | Disruption::Pause { milliseconds, .. } => {
@@ -58,8 +58,8 @@ impl Ages {
     }
 }
 
-/// Looks at a write of Volume Warden that is sent now with this body, if the object is still what it
-/// was decided for.
+/// Checks a write of Volume Warden that is sent now with this body, if the object is still in the
+/// state for which the write was decided.
 pub fn check(ledger: &Ledger, now: u64, request: &Request<Bytes>, body: Value) -> Found {
     let change = change_of(ledger, request, body)?;
     judge(ledger, now, &change, Ages::when_sent(&ledger.plan))

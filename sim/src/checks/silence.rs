@@ -1,4 +1,4 @@
-//! S14: a watch on which nothing arrives is ended.
+//! S14: a replica ends a watch on which nothing arrives.
 
 use super::Found;
 use crate::{
@@ -8,15 +8,16 @@ use crate::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A silent watch is ended after so many milliseconds: `docs/operations/failures.md`.
+/// The time, in milliseconds, after which a silent watch is ended. Source:
+/// `docs/operations/failures.md`.
 const SILENT: u64 = 205_000;
-/// What the milliseconds of the schedule add.
+/// Tolerance, in milliseconds, for the rounding of times in the schedule.
 const ROUNDING: u64 = 100;
 
 /// The watches that the replicas read.
 #[derive(Default)]
 pub struct Watches {
-    /// By number: whose watch it is, and when something arrived last.
+    /// By number: a description of the watch, and when something last arrived on it.
     open: BTreeMap<u64, (String, u64)>,
     begun: u64,
 }
@@ -28,7 +29,7 @@ impl Watches {
         self.begun
     }
 
-    /// Something arrived, or the client ended the watch.
+    /// Records that something arrived on the watch, or that the client ended it.
     fn heard(&mut self, plan: &Plan, now: u64, number: u64, ended: bool) -> Found {
         let (what, last) = self.open.remove(&number)?;
         let found = silent(plan, now, &what, last);
@@ -38,14 +39,15 @@ impl Watches {
         found
     }
 
-    /// Returns a watch that is silent for too long by now.
+    /// Returns a violation if a watch has been silent for too long.
     pub fn silent(&self, plan: &Plan, now: u64) -> Found {
         let mut open = self.open.values();
         open.find_map(|(what, last)| silent(plan, now, what, *last))
     }
 }
 
-/// The time limit of a watch does not end while its process gets no CPU time.
+/// Returns a violation if the watch has been silent for too long. Pauses of the process extend the
+/// limit: without CPU time, a process cannot end the watch.
 fn silent(plan: &Plan, now: u64, what: &str, last: u64) -> Found {
     let pauses = plan.disruptions.iter().map(|(_, each)| match each {
         Disruption::Pause { milliseconds, .. } => *milliseconds,
@@ -56,14 +58,14 @@ fn silent(plan: &Plan, now: u64, what: &str, last: u64) -> Found {
     (silent > SILENT + pauses.sum::<u64>() + ROUNDING).then(|| ("S14", why()))
 }
 
-/// A watch that a replica reads, until this is dropped.
+/// Marks that a replica reads a watch, until it is dropped.
 pub struct Listening {
     cluster: Arc<Cluster>,
     number: u64,
 }
 
 impl Listening {
-    /// A replica begins to read a watch.
+    /// Records that a client begins to read a watch. `None` if the client is not a replica.
     pub fn begin(cluster: &Arc<Cluster>, client: &str, path: &str) -> Option<Self> {
         if !is_replica(client) {
             return None;
@@ -77,7 +79,7 @@ impl Listening {
         Some(Self { cluster, number })
     }
 
-    /// Something arrives.
+    /// Records that something arrives on the watch.
     pub fn heard(&self) {
         self.learn(false);
     }
@@ -112,7 +114,7 @@ mod tests {
         assert_eq!(watches.silent(&plan, 405_000), None);
         assert!(watches.silent(&plan, 405_101).is_some());
         assert!(watches.heard(&plan, 405_101, number, true).is_some());
-        assert_eq!(watches.silent(&plan, 900_000), None, "it was ended");
+        assert_eq!(watches.silent(&plan, 900_000), None, "the watch ended");
         let page = include_str!("../../../docs/operations/failures.md");
         assert!(page.contains("the watch is restarted within 205 s |"));
     }

@@ -1,4 +1,4 @@
-//! S12: the data of a deleted claim is kept within its window, and no other namespace gets it.
+//! S12: the data of a deleted claim is kept during its window, and no other namespace gets it.
 
 use super::{Found, ledger::Ledger};
 use crate::{
@@ -13,10 +13,10 @@ use volume_warden::{
 };
 use volume_warden_apiserver_model::Change;
 
-/// The clock of the API server shows full seconds.
+/// The resolution of the API server's clock, in milliseconds.
 pub(super) const SECOND: u64 = 1_000;
 
-/// Looks at a change of a volume with a record.
+/// Checks a change of a volume with a record.
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     let after = change.after.as_deref()?;
     let before = change.before.as_deref();
@@ -47,7 +47,7 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
         return said("is purged though its policy was Retain");
     }
     let requested = annotation(after, PURGE) == Some(claim);
-    // By what Volume Warden recorded, and by what happened.
+    // The window has ended by Volume Warden's record and by the actual deletion of the claim.
     let recorded = record.ends().map(|end| end.as_second());
     let window = ledger.plan.undelete_window().map_or(0, milliseconds);
     let deleted = ledger.deleted(&record.claim.uid);
@@ -60,8 +60,8 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     None
 }
 
-/// Whether the volume is bound to a new claim of a namespace that was created after that of the
-/// record was deleted.
+/// Whether the volume is bound to a new claim of a namespace that was created after the namespace
+/// in the record was deleted.
 fn is_given_to_a_later_namespace(
     ledger: &Ledger,
     before: Option<&Value>,
@@ -74,8 +74,8 @@ fn is_given_to_a_later_namespace(
         return false;
     }
     // kube-controller-manager compares only the name of the claim that a volume is reserved for, so
-    // another claim of that name may get it before Volume Warden ends the reservation. The page of
-    // pvc-trash says so.
+    // another claim of that name may get it before Volume Warden ends the reservation. The
+    // documentation of pvc-trash states this.
     let reserved = before.is_some_and(|before| text(before, "/spec/claimRef/uid").is_empty());
     let for_another = record.reserved_for.as_deref() != Some(bound);
     if reserved && record.reserved_at.is_some() && for_another {
@@ -108,8 +108,8 @@ pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
     let kept = record.policy == OriginalPolicy::Retain || attached || requested;
     // A leader whose clock is wrong purges nothing.
     let kept = kept || ledger.plan.clock_skew.abs() > CLOCK_TOLERANCE;
-    // Every other window is shorter than the time until a cluster is at rest, except after a restore
-    // that failed.
+    // Without rebinding, every window ends before the cluster is at rest, except after a failed
+    // restore.
     let kept = kept || record.returned_at.is_some();
     // Where claims are rebound, the windows end later: only a request ends them.
     let requested = annotation(volume, PURGE) == Some(text(volume, "/spec/claimRef/uid"));
@@ -117,7 +117,7 @@ pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
     (phase == "Released" && !kept).then(|| format!("the volume {} was not purged", name(volume)))
 }
 
-/// The record of the volume, if it can be read.
+/// The record of the volume, if it has a valid one.
 pub fn record(volume: &Value) -> Option<TrashRecord> {
     serde_json::from_str(annotation(volume, TRASH)?).ok()
 }
@@ -130,7 +130,7 @@ pub fn is_kept(volume: &Value, record: &TrashRecord) -> bool {
         && record.claim.uid == text(volume, "/spec/claimRef/uid")
 }
 
-/// The provisioner of such a volume may delete the data at any time.
+/// Whether the provisioner of the volume may delete its data at any time.
 fn is_at_risk(volume: &Value) -> bool {
     text(volume, "/status/phase") == "Released"
         && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete"
@@ -146,7 +146,7 @@ fn milliseconds(window: &str) -> u64 {
     u64::try_from(window.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The virtual time in seconds of a time in seconds since 1970.
+/// Converts a Unix time in seconds to virtual seconds.
 pub fn virtual_seconds(seconds: i64) -> u64 {
     u64::try_from(seconds - EPOCH.unix_timestamp()).unwrap_or_default()
 }

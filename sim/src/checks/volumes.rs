@@ -1,4 +1,4 @@
-//! S2, S6: what may happen to volumes.
+//! S2, S6: which changes of volumes are allowed.
 
 use super::{Found, ledger::Ledger, sending::Ages, trash};
 use crate::{
@@ -9,7 +9,7 @@ use serde_json::Value;
 use volume_warden::objects::{finalizers::PV_PROTECTION, reuse::CLAIM_NAMESPACE};
 use volume_warden_apiserver_model::Change;
 
-/// Looks at a change of a volume, and at each binding.
+/// Checks a change of a volume, and each binding.
 pub fn check(ledger: &Ledger, now: u64, change: &Change, ages: Ages) -> Found {
     if let Some(crossed) = crossed(ledger, change) {
         return Some(crossed);
@@ -56,8 +56,8 @@ fn by_volume_warden(ledger: &Ledger, now: u64, change: &Change, age: u64) -> Fou
     }
 }
 
-/// S6: a volume that waits for the claims of a namespace is bound to no claim of another one, also
-/// of the same name.
+/// S6: a volume that waits for the claims of a namespace is bound to no claim of another one, not
+/// even to one with the same name.
 fn crossed(ledger: &Ledger, change: &Change) -> Found {
     let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
     let record = at(before, "/metadata/annotations")?.get(CLAIM_NAMESPACE)?;
@@ -101,7 +101,7 @@ fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value, age: u64) -> Found
     if is_deleting(volume) {
         return said("it is being deleted");
     }
-    // The data of a deleted claim is restored wherever its volume is attached.
+    // The volume of a deleted claim may be restored while it is attached.
     let restored = trash::record(volume).is_some();
     let attached = !restored
         && ledger.all("volumeattachments").any(|each| {

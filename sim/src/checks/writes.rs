@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// The writes that took effect.
 #[derive(Default)]
 pub struct Writes {
-    /// When each was sent, by what was sent.
+    /// When each write was sent, by its identity.
     sent: BTreeMap<u64, u64>,
 }
 
@@ -25,15 +25,14 @@ pub struct Write {
     identity: u64,
     uid: String,
     sent: u64,
-    /// Whether it tests the version of the object.
+    /// Whether the write tests the resourceVersion of the object.
     versioned: bool,
 }
 
 impl Writes {
-    /// Looks at a write that is sent, and says whether it took effect before. One that tests the
-    /// version of its object fails then. One that does not may be sent again if the object changed
-    /// otherwise after the decision for the first one: the replica cannot know then which of the two
-    /// changes the watch has shown.
+    /// Returns a violation if the same write took effect before. A repeated write that does not
+    /// test the resourceVersion is allowed if the object had another change after the decision for
+    /// the first write: it is not known which of the two changes the watch has delivered.
     pub fn send(&self, ledger: &Ledger, write: &Write) -> Found {
         let first = *self.sent.get(&write.identity)?;
         let decided = first.saturating_sub(ledger.plan.late() + ledger.plan.longest_wait());
@@ -48,14 +47,14 @@ impl Writes {
         (!changed).then(|| ("S11", why()))
     }
 
-    /// The write took effect.
+    /// Records that the write took effect.
     pub fn took_effect(&mut self, write: &Write) {
         self.sent.insert(write.identity, write.sent);
     }
 }
 
-/// Returns the write, if it deletes a claim, or adds or removes a finalizer of a claim or a volume, in
-/// a history without faults. Other writes may be sent twice: two workers of pvc-retention decide
+/// Returns the write, if it deletes a claim, or adds or removes a finalizer of a claim or a volume,
+/// in a history without faults. Other writes may be sent twice: two workers of pvc-retention decide
 /// which owners a claim has, and a review and a reconciler about a volume that is reserved, each
 /// before the write of the other.
 pub fn write_of(plan: &Plan, client: &str, now: u64, request: &Request<Bytes>) -> Option<Write> {
@@ -64,7 +63,7 @@ pub fn write_of(plan: &Plan, client: &str, now: u64, request: &Request<Bytes>) -
         && is_replica(client)
         && path.contains("/persistentvolume")
         && [Method::PATCH, Method::DELETE].contains(request.method())
-        // A purge is tried before it is written.
+        // A purge is sent as a dry run before it is written.
         && !query.is_some_and(|query| query.contains("dryRun"));
     if !judged {
         return None;
@@ -133,7 +132,7 @@ mod tests {
         let (mut writes, plan) = (Writes::default(), calm());
         let mut ledger = Ledger::new(&plan);
         let add = patch(json!({"op": "add", "path": "/metadata/finalizers", "value": ["f"]}));
-        let write = |now| write_of(&plan, "replica-0.0", now, &add).expect("it is judged");
+        let write = |now| write_of(&plan, "replica-0.0", now, &add).expect("a write");
         assert_eq!(writes.send(&ledger, &write(10_000)), None);
         assert_eq!(
             writes.send(&ledger, &write(10_000)),

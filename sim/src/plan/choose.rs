@@ -8,13 +8,13 @@ use crate::{
     steps,
 };
 
-/// Users act, and things go wrong, during this time in milliseconds.
+/// The end, in milliseconds, of the time in which users act and faults occur.
 const BUSY: u64 = 12_000;
 /// The end of the faults in a history in which claims expire.
 const EXPIRY_ENDS: u64 = 90_000;
 /// The end of the faults in a history in which claims are rebound.
 const REBINDING_ENDS: u64 = 36_000;
-/// The first seconds are for the first LISTs and the leader election.
+/// The milliseconds at the beginning that are for the first LISTs and the leader election.
 pub(super) const SETTLING: u64 = 3_000;
 
 /// One of four histories in which claims expire has this flag.
@@ -29,7 +29,7 @@ impl Plan {
         let length = random.usize(3..=10);
         let mut times: Vec<u64> = (0..length).map(|_| random.u64(SETTLING..BUSY)).collect();
         times.sort_unstable();
-        // Nearly simultaneous steps are where races are.
+        // Nearly simultaneous steps cause races.
         for index in 1..times.len() {
             if random.bool() {
                 times[index] = times[index - 1] + random.u64(0..200);
@@ -42,7 +42,7 @@ impl Plan {
             .map(|_| disruption(&mut random, replicas))
             .collect();
         let start = start(seed, &mut random);
-        // More claims than the limit permits, so that it is reached although pods use some.
+        // More claims than the limit permits, so that the limit is reached although pods use some.
         let expiring = if start.flags.contains(&ONE_EXPIRY) {
             3
         } else {

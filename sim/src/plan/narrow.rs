@@ -1,5 +1,5 @@
-//! Histories about one narrow window each, in which only one live read, one order or one lane keeps
-//! data. Steps that are chosen at random meet in such a window too rarely.
+//! Histories that each test one narrow time window, in which data is kept only because of one live
+//! read, one order of operations or one lane. Randomly chosen steps hit such a window too rarely.
 
 mod windows;
 
@@ -10,13 +10,13 @@ use windows::{
     unseen_pod,
 };
 
-/// What a history is about. Each has one of 128 seeds.
+/// The window that a history tests. One of 128 seeds tests each window.
 enum Window {
-    /// A pod begins to use a claim, and the claim is deleted, while the answer to a LIST of pods is
-    /// under way.
+    /// A pod begins to use a claim, and the claim is deleted, while a replica waits for the answer
+    /// to a LIST of pods.
     ListUnderWay,
     /// The last pod of a claim is deleted while the watch of pods is silent, and the history is
-    /// compacted before it begins again.
+    /// compacted before the watch begins again.
     MissedDeletion,
     /// A volume is Released while it is attached, and the watch does not show that yet.
     UnseenAttachment,
@@ -45,7 +45,8 @@ impl Window {
     }
 }
 
-/// Returns the plan of a history about a narrow window if the seed says so, else the plan as it is.
+/// Returns the plan of a history that tests a narrow window if the seed selects one; otherwise
+/// returns the plan unchanged.
 pub(super) fn focused(plan: Plan) -> Plan {
     let Some(window) = Window::of(plan.seed) else {
         return plan;

@@ -21,8 +21,8 @@ const MANY: std::ops::Range<u8> = 20..50;
 const FIRST: &str = "example.com/first";
 
 impl Step {
-    /// Returns the requests of the step. It depends on the present objects only where users look
-    /// first, too.
+    /// Returns the requests of the step. They depend on the present objects only where a user would
+    /// read the objects first.
     pub fn calls(&self, cluster: &Cluster) -> Vec<Call> {
         let claims = format!("{NAMESPACE}/persistentvolumeclaims");
         match self {
@@ -75,7 +75,7 @@ impl Step {
                 )]
             }
             Self::DeletePod { pod, force } => {
-                // 10, 11, … are the pods of the set.
+                // The numbers from 10 on are the pods of the set.
                 let name = pod
                     .checked_sub(10)
                     .map_or(format!("pod-{pod}"), |ordinal| format!("set-1-{ordinal}"));

@@ -1,12 +1,12 @@
-//! Which steps a history has.
+//! Chooses the steps of a history.
 
 use super::Step;
 
 /// The subject of histories in which deletions are undone.
 const TRASH: u32 = 7;
 
-/// Chooses steps for a small world. A history is about one subject, so that its steps meet. With
-/// `trash`, the histories about volumes are about deletions that are undone.
+/// Chooses steps that concern few objects. A history has one subject, so that its steps interact.
+/// With `trash`, the subject of volumes is replaced by undone deletions.
 pub fn choose(random: &mut fastrand::Rng, count: usize, trash: bool) -> Vec<Step> {
     let subject = match random.u32(0..7) {
         0 | 1 if trash => TRASH,
@@ -51,12 +51,12 @@ pub fn choose(random: &mut fastrand::Rng, count: usize, trash: bool) -> Vec<Step
     steps
 }
 
-/// When the last look at a claim is near, in milliseconds after its announcement.
+/// Milliseconds from the announcement of an expiry to shortly before the last look at the claim.
 const LAST_LOOK: u64 = 57_000;
 
-/// Chooses the steps of a history in which so many claims expire, each with its virtual millisecond.
-/// Pods come around the two looks at one of the first two claims and its deletion, which are a
-/// minute apart.
+/// Chooses the steps of a history in which `claims` claims expire, each with its virtual
+/// millisecond. Pods are created around the two looks at one of the first two claims, a minute
+/// apart, and around its deletion.
 pub fn expiring(random: &mut fastrand::Rng, begin: u64, claims: u8) -> Vec<(u64, Step)> {
     let claims = 1..=claims;
     let new = claims
@@ -84,7 +84,7 @@ pub fn expiring(random: &mut fastrand::Rng, begin: u64, claims: u8) -> Vec<(u64,
         if random.bool() {
             steps.push((at + random.u64(0..1_000), Step::DeletePod { pod, force }));
         }
-        // What was used meanwhile expires later.
+        // A claim that was used meanwhile expires later.
         if random.bool() {
             steps.push((at + random.u64(1_000..4_000), Step::HastenExpiry { claim }));
         }
@@ -117,7 +117,7 @@ fn one(random: &mut fastrand::Rng, subject: u32, last: bool) -> Step {
     }
 }
 
-/// The number of a claim or pod: mostly the first, so that steps meet.
+/// The number of a claim or pod: mostly 1, so that steps interact.
 pub(super) fn number(random: &mut fastrand::Rng) -> u8 {
     if random.u32(0..4) == 0 { 2 } else { 1 }
 }
@@ -276,7 +276,7 @@ fn of_sets_with_ambiguous_claims(random: &mut fastrand::Rng) -> Step {
     }
 }
 
-/// A new StatefulSet with at most so many replicas.
+/// A new StatefulSet with at most `most` replicas.
 fn new(random: &mut fastrand::Rng, set: u8, most: u8) -> Step {
     Step::CreateSet {
         set,

@@ -32,7 +32,7 @@ pub(super) fn new_claim(claim: u8, keeps: bool, labelled: bool) -> Value {
     })
 }
 
-/// A claim of a class in whose trash its volume may be; with `off`, it gets a new volume.
+/// A claim that may get the volume of the deleted claim of its name; with `off`, it gets a new one.
 pub(super) fn created_again(claim: u8, namespace: &str, off: bool) -> Value {
     let mut created = new_claim(claim, false, false);
     created["metadata"]["namespace"] = namespace.into();
@@ -42,8 +42,8 @@ pub(super) fn created_again(claim: u8, namespace: &str, off: bool) -> Value {
     created
 }
 
-/// A claim that requests the data of a deleted one by its name or by that of its volume. A user who
-/// names the volume in the spec, too, says everything that the webhook would add.
+/// A claim that requests the data of a deleted one by its name or by that of its volume. If the
+/// user also names the volume in the spec, the webhook has nothing to add.
 pub(super) fn restored(claim: u8, namespace: &str, requested: &str, volume: Option<&str>) -> Value {
     let spec = match volume {
         Some(volume) => {

@@ -5,7 +5,7 @@ use super::{
     choose::{number, recoverable},
 };
 
-/// Milliseconds until a deleted namespace is mostly gone.
+/// Milliseconds until a deleted namespace has usually been removed.
 const EMPTYING: std::ops::Range<u64> = 1_500..6_000;
 
 /// Chooses the steps of a history in which a claim is deleted and created again, alone or with its

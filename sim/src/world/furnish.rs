@@ -1,4 +1,4 @@
-//! What a cluster with Volume Warden has before its history begins.
+//! The objects in a cluster with Volume Warden before its history begins.
 
 use crate::{
     cluster::{Cluster, EPOCH, wall_clock},
@@ -24,7 +24,7 @@ type Class = Vec<(&'static str, &'static str)>;
 /// Returns the API server of a cluster with Volume Warden.
 ///
 /// # Errors
-/// When the simulation itself is wrong.
+/// When the simulation itself fails.
 pub(super) async fn server(plan: &Plan, schedule: &Arc<Schedule>) -> anyhow::Result<ApiServer> {
     let clock = wall_clock(schedule, 0);
     let server = empty(plan.seed, plan.longest_page, Arc::new(move || clock.now()));
@@ -55,8 +55,8 @@ fn class(plan: &Plan) -> Class {
     ]
 }
 
-/// Returns a server that has what a cluster with such a class has. It is made once for all
-/// histories: that takes a twentieth of the time of one.
+/// Returns a server with the objects of a cluster with such a class. It is created once for all
+/// histories: creating it takes a twentieth of the time of a history.
 async fn furnished(class: Class) -> anyhow::Result<ApiServer> {
     static FURNISHED: Mutex<BTreeMap<Class, ApiServer>> = Mutex::new(BTreeMap::new());
     let lock = || FURNISHED.lock();
@@ -117,14 +117,14 @@ async fn send(server: &ApiServer, path: &str, object: Bytes) -> anyhow::Result<(
     Ok(())
 }
 
-/// Lets the invariants and the other controllers see each change.
+/// Passes each change to the invariants and to the other controllers.
 pub(super) fn observe(cluster: &Arc<Cluster>, log: &Arc<Log>) {
     let (schedule, checks, log) = (
         cluster.schedule.clone(),
         cluster.checks.clone(),
         log.clone(),
     );
-    // They were created before anything observes the server.
+    // The namespaces were created before the server had an observer.
     for namespace in cluster.server.list("namespaces", None) {
         checks.changed(0, &created(namespace));
     }

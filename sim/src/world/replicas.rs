@@ -79,7 +79,7 @@ impl<'a> Replicas<'a> {
         Ok(())
     }
 
-    /// Returns what each replica that is not ready waits for.
+    /// Returns a message for each replica that is not ready, with what it waits for.
     pub(super) fn unready(&self) -> Vec<String> {
         let slots = self.slots.iter().map(|slot| &slot.replica);
         let running = slots.filter(|replica| !replica.connection().is_cut());
@@ -97,7 +97,7 @@ impl<'a> Replicas<'a> {
             slot.map(|slot| slot.replica.connection())
         };
         match disruption {
-            // Arranged when the replica was started.
+            // `arrange_crashes` sets this up when the replica starts.
             Disruption::CrashAt { .. } => {}
             Disruption::Hold {
                 replica,
@@ -125,7 +125,7 @@ impl<'a> Replicas<'a> {
         Ok(())
     }
 
-    /// Starts the replica again if it has crashed, or in any case.
+    /// Starts the replica again if it has crashed, or unconditionally if `in_any_case`.
     async fn restart(&mut self, place: usize, in_any_case: bool) -> anyhow::Result<()> {
         let Some(slot) = self.slots.get(place) else {
             return Ok(());
@@ -155,7 +155,8 @@ impl<'a> Replicas<'a> {
 
     async fn launch(&self, index: usize, incarnation: u32) -> anyhow::Result<Replica> {
         let name = replica::name(index, incarnation);
-        // One of two clocks is right, the only one is wrong.
+        // With two replicas, only the clock of the second is wrong. A single replica has a wrong
+        // clock.
         let wrong = match self.plan.replicas {
             1 => 1,
             _ => i64::try_from(index).unwrap_or_default(),
@@ -164,7 +165,7 @@ impl<'a> Replicas<'a> {
         Replica::start(&self.cluster, &self.reviews, name, &self.plan.start, offset).await
     }
 
-    /// Lets the first replica in a place crash as the plan says.
+    /// Sets up the crashes in the plan for the first replica in a place.
     fn arrange_crashes(&self, index: usize, started: &Replica) {
         for (_, disruption) in &self.plan.disruptions {
             if let Disruption::CrashAt {

@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Duration};
 
 /// Delivers the reviews of webhooks.
 pub trait Admission: Send + Sync {
-    /// Sends a review and returns the answer, an AdmissionReview. It has to end within the timeout
-    /// of the call.
+    /// Sends a review and returns the answer, an AdmissionReview. The implementation must return
+    /// within the timeout of the call.
     ///
     /// # Errors
     /// When the call failed; the text says why. The failure policy of the webhook then decides.
@@ -34,7 +34,7 @@ pub struct WebhookCall<'a> {
     pub configuration: &'a str,
     /// The name of the webhook.
     pub webhook: &'a str,
-    /// Where the webhook is, as in the configuration.
+    /// The `clientConfig` of the webhook in the configuration.
     pub client_config: &'a Value,
     /// The timeout of the call.
     pub timeout: Duration,
@@ -51,8 +51,8 @@ impl ApiServer {
         }
     }
 
-    /// Calls the mutating webhooks, one after another, and returns the object that they leave, and
-    /// whether one of them patched it.
+    /// Calls the mutating webhooks, one after another. Returns the resulting object, and whether
+    /// one of them patched it.
     pub(crate) async fn mutated(
         &self,
         write: &Write<'_>,
@@ -87,7 +87,7 @@ impl ApiServer {
         Ok((object, patched))
     }
 
-    /// Asks the policy and the validating webhooks. `new` is the object after the write.
+    /// Evaluates the policy and calls the validating webhooks. `new` is the object after the write.
     pub(crate) async fn validated(
         &self,
         write: &Write<'_>,
@@ -120,7 +120,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Calls one webhook if it concerns the write. Returns its answer, or nothing if it was not
+    /// Calls one webhook if it matches the write. Returns its answer, or nothing if it was not
     /// called or failed open. `review` is the AdmissionReview of an earlier webhook for the same
     /// object: only its uid differs.
     async fn call(

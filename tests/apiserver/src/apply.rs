@@ -1,4 +1,4 @@
-//! Server-side apply, as far as Volume Warden uses it: the conditions in a status.
+//! Server-side apply of the conditions in a status, the only use of it in Volume Warden.
 
 use crate::{
     status::{Answer, Failure},

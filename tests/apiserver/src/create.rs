@@ -1,4 +1,4 @@
-//! POST.
+//! POST requests.
 
 use crate::{
     review::Write,
@@ -11,7 +11,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What is created, where, and by whom.
+/// A creation: the object, its place and the user.
 pub(crate) struct Creation<'a> {
     pub(crate) user: &'a User,
     pub(crate) route: &'a Route,
@@ -122,7 +122,7 @@ impl ApiServer {
         Ok(object)
     }
 
-    /// Gives a new object its name, its uid and its time.
+    /// Sets the name, the uid and the creation time of a new object.
     ///
     /// Source: `BeforeCreate` of `k8s.io/apiserver/pkg/registry/rest/create.go`.
     fn identify(&self, object: &mut Value) {
@@ -186,7 +186,7 @@ impl ApiServer {
     }
 }
 
-/// The namespace of a new object has to exist, and must not be about to be deleted.
+/// The namespace of a new object has to exist, and must not be terminating.
 fn check_namespace(store: &Store, route: &Route, name: &str) -> Answer<()> {
     let (Some(namespaces), true) = (
         crate::store::resource("namespaces"),

@@ -1,4 +1,4 @@
-//! DELETE.
+//! DELETE requests.
 //!
 //! Source: `staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go` (`BeforeDelete`) and
 //! `…/registry/generic/registry/store.go` (`Delete`).
@@ -40,7 +40,7 @@ impl ApiServer {
                 .get(route.resource, &route.namespace, &route.name)
                 .cloned();
             let present = present.ok_or_else(|| Failure::not_found(route.resource, &route.name))?;
-            // The validation of the deletion was about another object.
+            // The validated object was deleted, and another one of its name exists.
             if present["metadata"]["uid"] != old["metadata"]["uid"] {
                 continue;
             }
@@ -120,8 +120,8 @@ fn delete(
     if !removed {
         return store.commit(resource, user, Some(old), new, false);
     }
-    // A pod gets its grace period, even if that is zero, before it is removed. The last state of
-    // another object is the one before the deletion, as nothing had to be waited for.
+    // A pod gets its grace period, even if that is zero, before it is removed. For an object of
+    // another kind that is removed at once, the last state is the one before the deletion.
     let graceful = resource.kind == "Pod";
     let mut last = match deleting || graceful {
         true => Arc::new(new),
@@ -210,7 +210,7 @@ fn grace(resource: &Resource, object: &Value, options: &Value) -> u64 {
     requested(options).unwrap_or(own)
 }
 
-/// The grace period that the request names. A negative one is a second.
+/// The grace period that the request names. A negative one counts as one second.
 fn requested(options: &Value) -> Option<u64> {
     let seconds = options["gracePeriodSeconds"].as_i64()?;
     Some(u64::try_from(seconds).unwrap_or(1))
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::store::resource;
 
-    /// Before the first deletion alone, the phase of a pod decides.
+    /// The phase of a pod decides only before its first deletion.
     #[test]
     fn a_grace_period_that_has_begun_ends_earlier_only_on_request() {
         let pod = Arc::new(json!({

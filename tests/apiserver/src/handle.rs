@@ -1,4 +1,4 @@
-//! Which operation answers a request.
+//! Selects the operation that answers a request.
 
 use crate::{
     body::Body,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc2822;
 
 impl ApiServer {
-    /// Carries out one request. It waits for nothing but admission webhooks.
+    /// Carries out one request. It waits only for admission webhooks.
     pub async fn handle(&self, user: &User, request: Request<Bytes>) -> Response<Body> {
         let answer = self.answer(user, &request).await;
         match answer {

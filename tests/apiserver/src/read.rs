@@ -1,4 +1,4 @@
-//! GET and LIST.
+//! GET and LIST requests.
 
 use crate::{
     json::{json_of, metadata_of, parse},
@@ -120,7 +120,7 @@ impl ApiServer {
     }
 }
 
-/// Writes an object of a list. It has no kind of its own, except if only its metadata is listed.
+/// Writes an object of a list. The object has no `kind` unless only its metadata is listed.
 fn write_item(list: &mut Vec<u8>, object: &Value, metadata_only: bool) {
     if metadata_only {
         list.extend_from_slice(&json_of(&metadata_of(object)));

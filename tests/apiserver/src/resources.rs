@@ -1,4 +1,4 @@
-//! The kinds that the model knows.
+//! The kinds that the model supports.
 
 /// A kind of object.
 #[derive(Debug, PartialEq, Eq)]

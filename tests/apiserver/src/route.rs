@@ -1,4 +1,4 @@
-//! Which object and which operation a request is about.
+//! The target object and the operation of a request.
 
 use crate::resources::{RESOURCES, Resource};
 use std::collections::BTreeMap;
@@ -57,12 +57,12 @@ impl Route {
         parts.fold("/registry".to_owned(), |key, part| key + "/" + part)
     }
 
-    /// A parameter of the query, or nothing (`""`).
+    /// A parameter of the query, or an empty text.
     pub(crate) fn parameter(&self, name: &str) -> &str {
         self.query.get(name).map_or("", String::as_str)
     }
 
-    /// Whether the parameter is switched on.
+    /// Whether the parameter is true.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         matches!(self.parameter(name), "true" | "1")
     }

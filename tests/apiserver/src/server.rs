@@ -1,4 +1,4 @@
-//! The API server: what it is made of.
+//! The API server and its settings.
 
 use crate::{
     admission::Admission,
@@ -19,20 +19,20 @@ pub enum Version {
 
 /// The settings of an API server.
 pub struct Settings {
-    /// The version that it behaves like.
+    /// The Kubernetes version that the model behaves like.
     pub version: Version,
     /// The seed of uids and generated names.
     pub seed: u64,
     /// The wall clock.
     pub clock: Arc<dyn Fn() -> OffsetDateTime + Send + Sync>,
-    /// The most objects in a page of a LIST that has a limit, so that short lists have several
-    /// pages; 0 for as many as the limit says.
+    /// Maximum number of objects in a page of a LIST that has a limit, so that short lists have
+    /// several pages; 0 means the limit of the request.
     pub longest_page: usize,
     /// Whether the admission plugin StorageObjectInUseProtection adds the protection finalizers.
     pub in_tree_protection: bool,
 }
 
-/// Who sends a request.
+/// The user who sends a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// The name of the user.
@@ -43,13 +43,13 @@ pub struct User {
 
 /// A write as a policy sees it.
 pub struct Attempt<'a> {
-    /// Who writes.
+    /// The user who writes.
     pub user: &'a User,
     /// CREATE, UPDATE or DELETE.
     pub operation: &'a str,
     /// The plural of the kind.
     pub plural: &'a str,
-    /// The subresource, or nothing (`""`).
+    /// The subresource; empty if there is none.
     pub subresource: &'a str,
     /// The object before the write.
     pub old: Option<&'a Value>,
@@ -67,7 +67,7 @@ pub(crate) struct Parts {
     outside: Mutex<Outside>,
 }
 
-/// What the user of the model plugs in.
+/// The hooks that the user of the model sets.
 #[derive(Clone, Default)]
 pub(crate) struct Outside {
     pub(crate) admission: Option<Arc<dyn Admission>>,
@@ -93,18 +93,18 @@ impl ApiServer {
         }
     }
 
-    /// Delivers the reviews of webhooks. Without it, no webhook is called.
+    /// Sets the delivery of reviews to webhooks. Without it, no webhook is called.
     pub fn set_admission(&self, admission: Arc<dyn Admission>) {
         self.plug().admission = Some(admission);
     }
 
-    /// Refuses writes. Without it, all are allowed.
+    /// Sets the policy that may refuse writes. Without it, all are allowed.
     pub fn set_policy(&self, policy: Policy) {
         self.plug().policy = Some(policy);
     }
 
-    /// Calls `observer` at each write, in order, before the write is answered. It must not call the
-    /// API server.
+    /// Calls `observer` at each write, in order, before the write is answered. The observer must
+    /// not call the API server.
     pub fn observe(&self, observer: Box<dyn Fn(&Change) + Send + Sync>) {
         self.store().observers.push(observer);
     }
@@ -128,7 +128,7 @@ impl ApiServer {
         objects.map(|(_, object)| object.clone()).collect()
     }
 
-    /// Takes over the objects and the history of `from`, as if this server had made the same writes.
+    /// Copies the objects and the history of `from`, as if this server had made the same writes.
     pub fn copy(&self, from: &Self) {
         let mut from = from.store();
         self.store().copy(&mut from);
@@ -139,7 +139,8 @@ impl ApiServer {
         self.store().revision
     }
 
-    /// Forgets the history: watches and pages from before are answered with 410 from now on.
+    /// Discards the history. From now on, watches and pages that begin before it are answered with
+    /// 410.
     pub fn compact(&self) {
         let mut store = self.store();
         store.compacted = store.revision;
@@ -147,7 +148,7 @@ impl ApiServer {
         store.snapshots.clear();
     }
 
-    /// Ends all watches, as a restart does.
+    /// Ends all watches, as a restart of the API server does.
     pub fn end_watches(&self) {
         self.store().watchers.clear();
     }

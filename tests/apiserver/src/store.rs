@@ -25,11 +25,11 @@ pub struct Change {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The object before; `None` if it was created.
+    /// The object before the write; `None` if it was created.
     pub before: Option<Arc<Value>>,
-    /// The object after; `None` if it was removed.
+    /// The object after the write; `None` if it was removed.
     pub after: Option<Arc<Value>>,
-    /// The user who wrote it.
+    /// The user who sent the write.
     pub user: String,
 }
 
@@ -85,25 +85,26 @@ pub(crate) struct Store {
     pub(crate) revision: u64,
     objects: HashMap<(&'static str, &'static str), Objects>,
     pub(crate) history: Vec<Arc<Entry>>,
-    /// Watches and pages from before this revision are refused.
+    /// Watches and pages that begin before this revision are refused.
     pub(crate) compacted: u64,
-    /// What a LIST in pages reads from, by revision and plural.
+    /// The snapshots that LISTs in pages read from, by revision and plural.
     pub(crate) snapshots: BTreeMap<(u64, &'static str), Objects>,
     pub(crate) watchers: Vec<Watcher>,
-    /// The claims that were not written since their creation, by namespace and name.
+    /// The claims that have not been written since their creation, by namespace and name.
     as_created: BTreeSet<(String, String)>,
     pub(crate) observers: Vec<Observer>,
-    /// The webhooks of the present configurations, once a write needed them.
+    /// The webhooks of the present configurations; none until a write needs them.
     hooks: Option<Arc<Vec<Hook>>>,
     pub(crate) random: fastrand::Rng,
-    /// Decides about bookmarks, so that uids are the same with and without them.
+    /// The random numbers for bookmarks. They are separate from those for uids, so that uids are
+    /// the same with and without bookmarks.
     bookmarks: fastrand::Rng,
 }
 
 impl Store {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            // A real API server never answers with a small revision either.
+            // As on a real API server, revisions never are small.
             revision: 100,
             objects: HashMap::new(),
             history: Vec::new(),
@@ -118,7 +119,7 @@ impl Store {
         }
     }
 
-    /// Takes over what was written to `from`.
+    /// Copies the writes of `from`.
     pub(crate) fn copy(&mut self, from: &mut Self) {
         self.hooks = Some(from.hooks());
         self.revision = from.revision;
@@ -214,8 +215,8 @@ impl Store {
         self.hooks.clone().unwrap_or_default()
     }
 
-    /// Whether the object is a claim that was not written since its creation. It is stored without
-    /// the default of its phase, so the first update is a write even if it changes nothing.
+    /// Whether the object is a claim that has not been written since its creation. Such a claim is
+    /// stored without the default phase, so the first update is a write even if it changes nothing.
     ///
     /// Source: `SetDefaults_PersistentVolumeClaim` in `pkg/apis/core/v1/defaults.go`.
     pub(crate) fn is_as_created(&self, route: &Route) -> bool {

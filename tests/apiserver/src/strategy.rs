@@ -82,7 +82,7 @@ pub(crate) fn protect(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Refuses what no object may have.
+/// Refuses an object with invalid fields.
 pub(crate) fn validate(version: Version, resource: &Resource, object: &Value) -> Answer<()> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let owners = array(object, "/metadata/ownerReferences");

@@ -1,4 +1,4 @@
-//! PUT and PATCH.
+//! PUT and PATCH requests.
 
 use crate::{
     apply::applied,
@@ -13,9 +13,10 @@ use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How often a PATCH without a resourceVersion is tried again after a conflict.
+/// How often a PATCH without a resourceVersion is retried after a conflict.
 ///
-/// Source: `MaxRetryWhenPatchConflicts` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
+/// Source: `MaxRetryWhenPatchConflicts` in
+/// `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
 const PATCH_ATTEMPTS: u32 = 5;
 
 /// The media type of server-side apply.
@@ -156,7 +157,7 @@ impl ApiServer {
     }
 }
 
-/// Whether an object that is being deleted has nothing to wait for any more.
+/// Whether an object that is being deleted can be removed now.
 pub(crate) fn is_over(kind: &str, object: &Value) -> bool {
     let metadata = &object["metadata"];
     let waits = kind == "Namespace" && !array(object, "/spec/finalizers").is_empty();
@@ -183,7 +184,7 @@ fn patched(kind: &str, old: &Value, patch: &[u8]) -> Answer<Value> {
         "application/json-patch+json" => {
             let operations: json_patch::Patch = serde_json::from_value(parse(patch)?)
                 .map_err(|error| Failure::bad_request(error.to_string()))?;
-            // The library of the real one adds what a `replace` does not find in a map.
+            // The JSON patch library of a real API server adds a missing map key on `replace`.
             for operation in operations.0 {
                 let operation = match operation {
                     PatchOperation::Replace(ReplaceOperation { path, value }) => {

@@ -21,17 +21,17 @@ pub(crate) struct Watcher {
     namespace: Option<String>,
     selectors: Selectors,
     metadata_only: bool,
-    /// Whether the client wants to know up to which revision it has seen everything.
+    /// Whether the client requested bookmarks.
     bookmarks: bool,
     sender: UnboundedSender<Bytes>,
 }
 
-/// One in so many writes is followed by a bookmark on each watch that wants them. A real API server
-/// sends one about every minute; this one has no clock.
+/// On average, one of this number of writes is followed by a bookmark on each watch that requested
+/// bookmarks. A real API server sends one about every minute; the model has no clock.
 const BOOKMARK_INTERVAL: u32 = 200;
 
 impl Watcher {
-    /// Sends a bookmark now and then, after all events up to this revision.
+    /// Sends a bookmark at random, after all events up to this revision.
     pub(crate) fn remind(&self, random: &mut fastrand::Rng, revision: u64) {
         if self.bookmarks && random.u32(0..BOOKMARK_INTERVAL) == 0 {
             let mut bookmark = bookmark(self.resource, revision);
@@ -44,7 +44,7 @@ impl Watcher {
     }
 
     /// Sends the event of a write, if it concerns this watch. Returns whether the client still
-    /// listens.
+    /// reads the watch.
     pub(crate) fn notify(&self, entry: &Entry) -> bool {
         if self.sender.is_closed() {
             return false;
@@ -85,13 +85,13 @@ impl Watcher {
             self.event(kind.name(), &metadata_of(&entry.object));
             return;
         }
-        // A client that no longer listens is dropped at the next write.
+        // A watch whose client has ended is dropped at the next write.
         let _ = self.sender.send(entry.line(kind));
     }
 
     fn event(&self, kind: &str, object: &Value) {
         let line = format!("{}\n", json!({"type": kind, "object": object}));
-        // As in `send`.
+        // A watch whose client has ended is dropped at the next write.
         let _ = self.sender.send(line.into());
     }
 

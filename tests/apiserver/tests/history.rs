@@ -1,4 +1,4 @@
-//! Watches and pages after the history was forgotten, which a conformance test cannot reach.
+//! Watches and pages after a compaction of the history, which a conformance test cannot cause.
 
 use futures::FutureExt;
 use http::Request;
@@ -112,7 +112,7 @@ fn a_list_in_pages_shows_one_state_until_the_history_is_forgotten() {
     assert_eq!((status, &refused["reason"]), (410, &json!("Expired")));
 }
 
-/// The pages after the first one would show another state.
+/// After a compaction, the pages after the first one would show another state.
 #[test]
 fn a_list_in_pages_ends_if_its_own_revision_is_forgotten() {
     let server = server();

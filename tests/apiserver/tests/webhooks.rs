@@ -1,4 +1,4 @@
-//! Which webhooks are called, in which order, and what their failures do.
+//! Which webhooks are called, in which order, and the effects of their failures.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{FutureExt, future::BoxFuture};
@@ -10,7 +10,7 @@ use volume_warden_apiserver_model::{
     Admission, ApiServer, Body, Settings, User, Version, WebhookCall,
 };
 
-/// Answers as the name of the webhook says, and remembers the calls.
+/// Answers as the name of the webhook requests, and records the calls.
 #[derive(Default)]
 struct Webhooks {
     calls: Mutex<Vec<(String, Value)>>,
@@ -133,7 +133,7 @@ fn mutating_webhooks_are_called_first_and_each_sees_the_patch_of_the_one_before(
     assert_eq!(labels, [Value::Null, json!("c1"), json!("c1")]);
 }
 
-/// The API server names a new object, and gives it its uid, after mutating webhooks.
+/// The API server sets the name and the uid of a new object after the mutating webhooks.
 #[test]
 fn a_mutating_webhook_sees_neither_a_generated_name_nor_a_uid() {
     let scene = Scene::new(&[

@@ -1,4 +1,4 @@
-//! `greeter`: a component that only this test knows. A claim carries the finalizer that `--greeting` names.
+//! `greeter`: a component that only this test has. It adds the finalizer in `--greeting` to claims.
 
 mod assemble;
 mod metrics;

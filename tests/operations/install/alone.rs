@@ -168,7 +168,9 @@ async fn webhook_was_called(warden: &Warden, path: &str) -> Result<()> {
     let was_answered = |verdict: &str| {
         let reviews = "volume_warden_admission_reviews_total";
         let series = format!("{reviews}{{path=\"{path}\",verdict=\"{verdict}\"}} ");
-        let counts = metrics.lines().filter_map(|line| line.strip_prefix(&*series));
+        let counts = metrics
+            .lines()
+            .filter_map(|line| line.strip_prefix(&*series));
         counts.into_iter().any(|count| count != "0")
     };
     let verdicts = ["Allowed", "Warned", "Patched", "Denied"];

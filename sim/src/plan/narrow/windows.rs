@@ -17,7 +17,7 @@ fn late(kind: &'static str, from: u64, lateness: Lateness) -> Option<LateWatch> 
     })
 }
 
-/// The most that a watch is late in these histories, in milliseconds.
+/// The maximum delay of a watch in these histories, in milliseconds.
 const LATE: Lateness = Lateness::Most(20_000);
 
 pub(super) fn list_under_way(plan: &mut Plan, random: &mut fastrand::Rng) -> Steps {
@@ -27,7 +27,8 @@ pub(super) fn list_under_way(plan: &mut Plan, random: &mut fastrand::Rng) -> Ste
     let mut steps: Steps = (used..=7)
         .map(|claim| (SETTLING, new_claim(claim, false)))
         .collect();
-    // Each needs another LIST than the one before, so that nearly always one is under way.
+    // Each deletion needs a later LIST than the one before, so that nearly always a LIST is in
+    // progress.
     for claim in used + 1..=7 {
         let at = begin + u64::from(claim - used) * 100 + random.u64(0..100);
         steps.push((at, Step::DeleteClaim { claim }));
@@ -135,7 +136,7 @@ pub(super) fn two_requests(plan: &mut Plan, random: &mut fastrand::Rng) -> Steps
         off: false,
     };
     let created = UNBOUND.start + 500;
-    // No replica knows of the other claim yet.
+    // The other claim is not in the cache of any replica yet.
     let soon = [10, 60, 200][random.usize(..3)];
     let requested = created + random.u64(0..=soon);
     let mut steps = vec![
