@@ -13,6 +13,10 @@ use volume_warden::cli::kubeconfig::kubeconfig_fault;
 
 /// The minimum length of a checked value. Shorter values may occur in a message by coincidence.
 const SHORTEST: usize = 8;
+/// Certificate authorities that cannot be used: not base64, and a PEM block whose text is not.
+const USELESS: [&str; 2] = ["*", "LS0tLS1CRUdJTiBBLS0tLS0KKgotLS0tLUVORCBBLS0tLS0K"];
+/// A credential that no kubeconfig of the fuzzer has.
+const REDACTED: &str = "cmVkYWN0ZWQ=";
 /// The fields of a user that are credentials.
 const CREDENTIALS: [&str; 3] = ["token", "password", "client-key-data"];
 
@@ -52,7 +56,7 @@ fn only_the_place(error: &KubeconfigError) {
 }
 
 /// Checks that the message about fields that a client cannot use has none of the credentials.
-fn usable(mut config: Kubeconfig, secrets: &[&str]) {
+fn usable(mut config: Kubeconfig, authorities: &[&str]) {
     for named in &mut config.clusters {
         if let Some(cluster) = &mut named.cluster {
             // The target must not read other files.
@@ -65,20 +69,30 @@ fn usable(mut config: Kubeconfig, secrets: &[&str]) {
     let names: Vec<_> = clusters.chain(config.current_context.clone()).collect();
     let users = config.auth_infos.iter();
     let users = users.filter_map(|named| named.auth_info.as_ref());
-    let mut secrets: Vec<_> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-    secrets.extend(users.flat_map(credentials));
+    let credentials: Vec<_> = users.flat_map(credentials).collect();
     let Some(fault) = fault_of(config.clone()) else {
         return;
     };
-    let without = redacted(config).and_then(fault_of).unwrap_or_default();
-    secrets.retain(|secret| secret.len() >= SHORTEST);
-    secrets.retain(|secret| !names.iter().any(|name| name.contains(secret.as_str())));
-    for secret in secrets {
-        // A value may be part of a text that the message contains regardless of the credentials.
-        assert!(
-            !fault.contains(&secret) || without.contains(&secret),
-            "{fault}"
-        );
+    let mut others = vec![redacted(&config, None)];
+    others.extend(USELESS.map(|authority| redacted(&config, Some(authority))));
+    let others = others.into_iter().map(|config| config.and_then(fault_of));
+    let others: Vec<_> = others.map(Option::unwrap_or_default).collect();
+    let is_kept = |secret: &String| {
+        secret.len() >= SHORTEST && !names.iter().any(|name| name.contains(secret.as_str()))
+    };
+    // A value may be a part of the text that the message has for any credentials. The first of the
+    // others has the same authorities.
+    for secret in authorities
+        .iter()
+        .map(|line| (*line).to_owned())
+        .filter(is_kept)
+    {
+        let constant = others[1..].iter().any(|other| other.contains(&secret));
+        assert!(constant || !fault.contains(&secret), "{fault}");
+    }
+    for secret in credentials.into_iter().filter(is_kept) {
+        let constant = others.iter().any(|other| other.contains(&secret));
+        assert!(constant || !fault.contains(&secret), "{fault}");
     }
 }
 
@@ -91,18 +105,21 @@ fn fault_of(config: Kubeconfig) -> Option<String> {
     config.err().map(|error| kubeconfig_fault(&error))
 }
 
-/// The same kubeconfig with other credentials and certificate authorities, which are invalid, too.
-fn redacted(config: Kubeconfig) -> Option<Kubeconfig> {
+/// The same kubeconfig with other credentials, and with this certificate authority in place of each.
+fn redacted(config: &Kubeconfig, authority: Option<&str>) -> Option<Kubeconfig> {
     let mut config = serde_json::to_value(config).ok()?;
     for cluster in items(config.get_mut("clusters")) {
-        replace(cluster.pointer_mut("/cluster/certificate-authority-data"));
+        let data = cluster.pointer_mut("/cluster/certificate-authority-data");
+        if let Some(authority) = authority {
+            replace(data, authority);
+        }
     }
     for user in items(config.get_mut("users")) {
         for field in CREDENTIALS {
-            replace(user.pointer_mut(&format!("/user/{field}")));
+            replace(user.pointer_mut(&format!("/user/{field}")), REDACTED);
         }
         for variable in items(user.pointer_mut("/user/exec/env")) {
-            replace(variable.get_mut("value"));
+            replace(variable.get_mut("value"), REDACTED);
         }
     }
     serde_json::from_value(config).ok()
@@ -112,9 +129,9 @@ fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-fn replace(text: Option<&mut Value>) {
+fn replace(text: Option<&mut Value>, by: &str) {
     if let Some(text) = text.filter(|text| text.is_string()) {
-        *text = json!("cmVkYWN0ZWQ=");
+        *text = json!(by);
     }
 }
 

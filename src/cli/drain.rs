@@ -1,8 +1,8 @@
 //! `volume-warden drain`: removes what Volume Warden wrote on objects, before it is uninstalled.
 
-mod session;
+mod removal;
 
-use self::session::Session;
+use self::removal::Removal;
 use super::{
     options::{
         ClusterOptions, ComponentsOption, ControllerOptions, LeaseOptions, lease_name::DEFAULT_NAME,
@@ -100,7 +100,7 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
     let (client, server) = options.cluster.client_and_server().await?;
     tracing::info!(kubernetes = server, "removing what Volume Warden wrote");
     let found = leases::of(&client, &components, &lease.namespace).await?;
-    let session = Session {
+    let removal = Removal {
         options: &options,
         components,
         client,
@@ -109,22 +109,22 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
         metrics: Arc::new(Metrics::new()),
     };
     match options.dry_run {
-        true => session.dry_run().await,
-        false => drain_until_signal(&session).await,
+        true => removal.dry_run().await,
+        false => drain_unless_interrupted(&removal).await,
     }
 }
 
-async fn drain_until_signal(session: &Session<'_>) -> anyhow::Result<ExitCode> {
+async fn drain_unless_interrupted(removal: &Removal<'_>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    leases::none_elsewhere(&session.found, &session.lease)?;
-    if !session.found.is_empty() {
+    leases::none_elsewhere(&removal.found, &removal.lease)?;
+    if !removal.found.is_empty() {
         // If a Lease was just released and another replica is running, let that replica acquire it
         // now: it would otherwise acquire it after the drain, and write again.
         tokio::time::sleep(HANDOVER).await;
     }
     let stop = CancellationToken::new();
-    let names = leases::all_here(&session.found, &session.lease);
-    let elected = names.into_iter().map(|name| session.elect(name));
+    let names = leases::all_here(&removal.found, &removal.lease);
+    let elected = names.into_iter().map(|name| removal.elector(name));
     let (electors, leaderships): (Vec<_>, Vec<_>) = elected.unzip();
     #[expect(
         clippy::disallowed_methods,
@@ -135,7 +135,7 @@ async fn drain_until_signal(session: &Session<'_>) -> anyhow::Result<ExitCode> {
         .map(|elector| tokio::spawn(elector.run(stop.clone())))
         .collect();
     let drained = tokio::select! {
-        drained = session.drain_as_leader(leaderships) => drained,
+        drained = removal.drain_as_leader(leaderships) => drained,
         signal = signals.next() => Err(anyhow::anyhow!("drain was interrupted by {signal} before it was done; run volume-warden drain again")),
     };
     // Releases the Leases, so that no other process has to wait until they expire.

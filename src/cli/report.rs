@@ -3,7 +3,7 @@
 use super::{
     print::print,
     replace_file::replace,
-    user::{caller::block_on, inventory::InventoryOptions},
+    user::{inventory::InventoryOptions, runtime::block_on},
 };
 use crate::report::{Subject, html};
 use anyhow::Context as _;

@@ -1,5 +1,7 @@
 //! `volume-warden trash`: lists the volumes whose data is kept after the deletion of their claims.
+//! The commands `undelete` and `purge`, which act on these volumes, are parts of it.
 
+mod confirm;
 mod copies;
 mod from_config_map;
 mod last_deletion;
@@ -22,8 +24,9 @@ use super::{
     options::connection::DEFAULT_NAMESPACE,
     print::{complain, print},
     user::{
-        caller::{CallerOptions, block_on, cluster},
+        caller::{CallerOptions, cluster},
         exit_code::unreadable,
+        runtime::block_on,
         target,
     },
 };

@@ -2,7 +2,7 @@
 
 use super::{
     print::{complain, print},
-    user::{caller::block_on, inventory::InventoryOptions},
+    user::{inventory::InventoryOptions, runtime::block_on},
 };
 use crate::{
     go_duration,

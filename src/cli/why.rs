@@ -9,8 +9,9 @@ mod tree;
 use super::{
     print::{complain, print_while_read},
     user::{
-        caller::{CallerOptions, block_on, cluster},
+        caller::{CallerOptions, cluster},
         exit_code::UNREADABLE,
+        runtime::block_on,
         target::{self, Target},
     },
 };

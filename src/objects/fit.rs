@@ -54,7 +54,7 @@ pub struct Need {
     spec: PersistentVolumeClaimSpec,
 }
 
-/// The fields of a claim that say what it requires of its volume.
+/// The fields of a claim that say what it requires of its volume, and its metadata.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolumeClaim)]
 pub struct NeedWire {

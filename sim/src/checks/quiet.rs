@@ -18,6 +18,9 @@ use volume_warden::objects::{
 /// The label of volumes that are released for reuse, and of their claims.
 const MANAGED_BY: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 
+/// The longest time for which a fault, a hold and a pause together delay a request.
+const LONGEST_DELAY: Duration = Duration::seconds(60);
+
 /// Maximum number of writes to one object in a history: a higher number is a loop.
 const MOST_WRITES: u32 = 30;
 
@@ -80,7 +83,7 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
     let protected = has_finalizer(claim, PVC_PROTECTION);
     let annotations = at(claim, "/metadata/annotations");
     let mark = annotations.and_then(|all| all.get(AWAITING_POD)?.as_str());
-    let awaiting = mark.is_some_and(|mark| is_in_time(claim, mark));
+    let awaiting = mark.is_some_and(|mark| !is_taken_for_a_copy(ledger, claim, mark));
     let named = |pod: &Arc<Value>| {
         namespace(pod) == namespace(claim) && claims_of(pod).any(|used| used == name(claim))
     };
@@ -105,14 +108,16 @@ fn of_claim(ledger: &Ledger, claim: &Value) -> Option<String> {
         .then(|| format!("the claim {} is unused and was not released", name(claim)))
 }
 
-/// Returns whether Volume Warden accepts the mark as its own. A mark whose time differs from the
-/// creation of the claim by more than ten minutes counts as copied. A smaller difference is
-/// accepted: the clock of the replica may be wrong, and the request may have been held.
-fn is_in_time(claim: &Value, mark: &str) -> bool {
+/// Returns whether Volume Warden takes the mark for that of another claim, of which this one is a
+/// copy, because the times of mark and creation differ by more than ten minutes, and the clock of
+/// the replica and a held request explain that. Any other such mark is a defect.
+fn is_taken_for_a_copy(ledger: &Ledger, claim: &Value, mark: &str) -> bool {
     let time = |text| OffsetDateTime::parse(text, &Rfc3339);
     let created = time(text(claim, "/metadata/creationTimestamp"));
-    let apart = time(mark).and_then(|mark| Ok(mark - created?));
-    apart.is_ok_and(|apart| apart.abs() <= Duration::minutes(10))
+    let apart = time(mark).and_then(|mark| Ok((mark - created?).abs()));
+    // Both times are in whole seconds.
+    let explained = Duration::seconds(ledger.plan.clock_skew.abs() + 1) + LONGEST_DELAY;
+    apart.is_ok_and(|apart| apart > Duration::minutes(10) && apart <= explained)
 }
 
 /// Checks that the condition Unused of a bound claim shows whether an unfinished pod names it.

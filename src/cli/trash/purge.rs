@@ -1,6 +1,7 @@
 //! `volume-warden purge`: requests that the data of a deleted claim is deleted permanently.
 
 use super::{
+    confirm::confirmed,
     last_deletion::last_is_settled,
     output::sort,
     volumes::{in_trash, volumes},
@@ -9,9 +10,9 @@ use crate::{
     cli::{
         print::{complain, say},
         user::{
-            caller::{CallerOptions, block_on, cluster},
-            confirm::confirmed,
+            caller::{CallerOptions, cluster},
             exit_code::unreadable,
+            runtime::block_on,
             target::{self, Target, TrashKind},
         },
     },

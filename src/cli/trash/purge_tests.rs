@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    cli::user::{confirm::QUESTION, exit_code::UNREADABLE},
+    cli::{trash::confirm::QUESTION, user::exit_code::UNREADABLE},
     cluster::test_server::{answering, failure},
     objects::trash::TRASH,
 };

@@ -1,6 +1,7 @@
 //! `volume-warden trash repair`: creates volumes again whose objects were removed by force.
 
 use super::{
+    confirm::confirmed,
     copies::Copies,
     repair_plan::{Found, Removed, created_again, plan, table},
 };
@@ -9,9 +10,9 @@ use crate::{
         options::connection::DEFAULT_NAMESPACE,
         print::{complain, print},
         user::{
-            caller::{CallerOptions, block_on, cluster},
-            confirm,
+            caller::{CallerOptions, cluster},
             exit_code::unreadable,
+            runtime::block_on,
         },
     },
     cluster::{UNHURRIED, error_message, is_refused, read_all, within},
@@ -72,7 +73,7 @@ async fn repair(options: RepairOptions) -> anyhow::Result<ExitCode> {
         Ok(found) => found,
         Err(code) => return Ok(code),
     };
-    create_confirmed(&client, &options, confirm::confirmed).await
+    create_confirmed(&client, &options, confirmed).await
 }
 
 /// Lists the volumes, and creates them once `confirmed` returns true.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cli::user::confirm::QUESTION;
+use crate::cli::trash::confirm::QUESTION;
 use crate::objects::{
     Tracked as _,
     saved_volume::{KEY, SavedVolumeWire, WholeVolumeWire, config_map, name_of},

@@ -8,7 +8,8 @@ use crate::{
     cli::{
         print::{complain, say},
         user::{
-            caller::{CallerOptions, block_on, cluster},
+            caller::{CallerOptions, cluster},
+            runtime::block_on,
             target::{self, ClaimKind, Target},
         },
     },

@@ -1,8 +1,8 @@
-//! The flags of the commands that a user runs with their own permissions, as with `kubectl`, and the
-//! runtime and client of these commands.
+//! The flags and the client of the commands that a user runs with their own permissions, as with
+//! `kubectl`.
 
 use super::exit_code::unreadable;
-use crate::{cli::kubeconfig, cluster::connect, tls::install_crypto};
+use crate::{cli::kubeconfig, cluster::connect};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::{Client, Config, config::AuthInfo};
@@ -36,7 +36,7 @@ impl CallerOptions {
     ///
     /// # Errors
     /// When there is no usable kubeconfig or service account.
-    async fn cluster(&self) -> anyhow::Result<(Client, String)> {
+    async fn connect(&self) -> anyhow::Result<(Client, String)> {
         let mut config = self.config().await?;
         self.impersonate(&mut config.auth_info);
         let namespace = config.default_namespace.clone();
@@ -72,24 +72,13 @@ impl CallerOptions {
     }
 }
 
-/// Runs a command of a user to its end, on this thread.
-pub(in crate::cli) fn block_on(
-    command: impl Future<Output = anyhow::Result<ExitCode>>,
-) -> anyhow::Result<ExitCode> {
-    install_crypto();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(command)
-}
-
 /// Creates a client with the caller's credentials, and returns the namespace to use if none is
 /// given.
 ///
 /// # Errors
 /// The exit code, after the error is printed.
 pub(in crate::cli) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), ExitCode> {
-    let found = caller.cluster().await;
+    let found = caller.connect().await;
     found.map_err(|error| unreadable(format!("{error:#}")))
 }
 

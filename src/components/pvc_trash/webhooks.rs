@@ -216,7 +216,7 @@ fn warning(record: &TrashRecord) -> String {
 }
 
 /// Sets the volume, its class and its mode in the claim, and adds what the claim leaves out, such
-/// as access modes and size.
+/// as access modes and size. The claim must have a `spec`, as any that the API server sends.
 pub fn restore(
     claim: &PersistentVolumeClaimSpec,
     name: &ObjectName,

@@ -1,8 +1,8 @@
-//! What one call of `drain` does while it holds the Leases, and what a dry run prints.
+//! The removal of what Volume Warden wrote, by a process that holds its Leases or as a dry run.
 
 use super::{DrainOptions, InTree};
 use crate::{
-    cli::print::{keep_first_error, print},
+    cli::print::{keep_first_error, print, say},
     clock::Clock,
     cluster::{Apply, Elector, Leadership, LeaseName},
     component::ComponentRef,
@@ -21,8 +21,8 @@ use tokio::time::timeout;
 
 /// Maximum time for which `drain` waits for the Leases. A Lease that is not renewed expires sooner.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time that `drain` waits once it holds the Leases, if a leader held one before: a write that it sent
-/// before it released the Lease takes at most 4 s.
+/// Time that `drain` waits once it holds the Leases, if a leader held one before: a write that the
+/// leader sent before it released the Lease takes at most 4 s.
 const LAST_WRITE: Duration = Duration::from_secs(4);
 /// Maximum time for which `drain` waits, before it exits, for the publication of the Events about
 /// writes that the API server refused.
@@ -30,20 +30,21 @@ const EVENTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Exit code of `drain` if it is complete except for objects that are being deleted and in use.
 const IN_USE: u8 = 3;
 
-/// The options of a call of `drain`, with what it has found.
-pub(super) struct Session<'a> {
+/// What is removed from which cluster, and the Leases that must be held for that.
+pub(super) struct Removal<'a> {
     pub(super) options: &'a DrainOptions,
     /// The components whose writes are removed.
     pub(super) components: Vec<ComponentRef>,
     pub(super) client: Client,
     /// The Lease of the installation.
     pub(super) lease: LeaseName,
-    /// The Leases of these components, of any namespace.
+    /// The Leases of these components, in the namespace of that Lease and in those in which Volume
+    /// Warden is installed.
     pub(super) found: Vec<FoundLease>,
     pub(super) metrics: Arc<Metrics>,
 }
 
-impl Session<'_> {
+impl Removal<'_> {
     /// Prints which Leases would prevent the drain, and what it would remove. A dry run writes
     /// nothing, so it acquires no Lease.
     pub(super) async fn dry_run(&self) -> anyhow::Result<ExitCode> {
@@ -57,16 +58,17 @@ impl Session<'_> {
                 true => "exists in another namespace",
                 false => "is held",
             };
-            let line =
-                format!("{message}: without --dry-run, drain removes nothing while it {until}");
-            print(&Plain(line).to_string())?;
+            say(format_args!(
+                "{message}: without --dry-run, drain removes nothing while it {until}"
+            ))?;
         }
-        let (_elector, leadership) = self.elect(self.lease.clone());
+        // This elector never runs, so the Lease is not acquired.
+        let (_elector, leadership) = self.elector(self.lease.clone());
         exit_code(&self.remove(leadership).await?)
     }
 
-    /// Takes part in the election for this Lease.
-    pub(super) fn elect(&self, lease: LeaseName) -> (Elector, Leadership) {
+    /// Creates the elector for this Lease, which has yet to be run.
+    pub(super) fn elector(&self, lease: LeaseName) -> (Elector, Leadership) {
         let leases = Api::namespaced(self.client.clone(), &lease.namespace);
         Elector::new(leases, lease, self.metrics.clone(), Clock::system())
     }
@@ -147,8 +149,9 @@ impl Session<'_> {
         };
         // If a line cannot be printed, the drain continues. The first error is returned at the end.
         let mut printed = Ok(());
-        let mut say = |line: &str| keep_first_error(&mut printed, print(&Plain(line).to_string()));
-        let outcome = drain.run(&mut say).await;
+        let mut print_line =
+            |line: &str| keep_first_error(&mut printed, print(&Plain(line).to_string()));
+        let outcome = drain.run(&mut print_line).await;
         // The process must not end before the Events about refused writes are published in the
         // background.
         let _ = timeout(EVENTS_TIMEOUT, drain.apply.reported()).await;

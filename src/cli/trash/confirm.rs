@@ -2,13 +2,13 @@
 
 use std::io::{self, Write as _};
 
-pub(in crate::cli) const QUESTION: &str = "Continue? [y/N] ";
+pub(super) const QUESTION: &str = "Continue? [y/N] ";
 
 /// Asks the question on standard output, and returns whether standard input answers yes.
 ///
 /// # Errors
 /// When the terminal cannot be used.
-pub(in crate::cli) fn confirmed() -> io::Result<bool> {
+pub(super) fn confirmed() -> io::Result<bool> {
     print!("{QUESTION}");
     io::stdout().flush()?;
     let mut line = String::new();
