@@ -9,6 +9,9 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct RecentlyDeleted<K, V> {
     remembered: Duration,
+    /// Maximum sum of the sizes of all remembered objects.
+    most: usize,
+    size: fn(&V) -> usize,
     memory: Mutex<Memory<K, V>>,
 }
 
@@ -17,17 +20,28 @@ struct Memory<K, V> {
     last: HashMap<K, (Instant, V)>,
     /// The deleted objects, in the order of their deletion.
     order: VecDeque<(Instant, K)>,
+    /// The sum of the sizes.
+    sum: usize,
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
     /// Creates a memory that keeps each deleted object for the duration `remembered`.
     pub fn new(remembered: Duration) -> Self {
+        Self::bounded(remembered, usize::MAX, |_| 0)
+    }
+
+    /// Creates the same memory, which forgets the oldest objects while the sum of the sizes is more
+    /// than `most`.
+    pub fn bounded(remembered: Duration, most: usize, size: fn(&V) -> usize) -> Self {
         let memory = Memory {
             last: HashMap::default(),
             order: VecDeque::new(),
+            sum: 0,
         };
         Self {
             remembered,
+            most,
+            size,
             memory: Mutex::new(memory),
         }
     }
@@ -35,26 +49,39 @@ impl<K: Clone + Eq + Hash, V: Clone> RecentlyDeleted<K, V> {
     /// Adds a deleted object with its last state.
     pub fn remember(&self, key: K, last: V) {
         let (now, mut memory) = (Instant::now(), self.memory.lock());
-        memory.forget(now, self.remembered);
         memory.order.push_back((now, key.clone()));
-        memory.last.insert(key, (now, last));
+        memory.sum += (self.size)(&last);
+        if let Some((_, earlier)) = memory.last.insert(key, (now, last)) {
+            memory.sum -= (self.size)(&earlier);
+        }
+        self.forget(&mut memory, now);
     }
 
     /// Returns the last state of the object, if it was deleted recently enough to be remembered.
     pub fn get(&self, key: &K) -> Option<V> {
         let mut memory = self.memory.lock();
-        memory.forget(Instant::now(), self.remembered);
+        self.forget(&mut memory, Instant::now());
         memory.last.get(key).map(|(_, last)| last.clone())
     }
-}
 
-impl<K: Eq + Hash, V> Memory<K, V> {
-    fn forget(&mut self, now: Instant, remembered: Duration) {
-        let due = |(since, _): &mut (Instant, K)| now.duration_since(*since) >= remembered;
-        while let Some((since, key)) = self.order.pop_front_if(due) {
+    /// Forgets what was deleted long enough ago, and the oldest objects beyond the limit.
+    fn forget(&self, memory: &mut Memory<K, V>, now: Instant) {
+        loop {
+            let full = memory.sum > self.most;
+            let due = |(since, _): &mut (Instant, K)| {
+                full || now.duration_since(*since) >= self.remembered
+            };
+            let Some((since, key)) = memory.order.pop_front_if(due) else {
+                return;
+            };
             // If the object was recreated and deleted again since, its newer entry is kept.
-            if self.last.get(&key).is_some_and(|(last, _)| *last == since) {
-                self.last.remove(&key);
+            if memory
+                .last
+                .get(&key)
+                .is_some_and(|(last, _)| *last == since)
+                && let Some((_, last)) = memory.last.remove(&key)
+            {
+                memory.sum -= (self.size)(&last);
             }
         }
     }
@@ -92,5 +119,19 @@ mod tests {
         tokio::time::advance(MINUTE).await;
         assert_eq!(departed.get(&"any"), None);
         assert_eq!(kept(), (0, 0), "also if nothing more is deleted");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_objects_beyond_the_limit_are_forgotten() {
+        let deleted = RecentlyDeleted::bounded(MINUTE, 10, |size| *size);
+        for (key, size) in [("a", 4), ("b", 4), ("a", 5), ("c", 5)] {
+            tokio::time::advance(MINUTE / 60).await;
+            deleted.remember(key, size);
+        }
+        let found = ["a", "b", "c"].map(|key| deleted.get(&key));
+        assert_eq!(found, [Some(5), None, Some(5)]);
+        deleted.remember("large", 11);
+        assert_eq!(deleted.get(&"large"), None);
+        assert_eq!(deleted.memory.lock().sum, 0);
     }
 }

@@ -64,6 +64,16 @@ pub(super) enum Caller {
 }
 
 impl Caller {
+    /// The number of volumes that are tried, one after the other, while each has changed since the
+    /// watch delivered it. The reconciler tries one: the change may be that a review reserved the
+    /// volume for the same claim, and the next attempt then finds it.
+    fn tries(self) -> usize {
+        match self {
+            Self::Reconciler => 1,
+            Self::Review(_) => TRIES,
+        }
+    }
+
     fn limit(self) -> Duration {
         match self {
             Self::Reconciler => UNHURRIED,
@@ -116,7 +126,11 @@ impl Handover {
                 return Ok(self.refused(&name, why));
             }
         }
-        if kept.is_empty() {
+        // The API server refuses a claim that exists only after this review. A client that repeats
+        // such a creation would keep a volume reserved. If the watch shows a claim that is deleted
+        // already, `serve` reserves the volume later.
+        let exists = self.caches.claims.read().get(&name).is_some();
+        if kept.is_empty() && !exists {
             self.reserve(&name, &need, &uid, Caller::Review(until))
                 .await;
         }
@@ -175,7 +189,7 @@ impl Handover {
             Ok(now) => now,
             Err(error) => return Applied::Failed(error),
         };
-        for (name, volume) in parked.into_iter().take(TRIES) {
+        for (name, volume) in parked.into_iter().take(caller.tries()) {
             let refusal = OnRefusal::new(CANNOT_RELEASE);
             let operations = reservation(claim, now);
             let action = action("Reserve", refusal, operations, Basis::Object).of_existing();

@@ -71,6 +71,15 @@ impl Live {
         }
     }
 
+    /// Returns the present time of the API server.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub async fn time(&self) -> Result<Timestamp, ReconcileError> {
+        let time = server_time(&self.client, UNHURRIED).await;
+        time.map_err(ReconcileError::unread("the time of the API server"))
+    }
+
     /// Decides about the claim by live reads, and by `observed`, since when this process watches.
     /// The present time is `local`, that of this process, or that of the API server if it is
     /// earlier, so that no clock that is ahead shortens a wait. The pods are read first, because
@@ -119,9 +128,7 @@ impl Live {
         };
         let class = class.map_err(ReconcileError::unread("the StorageClass"))?;
         self.is_included(&name.namespace).await?;
-        let server = server_time(&self.client, UNHURRIED)
-            .await
-            .map_err(ReconcileError::unread("the time of the API server"))?;
+        let server = self.time().await?;
         let decision = decide(&View {
             claim: &claim,
             volume: volume.as_ref(),

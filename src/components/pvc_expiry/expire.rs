@@ -42,9 +42,19 @@ impl PvcExpiryReconciler {
             Err(wait) => return Ok(limited(wait)),
         };
         let (observed, now) = (self.caches.observed(name), self.caches.clock.timestamp());
-        // This read may take a minute; the proof that follows is valid for less.
-        let named_by = self.named_by(name, claim, Instant::now()).await?;
-        let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
+        let read = async {
+            // This read may take a minute; the proof that follows is valid for less.
+            let named_by = self.named_by(name, claim, Instant::now()).await?;
+            let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
+            Ok((named_by, confirmed))
+        };
+        let (named_by, confirmed) = match read.await {
+            Ok(read) => read,
+            Err(error) => {
+                self.looks.forget(name);
+                return Err(error);
+            }
+        };
         // During these reads a pod may have used the claim and ended.
         if self.caches.observed(name) != observed {
             self.looks.forget(name);
@@ -71,9 +81,10 @@ impl PvcExpiryReconciler {
         let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
         if !applied.may_be_written() {
             slot.give_back();
-            // The claim leaves its place within the limit, so that it delays no others.
+            // The claim leaves its place within the limit, so that it delays no others: its owner
+            // can have each deletion refused, or end in a conflict.
+            self.looks.forget(name);
             if let Applied::Failed(error) = &applied {
-                self.looks.forget(name);
                 return Err(ReconcileError::after(LOOK_EXPIRES, error.to_string()));
             }
         }

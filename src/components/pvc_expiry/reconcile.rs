@@ -10,7 +10,7 @@ use super::{
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
     referrers::NAMES_AGE,
     requeue::wait,
-    rule::{Decision, Left},
+    rule::{Decision, Left, earliest},
     triggers,
 };
 use crate::{
@@ -67,6 +67,8 @@ impl PvcExpiryReconciler {
         if let Some(what) = self.named_by(name, claim, since).await?.first() {
             return Ok(self.named.remember(name, &claim.uid, what));
         }
+        // The clock of this process may be slow, and that of the next leader right.
+        let at = at.max(earliest(self.live.time().await?));
         let at_text = json!(at.to_string());
         let operation = match claim.annotated {
             true => add(&["annotations", EXPIRES_AT], at_text),

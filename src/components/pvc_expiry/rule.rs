@@ -104,8 +104,13 @@ pub fn decide(view: &View<'_>) -> Decision {
     match announced.and_then(ClaimExpiry::announced) {
         Some(at) if at >= due && view.now >= at => Decision::Expire,
         Some(at) if at >= due => Decision::Wait(at),
-        _ => Decision::Announce(whole_seconds(due.max(after(view.now, NOTICE)))),
+        _ => Decision::Announce(whole_seconds(due).max(earliest(view.now))),
     }
+}
+
+/// Returns the earliest time of expiry that may be announced now.
+pub fn earliest(now: Timestamp) -> Timestamp {
+    whole_seconds(after(now, NOTICE))
 }
 
 /// Returns the time at which the claim will have been unused and watched for as long as the

@@ -5,7 +5,7 @@ use super::{
     claim_request::Creator,
     reasons,
     reconcile::MAX_AGE,
-    rule::{Decision, Step},
+    rule::{Decision, QUIET, Step},
     template::Birth,
     view::{User, View},
 };
@@ -25,6 +25,13 @@ use tokio::time::Instant;
 /// requests it changes before. It usually refuses the same claim again until an object changes that
 /// Volume Warden does not watch, such as a quota.
 const REFUSED: Duration = Duration::from_secs(30);
+
+/// The evaluation of a pending claim once it has not changed for [`QUIET`].
+fn once_quiet(view: &View<'_>) -> Requeue {
+    let left = QUIET.saturating_sub(view.wait.unchanged);
+    let reason = "waiting until no other controller is about to write the claim";
+    Requeue::After(left, reason.into())
+}
 
 impl PvcProvisionerReconciler {
     /// Carries out a decision that leaves the claim as it is; this may publish an Event. For
@@ -46,10 +53,14 @@ impl PvcProvisionerReconciler {
                 if let Some(claim) = view.claim {
                     self.see(name, claim, user);
                 }
+                return ControlFlow::Break(once_quiet(view));
             }
             Decision::Leave(reason) => {
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.notices.no_obstacle(name);
+                if reason == reasons::CLAIM_PENDING {
+                    return ControlFlow::Break(once_quiet(view));
+                }
             }
         }
         ControlFlow::Break(Requeue::OnEvent)

@@ -8,6 +8,7 @@ use crate::{
     },
     components::pvc_provisioner::{
         Caches, Notices, Options, TemplatePolicy, Waiting, options::Authorize, tests::user,
+        view::Wait,
     },
     objects::{claim::ClaimWire, pod::PodWire},
     telemetry::Metrics,
@@ -107,5 +108,33 @@ async fn no_claim_is_deleted_that_a_pod_of_the_watch_names() {
         let proof = Proof::of_test(MAX_AGE);
         let collected = reconciler.collect(&name, &claim, proof).await;
         assert_eq!(collected.is_ok(), deletes, "{collected:?}");
+    }
+}
+
+/// A pending claim is not written for ten minutes after its last change, and a full pass may be ten
+/// minutes away then.
+#[tokio::test(start_paused = true)]
+async fn a_pending_claim_is_evaluated_again_once_it_is_quiet() {
+    let reconciler = reconciler(&api_server(200, Notes::default()), Vec::new());
+    let (name, claim) = (ObjectName::new("ns", "c"), Claim::from(claim()));
+    let user = user("p", true, true);
+    for decision in [
+        Decision::Await(&user),
+        Decision::Leave(reasons::CLAIM_PENDING),
+    ] {
+        let unchanged = Duration::from_secs(400);
+        let view = View {
+            claim: Some(&claim),
+            users: &[],
+            wait: Wait {
+                unchanged,
+                ..Wait::default()
+            },
+        };
+        let followed = reconciler.follow::<()>(&name, &view, decision);
+        let ControlFlow::Break(Requeue::After(left, _)) = followed else {
+            panic!("{followed:?}");
+        };
+        assert_eq!(left, QUIET - unchanged);
     }
 }

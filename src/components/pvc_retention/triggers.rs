@@ -35,6 +35,10 @@ fn listen_to_sets(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
     let others = caches.clone();
     let warned = AtomicBool::new(false);
     caches.sets.listen(move |change| {
+        // A status update, for example: a rollout causes two for each replica.
+        if change.old == change.new {
+            return queue.retry_set(change.name);
+        }
         queue.add_set(change.name);
         if let (Some(set), None) | (None, Some(set)) = (change.old, change.new) {
             let rivals = others.rivals(change.name, set);
@@ -229,6 +233,27 @@ mod tests {
         let own = sets.read().get(&name).expect("the set");
         let rivals = caches.rivals(&name, &own);
         assert_eq!(rivals, BTreeSet::from([ObjectName::new("ns", "d")]));
+    }
+
+    #[test]
+    fn a_status_update_evaluates_no_claims() {
+        use crate::{cluster::Feeds, telemetry::Metrics};
+        let set = |replicas: i32, version: &str| {
+            let templates = json!([{"metadata": {"name": "a"}}]);
+            let wire = json!({"metadata": {"namespace": "ns", "name": "web", "uid": "1",
+                "resourceVersion": version},
+                "spec": {"replicas": replicas, "volumeClaimTemplates": templates}});
+            serde_json::from_value(wire).expect("a set")
+        };
+        let caches = Caches::from(&Feeds::new(&Arc::new(Metrics::new())));
+        caches.sets.hear(set(1, "1"), true);
+        let queue = Arc::new(WorkQueue::default());
+        queue.open();
+        listen(&caches, &queue);
+        caches.sets.hear(set(1, "2"), true);
+        assert!(queue.is_empty());
+        caches.sets.hear(set(2, "3"), true);
+        assert!(!queue.is_empty());
     }
 
     #[test]

@@ -36,7 +36,10 @@ const MAKERS: [&str; 2] = [
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Maximum size of a deleted StatefulSet that is remembered. A user may create and delete larger ones
 /// all the time; a claim for such a one is refused once it is deleted.
-const MOST_REMEMBERED: usize = 64 * 1024;
+const LARGEST_REMEMBERED: usize = 64 * 1024;
+/// Maximum memory, in bytes, for all deleted StatefulSets that are remembered. A user may create and
+/// delete many, which no quota counts any more; the oldest are then forgotten.
+const MOST_REMEMBERED: usize = 8 << 20;
 
 pub(super) const CREATE_CLAIM: &[Rule] = &[Rule("CREATE", "persistentvolumeclaims")];
 
@@ -46,6 +49,14 @@ pub(super) fn is_made_for_a_set(request: &Request) -> bool {
     MAKERS.contains(&&*request.user_info.username)
 }
 
+/// Returns about how much memory a StatefulSet takes, in bytes: each text is an allocation of its
+/// own, with a pointer and a length.
+fn memory_bytes(set: &Arc<StatefulSet>) -> usize {
+    const EACH: usize = 48;
+    let texts = set.templates.len() + 2 * set.match_labels.len();
+    size_of::<StatefulSet>() + EACH * (1 + texts) + set.text_bytes()
+}
+
 /// The webhook for claims that the StatefulSet controller creates. With `namespace`, only claims
 /// of that namespace are managed.
 pub fn hook(
@@ -53,11 +64,12 @@ pub fn hook(
     live: &Arc<LiveGet<StatefulSet>>,
     namespace: Option<&str>,
 ) -> Hook {
-    let recently_deleted = Arc::new(RecentlyDeleted::new(REMEMBERED));
+    let recently_deleted = RecentlyDeleted::bounded(REMEMBERED, MOST_REMEMBERED, memory_bytes);
+    let recently_deleted = Arc::new(recently_deleted);
     let memory = recently_deleted.clone();
     sets.listen(move |change| {
         if let (Some(old), None) = (change.old, change.new)
-            && old.text_bytes() <= MOST_REMEMBERED
+            && old.text_bytes() <= LARGEST_REMEMBERED
         {
             memory.remember(change.name.clone(), old.clone());
         }

@@ -164,6 +164,26 @@ async fn a_failed_reservation_of_a_waiting_claim_is_retried() {
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 3);
 }
 
+/// A conflict may mean that a review has just reserved the volume for the same claim.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_reserves_no_second_volume() {
+    let scene = Scene::new(Options::default());
+    *scene.server.namespace.lock() = Some("n");
+    *scene.server.claim.lock() = Some(wanted(json!({})));
+    for name in ["a", "b"] {
+        let mut changes = parked("n");
+        changes["metadata"]["name"] = json!(name);
+        changes["metadata"]["uid"] = json!(name);
+        changes["spec"]["claimRef"]["name"] = json!(format!("parked-{name}"));
+        scene.watch_volume("5", changes);
+    }
+    scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+    scene.server.answers.lock().push_back((409, "conflict"));
+    let name = ObjectName::new("ns", "data");
+    assert!(scene.releaser.reconcile(&name).await.is_err());
+    assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_namespace_that_has_opted_out_gets_no_parked_volume() {
     for (excluded, expected) in [("true", 0), ("false", 1)] {

@@ -320,6 +320,20 @@ async fn a_parked_volume_is_reserved_for_a_new_claim_of_its_namespace() {
     }
 }
 
+/// The API server calls the webhook before it answers that the claim exists.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_exists_gets_no_second_volume() {
+    let scene = Scene::new(Options::default());
+    *scene.server.namespace.lock() = Some("n");
+    scene.watch_volume("5", parked("n"));
+    let bound = json!({"spec": {"volumeName": "another"}, "status": {"phase": "Bound"}});
+    scene.hear(&scene.releaser.caches.claims, wanted(bound));
+    let request = review(&wanted(json!({})), false);
+    let reviewed = scene.releaser.handover.review(&request).await;
+    assert_eq!(reviewed, Ok(Answer::Allow));
+    assert!(patches(&scene).is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_smallest_volume_comes_first_and_a_lost_one_is_skipped() {
     let scene = Scene::new(Options::default());
