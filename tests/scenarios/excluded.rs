@@ -1,7 +1,7 @@
 //! Namespaces that have opted out by the label `volume-warden.dev/exclude`.
 
 use crate::{
-    pvc_provisioner::support::Askers,
+    pvc_provisioner::support::PodSpace,
     pvc_retention::support::{DELETE_RETAIN, MARK, RETAIN_RETAIN, SetSpace},
     support::{Space, claim, guarded},
 };
@@ -38,26 +38,29 @@ async fn exclude(space: &Space, other: &Space) -> Result<()> {
 #[tokio::test]
 async fn an_excluded_namespace_is_not_handled() -> Result<()> {
     let cluster = guarded().await?;
-    let excluded = Askers::new(cluster.clone(), "excluded").await?;
-    let included = Askers::new(cluster, "included").await?;
+    let excluded = PodSpace::new(cluster.clone(), "excluded").await?;
+    let included = PodSpace::new(cluster, "included").await?;
     exclude(&excluded.space, &included.space).await?;
 
-    excluded.ask("asks", "asked", json!({})).await?;
-    let pod = included.ask("asks", "asked", json!({})).await?;
+    excluded.request_claim("asks", "asked", json!({})).await?;
+    let pod = included.request_claim("asks", "asked", json!({})).await?;
     included.belongs("asked", &pod).await?;
     let created = excluded.space.claims.get_opt("asked").await?;
     ensure!(created.is_none(), "a claim is created for a pod");
 
     // A pod on a node whose claim is being deleted is refused, but not in the excluded namespace.
-    for (askers, is_refused) in [(&included, true), (&excluded, false)] {
+    for (pod_space, is_refused) in [(&included, true), (&excluded, false)] {
         let hold = json!({"metadata": {"finalizers": ["example.com/hold", FINALIZER]}});
-        askers.create_claim("leaving", hold).await?;
-        askers.space.delete_claim("leaving").await?;
+        pod_space.create_claim("leaving", hold).await?;
+        pod_space.space.delete_claim("leaving").await?;
         eventually("the webhook knows of the deletion", async || {
-            let created = askers.space.create_pod_on_node("late", "leaving").await?;
+            let created = pod_space
+                .space
+                .create_pod_on_node("late", "leaving")
+                .await?;
             let refused = created.is_err();
             if !refused {
-                askers.space.delete_pod("late").await?;
+                pod_space.space.delete_pod("late").await?;
             }
             ensure!(refused == is_refused, "refused: {refused}");
             Ok(())

@@ -1,7 +1,7 @@
 //! The ConfigMap that lists the deleted claims of a namespace, for users who may not list volumes.
 
 use crate::{
-    pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase, uid_of_claim},
+    pvc_trash::support::{PURGE, TRASH, TrashSpace, is_in_phase, uid_of_claim},
     support::{BINARY, Space, optional, volume},
 };
 use anyhow::{Context, Result, ensure};
@@ -56,9 +56,9 @@ async fn has_no_list(space: &Space) -> Result<()> {
 
 #[tokio::test]
 async fn a_list_appears_changes_and_disappears() -> Result<()> {
-    let shelf = Shelf::new(optional().await?, "list-life", "1h").await?;
-    let space = &shelf.space;
-    let first = shelf.deleted("first", "kept").await?;
+    let trash_space = TrashSpace::new(optional().await?, "list-life", "1h").await?;
+    let space = &trash_space.space;
+    let first = trash_space.deleted("first", "kept").await?;
     // Volume Warden records the time of the deletion with a delay.
     let recorded =
         |list: &Value| claims(list) == ["first"] && list["volumes"][0]["purgedAt"].is_string();
@@ -68,7 +68,7 @@ async fn a_list_appears_changes_and_disappears() -> Result<()> {
     let listed = &list["volumes"][0];
     ensure!(listed["volume"] == first.name_any(), "{listed}");
     ensure!(listed["storageClass"] == space.name, "{listed}");
-    let second = shelf.deleted("second", "kept").await?;
+    let second = trash_space.deleted("second", "kept").await?;
     let both = |list: &Value| claims(list).len() == 2 && list["leftOut"] == 0;
     lists(space, "both claims", both).await?;
     // Volume Warden reverts what a user writes into the list.
@@ -79,7 +79,7 @@ async fn a_list_appears_changes_and_disappears() -> Result<()> {
     ensure!(corrected.data.is_some_and(|data| data.len() == 1));
     let sealed = Patch::Merge(json!({"immutable": true}));
     maps.patch(NAME, &patch, &sealed).await?;
-    shelf.restored("first", "first").await?;
+    trash_space.restored("first", "first").await?;
     let only = |list: &Value| claims(list) == ["second"];
     lists(space, "only the second claim", only).await?;
     let purge = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&second)}}});
@@ -92,15 +92,15 @@ async fn a_list_appears_changes_and_disappears() -> Result<()> {
 
 #[tokio::test]
 async fn a_config_map_of_a_user_is_left_unchanged() -> Result<()> {
-    let shelf = Shelf::new(optional().await?, "list-taken", "1h").await?;
+    let trash_space = TrashSpace::new(optional().await?, "list-taken", "1h").await?;
     let map = json!({"metadata": {"name": NAME}, "data": {"trash": "mine"}});
-    let maps = maps(&shelf.space);
+    let maps = maps(&trash_space.space);
     let created = maps
         .create(&PostParams::default(), &serde_json::from_value(map)?)
         .await?;
-    shelf.deleted("data", "kept").await?;
+    trash_space.deleted("data", "kept").await?;
     let events = eventually("an Event reports the ConfigMap", async || {
-        let events = shelf.space.events_with("ErrTrashList").await?;
+        let events = trash_space.space.events_with("ErrTrashList").await?;
         anyhow::Ok((!events.is_empty()).then_some(events))
     })
     .await?;
@@ -113,7 +113,10 @@ async fn a_config_map_of_a_user_is_left_unchanged() -> Result<()> {
     );
     // Once the ConfigMap of the user is deleted, Volume Warden creates the list.
     maps.delete(NAME, &DeleteParams::default()).await?;
-    lists(&shelf.space, "the claim", |list| claims(list) == ["data"]).await?;
+    lists(&trash_space.space, "the claim", |list| {
+        claims(list) == ["data"]
+    })
+    .await?;
     Ok(())
 }
 
@@ -121,8 +124,8 @@ async fn a_config_map_of_a_user_is_left_unchanged() -> Result<()> {
 /// same name, because its users must not learn of that claim. An excluded namespace has no list.
 #[tokio::test]
 async fn a_recreated_namespace_does_not_list_claims_of_the_earlier_one() -> Result<()> {
-    let shelf = Shelf::new(optional().await?, "list-again", "1h").await?;
-    let space = &shelf.space;
+    let trash_space = TrashSpace::new(optional().await?, "list-again", "1h").await?;
+    let space = &trash_space.space;
     let name = format!("{}-earlier", space.name);
     let claim = json!({"namespace": space.name, "name": "secret", "uid": "gone"});
     let record = json!({"policy": "Delete", "windowSeconds": 3600,
@@ -136,7 +139,7 @@ async fn a_recreated_namespace_does_not_list_claims_of_the_earlier_one() -> Resu
         .create(&post, &volume(&name, earlier)?)
         .await?;
     is_in_phase(space, &name, "Released").await?;
-    shelf.deleted("own", "kept").await?;
+    trash_space.deleted("own", "kept").await?;
     lists(space, "only its own claim", |list| claims(list) == ["own"]).await?;
     let namespaces: Api<Namespace> = Api::all(space.cluster.client());
     let exclude = |value: Value| {
@@ -157,8 +160,8 @@ async fn a_recreated_namespace_does_not_list_claims_of_the_earlier_one() -> Resu
 /// A user with the role `edit` in the namespace, who may not list volumes.
 #[tokio::test]
 async fn a_tenant_reads_the_list_by_the_command() -> Result<()> {
-    let shelf = Shelf::new(optional().await?, "list-tenant", "1h").await?;
-    let space = &shelf.space;
+    let trash_space = TrashSpace::new(optional().await?, "list-tenant", "1h").await?;
+    let space = &trash_space.space;
     let binding = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
     let subject = ["--user=tenant", "-n", &space.name];
     space
@@ -182,7 +185,7 @@ async fn a_tenant_reads_the_list_by_the_command() -> Result<()> {
     };
     let (code, _, error) = trash(&[]).await?;
     ensure!(code == Some(3) && error.contains("may not list"), "{error}");
-    let volume = shelf.deleted("photos", "kept").await?;
+    let volume = trash_space.deleted("photos", "kept").await?;
     lists(space, "the claim", |list| claims(list) == ["photos"]).await?;
     let (code, table, error) = trash(&[]).await?;
     ensure!(code == Some(0), "{code:?}: {error}");

@@ -3,13 +3,13 @@
 
 use super::installation::{Installation, cluster, enforcing, protected};
 use crate::{
-    pv_releaser::support::{Estate, PROVISIONER},
+    pv_releaser::support::{PROVISIONER, VolumeSpace},
     pvc_expiry::{EXPIRE_UNUSED, EXPIRES_WITHIN, announced, hasten},
-    pvc_provisioner::support::{Askers, awaiting},
+    pvc_provisioner::support::{PodSpace, awaiting},
     pvc_retention::support::{DELETE_DELETE, DELETE_RETAIN, MARK, SetSpace, set},
     pvc_trash::{
         copies::has_copy_with,
-        support::{PURGE, Shelf, TOUCHED, TRASH, WINDOW, uid_of_claim},
+        support::{PURGE, TOUCHED, TRASH, TrashSpace, WINDOW, uid_of_claim},
     },
     support::{Space, claim, is_refused, volume},
     trash_list::lists,
@@ -196,19 +196,21 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
     ];
     let mut installation = Installation::new(&components).await?;
     installation.repair_certificate().await?;
-    let askers = Askers::new(installation.cluster.clone(), "rights-pods").await?;
+    let pod_space = PodSpace::new(installation.cluster.clone(), "rights-pods").await?;
     // First with admission, where Volume Warden checks the rights of the users who create pods.
     let warden = installation.builder().serving().start().await?;
     let reviewed = eventually("pods are reviewed", async || {
-        let pod = askers.ask("reviewed", "reviewed", json!({})).await?;
-        let created = askers.space.claims.get_opt("reviewed").await?;
+        let pod = pod_space
+            .request_claim("reviewed", "reviewed", json!({}))
+            .await?;
+        let created = pod_space.space.claims.get_opt("reviewed").await?;
         if created.is_none() {
-            askers.space.delete_pod("reviewed").await?;
+            pod_space.space.delete_pod("reviewed").await?;
         }
         anyhow::Ok(created.map(|_| pod))
     })
     .await?;
-    askers.belongs("reviewed", &reviewed).await?;
+    pod_space.belongs("reviewed", &reviewed).await?;
     warden.stop().await?;
     // Then without admission, where it does not check them.
     installation
@@ -219,18 +221,18 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
     let _refused = installation.refuse_twice("persistentvolumeclaims/given");
     let mut awaiting_pod = awaiting();
     awaiting_pod["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
-    askers.create_claim("given", awaiting_pod).await?;
-    let given = askers.ask("given", "given", json!({})).await?;
+    pod_space.create_claim("given", awaiting_pod).await?;
+    let given = pod_space.request_claim("given", "given", json!({})).await?;
     let warden = installation
         .builder()
         .arg("--orphan-grace=1")
         .start()
         .await?;
-    askers.belongs("given", &given).await?;
-    let pod = askers.ask("made", "made", json!({})).await?;
-    askers.belongs("made", &pod).await?;
-    askers.create_claim("orphan", awaiting()).await?;
-    askers.space.claim_is_gone("orphan").await?;
+    pod_space.belongs("given", &given).await?;
+    let pod = pod_space.request_claim("made", "made", json!({})).await?;
+    pod_space.belongs("made", &pod).await?;
+    pod_space.create_claim("orphan", awaiting()).await?;
+    pod_space.space.claim_is_gone("orphan").await?;
     installation.used_all(warden).await
 }
 
@@ -238,20 +240,23 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
 async fn pv_releaser_uses_its_rights() -> Result<()> {
     let installation = Installation::new(&["self-signed", "pv-releaser"]).await?;
     installation.repair_certificate().await?;
-    let estate = Estate::new(cluster().await?, "rights-estate").await?;
-    let id = format!("--controller-id={}", estate.id());
+    let volume_space = VolumeSpace::new(cluster().await?, "rights-volumes").await?;
+    let id = format!("--controller-id={}", volume_space.id());
     let builder = installation
         .builder()
         .arg(id)
         .arg("--release-scope=namespace");
     let warden = builder.start().await?;
-    let _refused = installation.refuse_twice(&format!("persistentvolumes/{}", estate.pv("data")));
-    estate
-        .pair("data", json!({PROVISIONER: estate.id()}))
+    let _refused =
+        installation.refuse_twice(&format!("persistentvolumes/{}", volume_space.pv("data")));
+    volume_space
+        .pair("data", json!({PROVISIONER: volume_space.id()}))
         .await?;
-    estate.is_labelled("data", estate.id()).await?;
-    estate.space.delete_claim("data").await?;
-    estate.is_parked("data", &installation.namespace).await?;
+    volume_space.is_labelled("data", volume_space.id()).await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space
+        .is_parked("data", &installation.namespace)
+        .await?;
     installation.used_all(warden).await
 }
 
@@ -260,39 +265,39 @@ async fn pv_releaser_uses_its_rights() -> Result<()> {
 async fn pvc_trash_uses_its_rights() -> Result<()> {
     let installation = Installation::on(enforcing().await?, &["self-signed", "pvc-trash"]).await?;
     installation.repair_certificate().await?;
-    let shelf = Shelf::new(installation.cluster.clone(), "rights-trash", "1h").await?;
-    let volume = shelf.bound("data", json!({})).await?.name_any();
+    let trash_space = TrashSpace::new(installation.cluster.clone(), "rights-trash", "1h").await?;
+    let volume = trash_space.bound("data", json!({})).await?.name_any();
     let _refused = installation.refuse_twice(&format!("persistentvolumes/{volume}"));
     let warden = installation.builder().start().await?;
-    let enabled = shelf.is_enabled(&volume).await?;
+    let enabled = trash_space.is_enabled(&volume).await?;
     let namespace = &installation.namespace;
     has_copy_with(
-        &shelf.space,
+        &trash_space.space,
         namespace,
         &enabled,
         "\\\"windowSeconds\\\":3600",
     )
     .await?;
-    shelf.set_window(Some("2h")).await?;
+    trash_space.set_window(Some("2h")).await?;
     has_copy_with(
-        &shelf.space,
+        &trash_space.space,
         namespace,
         &enabled,
         "\\\"windowSeconds\\\":7200",
     )
     .await?;
-    let deleted = shelf.delete("data", &enabled).await?;
+    let deleted = trash_space.delete("data", &enabled).await?;
     let purge = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&deleted)}}});
-    let (volumes, patch) = (&shelf.space.volumes, PatchParams::default());
+    let (volumes, patch) = (&trash_space.space.volumes, PatchParams::default());
     volumes.patch(&volume, &patch, &Patch::Merge(purge)).await?;
-    shelf.is_purged(&deleted).await?;
+    trash_space.is_purged(&deleted).await?;
     // A volume is reserved for a claim that is too large for it.
-    let large = shelf.create_large_claim("large").await?;
-    shelf.create_reserved("small", &large).await?;
+    let large = trash_space.create_large_claim("large").await?;
+    trash_space.create_reserved("small", &large).await?;
     eventually(
         "the claim has the annotation undelete-touched",
         async || {
-            let claim = shelf.space.claims.get("large").await?;
+            let claim = trash_space.space.claims.get("large").await?;
             ensure!(claim.annotations().contains_key(TOUCHED));
             Ok(())
         },
@@ -308,25 +313,26 @@ async fn pvc_expiry_uses_its_rights() -> Result<()> {
     // claim.
     let annotations = json!({WINDOW: "1h", EXPIRE_UNUSED: "1s"});
     let class = json!({"metadata": {"annotations": annotations}});
-    let shelf = Shelf::with_class(installation.cluster.clone(), "rights-expiry", class).await?;
-    let volume = shelf.bound("data", json!({})).await?;
+    let trash_space =
+        TrashSpace::with_class(installation.cluster.clone(), "rights-expiry", class).await?;
+    let volume = trash_space.bound("data", json!({})).await?;
     let record = json!({"policy": "Delete", "windowSeconds": 3600, "claim": {
-        "namespace": shelf.space.name, "name": "data", "uid": uid_of_claim(&volume)}});
+        "namespace": trash_space.space.name, "name": "data", "uid": uid_of_claim(&volume)}});
     let recorded = json!({"metadata": {"annotations": {TRASH: record.to_string()}},
         "spec": {"persistentVolumeReclaimPolicy": "Retain"}});
-    let (volumes, patch) = (&shelf.space.volumes, PatchParams::default());
+    let (volumes, patch) = (&trash_space.space.volumes, PatchParams::default());
     volumes
         .patch(&volume.name_any(), &patch, &Patch::Merge(recorded))
         .await?;
     let unused = json!({"type": "Unused", "status": "True", "reason": "NoPodsUsingPVC",
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let status = Patch::Merge(json!({"status": {"conditions": [unused]}}));
-    let claims = &shelf.space.claims;
+    let claims = &trash_space.space.claims;
     claims.patch_status("data", &patch, &status).await?;
     let _refused = installation.refuse_twice("persistentvolumeclaims/data");
     let warden = installation.builder().start().await?;
-    announced(&shelf, "data").await?;
-    hasten(&shelf, "data").await?;
+    announced(&trash_space, "data").await?;
+    hasten(&trash_space, "data").await?;
     eventually_within(EXPIRES_WITHIN, "the claim expires", async || {
         ensure!(claims.get_opt("data").await?.is_none());
         Ok(())
@@ -338,8 +344,8 @@ async fn pvc_expiry_uses_its_rights() -> Result<()> {
 #[tokio::test]
 async fn trash_list_uses_its_rights() -> Result<()> {
     let installation = Installation::new(&["trash-list"]).await?;
-    let shelf = Shelf::new(installation.cluster.clone(), "rights-list", "1h").await?;
-    let space = &shelf.space;
+    let trash_space = TrashSpace::new(installation.cluster.clone(), "rights-list", "1h").await?;
+    let space = &trash_space.space;
     let namespaces: Api<Namespace> = Api::all(installation.cluster.client());
     let namespace = namespaces.get(&space.name).await?;
     // No other component runs that would write the records of the volumes.

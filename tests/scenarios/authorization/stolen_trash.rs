@@ -3,7 +3,7 @@
 
 use super::stolen_token::{StolenToken, Write, dry_run_delete, patch};
 use crate::{
-    pvc_trash::support::{PURGE, Shelf, TRASH, is_in_phase},
+    pvc_trash::support::{PURGE, TRASH, TrashSpace, is_in_phase},
     support::{bare, volume},
 };
 use anyhow::Result;
@@ -21,10 +21,10 @@ const FINALIZER: &str = "example.com/provisioner";
 const HOLD: &str = "example.com/hold";
 
 /// The annotation with a record of this original policy, for the claim `data` with the uid `gone`.
-fn record(shelf: &Shelf, policy: &str, changes: Value) -> Value {
+fn record(trash_space: &TrashSpace, policy: &str, changes: Value) -> Value {
     let mut rest = json!({
         "windowSeconds": 3600, "finalizers": [FINALIZER],
-        "claim": {"namespace": shelf.space.name, "name": "data", "uid": "gone"},
+        "claim": {"namespace": trash_space.space.name, "name": "data", "uid": "gone"},
     });
     json_patch::merge(&mut rest, &changes);
     // Volume Warden writes the policy first, and the ValidatingAdmissionPolicies rely on that.
@@ -65,16 +65,16 @@ fn merge_all<const N: usize>(changes: [Value; N]) -> Value {
 
 /// Volumes in each state, by the name of the state.
 struct Volumes {
-    shelf: Shelf,
+    trash_space: TrashSpace,
 }
 
 impl Volumes {
     async fn new() -> Result<Self> {
-        let shelf = Shelf::with_class(bare().await?, "stolen-trash", json!({})).await?;
-        let volumes = Self { shelf };
+        let trash_space = TrashSpace::with_class(bare().await?, "stolen-trash", json!({})).await?;
+        let volumes = Self { trash_space };
         let deleted = json!({"deletedAt": "2026-01-01T00:00:00Z"});
         let reserved = json!({"reservedAt": "2026-01-01T00:00:00Z"});
-        let record = |policy, changes| record(&volumes.shelf, policy, changes);
+        let record = |policy, changes| record(&volumes.trash_space, policy, changes);
         for (state, phase, changes) in [
             (
                 "trashed",
@@ -110,19 +110,19 @@ impl Volumes {
     }
 
     fn name(&self, state: &str) -> String {
-        format!("{}-{state}", self.shelf.space.name)
+        format!("{}-{state}", self.trash_space.space.name)
     }
 
     fn claim(&self, name: &str, uid: Option<&str>) -> Value {
-        let namespace = &self.shelf.space.name;
+        let namespace = &self.trash_space.space.name;
         json!({"spec": {"claimRef": {"namespace": namespace, "name": name, "uid": uid}}})
     }
 
     async fn create(&self, state: &str, phase: &str, changes: Value) -> Result<()> {
-        let (volumes, name) = (&self.shelf.space.volumes, self.name(state));
+        let (volumes, name) = (&self.trash_space.space.volumes, self.name(state));
         let created = volume(&name, changes)?;
         volumes.create(&PostParams::default(), &created).await?;
-        is_in_phase(&self.shelf.space, &name, phase).await
+        is_in_phase(&self.trash_space.space, &name, phase).await
     }
 
     fn change(&self, state: &str, changes: Value) -> Write {
@@ -137,25 +137,25 @@ fn patch_volume(volume: &str, changes: Value) -> Write {
 #[tokio::test]
 async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()> {
     let volumes = Volumes::new().await?;
-    let shelf = &volumes.shelf;
-    let bound = shelf.bound("bound", json!({})).await?.name_any();
-    let enabled = shelf.bound("enabled", json!({})).await?.name_any();
-    let enable = merge_all([policy("Retain"), record(shelf, "Delete", json!({}))]);
+    let trash_space = &volumes.trash_space;
+    let bound = trash_space.bound("bound", json!({})).await?.name_any();
+    let enabled = trash_space.bound("enabled", json!({})).await?.name_any();
+    let enable = merge_all([policy("Retain"), record(trash_space, "Delete", json!({}))]);
     let merge = (PatchParams::default(), Patch::Merge(&enable));
-    shelf
+    trash_space
         .space
         .volumes
         .patch(&enabled, &merge.0, &merge.1)
         .await?;
 
-    let record = |policy, changes| record(shelf, policy, changes);
+    let record = |policy, changes| record(trash_space, policy, changes);
     let change = |state, changes| volumes.change(state, changes);
     let claim = |name, uid| volumes.claim(name, uid);
     let no_record = || annotated(TRASH, json!(null));
     let foreign =
         json!({"spec": {"claimRef": {"namespace": "other", "name": "data", "uid": null}}});
     let purge = |kept: &[&str]| change("trashed", merge_all([policy("Delete"), finalizers(kept)]));
-    let token = StolenToken::with_unrestricted_user(&shelf.space, DRAIN).await?;
+    let token = StolenToken::with_unrestricted_user(&trash_space.space, DRAIN).await?;
     let may_purge = "its policy as the trash requires";
     let may_reserve = "may only reserve a volume in the trash for a claim of the same namespace";
     let may_record = "may only add and remove the record of a Bound volume";
@@ -227,7 +227,7 @@ async fn a_stolen_token_neither_purges_early_nor_gives_data_away() -> Result<()>
 #[tokio::test]
 async fn a_stolen_token_neither_creates_nor_deletes_volumes() -> Result<()> {
     let volumes = Volumes::new().await?;
-    let token = StolenToken::with_unrestricted_user(&volumes.shelf.space, DRAIN).await?;
+    let token = StolenToken::with_unrestricted_user(&volumes.trash_space.space, DRAIN).await?;
     token.grant("create,delete", "persistentvolumes").await?;
     let new = json!(volume(&volumes.name("new"), json!({}))?);
     let plain = format!("/api/v1/persistentvolumes/{}", volumes.name("plain"));

@@ -1,6 +1,6 @@
 //! A drain is refused while a Volume Warden runs, which would write again what the drain removes.
 
-use super::support::{CLAIM_FINALIZER, Stage, run_drain};
+use super::support::{CLAIM_FINALIZER, DrainFixture, run_drain};
 use crate::support::{BINARY, lease_holder};
 use anyhow::{Result, bail, ensure};
 use futures::future::join;
@@ -15,8 +15,8 @@ const FOLLOW_PERIOD: Duration = Duration::from_millis(1500);
 /// can be drained.
 #[tokio::test]
 async fn a_drain_is_refused_while_a_volume_warden_runs() -> Result<()> {
-    let stage = Stage::new("held").await?;
-    let space = &stage.space;
+    let drain_fixture = DrainFixture::new("held").await?;
+    let space = &drain_fixture.space;
     let warden = Warden::builder(&space.cluster, BINARY)
         .arg("--components=pv-releaser")
         .arg("--leader-elect-resource-name=of-its-own");
@@ -25,28 +25,31 @@ async fn a_drain_is_refused_while_a_volume_warden_runs() -> Result<()> {
         anyhow::Ok(!lease_holder(&space.cluster, "of-its-own").await?.is_empty())
     })
     .await?;
-    stage.create_claim("data", json!({})).await?;
-    let refused = stage.drain(&["--in-tree=off"]).await?;
+    drain_fixture.create_claim("data", json!({})).await?;
+    let refused = drain_fixture.drain(&["--in-tree=off"]).await?;
     refused.failed("volume-warden: the Lease volume-warden/of-its-own is held by ")?;
-    assert_eq!(stage.writes()?, [""; 0]);
+    assert_eq!(drain_fixture.writes()?, [""; 0]);
     ensure!(
-        !stage.configurations().await?.is_empty(),
+        !drain_fixture.configurations().await?.is_empty(),
         "the running Volume Warden needs its webhooks"
     );
     // The running Volume Warden does not handle other components.
-    let others = stage
+    let others = drain_fixture
         .drain(&["--in-tree=off", "--components=pvc-protection"])
         .await?;
     others.left_nothing()?;
     assert_eq!(space.finalizers("data").await?, [""; 0]);
-    let left = stage.configurations().await?;
+    let left = drain_fixture.configurations().await?;
     ensure!(
         left.len() == 8 && left.iter().all(|name| !name.contains("pvc-protection")),
         "{left:?}"
     );
     warden.stop().await?;
-    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
-    assert_eq!(stage.configurations().await?, [""; 0]);
+    drain_fixture
+        .drain(&["--in-tree=off"])
+        .await?
+        .left_nothing()?;
+    assert_eq!(drain_fixture.configurations().await?, [""; 0]);
     Ok(())
 }
 
@@ -57,8 +60,8 @@ async fn a_follower_acquires_a_released_lease_before_a_drain() -> Result<()> {
     // The drain waits only a second longer than the follower, so on a busy machine it may acquire
     // the Lease first. A drain that does not wait always acquires it first.
     for _ in 0..3 {
-        let stage = Stage::new("replica").await?;
-        if follower_acquires_first(&stage).await? {
+        let drain_fixture = DrainFixture::new("replica").await?;
+        if follower_acquires_first(&drain_fixture).await? {
             return Ok(());
         }
     }
@@ -66,8 +69,8 @@ async fn a_follower_acquires_a_released_lease_before_a_drain() -> Result<()> {
 }
 
 /// Returns false if the drain acquired the Lease before the follower.
-async fn follower_acquires_first(stage: &Stage) -> Result<bool> {
-    let cluster = &stage.space.cluster;
+async fn follower_acquires_first(drain_fixture: &DrainFixture) -> Result<bool> {
+    let cluster = &drain_fixture.space.cluster;
     let replica = |name: &str| {
         Warden::builder(cluster, BINARY)
             .name(name)
@@ -95,11 +98,14 @@ async fn follower_acquires_first(stage: &Stage) -> Result<bool> {
     .await?;
     let release_reads = async {
         let lists = |seen: &[Seen]| seen.iter().any(|each| each.path.ends_with("/leases"));
-        stage.interposer.wait_for(lists, DEFAULT_TIMEOUT).await?;
+        drain_fixture
+            .interposer
+            .wait_for(lists, DEFAULT_TIMEOUT)
+            .await?;
         held.release();
         anyhow::Ok(())
     };
-    let (refused, released) = join(stage.drain(&["--in-tree=off"]), release_reads).await;
+    let (refused, released) = join(drain_fixture.drain(&["--in-tree=off"]), release_reads).await;
     let refused = refused?;
     released?;
     follower.stop().await?;
@@ -107,7 +113,7 @@ async fn follower_acquires_first(stage: &Stage) -> Result<bool> {
         return Ok(false);
     }
     refused.failed("the Lease volume-warden/of-two is held by follower")?;
-    assert_eq!(stage.writes()?, [""; 0]);
+    assert_eq!(drain_fixture.writes()?, [""; 0]);
     Ok(true)
 }
 
@@ -116,8 +122,8 @@ async fn follower_acquires_first(stage: &Stage) -> Result<bool> {
 /// user with rights in that namespace may have created it.
 #[tokio::test]
 async fn an_installation_in_another_namespace_prevents_a_drain() -> Result<()> {
-    let stage = Stage::new("elsewhere").await?;
-    let space = &stage.space;
+    let drain_fixture = DrainFixture::new("elsewhere").await?;
+    let space = &drain_fixture.space;
     let lease = |holder: &str| {
         json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -127,7 +133,7 @@ async fn an_installation_in_another_namespace_prevents_a_drain() -> Result<()> {
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
         })
     };
-    stage.create_claim("data", json!({})).await?;
+    drain_fixture.create_claim("data", json!({})).await?;
     let apply = ["apply", "-f", "-"];
     let cluster = &space.cluster;
     let binding = format!("volume-warden-{}", space.name);
@@ -147,7 +153,7 @@ async fn an_installation_in_another_namespace_prevents_a_drain() -> Result<()> {
     cluster
         .kubectl_with_stdin(&apply, &lease("another").to_string())
         .await?;
-    let refused = stage.drain(&["--in-tree=off"]).await?;
+    let refused = drain_fixture.drain(&["--in-tree=off"]).await?;
     refused.failed(&format!(
         "the Lease {}/there is held by another",
         space.name
@@ -157,7 +163,7 @@ async fn an_installation_in_another_namespace_prevents_a_drain() -> Result<()> {
     cluster
         .kubectl_with_stdin(&apply, &lease("").to_string())
         .await?;
-    let refused = stage.drain(&["--in-tree=off"]).await?;
+    let refused = drain_fixture.drain(&["--in-tree=off"]).await?;
     refused.failed(&format!("--system-namespace={}", space.name))?;
     assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
     cluster
@@ -166,7 +172,7 @@ async fn an_installation_in_another_namespace_prevents_a_drain() -> Result<()> {
     cluster
         .kubectl(&["delete", "clusterrolebinding", &binding])
         .await?;
-    let mut logging = stage.command(&["--in-tree=off"]);
+    let mut logging = drain_fixture.command(&["--in-tree=off"]);
     logging.env("RUST_LOG", "volume_warden=warn");
     let drained = run_drain(logging).await?;
     let ignored = format!("lease=\"{}/there\"", space.name);

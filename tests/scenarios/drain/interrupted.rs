@@ -1,6 +1,6 @@
 //! Drains that are interrupted while they wait for the write of a claim.
 
-use super::support::{CLAIM_FINALIZER, Drained, MAX_RUNS, Stage};
+use super::support::{CLAIM_FINALIZER, DrainFixture, Drained, MAX_RUNS};
 use crate::support::of_no_volume;
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -17,9 +17,9 @@ use volume_warden_controlplane::{DEFAULT_TIMEOUT, Rule, RuleHandle};
 
 const MANY: usize = 1000;
 
-async fn protected_claims(stage: &Stage) -> Result<Vec<String>> {
+async fn protected_claims(drain_fixture: &DrainFixture) -> Result<Vec<String>> {
     let all = ListParams::default();
-    let mut claims = stage.space.claims.list_metadata(&all).await?.items;
+    let mut claims = drain_fixture.space.claims.list_metadata(&all).await?.items;
     claims.retain(|claim| {
         claim
             .finalizers()
@@ -29,35 +29,38 @@ async fn protected_claims(stage: &Stage) -> Result<Vec<String>> {
     Ok(claims.iter().map(ResourceExt::name_any).collect())
 }
 
-fn hold_patches(stage: &Stage, claim: &str) -> RuleHandle {
-    let path = format!("/{}/persistentvolumeclaims/{claim}", stage.space.name);
-    stage
+fn hold_patches(drain_fixture: &DrainFixture, claim: &str) -> RuleHandle {
+    let path = format!(
+        "/{}/persistentvolumeclaims/{claim}",
+        drain_fixture.space.name
+    );
+    drain_fixture
         .interposer
         .add(Rule::on("PATCH").path_contains(path).hold())
 }
 
 #[tokio::test]
 async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
-    let stage = Stage::new("many").await?;
+    let drain_fixture = DrainFixture::new("many").await?;
     let names: Vec<_> = (0..MANY).map(|index| format!("many-{index:04}")).collect();
-    let created = stream::iter(&names).map(|name| stage.create_claim(name, of_no_volume()));
+    let created = stream::iter(&names).map(|name| drain_fixture.create_claim(name, of_no_volume()));
     let created = created.buffer_unordered(32);
     created.try_for_each(async |_| Ok(())).await?;
-    let held_patch = hold_patches(&stage, "many-0500");
-    let mut killed = stage.command(&["--in-tree=off"]);
+    let held_patch = hold_patches(&drain_fixture, "many-0500");
+    let mut killed = drain_fixture.command(&["--in-tree=off"]);
     let mut killed = killed.stdout(Stdio::null()).spawn()?;
     held_patch.held(1).await?;
     killed.kill().await?;
     drop(held_patch);
-    let left = protected_claims(&stage).await?;
+    let left = protected_claims(&drain_fixture).await?;
     ensure!(left.len() < MANY, "the killed drain removed no finalizer");
-    check_progress(&stage, &left).await?;
+    check_progress(&drain_fixture, &left).await?;
     // On a busy machine, a drain may lose a Lease, and is then run again.
     for _ in 0..MAX_RUNS {
-        let drained = stage.drain(&["--in-tree=off"]).await?;
+        let drained = drain_fixture.drain(&["--in-tree=off"]).await?;
         if drained.code == Some(0) {
             drained.left_nothing()?;
-            assert_eq!(protected_claims(&stage).await?, [""; 0]);
+            assert_eq!(protected_claims(&drain_fixture).await?, [""; 0]);
             return Ok(());
         }
         drained.failed("run volume-warden drain again")?;
@@ -66,12 +69,12 @@ async fn a_drain_that_was_killed_is_run_again() -> Result<()> {
 }
 
 /// Checks that a drain that waits for the write of one claim of `left` reports its progress.
-async fn check_progress(stage: &Stage, left: &[String]) -> Result<()> {
+async fn check_progress(drain_fixture: &DrainFixture, left: &[String]) -> Result<()> {
     // The PATCH that was held for `many-0500` may still reach the API server.
     let other = left.iter().find(|name| *name != "many-0500");
-    let held_patch = hold_patches(stage, other.context("no other claim is left")?);
+    let held_patch = hold_patches(drain_fixture, other.context("no other claim is left")?);
     for _ in 0..MAX_RUNS {
-        let (progress, drained) = first_progress(stage, &held_patch).await?;
+        let (progress, drained) = first_progress(drain_fixture, &held_patch).await?;
         if let Some((done, total)) = progress {
             let known = left.len();
             ensure!(
@@ -92,10 +95,10 @@ async fn check_progress(stage: &Stage, left: &[String]) -> Result<()> {
 /// many are done, and how many there are. Releases `held_patch` at that line, so that the drain
 /// exits.
 async fn first_progress(
-    stage: &Stage,
+    drain_fixture: &DrainFixture,
     held_patch: &RuleHandle,
 ) -> Result<(Option<(usize, usize)>, Drained)> {
-    let mut drain = stage.command(&["--in-tree=off"]);
+    let mut drain = drain_fixture.command(&["--in-tree=off"]);
     let drain = drain.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut drain = drain.spawn()?;
     let mut lines = BufReader::new(drain.stdout.take().context("a pipe")?).lines();
@@ -122,12 +125,12 @@ async fn first_progress(
 /// A user interrupts a drain by SIGINT, and the kubelet terminates its pod by SIGTERM.
 #[tokio::test]
 async fn a_terminated_drain_releases_its_lease() -> Result<()> {
-    let stage = Stage::new("terminated").await?;
-    stage.create_claim("data", json!({})).await?;
-    let leases = Api::<Lease>::namespaced(stage.space.cluster.client(), "volume-warden");
+    let drain_fixture = DrainFixture::new("terminated").await?;
+    drain_fixture.create_claim("data", json!({})).await?;
+    let leases = Api::<Lease>::namespaced(drain_fixture.space.cluster.client(), "volume-warden");
     for (flag, name) in [("-INT", "SIGINT"), ("-TERM", "SIGTERM")] {
-        let held_patch = hold_patches(&stage, "data");
-        let mut drain = stage.command(&["--in-tree=off"]);
+        let held_patch = hold_patches(&drain_fixture, "data");
+        let mut drain = drain_fixture.command(&["--in-tree=off"]);
         let drain = drain.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         held_patch.held(1).await?;
         let process = drain.id().context("the drain has exited")?.to_string();
@@ -147,5 +150,8 @@ async fn a_terminated_drain_releases_its_lease() -> Result<()> {
             assert_eq!(holder.unwrap_or_default(), "");
         }
     }
-    stage.drain(&["--in-tree=off"]).await?.left_nothing()
+    drain_fixture
+        .drain(&["--in-tree=off"])
+        .await?
+        .left_nothing()
 }

@@ -1,18 +1,18 @@
 //! A drain removes nothing if a read fails or a list is wrongly empty. A dry run only reads.
 
-use super::support::{CLAIM_FINALIZER, FOREIGN, Stage, VOLUME_FINALIZER};
+use super::support::{CLAIM_FINALIZER, DrainFixture, FOREIGN, VOLUME_FINALIZER};
 use anyhow::{Result, ensure};
 use serde_json::json;
 use volume_warden_controlplane::Rule;
 
 #[tokio::test]
 async fn a_dry_run_reports_everything_and_writes_nothing() -> Result<()> {
-    let stage = Stage::new("dry").await?;
-    let space = &stage.space;
+    let drain_fixture = DrainFixture::new("dry").await?;
+    let space = &drain_fixture.space;
     let both = json!({"metadata": {"finalizers": [FOREIGN, CLAIM_FINALIZER], "annotations": {"volume-warden.dev/awaiting-pod": "then"}}});
-    let before = stage.create_claim("data", both).await?;
-    let volume = stage.create_volume(json!({})).await?;
-    let drained = stage.drain(&["--in-tree=off", "--dry-run"]).await?;
+    let before = drain_fixture.create_claim("data", both).await?;
+    let volume = drain_fixture.create_volume(json!({})).await?;
+    let drained = drain_fixture.drain(&["--in-tree=off", "--dry-run"]).await?;
     assert_eq!(
         (drained.code, &*drained.stderr),
         (Some(0), ""),
@@ -26,7 +26,7 @@ async fn a_dry_run_reports_everything_and_writes_nothing() -> Result<()> {
     drained.prints(&[&format!("volume {volume}: would remove"), VOLUME_FINALIZER])?;
     drained
         .prints(&["webhook configuration volume-warden-pv-protection-guard: would be deleted"])?;
-    let calls = stage.calls()?;
+    let calls = drain_fixture.calls()?;
     ensure!(
         !calls.is_empty() && calls.writes().is_empty(),
         "{:?}",
@@ -34,7 +34,10 @@ async fn a_dry_run_reports_everything_and_writes_nothing() -> Result<()> {
     );
     let after = space.claims.get("data").await?.metadata;
     assert_eq!(after.resource_version, before.resource_version);
-    stage.drain(&["--in-tree=off"]).await?.left_nothing()?;
+    drain_fixture
+        .drain(&["--in-tree=off"])
+        .await?
+        .left_nothing()?;
     assert_eq!(space.finalizers("data").await?, [FOREIGN]);
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))
@@ -43,9 +46,9 @@ async fn a_dry_run_reports_everything_and_writes_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn nothing_is_removed_after_a_failed_or_empty_read() -> Result<()> {
-    let stage = Stage::new("unread").await?;
-    let space = &stage.space;
-    stage.create_claim("data", json!({})).await?;
+    let drain_fixture = DrainFixture::new("unread").await?;
+    let space = &drain_fixture.space;
+    drain_fixture.create_claim("data", json!({})).await?;
     for (resource, path) in [
         ("claims", "/persistentvolumeclaims"),
         ("volumes", "/persistentvolumes"),
@@ -57,8 +60,8 @@ async fn nothing_is_removed_after_a_failed_or_empty_read() -> Result<()> {
         let fault = Rule::on("GET")
             .path_contains(path)
             .respond(500, "InternalError", "no answer");
-        let fault = stage.interposer.add(fault);
-        let failed = stage.drain(&["--in-tree=off"]).await?;
+        let fault = drain_fixture.interposer.add(fault);
+        let failed = drain_fixture.drain(&["--in-tree=off"]).await?;
         failed
             .failed("without further removals")
             .or_else(|_| failed.failed("nothing is removed"))
@@ -76,18 +79,21 @@ async fn nothing_is_removed_after_a_failed_or_empty_read() -> Result<()> {
         ("/persistentvolumeclaims", claims),
     ];
     let rules = lists.map(|(path, list)| {
-        stage
+        drain_fixture
             .interposer
             .add(Rule::on("GET").path_contains(path).answer(list))
     });
-    let failed = stage.drain(&["--in-tree=off"]).await?;
+    let failed = drain_fixture.drain(&["--in-tree=off"]).await?;
     failed.failed("the list of claims is empty, but the volume")?;
     drop(rules);
-    stage
+    drain_fixture
         .drain(&["--in-tree=off", "--namespace=nowhere"])
         .await?
         .failed("there is no namespace nowhere")?;
-    assert_eq!(stage.writes()?, [""; 0]);
+    assert_eq!(drain_fixture.writes()?, [""; 0]);
     assert_eq!(space.finalizers("data").await?, [CLAIM_FINALIZER]);
-    stage.drain(&["--in-tree=off"]).await?.left_nothing()
+    drain_fixture
+        .drain(&["--in-tree=off"])
+        .await?
+        .left_nothing()
 }

@@ -1,11 +1,11 @@
 //! The shipped Job and its rights.
 
-use super::support::Stage;
+use super::support::DrainFixture;
 use anyhow::{Result, ensure};
 use volume_warden_controlplane::{Calls, eventually};
 
 /// The arguments of the container of the shipped Job.
-pub async fn job_arguments(stage: &Stage) -> Result<Vec<String>> {
+pub async fn job_arguments(drain_fixture: &DrainFixture) -> Result<Vec<String>> {
     let path = "jsonpath={.spec.template.spec.containers[0].args[*]}";
     let get_job = [
         "get",
@@ -16,7 +16,7 @@ pub async fn job_arguments(stage: &Stage) -> Result<Vec<String>> {
         "-o",
         path,
     ];
-    let arguments = stage.space.cluster.kubectl(&get_job).await?;
+    let arguments = drain_fixture.space.cluster.kubectl(&get_job).await?;
     let mut arguments = arguments.split_whitespace().map(str::to_owned);
     ensure!(
         arguments.next().as_deref() == Some("drain"),
@@ -44,7 +44,7 @@ pub fn deletes_webhooks_first(calls: &Calls) -> Result<()> {
 /// The pod of the Job passes the Pod Security Standard that the namespace enforces.
 #[tokio::test]
 async fn the_namespace_admits_the_pod_of_the_job() -> Result<()> {
-    let stage = Stage::new("job").await?;
+    let drain_fixture = DrainFixture::new("job").await?;
     let get_pods = [
         "get",
         "pods",
@@ -56,7 +56,7 @@ async fn the_namespace_admits_the_pod_of_the_job() -> Result<()> {
         "name",
     ];
     eventually("the Job has a pod", async || {
-        let pods = stage.space.cluster.kubectl(&get_pods).await?;
+        let pods = drain_fixture.space.cluster.kubectl(&get_pods).await?;
         ensure!(pods.contains("pod/volume-warden-drain"), "{pods}");
         Ok(())
     })

@@ -32,7 +32,7 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 static CLUSTERS: [Place; 3] = [const { Place::new() }; 3];
 
 /// A namespace on a cluster that no other test uses meanwhile.
-pub struct Stage {
+pub struct DrainFixture {
     pub space: Space,
     /// Between a drain and the API server.
     pub interposer: Interposer,
@@ -107,7 +107,7 @@ pub async fn run_drain(mut drain: Command) -> Result<Drained> {
     bail!("the drain lost a Lease in every run")
 }
 
-impl Stage {
+impl DrainFixture {
     /// Waits for a free cluster. Reinstalls the manifests, because the previous test may have
     /// removed a part of them.
     pub async fn new(label: &str) -> Result<Self> {

@@ -1,6 +1,6 @@
 //! Volumes in the trash: kept, or purged on request.
 
-use super::support::Stage;
+use super::support::DrainFixture;
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
@@ -11,8 +11,8 @@ const TRASH: &str = "volume-warden.dev/trash";
 
 #[tokio::test]
 async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
-    let stage = Stage::new("drained-trash").await?;
-    let space = &stage.space;
+    let drain_fixture = DrainFixture::new("drained-trash").await?;
+    let space = &drain_fixture.space;
     let name = format!("pv-{}", space.name);
     let directory = format!("/tmp/{name}");
     fs::create_dir_all(&directory)?;
@@ -21,7 +21,7 @@ async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
     let claim = json!({"namespace": space.name, "name": "data", "uid": "gone"});
     let record =
         json!({"policy": "Delete", "windowSeconds": 3600, "claim": claim, "deletedAt": now});
-    stage
+    drain_fixture
         .create_volume(json!({
             "metadata": {"annotations": {TRASH: record.to_string()}},
             "spec": {"storageClassName": "", "claimRef": claim},
@@ -35,21 +35,23 @@ async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
     })
     .await?;
 
-    let drained = stage.drain(&["--in-tree=off"]).await?;
+    let drained = drain_fixture.drain(&["--in-tree=off"]).await?;
     drained.prints(&[&format!("volume {name}: left unchanged"), "in the trash"])?;
     ensure!(drained.code == Some(0), "{drained:?}");
     let purge = ["--in-tree=off", "--purge-trash"];
-    let dry_run = stage.drain(&[&purge[..], &["--dry-run"]].concat()).await?;
+    let dry_run = drain_fixture
+        .drain(&[&purge[..], &["--dry-run"]].concat())
+        .await?;
     let reason = "without it, the data of the deleted claim";
     dry_run.prints(&[&format!("volume {name}: would remove"), reason])?;
     let volume = space.volumes.get(&name).await?;
     ensure!(volume.annotations().contains_key(TRASH));
     ensure!(Path::new(&directory).join("file").exists());
 
-    let drained = stage.drain(&purge).await?;
+    let drained = drain_fixture.drain(&purge).await?;
     drained.prints(&[&format!("volume {name}: removed"), reason])?;
     drained.left_nothing()?;
-    stage.volume_is_gone(&name).await?;
+    drain_fixture.volume_is_gone(&name).await?;
     ensure!(
         !Path::new(&directory).exists(),
         "the data of the volume still exists"
@@ -60,9 +62,9 @@ async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
 /// A drain of one namespace does not know whether a claim of another namespace requests a volume.
 #[tokio::test]
 async fn volumes_of_one_namespace_are_not_purged() -> Result<()> {
-    let stage = Stage::new("drained-partly").await?;
+    let drain_fixture = DrainFixture::new("drained-partly").await?;
     let arguments = ["--in-tree=off", "--purge-trash", "--namespace=default"];
-    let drained = stage.drain(&arguments).await?;
+    let drained = drain_fixture.drain(&arguments).await?;
     ensure!(drained.code == Some(2), "{drained:?}");
     ensure!(drained.stderr.contains("--namespace"), "{drained:?}");
     Ok(())

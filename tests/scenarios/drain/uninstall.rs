@@ -4,7 +4,7 @@
 
 use super::{
     shipped::{deletes_webhooks_first, job_arguments},
-    support::{CLAIM_FINALIZER, FOREIGN, Stage, VOLUME_FINALIZER},
+    support::{CLAIM_FINALIZER, DrainFixture, FOREIGN, VOLUME_FINALIZER},
 };
 use crate::{
     pvc_provisioner::support::{PREFIX, TEMPLATE},
@@ -24,7 +24,7 @@ const MANAGED_BY_RELEASER: &str = "reclaimable-pv-releaser.kubernetes.io/managed
 /// StatefulSet, which is deleted with the set; a claim that a pod requests; the volume of that
 /// claim; and a claim with a label and a finalizer of other clients. Returns the name of the
 /// volume.
-async fn create_objects(stage: &Stage, sets: &SetSpace) -> Result<String> {
+async fn create_objects(drain_fixture: &DrainFixture, sets: &SetSpace) -> Result<String> {
     let space = &sets.space;
     let warden = Warden::builder(&space.cluster, BINARY)
         .serving()
@@ -55,7 +55,7 @@ async fn create_objects(stage: &Stage, sets: &SetSpace) -> Result<String> {
     .uid;
     let reference = json!({"namespace": space.name, "name": "cache", "uid": cache});
     let changes = json!({"metadata": {"finalizers": null}, "spec": {"claimRef": reference}});
-    let volume = stage.create_volume(changes).await?;
+    let volume = drain_fixture.create_volume(changes).await?;
     eventually(
         "the volume is protected, and pv-releaser has labelled it",
         async || {
@@ -128,13 +128,13 @@ async fn only_foreign_parts_are_left(space: &Space, volume: &str) -> Result<()> 
 
 #[tokio::test]
 async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Result<()> {
-    let stage = Stage::new("way-out").await?;
-    let sets = SetSpace::new(stage.space.cluster.clone(), "way-out").await?;
+    let drain_fixture = DrainFixture::new("way-out").await?;
+    let sets = SetSpace::new(drain_fixture.space.cluster.clone(), "way-out").await?;
     let (space, cluster) = (&sets.space, &sets.space.cluster);
-    let volume = create_objects(&stage, &sets).await?;
-    let arguments = job_arguments(&stage).await?;
+    let volume = create_objects(&drain_fixture, &sets).await?;
+    let arguments = job_arguments(&drain_fixture).await?;
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let drained = stage.drain(&arguments).await?;
+    let drained = drain_fixture.drain(&arguments).await?;
     drained.left_nothing()?;
     let removed = |name: &str| format!("claim {}/{name}: removed", space.name);
     drained.prints(&[&removed("plain"), CLAIM_FINALIZER])?;
@@ -147,9 +147,9 @@ async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Resu
     drained.prints(&[&removed("cache"), MANAGED_BY_PROVISIONER])?;
     drained.prints(&[&volume, VOLUME_FINALIZER, MANAGED_BY_RELEASER])?;
     only_foreign_parts_are_left(space, &volume).await?;
-    assert_eq!(stage.configurations().await?, [""; 0]);
-    deletes_webhooks_first(&stage.calls()?)?;
-    let again = stage.drain(&arguments).await?;
+    assert_eq!(drain_fixture.configurations().await?, [""; 0]);
+    deletes_webhooks_first(&drain_fixture.calls()?)?;
+    let again = drain_fixture.drain(&arguments).await?;
     again.left_nothing()?;
     again.prints(&[" 0 changed; "])?;
     for kustomization in ["manifests/drain/in-tree-off", "manifests"] {
@@ -177,5 +177,5 @@ async fn after_a_drain_and_without_manifests_everything_can_be_deleted() -> Resu
         .volumes
         .delete(&volume, &DeleteParams::default())
         .await?;
-    stage.volume_is_gone(&volume).await
+    drain_fixture.volume_is_gone(&volume).await
 }

@@ -18,7 +18,7 @@ use volume_warden_controlplane::Rule;
 #[tokio::test]
 async fn every_managed_by_label_of_the_claim_has_to_match() -> Result<()> {
     let fixture = FaultFixture::new("labels").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
     let unmanaged = [
         ("unlabelled", json!({"app": "web"})),
@@ -32,11 +32,11 @@ async fn every_managed_by_label_of_the_claim_has_to_match() -> Result<()> {
         ("both", json!({PROVISIONER: id, LABEL: id})),
     ];
     for (name, labels) in unmanaged.iter().chain(&managed) {
-        estate.pair(name, labels.clone()).await?;
+        volume_space.pair(name, labels.clone()).await?;
     }
     for (name, _) in managed {
-        estate.is_labelled(name, id).await?;
-        let message = estate.has_events(name, "Associated", 1).await?;
+        volume_space.is_labelled(name, id).await?;
+        let message = volume_space.has_events(name, "Associated", 1).await?;
         ensure!(message.contains(name), "{message}");
     }
     // These volumes were created first, so they have been processed.
@@ -51,18 +51,18 @@ async fn every_managed_by_label_of_the_claim_has_to_match() -> Result<()> {
 #[tokio::test]
 async fn a_claim_that_is_labelled_later_gets_its_volume_labelled() -> Result<()> {
     let fixture = FaultFixture::new("later-label").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
     let labelled = json!({"metadata": {"labels": {"app": "web"}}});
-    estate.create("data", labelled).await?;
-    estate.claim("data", json!({})).await?;
-    estate.has_phase("data", "Bound").await?;
+    volume_space.create("data", labelled).await?;
+    volume_space.claim("data", json!({})).await?;
+    volume_space.has_phase("data", "Bound").await?;
     fixture.settled().await?;
     assert_eq!(fixture.writes("data"), 0);
     let label = json!({"metadata": {"labels": {PROVISIONER: id}}});
-    estate.space.patch_claim("data", label).await?;
-    estate.is_labelled("data", id).await?;
-    let labels = estate.get("data").await?.metadata.labels;
+    volume_space.space.patch_claim("data", label).await?;
+    volume_space.is_labelled("data", id).await?;
+    let labels = volume_space.get("data").await?.metadata.labels;
     assert_eq!(
         labels.map(|labels| labels["app"].clone()).as_deref(),
         Some("web")
@@ -74,18 +74,23 @@ async fn a_claim_that_is_labelled_later_gets_its_volume_labelled() -> Result<()>
 #[tokio::test]
 async fn a_volume_is_not_labelled_before_it_is_bound() -> Result<()> {
     let fixture = FaultFixture::on(without_binder().await?, "unbound").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
-    let claim = estate.claim_any("data", json!({PROVISIONER: id})).await?;
+    let claim = volume_space
+        .claim_any("data", json!({PROVISIONER: id}))
+        .await?;
     let reference = json!({"namespace": id, "name": "data", "uid": claim.metadata.uid});
     let chosen = json!({"spec": {"claimRef": reference}});
-    estate.create("data", chosen).await?;
-    estate.set_phase("data", "Available").await?;
+    volume_space.create("data", chosen).await?;
+    volume_space.set_phase("data", "Available").await?;
     fixture.settled().await?;
     assert_eq!(fixture.writes("data"), 0);
-    estate.set_phase("data", "Bound").await?;
-    estate.is_labelled("data", id).await?;
-    estate.has_events("data", "Associated", 1).await.map(drop)
+    volume_space.set_phase("data", "Bound").await?;
+    volume_space.is_labelled("data", id).await?;
+    volume_space
+        .has_events("data", "Associated", 1)
+        .await
+        .map(drop)
 }
 
 /// PR-06: the claim has the controller id as label, but the label of the volume has another value
@@ -93,20 +98,20 @@ async fn a_volume_is_not_labelled_before_it_is_bound() -> Result<()> {
 #[tokio::test]
 async fn a_volume_labelled_for_another_controller_is_never_changed() -> Result<()> {
     let fixture = FaultFixture::new("foreign").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let warden = fixture.start().await?;
     for (name, value) in [("foreign", "other"), ("unnamed", "")] {
         let labels = json!({"metadata": {"labels": {LABEL: value}}});
-        estate.create(name, labels).await?;
-        estate.claim(name, json!({LABEL: id})).await?;
-        estate.has_phase(name, "Bound").await?;
-        estate.space.delete_claim(name).await?;
-        estate.has_phase(name, "Released").await?;
+        volume_space.create(name, labels).await?;
+        volume_space.claim(name, json!({LABEL: id})).await?;
+        volume_space.has_phase(name, "Bound").await?;
+        volume_space.space.delete_claim(name).await?;
+        volume_space.has_phase(name, "Released").await?;
     }
     fixture.settled().await?;
     for name in ["foreign", "unnamed"] {
         assert_eq!(fixture.writes(name), 0, "{name}");
-        estate.has_phase(name, "Released").await?;
+        volume_space.has_phase(name, "Released").await?;
     }
     // They are no orphans: another controller may release them.
     assert_eq!(super::support::orphans(&warden).await?, 0);
@@ -118,20 +123,24 @@ async fn a_volume_labelled_for_another_controller_is_never_changed() -> Result<(
 #[tokio::test]
 async fn without_automatic_association_labels_are_only_read() -> Result<()> {
     let fixture = FaultFixture::new("by-hand").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let builder = fixture.builder();
     let builder = builder.arg("--disable-automatic-association");
     let _warden = builder.start().await?;
-    estate.pair("unlabelled", json!({PROVISIONER: id})).await?;
+    volume_space
+        .pair("unlabelled", json!({PROVISIONER: id}))
+        .await?;
     let labelled = json!({"metadata": {"labels": {LABEL: id}}});
-    estate.create("labelled", labelled).await?;
+    volume_space.create("labelled", labelled).await?;
     for times in [1, 2] {
-        estate.claim("labelled", json!({})).await?;
-        estate.has_phase("labelled", "Bound").await?;
-        estate.space.delete_claim("labelled").await?;
-        estate.has_events("labelled", "Released", times).await?;
-        estate.has_phase("labelled", "Available").await?;
-        estate.is_labelled("labelled", id).await?;
+        volume_space.claim("labelled", json!({})).await?;
+        volume_space.has_phase("labelled", "Bound").await?;
+        volume_space.space.delete_claim("labelled").await?;
+        volume_space
+            .has_events("labelled", "Released", times)
+            .await?;
+        volume_space.has_phase("labelled", "Available").await?;
+        volume_space.is_labelled("labelled", id).await?;
     }
     assert_eq!(fixture.accepted("labelled")?, 2);
     assert_eq!(fixture.writes("unlabelled"), 0);
@@ -142,38 +151,41 @@ async fn without_automatic_association_labels_are_only_read() -> Result<()> {
 #[tokio::test]
 async fn a_later_claim_of_the_same_name_does_not_associate_the_volume() -> Result<()> {
     let fixture = FaultFixture::new("namesake").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
-    estate.pair("data", json!({})).await?;
-    estate.space.delete_claim("data").await?;
-    estate.has_phase("data", "Released").await?;
+    volume_space.pair("data", json!({})).await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.has_phase("data", "Released").await?;
     let namesake = claim("data", json!({"metadata": {"labels": {LABEL: id}}}))?;
-    let claims = &estate.space.claims;
+    let claims = &volume_space.space.claims;
     claims.create(&PostParams::default(), &namesake).await?;
     // This also shows that Volume Warden has seen the later claim.
-    estate.pair("other", json!({LABEL: id})).await?;
-    estate.is_labelled("other", id).await?;
-    estate.has_events("data", "Orphaned", 1).await?;
+    volume_space.pair("other", json!({LABEL: id})).await?;
+    volume_space.is_labelled("other", id).await?;
+    volume_space.has_events("data", "Orphaned", 1).await?;
     assert_eq!(fixture.writes("data"), 0);
-    estate.has_phase("data", "Released").await
+    volume_space.has_phase("data", "Released").await
 }
 
 /// PR-20, without the webhook: the reconciler sees the volume only after its claim is deleted.
 #[tokio::test]
 async fn a_claim_deleted_before_its_volume_is_seen_still_counts() -> Result<()> {
     let fixture = FaultFixture::new("late-volume").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
     let frozen = fixture
         .interposer
         .add(Rule::watch_of("persistentvolumes").freeze_stream());
-    estate.pair("data", json!({PROVISIONER: id})).await?;
-    estate.space.delete_claim("data").await?;
-    estate.has_phase("data", "Released").await?;
+    volume_space.pair("data", json!({PROVISIONER: id})).await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.has_phase("data", "Released").await?;
     assert_eq!(fixture.writes("data"), 0);
     drop(frozen);
-    estate.is_free("data").await?;
-    estate.has_events("data", "Released", 1).await.map(drop)
+    volume_space.is_free("data").await?;
+    volume_space
+        .has_events("data", "Released", 1)
+        .await
+        .map(drop)
 }
 
 /// PR-21: volumes whose claims are not managed cause no calls, neither before nor after they are
@@ -183,24 +195,24 @@ async fn a_claim_deleted_before_its_volume_is_seen_still_counts() -> Result<()> 
 async fn unrelated_volumes_cause_no_calls() -> Result<()> {
     let (cluster, _alone) = quiet().await?;
     let fixture = FaultFixture::on(cluster, "unrelated").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
     let before = fixture.interposer.requests().len();
     let pairs = (0..100).map(|n| async move {
         let name = format!("of-others-{n}");
         // The volume and the claim name each other, so the binder does not search for a match.
-        let claim = json!({"namespace": estate.space.name, "name": name});
-        estate
+        let claim = json!({"namespace": volume_space.space.name, "name": name});
+        volume_space
             .create(&name, json!({"spec": {"claimRef": claim}}))
             .await?;
-        estate.claim(&name, json!({"app": "web"})).await?;
-        estate.has_phase(&name, "Bound").await
+        volume_space.claim(&name, json!({"app": "web"})).await?;
+        volume_space.has_phase(&name, "Bound").await
     });
     let pairs = stream::iter(pairs).buffer_unordered(8);
     pairs.try_collect::<()>().await?;
-    estate.pair("own", json!({PROVISIONER: id})).await?;
-    estate.is_labelled("own", id).await?;
-    estate.has_events("own", "Associated", 1).await?;
+    volume_space.pair("own", json!({PROVISIONER: id})).await?;
+    volume_space.is_labelled("own", id).await?;
+    volume_space.has_events("own", "Associated", 1).await?;
     let requests = fixture.interposer.requests().split_off(before);
     // Volume Warden makes these calls without any volumes, too.
     let idle = ["/leases", "/secrets/", "webhookconfigurations/"];
@@ -211,7 +223,7 @@ async fn unrelated_volumes_cause_no_calls() -> Result<()> {
         .map(|seen| (&*seen.method, &*seen.path))
         .collect();
     // A set, because the first patch may have failed if the binder wrote the volume before it.
-    let volume = format!("/api/v1/persistentvolumes/{}", estate.pv("own"));
+    let volume = format!("/api/v1/persistentvolumes/{}", volume_space.pv("own"));
     let event = "/apis/events.k8s.io/v1/namespaces/default/events";
     assert_eq!(calls, [("PATCH", &*volume), ("POST", event)].into());
     Ok(())

@@ -12,11 +12,11 @@ use volume_warden_controlplane::{Rule, eventually};
 
 impl FaultFixture {
     fn attachments(&self) -> Api<VolumeAttachment> {
-        Api::all(self.estate.space.cluster.client())
+        Api::all(self.volume_space.space.cluster.client())
     }
 
     async fn attach(&self, name: &str) -> Result<()> {
-        let pv = self.estate.pv(name);
+        let pv = self.volume_space.pv(name);
         let attachment = serde_json::from_value(json!({
             "metadata": {"name": pv},
             "spec": {"attacher": "csi.example.com", "nodeName": "node-1", "source": {"persistentVolumeName": pv}},
@@ -29,16 +29,18 @@ impl FaultFixture {
     }
 
     async fn detach(&self, name: &str) -> Result<()> {
-        let (pv, parameters) = (self.estate.pv(name), DeleteParams::default());
+        let (pv, parameters) = (self.volume_space.pv(name), DeleteParams::default());
         self.attachments().delete(&pv, &parameters).await?;
         Ok(())
     }
 
     /// Creates a managed volume of a deleted claim, and waits until it is Released.
     async fn create_released(&self, name: &str) -> Result<()> {
-        let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
-        self.estate.create_with_deleted_claim(name, labels).await?;
-        self.estate.has_phase(name, "Released").await
+        let labels = json!({"metadata": {"labels": {LABEL: self.volume_space.id()}}});
+        self.volume_space
+            .create_with_deleted_claim(name, labels)
+            .await?;
+        self.volume_space.has_phase(name, "Released").await
     }
 }
 
@@ -51,7 +53,7 @@ async fn an_attached_volume_is_released_once_it_is_detached() -> Result<()> {
     fixture.settled().await?;
     assert_eq!(fixture.writes("data"), 0);
     fixture.detach("data").await?;
-    fixture.estate.is_free("data").await.map(drop)
+    fixture.volume_space.is_free("data").await.map(drop)
 }
 
 /// The watch of VolumeAttachments is frozen, so it delivers neither the creation nor the deletion
@@ -72,7 +74,7 @@ async fn an_attachment_that_the_watch_has_not_delivered_delays_the_release() -> 
     fixture.settled().await?;
     assert_eq!(fixture.writes("data"), 0);
     fixture.detach("data").await?;
-    fixture.estate.is_free("data").await.map(drop)
+    fixture.volume_space.is_free("data").await.map(drop)
 }
 
 #[tokio::test]
@@ -89,6 +91,6 @@ async fn a_failed_list_of_attachments_releases_nothing() -> Result<()> {
     .await?;
     assert_eq!(fixture.writes("a") + fixture.writes("b"), 0);
     drop(broken);
-    fixture.estate.is_free("a").await?;
-    fixture.estate.is_free("b").await.map(drop)
+    fixture.volume_space.is_free("a").await?;
+    fixture.volume_space.is_free("b").await.map(drop)
 }

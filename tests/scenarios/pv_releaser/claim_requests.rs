@@ -1,6 +1,6 @@
 //! Pods that request claims by annotations, and the volumes of these claims.
 
-use super::support::{DEFAULT_ID, Estate, PROVISIONER};
+use super::support::{DEFAULT_ID, PROVISIONER, VolumeSpace};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::{
@@ -43,7 +43,7 @@ pub fn requesting_pod(
     }))?)
 }
 
-impl Estate {
+impl VolumeSpace {
     /// Creates the pod, and waits until it runs. Returns its volumes in the order of its spec.
     pub async fn run(&self, pod: &Pod) -> Result<Vec<PersistentVolume>> {
         let pods = &self.space.pods;

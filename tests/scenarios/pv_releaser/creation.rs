@@ -3,7 +3,7 @@
 
 use super::{
     directories::is_free,
-    support::{DEFAULT_ID, Estate, LABEL, PROVISIONER, orphans},
+    support::{DEFAULT_ID, LABEL, PROVISIONER, VolumeSpace, orphans},
 };
 use crate::support::{bare, dry_run, failed_open, guarded, volume};
 use anyhow::{Result, ensure};
@@ -16,7 +16,7 @@ use volume_warden_controlplane::{Call, Calls, eventually};
 
 const PROTECTED: [&str; 1] = ["kubernetes.io/pv-protection"];
 
-impl Estate {
+impl VolumeSpace {
     /// Creates a volume of the claim in a dry run. Returns it as admission changes it.
     async fn create_in_dry_run(&self, claim: &str, changes: Value) -> Result<PersistentVolume> {
         let uid = self.space.claims.get(claim).await?.metadata.uid;
@@ -56,16 +56,16 @@ fn label(volume: &PersistentVolume) -> Option<&str> {
 /// server calls each webhook only once.
 #[tokio::test]
 async fn a_volume_is_labelled_at_its_creation() -> Result<()> {
-    let estate = Estate::new(guarded().await?, "birth").await?;
+    let volume_space = VolumeSpace::new(guarded().await?, "birth").await?;
     for (name, labels) in [
         ("unlabelled", json!({"app": "web"})),
         ("foreign", json!({PROVISIONER: DEFAULT_ID, LABEL: "other"})),
         ("own", json!({PROVISIONER: DEFAULT_ID})),
     ] {
-        estate.claim(name, labels).await?;
+        volume_space.claim(name, labels).await?;
     }
     eventually("the watch has delivered the claim", async || {
-        let created = estate.reviewed("own", &json!({})).await?;
+        let created = volume_space.reviewed("own", &json!({})).await?;
         anyhow::Ok(label(&created) == Some(DEFAULT_ID))
     })
     .await?;
@@ -107,7 +107,7 @@ async fn a_volume_is_labelled_at_its_creation() -> Result<()> {
         let labels = &changes["metadata"]["labels"];
         let kept = labels[LABEL].as_str();
         let added = labels["app"].is_string().then_some(DEFAULT_ID);
-        let created = estate.reviewed(claim, &changes).await?;
+        let created = volume_space.reviewed(claim, &changes).await?;
         ensure!(
             label(&created) == kept.or(added),
             "{case}: {:?}",
@@ -120,55 +120,59 @@ async fn a_volume_is_labelled_at_its_creation() -> Result<()> {
 /// PR-20, with the webhook.
 #[tokio::test]
 async fn volumes_of_short_lived_claims_are_released() -> Result<()> {
-    let estate = Estate::new(guarded().await?, "short").await?;
-    short_lived_claims(&estate, DEFAULT_ID).await
+    let volume_space = VolumeSpace::new(guarded().await?, "short").await?;
+    short_lived_claims(&volume_space, DEFAULT_ID).await
 }
 
 /// PR-20, without the webhook.
 #[tokio::test]
 async fn volumes_of_short_lived_claims_are_released_without_the_webhook() -> Result<()> {
-    let estate = Estate::new(bare().await?, "short-bare").await?;
-    let warden = estate.warden(estate.id()).start().await?;
-    short_lived_claims(&estate, estate.id()).await?;
+    let volume_space = VolumeSpace::new(bare().await?, "short-bare").await?;
+    let warden = volume_space.warden(volume_space.id()).start().await?;
+    short_lived_claims(&volume_space, volume_space.id()).await?;
     assert_eq!(orphans(&warden).await?, 0);
     Ok(())
 }
 
 /// Creates claims for which kube-controller-manager provisions volumes, and deletes each after at
 /// most two seconds. Every volume that was created before its claim was deleted has to be released.
-async fn short_lived_claims(estate: &Estate, id: &str) -> Result<()> {
-    let audit = estate.space.cluster.audit();
+async fn short_lived_claims(volume_space: &VolumeSpace, id: &str) -> Result<()> {
+    let audit = volume_space.space.cluster.audit();
     let start = audit.mark()?;
-    estate.create_class(estate.id(), "Immediate").await?;
+    volume_space
+        .create_class(volume_space.id(), "Immediate")
+        .await?;
     let times = [0, 20, 50, 100, 300, 2000].map(Duration::from_millis);
     let claims = times.iter().enumerate().map(|(index, time)| async move {
         let name = format!("short{index}");
         let labels = json!({PROVISIONER: id});
-        estate.claim_any(&name, labels).await?;
+        volume_space.claim_any(&name, labels).await?;
         // This does not wait for a condition: the lifetime of the claim is the test input.
         tokio::time::sleep(*time).await;
-        estate.space.delete_claim(&name).await
+        volume_space.space.delete_claim(&name).await
     });
     try_join_all(claims).await?;
     // kube-controller-manager began to provision the other volumes before the volume of this claim.
-    estate.claim_any("last", json!({PROVISIONER: id})).await?;
+    volume_space
+        .claim_any("last", json!({PROVISIONER: id}))
+        .await?;
     eventually("the last claim is bound", async || {
-        let status = estate.space.claims.get("last").await?.status;
+        let status = volume_space.space.claims.get("last").await?.status;
         anyhow::Ok(status.and_then(|status| status.phase).as_deref() == Some("Bound"))
     })
     .await?;
-    estate.space.delete_claim("last").await?;
+    volume_space.space.delete_claim("last").await?;
     // If a claim is deleted before its volume is created, its namespace cannot be recorded. The
     // volume stays Released, and an Event reports it.
     let volumes = eventually("all volumes are free or reported", async || {
-        let volumes = estate.volumes_of(estate.id()).await?;
+        let volumes = volume_space.volumes_of(volume_space.id()).await?;
         let mut free = 0;
         for volume in &volumes {
             let fields = format!(
                 "involvedObject.name={},reason=ErrReleasePV",
                 volume.name_any()
             );
-            let reported = estate
+            let reported = volume_space
                 .events
                 .list(&ListParams::default().fields(&fields))
                 .await?;
@@ -183,9 +187,9 @@ async fn short_lived_claims(estate: &Estate, id: &str) -> Result<()> {
     let calls = audit.since(start)?;
     for volume in &volumes {
         let settled = is_free(volume) || is_spare(volume);
-        let lost = !settled && is_created_before_deletion(&calls, &estate.space.name, volume);
+        let lost = !settled && is_created_before_deletion(&calls, &volume_space.space.name, volume);
         ensure!(!lost, "the volume is not released: {volume:?}");
-        estate.delete_with_data(volume).await?;
+        volume_space.delete_with_data(volume).await?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Tenants who try to get the released volume of another tenant. Only a claim of the namespace of
 //! the deleted claim gets it.
 
-use super::support::{DEFAULT_ID, Estate, LABEL, PROVISIONER};
+use super::support::{DEFAULT_ID, LABEL, PROVISIONER, VolumeSpace};
 use crate::support::{Space, bare, claim, create_namespace, guarded, is_soak};
 use anyhow::{Context, Result, ensure};
 use http::Request;
@@ -120,7 +120,7 @@ fn claimant(volume: &PersistentVolume) -> (String, Option<String>) {
     (reference.namespace.unwrap_or_default(), reference.uid)
 }
 
-impl Estate {
+impl VolumeSpace {
     /// Waits until the claim is bound. Returns the name of its volume.
     async fn bound_to(&self, name: &str) -> Result<String> {
         eventually(&format!("claim {name} is bound"), async || {
@@ -209,67 +209,75 @@ impl Estate {
 /// later than that of claims.
 #[tokio::test]
 async fn a_released_volume_is_for_its_namespace_only() -> Result<()> {
-    let estate = Estate::new(guarded().await?, "crossing").await?;
-    let other = Space::new(estate.space.cluster.clone(), "crossing-other").await?;
+    let volume_space = VolumeSpace::new(guarded().await?, "crossing").await?;
+    let other = Space::new(volume_space.space.cluster.clone(), "crossing-other").await?;
     grant_edit(&other).await?;
     let managed = json!({PROVISIONER: DEFAULT_ID});
-    estate.pair("data", managed.clone()).await?;
-    let volume = estate.get("data").await?;
-    estate.delete_and_park("data", &volume).await?;
+    volume_space.pair("data", managed.clone()).await?;
+    let volume = volume_space.get("data").await?;
+    volume_space.delete_and_park("data", &volume).await?;
 
     let attempts = attempts();
     let created = attack(&other, 0..attempts, &volume).await?;
     ensure!(created > attempts / 2, "{created} claims");
-    estate.no_claim_has(&other, &volume).await?;
+    volume_space.no_claim_has(&other, &volume).await?;
 
     // A claim of the namespace of the deleted claim gets it.
-    estate.claim_any("again", managed).await?;
-    assert_eq!(estate.bound_to("again").await?, volume.name_any());
-    estate.delete_and_park("again", &volume).await?;
+    volume_space.claim_any("again", managed).await?;
+    assert_eq!(volume_space.bound_to("again").await?, volume.name_any());
+    volume_space.delete_and_park("again", &volume).await?;
 
-    let (name, client) = (estate.id().to_owned(), estate.space.cluster.client());
-    estate
+    let (name, client) = (
+        volume_space.id().to_owned(),
+        volume_space.space.cluster.client(),
+    );
+    volume_space
         .space
         .cluster
         .kubectl(&["delete", "namespace", &name])
         .await?;
     create_namespace(&client, &name).await?;
-    grant_edit(&estate.space).await?;
-    let created = attack(&estate.space, attempts..2 * attempts, &volume).await?;
+    grant_edit(&volume_space.space).await?;
+    let created = attack(&volume_space.space, attempts..2 * attempts, &volume).await?;
     ensure!(created > attempts / 2, "{created} claims");
-    estate.no_claim_has(&estate.space, &volume).await
+    volume_space
+        .no_claim_has(&volume_space.space, &volume)
+        .await
 }
 
 /// The administrator labels the volume with the release scope `cluster`, so a claim of another
 /// namespace gets it.
 #[tokio::test]
 async fn a_volume_with_the_release_scope_cluster_is_for_any_claim() -> Result<()> {
-    let estate = Estate::new(guarded().await?, "crossing-free").await?;
-    let other = Space::new(estate.space.cluster.clone(), "crossing-taker").await?;
-    estate
+    let volume_space = VolumeSpace::new(guarded().await?, "crossing-free").await?;
+    let other = Space::new(volume_space.space.cluster.clone(), "crossing-taker").await?;
+    volume_space
         .pair("data", json!({PROVISIONER: DEFAULT_ID}))
         .await?;
-    let volume = estate.get("data").await?;
+    let volume = volume_space.get("data").await?;
     let label = json!({"metadata": {"labels": {"volume-warden.dev/release-scope": "cluster"}}});
     let (patch, name) = (kube::api::Patch::Merge(&label), volume.name_any());
-    estate
+    volume_space
         .space
         .volumes
         .patch(&name, &Default::default(), &patch)
         .await?;
-    estate.space.delete_claim("data").await?;
+    volume_space.space.delete_claim("data").await?;
     eventually("the volume is available to any claim", async || {
-        let volume = estate.space.volumes.get(&name).await?;
+        let volume = volume_space.space.volumes.get(&name).await?;
         let status = volume.status.as_ref();
         let phase = status.and_then(|status| status.phase.as_deref());
         let free = claimant(&volume) == (String::new(), None);
         anyhow::Ok(free && phase == Some("Available"))
     })
     .await?;
-    let taker = claim("data", json!({"spec": {"storageClassName": estate.id()}}))?;
+    let taker = claim(
+        "data",
+        json!({"spec": {"storageClassName": volume_space.id()}}),
+    )?;
     other.claims.create(&Default::default(), &taker).await?;
     eventually("the other tenant has the volume", async || {
-        let volume = estate.space.volumes.get(&name).await?;
+        let volume = volume_space.space.volumes.get(&name).await?;
         anyhow::Ok(claimant(&volume).0 == other.name)
     })
     .await
@@ -278,24 +286,28 @@ async fn a_volume_with_the_release_scope_cluster_is_for_any_claim() -> Result<()
 /// Without webhooks, the reconciler reserves the volume for a claim that waits.
 #[tokio::test]
 async fn a_claim_that_admission_missed_gets_the_volume_of_its_namespace() -> Result<()> {
-    let estate = Estate::new(bare().await?, "missed").await?;
-    let other = Space::new(estate.space.cluster.clone(), "missed-other").await?;
+    let volume_space = VolumeSpace::new(bare().await?, "missed").await?;
+    let other = Space::new(volume_space.space.cluster.clone(), "missed-other").await?;
     let scope = "--release-scope=namespace";
-    let _warden = estate.warden(estate.id()).arg(scope).start().await?;
-    estate
-        .pair("data", json!({PROVISIONER: estate.id()}))
+    let _warden = volume_space
+        .warden(volume_space.id())
+        .arg(scope)
+        .start()
         .await?;
-    estate
-        .has_recorded_namespace(&estate.get("data").await?)
+    volume_space
+        .pair("data", json!({PROVISIONER: volume_space.id()}))
         .await?;
-    estate.space.delete_claim("data").await?;
-    estate.is_parked("data", SYSTEM_NAMESPACE).await?;
-    let foreign = json!({"spec": {"storageClassName": estate.id()}});
+    volume_space
+        .has_recorded_namespace(&volume_space.get("data").await?)
+        .await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.is_parked("data", SYSTEM_NAMESPACE).await?;
+    let foreign = json!({"spec": {"storageClassName": volume_space.id()}});
     let foreign = claim("data", foreign)?;
     other.claims.create(&Default::default(), &foreign).await?;
-    estate.claim_any("next", json!({})).await?;
-    estate.has_phase("data", "Bound").await?;
-    let (namespace, _) = claimant(&estate.get("data").await?);
-    assert_eq!(namespace, estate.space.name);
+    volume_space.claim_any("next", json!({})).await?;
+    volume_space.has_phase("data", "Bound").await?;
+    let (namespace, _) = claimant(&volume_space.get("data").await?);
+    assert_eq!(namespace, volume_space.space.name);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Volumes in real directories, which kube-controller-manager provisions.
 
-use super::support::{Estate, LABEL};
+use super::support::{LABEL, VolumeSpace};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
     core::v1::{ObjectReference, PersistentVolume},
@@ -14,7 +14,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use volume_warden_controlplane::eventually;
 
-impl Estate {
+impl VolumeSpace {
     /// Creates a class whose reclaim policy is Retain.
     pub async fn create_class(&self, name: &str, binding: &str) -> Result<()> {
         let class = serde_json::from_value(json!({

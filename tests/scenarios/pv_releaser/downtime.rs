@@ -8,19 +8,19 @@ use serde_json::json;
 #[tokio::test]
 async fn changes_during_downtime_are_handled_after_the_start() -> Result<()> {
     let fixture = FaultFixture::new("missed").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
-    estate.pair("data", json!({PROVISIONER: id})).await?;
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
+    volume_space.pair("data", json!({PROVISIONER: id})).await?;
     let warden = fixture.start().await?;
-    estate.is_labelled("data", id).await?;
+    volume_space.is_labelled("data", id).await?;
     // A process that stops publishes no further Events.
-    estate.has_events("data", "Associated", 1).await?;
+    volume_space.has_events("data", "Associated", 1).await?;
     warden.stop().await?;
-    estate.space.delete_claim("data").await?;
-    estate.has_phase("data", "Released").await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.has_phase("data", "Released").await?;
     let _successor = fixture.start().await?;
-    estate.is_free("data").await?;
+    volume_space.is_free("data").await?;
     for reason in ["Associated", "Released"] {
-        estate.has_events("data", reason, 1).await?;
+        volume_space.has_events("data", reason, 1).await?;
     }
     Ok(())
 }

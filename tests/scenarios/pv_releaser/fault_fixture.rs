@@ -1,15 +1,15 @@
 //! A Volume Warden whose requests pass through an interposer.
 
-use super::support::{Estate, LABEL};
+use super::support::{LABEL, VolumeSpace};
 use crate::support::{bare, shared::Shared};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
-/// An [`Estate`], and the interposer between its Volume Warden and the API server.
+/// A [`VolumeSpace`], and the interposer between its Volume Warden and the API server.
 pub struct FaultFixture {
-    pub estate: Estate,
+    pub volume_space: VolumeSpace,
     pub interposer: Interposer,
 }
 
@@ -22,13 +22,13 @@ impl FaultFixture {
         let account = "volume-warden";
         Ok(Self {
             interposer: Interposer::for_service_account(&cluster, account, account).await?,
-            estate: Estate::new(cluster, label).await?,
+            volume_space: VolumeSpace::new(cluster, label).await?,
         })
     }
 
     pub fn builder(&self) -> WardenBuilder<'_> {
-        let (id, kubeconfig) = (self.estate.id(), self.interposer.kubeconfig());
-        self.estate.warden(id).kubeconfig(kubeconfig)
+        let (id, kubeconfig) = (self.volume_space.id(), self.interposer.kubeconfig());
+        self.volume_space.warden(id).kubeconfig(kubeconfig)
     }
 
     pub async fn start(&self) -> Result<Warden> {
@@ -38,7 +38,7 @@ impl FaultFixture {
     /// The number of patches of the volume so far, including those that did not reach the API
     /// server.
     pub fn writes(&self, name: &str) -> usize {
-        let path = format!("/api/v1/persistentvolumes/{}", self.estate.pv(name));
+        let path = format!("/api/v1/persistentvolumes/{}", self.volume_space.pv(name));
         let seen = self.interposer.requests();
         let patches = seen.iter().filter(|seen| seen.method == "PATCH");
         patches.filter(|seen| seen.path == path).count()
@@ -47,7 +47,10 @@ impl FaultFixture {
     /// The number of patches of the volume that the API server accepted. Unlike [`Self::writes`],
     /// it does not count those that failed because another client wrote the volume first.
     pub fn accepted(&self, name: &str) -> Result<usize> {
-        let (audit, pv) = (self.estate.space.cluster.audit(), self.estate.pv(name));
+        let (audit, pv) = (
+            self.volume_space.space.cluster.audit(),
+            self.volume_space.pv(name),
+        );
         let calls = audit.all()?.by_user_agent("volume-warden/").writes();
         let accepted = calls
             .iter()
@@ -61,17 +64,18 @@ impl FaultFixture {
     pub async fn settled(&self) -> Result<()> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let canary = format!("canary-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let labels = json!({LABEL: self.estate.id()});
+        let labels = json!({LABEL: self.volume_space.id()});
         let changes = json!({"metadata": {"labels": labels}, "spec": {"storageClassName": canary}});
-        self.estate
+        self.volume_space
             .create_with_deleted_claim(&canary, changes)
             .await?;
-        self.estate.set_phase(&canary, "Released").await?;
-        self.estate.has_no_claim(&canary).await
+        self.volume_space.set_phase(&canary, "Released").await?;
+        self.volume_space.has_no_claim(&canary).await
     }
 
     /// A rule for each patch of the volume.
     pub fn write_of(&self, name: &str) -> Rule {
-        Rule::on("PATCH").path_contains(format!("/persistentvolumes/{}", self.estate.pv(name)))
+        Rule::on("PATCH")
+            .path_contains(format!("/persistentvolumes/{}", self.volume_space.pv(name)))
     }
 }

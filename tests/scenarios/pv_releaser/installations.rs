@@ -2,7 +2,7 @@
 
 use super::{
     fault_fixture::FaultFixture,
-    support::{Estate, LABEL, PROVISIONER, orphans},
+    support::{LABEL, PROVISIONER, VolumeSpace, orphans},
 };
 use crate::support::{BINARY, bare};
 use anyhow::{Result, ensure};
@@ -14,14 +14,14 @@ use volume_warden_controlplane::{Warden, eventually};
 /// PR-26: neither has a flag for the name of its Lease, so the name contains the id.
 #[tokio::test]
 async fn two_controller_ids_work_side_by_side() -> Result<()> {
-    let estate = Estate::new(bare().await?, "two").await?;
-    let ids = ["blue", "green"].map(|colour| format!("{}-{colour}", estate.id()));
+    let volume_space = VolumeSpace::new(bare().await?, "two").await?;
+    let ids = ["blue", "green"].map(|colour| format!("{}-{colour}", volume_space.id()));
     let [blue, green] = &ids;
     let _wardens = (
-        estate.warden(blue).start().await?,
-        estate.warden(green).start().await?,
+        volume_space.warden(blue).start().await?,
+        volume_space.warden(green).start().await?,
     );
-    let leases: Api<Lease> = Api::namespaced(estate.space.cluster.client(), "volume-warden");
+    let leases: Api<Lease> = Api::namespaced(volume_space.space.cluster.client(), "volume-warden");
     for id in &ids {
         eventually(&format!("{id} holds its Lease"), async || {
             let lease = leases.get(&format!("pv-releaser-{id}")).await?;
@@ -31,15 +31,15 @@ async fn two_controller_ids_work_side_by_side() -> Result<()> {
         .await?;
     }
     for id in &ids {
-        estate.pair(id, json!({PROVISIONER: id})).await?;
-        estate.is_labelled(id, id).await?;
+        volume_space.pair(id, json!({PROVISIONER: id})).await?;
+        volume_space.is_labelled(id, id).await?;
     }
     for id in &ids {
-        estate.space.delete_claim(id).await?;
-        estate.is_free(id).await?;
+        volume_space.space.delete_claim(id).await?;
+        volume_space.is_free(id).await?;
         // There would be more Events if the other installation had handled the volume, too.
         for reason in ["Associated", "Released"] {
-            estate.has_events(id, reason, 1).await?;
+            volume_space.has_events(id, reason, 1).await?;
         }
     }
     Ok(())
@@ -50,20 +50,24 @@ async fn two_controller_ids_work_side_by_side() -> Result<()> {
 #[tokio::test]
 async fn volumes_of_a_stopped_installation_are_left_unchanged() -> Result<()> {
     let fixture = FaultFixture::new("away-id").await?;
-    let estate = &fixture.estate;
-    let away = format!("{}-away", estate.id());
+    let volume_space = &fixture.volume_space;
+    let away = format!("{}-away", volume_space.id());
     let labels = json!({"metadata": {"labels": {LABEL: away}}});
-    estate.create_with_deleted_claim("released", labels).await?;
-    estate.pair("bound", json!({PROVISIONER: away})).await?;
+    volume_space
+        .create_with_deleted_claim("released", labels)
+        .await?;
+    volume_space
+        .pair("bound", json!({PROVISIONER: away}))
+        .await?;
     let _warden = fixture.start().await?;
     fixture.settled().await?;
     assert_eq!(
         (fixture.writes("released"), fixture.writes("bound")),
         (0, 0)
     );
-    let _away = estate.warden(&away).start().await?;
-    estate.is_free("released").await?;
-    estate.is_labelled("bound", &away).await
+    let _away = volume_space.warden(&away).start().await?;
+    volume_space.is_free("released").await?;
+    volume_space.is_labelled("bound", &away).await
 }
 
 /// PR-27: with `--namespace`, Volume Warden knows only the claims of that namespace, but all
@@ -72,9 +76,9 @@ async fn volumes_of_a_stopped_installation_are_left_unchanged() -> Result<()> {
 async fn with_a_namespace_only_its_claims_are_known() -> Result<()> {
     let (fixture, other) = (
         FaultFixture::new("one").await?,
-        Estate::new(bare().await?, "another").await?,
+        VolumeSpace::new(bare().await?, "another").await?,
     );
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let warden = fixture.start().await?;
     let log = warden.process().log();
     ensure!(log.contains("volumes have no namespace"), "{log}");
@@ -82,8 +86,8 @@ async fn with_a_namespace_only_its_claims_are_known() -> Result<()> {
     let labels = json!({"metadata": {"labels": {LABEL: id}}});
     other.create_with_deleted_claim("labelled", labels).await?;
     other.is_free("labelled").await?;
-    estate.pair("own", json!({PROVISIONER: id})).await?;
-    estate.is_labelled("own", id).await?;
+    volume_space.pair("own", json!({PROVISIONER: id})).await?;
+    volume_space.is_labelled("own", id).await?;
     other.space.delete_claim("foreign").await?;
     other.has_phase("foreign", "Released").await?;
     fixture.settled().await?;
@@ -97,15 +101,15 @@ async fn with_a_namespace_only_its_claims_are_known() -> Result<()> {
 #[tokio::test]
 async fn a_soft_release_is_for_a_claim_of_the_same_name_only() -> Result<()> {
     let fixture = FaultFixture::new("soft").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let builder = fixture.builder().arg("--release-mode=soft");
     let _warden = builder.start().await?;
-    estate.pair("data", json!({PROVISIONER: id})).await?;
-    estate.is_labelled("data", id).await?;
-    estate.space.delete_claim("data").await?;
-    estate.has_events("data", "Released", 1).await?;
-    estate.has_phase("data", "Available").await?;
-    let volume = estate.get("data").await?;
+    volume_space.pair("data", json!({PROVISIONER: id})).await?;
+    volume_space.is_labelled("data", id).await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.has_events("data", "Released", 1).await?;
+    volume_space.has_phase("data", "Available").await?;
+    let volume = volume_space.get("data").await?;
     assert_eq!(volume.metadata.labels.unwrap_or_default().get(LABEL), None);
     let left = volume
         .spec
@@ -114,11 +118,15 @@ async fn a_soft_release_is_for_a_claim_of_the_same_name_only() -> Result<()> {
     let name = (left.namespace.as_deref(), left.name.as_deref());
     assert_eq!(name, (Some(id), Some("data")));
     assert_eq!((left.uid, left.resource_version), (None, None));
-    estate.claim_any("other", json!({PROVISIONER: id})).await?;
-    gets_no_volume(estate, "other").await?;
-    estate.claim_any("data", json!({PROVISIONER: id})).await?;
+    volume_space
+        .claim_any("other", json!({PROVISIONER: id}))
+        .await?;
+    gets_no_volume(volume_space, "other").await?;
+    volume_space
+        .claim_any("data", json!({PROVISIONER: id}))
+        .await?;
     eventually("the claim is bound", async || {
-        let spec = estate
+        let spec = volume_space
             .space
             .claims
             .get("data")
@@ -126,7 +134,7 @@ async fn a_soft_release_is_for_a_claim_of_the_same_name_only() -> Result<()> {
             .spec
             .unwrap_or_default();
         ensure!(
-            spec.volume_name == Some(estate.pv("data")),
+            spec.volume_name == Some(volume_space.pv("data")),
             "{:?}",
             spec.volume_name
         );
@@ -134,19 +142,19 @@ async fn a_soft_release_is_for_a_claim_of_the_same_name_only() -> Result<()> {
     })
     .await?;
     // The volume is then labelled again.
-    estate.is_labelled("data", id).await
+    volume_space.is_labelled("data", id).await
 }
 
 /// Waits until the binder has found no volume for the claim and tried to provision one, and checks
 /// that the claim is Pending.
-async fn gets_no_volume(estate: &Estate, claim: &str) -> Result<()> {
+async fn gets_no_volume(volume_space: &VolumeSpace, claim: &str) -> Result<()> {
     eventually(&format!("claim {claim} gets no volume"), async || {
-        let events = estate.space.events_with("ProvisioningFailed").await?;
+        let events = volume_space.space.events_with("ProvisioningFailed").await?;
         let mut about = events.iter().map(|event| &event.involved_object.name);
         anyhow::Ok(about.any(|name| name.as_deref() == Some(claim)))
     })
     .await?;
-    let status = estate.space.claims.get(claim).await?.status;
+    let status = volume_space.space.claims.get(claim).await?.status;
     assert_eq!(
         status.and_then(|status| status.phase).as_deref(),
         Some("Pending")
@@ -158,10 +166,12 @@ async fn gets_no_volume(estate: &Estate, claim: &str) -> Result<()> {
 /// flag, and with that flag Volume Warden starts.
 #[tokio::test]
 async fn a_controller_id_that_no_lease_name_can_have_needs_a_lease_name() -> Result<()> {
-    let estate = Estate::new(bare().await?, "odd-id").await?;
-    let id = format!("{}_Odd", estate.id());
-    let builder = Warden::builder(&estate.space.cluster, BINARY);
-    let builder = builder.name(estate.id()).arg("--components=pv-releaser");
+    let volume_space = VolumeSpace::new(bare().await?, "odd-id").await?;
+    let id = format!("{}_Odd", volume_space.id());
+    let builder = Warden::builder(&volume_space.space.cluster, BINARY);
+    let builder = builder
+        .name(volume_space.id())
+        .arg("--components=pv-releaser");
     let refused = builder.arg(format!("--controller-id={id}")).start().await;
     let refusal = refused.err().map(|error| format!("{error:#}"));
     ensure!(
@@ -170,8 +180,8 @@ async fn a_controller_id_that_no_lease_name_can_have_needs_a_lease_name() -> Res
             .any(|text| text.contains("--leader-elect-resource-name")),
         "{refusal:?}"
     );
-    let lease = format!("--leader-elect-resource-name={}", estate.id());
-    let _warden = estate.warden(&id).arg(lease).start().await?;
-    estate.pair("data", json!({LABEL: id})).await?;
-    estate.is_labelled("data", &id).await
+    let lease = format!("--leader-elect-resource-name={}", volume_space.id());
+    let _warden = volume_space.warden(&id).arg(lease).start().await?;
+    volume_space.pair("data", json!({LABEL: id})).await?;
+    volume_space.is_labelled("data", &id).await
 }

@@ -12,24 +12,24 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 #[tokio::test]
 async fn volumes_of_a_deleted_namespace_are_released() -> Result<()> {
     let fixture = FaultFixture::new("ending").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
     for name in NAMES {
-        estate.pair(name, json!({PROVISIONER: id})).await?;
-        estate.is_labelled(name, id).await?;
+        volume_space.pair(name, json!({PROVISIONER: id})).await?;
+        volume_space.is_labelled(name, id).await?;
     }
     let frozen = fixture
         .interposer
         .add(Rule::watch_of("persistentvolumes").freeze_stream());
-    estate.pair("late", json!({PROVISIONER: id})).await?;
+    volume_space.pair("late", json!({PROVISIONER: id})).await?;
     let delete = ["delete", "namespace", id, "--wait=false"];
-    estate.space.cluster.kubectl(&delete).await?;
+    volume_space.space.cluster.kubectl(&delete).await?;
     for name in NAMES.iter().chain(&["late"]) {
-        estate.has_phase(name, "Released").await?;
+        volume_space.has_phase(name, "Released").await?;
     }
     drop(frozen);
     for name in NAMES.iter().chain(&["late"]) {
-        estate.is_free(name).await?;
+        volume_space.is_free(name).await?;
     }
     Ok(())
 }

@@ -29,23 +29,26 @@ async fn has_orphans(warden: &Warden, count: u64) -> Result<()> {
 #[tokio::test]
 async fn a_volume_of_an_unknown_claim_is_reported_as_orphaned() -> Result<()> {
     let fixture = FaultFixture::new("orphan").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
-    estate.pair("data", json!({PROVISIONER: id})).await?;
-    estate.space.delete_claim("data").await?;
-    estate.has_phase("data", "Released").await?;
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
+    volume_space.pair("data", json!({PROVISIONER: id})).await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.has_phase("data", "Released").await?;
     let warden = fixture.start().await?;
     has_orphans(&warden, 1).await?;
-    let message = estate.has_events("data", "Orphaned", 1).await?;
+    let message = volume_space.has_events("data", "Orphaned", 1).await?;
     let advice = format!("{LABEL}={id}");
     ensure!(message.contains(&advice), "{message}");
     assert_eq!(fixture.writes("data"), 0);
-    estate.has_phase("data", "Released").await?;
-    estate
+    volume_space.has_phase("data", "Released").await?;
+    volume_space
         .patch("data", json!({"metadata": {"labels": {LABEL: id}}}))
         .await?;
-    estate.is_free("data").await?;
+    volume_space.is_free("data").await?;
     has_orphans(&warden, 0).await?;
-    estate.has_events("data", "Orphaned", 1).await.map(drop)
+    volume_space
+        .has_events("data", "Orphaned", 1)
+        .await
+        .map(drop)
 }
 
 /// A Volume Warden with `--associate-by-storage-class`, and a class. The scenario sets the phases
@@ -62,7 +65,7 @@ impl ClassAssociation {
         let builder = fixture.builder().arg("--associate-by-storage-class");
         Ok(Self {
             warden: builder.start().await?,
-            classes: Api::all(fixture.estate.space.cluster.client()),
+            classes: Api::all(fixture.volume_space.space.cluster.client()),
             fixture,
         })
     }
@@ -70,7 +73,7 @@ impl ClassAssociation {
     async fn create_class(&self, id: Option<&str>) -> Result<()> {
         let annotations = id.map(|id| json!({ANNOTATION: id}));
         let class = serde_json::from_value(json!({
-            "metadata": {"name": self.fixture.estate.id(), "annotations": annotations},
+            "metadata": {"name": self.fixture.volume_space.id(), "annotations": annotations},
             "provisioner": "example.com/none", "reclaimPolicy": "Retain",
         }))?;
         self.classes.create(&PostParams::default(), &class).await?;
@@ -79,7 +82,7 @@ impl ClassAssociation {
 
     async fn annotate(&self, id: Option<&str>) -> Result<()> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION: id}}}));
-        let (name, parameters) = (self.fixture.estate.id(), PatchParams::default());
+        let (name, parameters) = (self.fixture.volume_space.id(), PatchParams::default());
         self.classes.patch(name, &parameters, &patch).await?;
         Ok(())
     }
@@ -88,10 +91,10 @@ impl ClassAssociation {
     async fn create_released(&self, name: &str) -> Result<()> {
         let labels = json!({"metadata": {"labels": {"app": "web"}}});
         self.fixture
-            .estate
+            .volume_space
             .create_with_deleted_claim(name, labels)
             .await?;
-        self.fixture.estate.set_phase(name, "Released").await
+        self.fixture.volume_space.set_phase(name, "Released").await
     }
 
     /// Makes LISTs of VolumeAttachments fail, so that no volume is released before the next steps
@@ -111,9 +114,12 @@ impl ClassAssociation {
     }
 
     async fn is_released(&self, name: &str) -> Result<()> {
-        self.fixture.estate.has_no_claim(name).await?;
-        self.fixture.estate.has_events(name, "Released", 1).await?;
-        let labels = self.fixture.estate.get(name).await?.metadata.labels;
+        self.fixture.volume_space.has_no_claim(name).await?;
+        self.fixture
+            .volume_space
+            .has_events(name, "Released", 1)
+            .await?;
+        let labels = self.fixture.volume_space.get(name).await?.metadata.labels;
         assert_eq!(serde_json::to_value(labels)?, json!({"app": "web"}));
         Ok(())
     }
@@ -124,7 +130,7 @@ impl ClassAssociation {
 #[tokio::test]
 async fn volumes_of_an_annotated_class_are_released() -> Result<()> {
     let association = ClassAssociation::new("adopted").await?;
-    let id = association.fixture.estate.id();
+    let id = association.fixture.volume_space.id();
     association.create_class(None).await?;
     association.create_released("before").await?;
     association.is_not_released("before", 1).await?;
@@ -146,7 +152,7 @@ async fn volumes_of_an_annotated_class_are_released() -> Result<()> {
 #[tokio::test]
 async fn volumes_of_a_deleted_or_foreign_class_are_not_released() -> Result<()> {
     let association = ClassAssociation::new("classless").await?;
-    let id = association.fixture.estate.id();
+    let id = association.fixture.volume_space.id();
     association.create_class(Some("other")).await?;
     association.create_released("foreign").await?;
     association.is_not_released("foreign", 0).await?;

@@ -9,9 +9,11 @@ use volume_warden_controlplane::eventually;
 impl FaultFixture {
     /// Creates a managed volume of a deleted claim, and waits until it is Released.
     async fn create_managed(&self, name: &str) -> Result<()> {
-        let labels = json!({"metadata": {"labels": {LABEL: self.estate.id()}}});
-        self.estate.create_with_deleted_claim(name, labels).await?;
-        self.estate.has_phase(name, "Released").await
+        let labels = json!({"metadata": {"labels": {LABEL: self.volume_space.id()}}});
+        self.volume_space
+            .create_with_deleted_claim(name, labels)
+            .await?;
+        self.volume_space.has_phase(name, "Released").await
     }
 }
 
@@ -19,23 +21,23 @@ impl FaultFixture {
 #[tokio::test]
 async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     let fixture = FaultFixture::new("rebound").await?;
-    let estate = &fixture.estate;
+    let volume_space = &fixture.volume_space;
     fixture.create_managed("data").await?;
     // Also holds the patches that Volume Warden sends after it abandoned one.
     let slow = fixture.interposer.add(fixture.write_of("data").postpone());
     let _warden = fixture.start().await?;
     slow.held(1).await?;
-    estate
+    volume_space
         .patch("data", json!({"spec": {"claimRef": null}}))
         .await?;
-    estate.has_phase("data", "Available").await?;
-    let next = estate.claim_any("next", json!({})).await?;
-    estate.has_phase("data", "Bound").await?;
+    volume_space.has_phase("data", "Available").await?;
+    let next = volume_space.claim_any("next", json!({})).await?;
+    volume_space.has_phase("data", "Bound").await?;
     // Volume Warden has seen the binding, and sends no further patch.
     fixture.settled().await?;
     let tries = fixture.writes("data");
-    let audit = estate.space.cluster.audit();
-    let (mark, pv) = (audit.mark()?, estate.pv("data"));
+    let audit = volume_space.space.cluster.audit();
+    let (mark, pv) = (audit.mark()?, volume_space.pv("data"));
     slow.release();
     let codes = eventually("the late patches were answered", async || {
         let calls = audit.since(mark)?.by_user_agent("volume-warden/").writes();
@@ -45,10 +47,10 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     });
     assert_eq!(codes.await?, vec![422; tries]);
     fixture.settled().await?;
-    let bound = estate.get("data").await?.spec.unwrap_or_default();
+    let bound = volume_space.get("data").await?.spec.unwrap_or_default();
     assert_eq!(bound.claim_ref.and_then(|claim| claim.uid), next.uid());
     assert_eq!(fixture.writes("data"), tries);
-    estate.has_phase("data", "Bound").await
+    volume_space.has_phase("data", "Bound").await
 }
 
 /// PR-24: a Warning with a short cause is published, the write is retried, and one Event reports
@@ -56,16 +58,16 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
 #[tokio::test]
 async fn a_failed_release_is_reported_and_retried() -> Result<()> {
     let fixture = FaultFixture::new("failing").await?;
-    let estate = &fixture.estate;
+    let volume_space = &fixture.volume_space;
     fixture.create_managed("data").await?;
     let failure = fixture.write_of("data").times(2);
     let failure = failure.respond(500, "InternalError", "no disk is left");
     let failure = fixture.interposer.add(failure);
     let _warden = fixture.start().await?;
-    estate.is_free("data").await?;
+    volume_space.is_free("data").await?;
     assert_eq!((failure.taken(), fixture.writes("data")), (2, 3));
     let warning = eventually("a Warning reports the failure", async || {
-        let events = estate.events_about("data", "ErrReleasePV").await?;
+        let events = volume_space.events_about("data", "ErrReleasePV").await?;
         anyhow::Ok(events.into_iter().next())
     });
     let warning = warning.await?;
@@ -75,5 +77,8 @@ async fn a_failed_release_is_reported_and_retried() -> Result<()> {
         "{message}"
     );
     assert_eq!(warning.type_.as_deref(), Some("Warning"));
-    estate.has_events("data", "Released", 1).await.map(drop)
+    volume_space
+        .has_events("data", "Released", 1)
+        .await
+        .map(drop)
 }

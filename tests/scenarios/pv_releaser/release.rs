@@ -2,7 +2,7 @@
 
 use super::{
     fault_fixture::FaultFixture,
-    support::{BOUND_BY_CONTROLLER, Estate, LABEL, LEGACY, PROVISIONER, without_binder},
+    support::{BOUND_BY_CONTROLLER, LABEL, LEGACY, PROVISIONER, VolumeSpace, without_binder},
 };
 use crate::support::bare;
 use anyhow::{Context, Result, ensure};
@@ -18,27 +18,27 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn a_release_is_one_write_that_touches_nothing_else() -> Result<()> {
     let fixture = FaultFixture::new("release").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let _warden = fixture.start().await?;
-    estate.create("data", with_many_fields()).await?;
-    estate.claim("data", json!({PROVISIONER: id})).await?;
-    estate.has_phase("data", "Bound").await?;
-    estate.is_labelled("data", id).await?;
-    let bound = estate.get("data").await?;
+    volume_space.create("data", with_many_fields()).await?;
+    volume_space.claim("data", json!({PROVISIONER: id})).await?;
+    volume_space.has_phase("data", "Bound").await?;
+    volume_space.is_labelled("data", id).await?;
+    let bound = volume_space.get("data").await?;
     ensure!(
         bound.annotations().contains_key(BOUND_BY_CONTROLLER),
         "{bound:?}"
     );
     let before = other_fields(&fixture, "data").await?;
     // The Event is published after the answer, and then the audit log has the request.
-    estate.has_events("data", "Associated", 1).await?;
+    volume_space.has_events("data", "Associated", 1).await?;
     assert_eq!(fixture.accepted("data")?, 1, "the label");
-    estate.space.delete_claim("data").await?;
-    estate.is_free("data").await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.is_free("data").await?;
     assert_eq!(other_fields(&fixture, "data").await?, before);
-    let message = estate.has_events("data", "Released", 1).await?;
+    let message = volume_space.has_events("data", "Released", 1).await?;
     assert_eq!(fixture.accepted("data")?, 2, "the label and the release");
-    let claim = format!("{}/data", estate.space.name);
+    let claim = format!("{}/data", volume_space.space.name);
     ensure!(message.contains(&claim), "{message}");
     Ok(())
 }
@@ -61,8 +61,9 @@ fn with_many_fields() -> Value {
 /// The fields of the volume that a release must not change.
 async fn other_fields(fixture: &FaultFixture, name: &str) -> Result<Value> {
     let kind = ApiResource::erase::<PersistentVolume>(&());
-    let volumes: Api<DynamicObject> = Api::all_with(fixture.estate.space.cluster.client(), &kind);
-    let found = volumes.get(&fixture.estate.pv(name)).await?;
+    let volumes: Api<DynamicObject> =
+        Api::all_with(fixture.volume_space.space.cluster.client(), &kind);
+    let found = volumes.get(&fixture.volume_space.pv(name)).await?;
     let mut found = serde_json::to_value(found)?;
     let changed = [
         ("", "status"),
@@ -84,33 +85,33 @@ async fn other_fields(fixture: &FaultFixture, name: &str) -> Result<Value> {
 #[tokio::test]
 async fn a_volume_that_is_not_released_is_left_alone() -> Result<()> {
     let fixture = FaultFixture::on(without_binder().await?, "phases").await?;
-    let estate = &fixture.estate;
+    let volume_space = &fixture.volume_space;
     let _warden = fixture.start().await?;
-    let own = json!({"metadata": {"labels": {LABEL: estate.id()}}});
+    let own = json!({"metadata": {"labels": {LABEL: volume_space.id()}}});
     let phases = ["Bound", "Available", "Pending", "Failed"];
     let name = |phase: &str| phase.to_lowercase();
     for phase in phases {
-        estate
+        volume_space
             .create_with_deleted_claim(&name(phase), own.clone())
             .await?;
-        estate.set_phase(&name(phase), phase).await?;
+        volume_space.set_phase(&name(phase), phase).await?;
     }
     fixture.settled().await?;
     for phase in phases {
         assert_eq!(fixture.writes(&name(phase)), 0, "{phase}");
     }
     // With the phase Released the same volume is released.
-    estate.set_phase("bound", "Released").await?;
-    estate.has_no_claim("bound").await
+    volume_space.set_phase("bound", "Released").await?;
+    volume_space.has_no_claim("bound").await
 }
 
 /// PR-13: the reclaim policy is Delete, or the volume is being deleted, so its data may be deleted.
 #[tokio::test]
 async fn a_volume_whose_data_may_be_deleted_is_not_released() -> Result<()> {
     let fixture = FaultFixture::on(without_binder().await?, "goes").await?;
-    let estate = &fixture.estate;
+    let volume_space = &fixture.volume_space;
     let _warden = fixture.start().await?;
-    let labels = json!({LABEL: estate.id()});
+    let labels = json!({LABEL: volume_space.id()});
     let cases = [
         (
             "policy",
@@ -122,20 +123,22 @@ async fn a_volume_whose_data_may_be_deleted_is_not_released() -> Result<()> {
         ),
     ];
     for (name, changes) in cases {
-        estate.create_with_deleted_claim(name, changes).await?;
+        volume_space
+            .create_with_deleted_claim(name, changes)
+            .await?;
     }
-    let (pv, parameters) = (estate.pv("deleted"), DeleteParams::default());
-    estate.space.volumes.delete(&pv, &parameters).await?;
+    let (pv, parameters) = (volume_space.pv("deleted"), DeleteParams::default());
+    volume_space.space.volumes.delete(&pv, &parameters).await?;
     for name in ["policy", "deleted"] {
-        estate.set_phase(name, "Released").await?;
-        estate.has_events(name, "ErrReleasePV", 1).await?;
+        volume_space.set_phase(name, "Released").await?;
+        volume_space.has_events(name, "ErrReleasePV", 1).await?;
         // A later change of the volume does not repeat the Event.
         let patch = json!({"metadata": {"annotations": {"example.com/note": "mine"}}});
-        estate.patch(name, patch).await?;
+        volume_space.patch(name, patch).await?;
     }
     fixture.settled().await?;
     for name in ["policy", "deleted"] {
-        estate.has_events(name, "ErrReleasePV", 1).await?;
+        volume_space.has_events(name, "ErrReleasePV", 1).await?;
         assert_eq!(fixture.writes(name), 0, "{name}");
     }
     Ok(())
@@ -147,21 +150,21 @@ async fn a_volume_whose_data_may_be_deleted_is_not_released() -> Result<()> {
 async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
     for (label, option) in [("late-phase", "false"), ("late-by-hand", "true")] {
         let fixture = FaultFixture::on(without_binder().await?, label).await?;
-        let estate = &fixture.estate;
+        let volume_space = &fixture.volume_space;
         let option = format!("--disable-automatic-association={option}");
         let _warden = fixture.builder().arg(option).start().await?;
-        let own = json!({"metadata": {"labels": {LABEL: estate.id()}}});
-        estate.create_with_deleted_claim("data", own).await?;
-        estate.set_phase("data", "Released").await?;
-        estate.has_no_claim("data").await?;
+        let own = json!({"metadata": {"labels": {LABEL: volume_space.id()}}});
+        volume_space.create_with_deleted_claim("data", own).await?;
+        volume_space.set_phase("data", "Released").await?;
+        volume_space.has_no_claim("data").await?;
         for n in 0..20 {
             let patch = json!({"metadata": {"annotations": {"example.com/turn": n.to_string()}}});
-            estate.patch("data", patch).await?;
+            volume_space.patch("data", patch).await?;
         }
         fixture.settled().await?;
         assert_eq!(fixture.writes("data"), 1, "{label}");
-        estate.has_events("data", "Released", 1).await?;
-        estate.has_phase("data", "Released").await?;
+        volume_space.has_events("data", "Released", 1).await?;
+        volume_space.has_phase("data", "Released").await?;
     }
     Ok(())
 }
@@ -170,7 +173,7 @@ async fn a_volume_whose_phase_is_late_is_released_once() -> Result<()> {
 #[tokio::test]
 async fn the_legacy_label_counts_like_the_documented_one() -> Result<()> {
     let fixture = FaultFixture::new("legacy").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let labels = [
         ("legacy", json!({LEGACY: id})),
         ("both", json!({LEGACY: id, LABEL: id})),
@@ -178,22 +181,22 @@ async fn the_legacy_label_counts_like_the_documented_one() -> Result<()> {
     ];
     for (name, labels) in labels {
         let labels = json!({"metadata": {"labels": labels}});
-        estate.create_with_deleted_claim(name, labels).await?;
-        estate.has_phase(name, "Released").await?;
+        volume_space.create_with_deleted_claim(name, labels).await?;
+        volume_space.has_phase(name, "Released").await?;
     }
     let _warden = fixture.start().await?;
-    estate.is_free("legacy").await?;
-    estate.is_free("both").await?;
+    volume_space.is_free("legacy").await?;
+    volume_space.is_free("both").await?;
     fixture.settled().await?;
     assert_eq!(fixture.writes("foreign"), 0);
-    estate.has_phase("foreign", "Released").await
+    volume_space.has_phase("foreign", "Released").await
 }
 
 /// PR-25: with `--legacy-label=false`, the legacy label has no meaning.
 #[tokio::test]
 async fn the_legacy_label_can_be_ignored() -> Result<()> {
     let fixture = FaultFixture::new("no-legacy").await?;
-    let (estate, id) = (&fixture.estate, fixture.estate.id());
+    let (volume_space, id) = (&fixture.volume_space, fixture.volume_space.id());
     let builder = fixture.builder().arg("--legacy-label=false");
     let _warden = builder.start().await?;
     for (name, labels) in [
@@ -201,34 +204,38 @@ async fn the_legacy_label_can_be_ignored() -> Result<()> {
         ("both", json!({LEGACY: "other", LABEL: id})),
     ] {
         let labels = json!({"metadata": {"labels": labels}});
-        estate.create_with_deleted_claim(name, labels).await?;
+        volume_space.create_with_deleted_claim(name, labels).await?;
     }
-    estate.has_phase("both", "Available").await?;
-    let left = estate.get("both").await?.metadata.labels;
+    volume_space.has_phase("both", "Available").await?;
+    let left = volume_space.get("both").await?.metadata.labels;
     assert_eq!(serde_json::to_value(left)?, json!({LEGACY: "other"}));
     fixture.settled().await?;
     assert_eq!(fixture.writes("legacy"), 0);
-    estate.has_phase("legacy", "Released").await
+    volume_space.has_phase("legacy", "Released").await
 }
 
 /// The annotation of a class sets the release scope of its volumes, also without
 /// `--associate-by-storage-class`. The default scope with this controller id is `cluster`.
 #[tokio::test]
 async fn the_annotation_of_a_class_sets_the_release_scope() -> Result<()> {
-    let estate = Estate::new(bare().await?, "scoped-class").await?;
-    estate.create_class(estate.id(), "Immediate").await?;
+    let volume_space = VolumeSpace::new(bare().await?, "scoped-class").await?;
+    volume_space
+        .create_class(volume_space.id(), "Immediate")
+        .await?;
     let scope = json!({"volume-warden.dev/release-scope": "namespace"});
     let patch = Patch::Merge(json!({"metadata": {"annotations": scope}}));
-    let classes: Api<StorageClass> = Api::all(estate.space.cluster.client());
+    let classes: Api<StorageClass> = Api::all(volume_space.space.cluster.client());
     let parameters = PatchParams::default();
-    classes.patch(estate.id(), &parameters, &patch).await?;
-    let _warden = estate.warden(estate.id()).start().await?;
-    estate
-        .pair("data", json!({PROVISIONER: estate.id()}))
+    classes
+        .patch(volume_space.id(), &parameters, &patch)
         .await?;
-    estate
-        .has_recorded_namespace(&estate.get("data").await?)
+    let _warden = volume_space.warden(volume_space.id()).start().await?;
+    volume_space
+        .pair("data", json!({PROVISIONER: volume_space.id()}))
         .await?;
-    estate.space.delete_claim("data").await?;
-    estate.is_parked("data", "volume-warden").await
+    volume_space
+        .has_recorded_namespace(&volume_space.get("data").await?)
+        .await?;
+    volume_space.space.delete_claim("data").await?;
+    volume_space.is_parked("data", "volume-warden").await
 }

@@ -4,7 +4,7 @@
 use super::{
     claim_requests::requesting_pod,
     directories::directory,
-    support::{DEFAULT_ID, Estate, LABEL},
+    support::{DEFAULT_ID, LABEL, VolumeSpace},
 };
 use crate::support::guarded;
 use anyhow::{Context, Result, ensure};
@@ -15,9 +15,11 @@ use std::fs;
 /// 3.1, PR-28: a pod that is deleted and created again has the same volume and file.
 #[tokio::test]
 async fn basic() -> Result<()> {
-    let estate = Estate::new(guarded().await?, "basic").await?;
-    let class = estate.id();
-    estate.create_class(class, "WaitForFirstConsumer").await?;
+    let volume_space = VolumeSpace::new(guarded().await?, "basic").await?;
+    let class = volume_space.id();
+    volume_space
+        .create_class(class, "WaitForFirstConsumer")
+        .await?;
     let request = (
         "reclaimable-pvc".to_owned(),
         class.to_owned(),
@@ -30,9 +32,11 @@ async fn basic() -> Result<()> {
     )?;
     let mut first = None;
     for times in [1, 2] {
-        let volume = estate.run(&pod).await?.pop().context("a volume")?;
-        estate.pods_have_events("PVCProvisioned", times).await?;
-        estate
+        let volume = volume_space.run(&pod).await?.pop().context("a volume")?;
+        volume_space
+            .pods_have_events("PVCProvisioned", times)
+            .await?;
+        volume_space
             .volume_has_events(&volume, "Associated", times)
             .await?;
         let file = directory(&volume)?.join("file");
@@ -40,32 +44,38 @@ async fn basic() -> Result<()> {
             None => fs::write(&file, "kept")?,
             Some(first) => assert_eq!(*first, volume.name_any()),
         }
-        let current = estate.space.volumes.get(&volume.name_any()).await?;
+        let current = volume_space.space.volumes.get(&volume.name_any()).await?;
         assert_eq!(
             current.labels().get(LABEL).map(String::as_str),
             Some(DEFAULT_ID)
         );
-        estate.space.delete_pod(&pod.name_any()).await?;
-        estate.space.claim_is_gone("reclaimable-pvc").await?;
-        estate.has_free_volumes(class, 1).await?;
-        estate.volume_has_events(&volume, "Released", times).await?;
+        volume_space.space.delete_pod(&pod.name_any()).await?;
+        volume_space.space.claim_is_gone("reclaimable-pvc").await?;
+        volume_space.has_free_volumes(class, 1).await?;
+        volume_space
+            .volume_has_events(&volume, "Released", times)
+            .await?;
         assert_eq!(fs::read_to_string(&file)?, "kept");
         first = Some(volume.name_any());
     }
-    let events = estate.space.events.list(&ListParams::default()).await?;
+    let events = volume_space
+        .space
+        .events
+        .list(&ListParams::default())
+        .await?;
     let about_foo = |text: &String| text.contains("foo");
     let about_foo = events
         .iter()
         .filter(|event| event.message.as_ref().is_some_and(about_foo));
     assert_eq!(about_foo.count(), 0);
-    delete_volumes(&estate, &[class.to_owned()]).await
+    delete_volumes(&volume_space, &[class.to_owned()]).await
 }
 
 /// Deletes the volumes of the classes and their directories.
-async fn delete_volumes(estate: &Estate, classes: &[String]) -> Result<()> {
+async fn delete_volumes(volume_space: &VolumeSpace, classes: &[String]) -> Result<()> {
     for class in classes {
-        for volume in estate.volumes_of(class).await? {
-            estate.delete_with_data(&volume).await?;
+        for volume in volume_space.volumes_of(class).await? {
+            volume_space.delete_with_data(&volume).await?;
         }
     }
     Ok(())
@@ -73,12 +83,12 @@ async fn delete_volumes(estate: &Estate, classes: &[String]) -> Result<()> {
 
 /// Build pods, each with a cache volume of every kind that it requests.
 struct Builds {
-    estate: Estate,
+    volume_space: VolumeSpace,
 }
 
 impl Builds {
     fn class(&self, kind: &str) -> String {
-        format!("{}-{kind}-cache", self.estate.id())
+        format!("{}-{kind}-cache", self.volume_space.id())
     }
 
     /// Starts a build. Returns its caches in the order of their kinds. Each claim has a unique
@@ -90,12 +100,12 @@ impl Builds {
         };
         let requests: Vec<_> = kinds.iter().map(request).collect();
         let pod = requesting_pod(build, &requests, &[])?;
-        self.estate.run(&pod).await
+        self.volume_space.run(&pod).await
     }
 
     async fn end(&self, builds: &[&str]) -> Result<()> {
         for build in builds {
-            self.estate.space.delete_pod(build).await?;
+            self.volume_space.space.delete_pod(build).await?;
         }
         Ok(())
     }
@@ -103,7 +113,7 @@ impl Builds {
     /// Waits until both kinds have exactly `count` caches, and no build uses one.
     async fn are_pooled(&self, count: usize) -> Result<()> {
         for kind in KINDS {
-            self.estate
+            self.volume_space
                 .has_free_volumes(&self.class(kind), count)
                 .await?;
         }
@@ -121,18 +131,21 @@ fn names(caches: &[PersistentVolume]) -> Vec<String> {
 #[tokio::test]
 async fn jenkins_build_cache() -> Result<()> {
     let builds = Builds {
-        estate: Estate::new(guarded().await?, "jenkins").await?,
+        volume_space: VolumeSpace::new(guarded().await?, "jenkins").await?,
     };
     let classes = ["maven", "golang", "node"].map(|kind| builds.class(kind));
     for class in &classes {
         builds
-            .estate
+            .volume_space
             .create_class(class, "WaitForFirstConsumer")
             .await?;
     }
 
     let first = builds.begin("first", &KINDS).await?;
-    builds.estate.pods_have_events("PVCProvisioned", 2).await?;
+    builds
+        .volume_space
+        .pods_have_events("PVCProvisioned", 2)
+        .await?;
     for (cache, kind) in first.iter().zip(KINDS) {
         fs::write(directory(cache)?.join("artefact"), kind)?;
     }
@@ -170,6 +183,6 @@ async fn jenkins_build_cache() -> Result<()> {
     ensure!(node.iter().all(|cache| !pooled.contains(cache)), "{node:?}");
     builds.end(&["fifth", "sixth"]).await?;
     builds.are_pooled(2).await?;
-    builds.estate.has_free_volumes(&classes[2], 1).await?;
-    delete_volumes(&builds.estate, &classes).await
+    builds.volume_space.has_free_volumes(&classes[2], 1).await?;
+    delete_volumes(&builds.volume_space, &classes).await
 }

@@ -43,12 +43,12 @@ pub async fn without_binder() -> Result<Shared> {
 
 /// A namespace with claims, and volumes whose class has the name of the namespace, so that no claim
 /// of another scenario is bound to one. Methods take the short names of volumes, see [`Self::pv`].
-pub struct Estate {
+pub struct VolumeSpace {
     pub space: Space,
     pub events: Api<Event>,
 }
 
-impl Estate {
+impl VolumeSpace {
     pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         Ok(Self {
             space: Space::new(cluster.clone(), label).await?,

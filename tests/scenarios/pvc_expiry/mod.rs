@@ -5,7 +5,7 @@
 mod undelete;
 
 use crate::{
-    pvc_trash::support::{Shelf, WINDOW, file, uid_of_claim},
+    pvc_trash::support::{TrashSpace, WINDOW, file, uid_of_claim},
     support::optional,
 };
 use anyhow::{Context, Result, ensure};
@@ -25,16 +25,16 @@ pub const EXPIRES_AT: &str = "volume-warden.dev/expires-at";
 pub const EXPIRES_WITHIN: Duration = Duration::from_secs(240);
 
 /// A class whose unused claims expire after a second, with an undelete window of an hour.
-async fn shelf(label: &str) -> Result<Shelf> {
+async fn trash_space(label: &str) -> Result<TrashSpace> {
     let annotations = json!({WINDOW: "1h", EXPIRE_UNUSED: "1s"});
     let changes = json!({"metadata": {"annotations": annotations}});
-    Shelf::with_class(optional().await?, label, changes).await
+    TrashSpace::with_class(optional().await?, label, changes).await
 }
 
 /// Waits until the expiry of the claim is announced, and returns the announced time.
-pub async fn announced(shelf: &Shelf, claim: &str) -> Result<Timestamp> {
+pub async fn announced(trash_space: &TrashSpace, claim: &str) -> Result<Timestamp> {
     eventually(&format!("{claim} is announced to expire"), async || {
-        let claim = shelf.space.claims.get(claim).await?;
+        let claim = trash_space.space.claims.get(claim).await?;
         let at = claim
             .annotations()
             .get(EXPIRES_AT)
@@ -46,15 +46,15 @@ pub async fn announced(shelf: &Shelf, claim: &str) -> Result<Timestamp> {
 
 /// Sets the announced time to the near future, so that Volume Warden deletes the claim once it has
 /// checked it twice.
-pub async fn hasten(shelf: &Shelf, claim: &str) -> Result<()> {
+pub async fn hasten(trash_space: &TrashSpace, claim: &str) -> Result<()> {
     let at = Timestamp::now() + SignedDuration::from_secs(2);
     let patch = json!({"metadata": {"annotations": {EXPIRES_AT: at.to_string()}}});
-    shelf.space.patch_claim(claim, patch).await
+    trash_space.space.patch_claim(claim, patch).await
 }
 
-async fn is_not_announced(shelf: &Shelf, claim: &str) -> Result<()> {
+async fn is_not_announced(trash_space: &TrashSpace, claim: &str) -> Result<()> {
     eventually(&format!("{claim} is not announced"), async || {
-        let claim = shelf.space.claims.get(claim).await?;
+        let claim = trash_space.space.claims.get(claim).await?;
         ensure!(!claim.annotations().contains_key(EXPIRES_AT));
         anyhow::Ok(())
     })
@@ -74,14 +74,14 @@ fn scaled_to_zero(claim: &str) -> Result<Deployment> {
 
 #[tokio::test]
 async fn an_unused_claim_expires_and_is_restored_with_its_data() -> Result<()> {
-    let shelf = shelf("expiry").await?;
-    let volume = shelf.bound("data", json!({})).await?;
+    let trash_space = trash_space("expiry").await?;
+    let volume = trash_space.bound("data", json!({})).await?;
     fs::write(file(&volume)?, "kept")?;
-    let at = announced(&shelf, "data").await?;
+    let at = announced(&trash_space, "data").await?;
     let notice = at.duration_since(Timestamp::now());
     ensure!(notice > SignedDuration::from_hours(6 * 24 + 23), "{notice}");
     let events = eventually("an Event announces the expiry", async || {
-        let events = shelf.space.events_with("ExpiringUnused").await?;
+        let events = trash_space.space.events_with("ExpiringUnused").await?;
         anyhow::Ok((!events.is_empty()).then_some(events))
     })
     .await?;
@@ -91,69 +91,70 @@ async fn an_unused_claim_expires_and_is_restored_with_its_data() -> Result<()> {
         "{note}"
     );
 
-    hasten(&shelf, "data").await?;
+    hasten(&trash_space, "data").await?;
     // Two more claims do not expire: a Deployment names `named`, although it is due in the same
     // minute, and `kept` is annotated with `off`.
-    shelf.bound("named", json!({})).await?;
+    trash_space.bound("named", json!({})).await?;
     // The Deployment is created after the announcement. Otherwise the announcement may be based on
     // an older list of Deployments, and the claim would be announced again after an early
     // cancellation.
-    announced(&shelf, "named").await?;
+    announced(&trash_space, "named").await?;
     let deployments: Api<Deployment> =
-        Api::namespaced(shelf.space.cluster.client(), &shelf.space.name);
+        Api::namespaced(trash_space.space.cluster.client(), &trash_space.space.name);
     let parameters = PostParams::default();
     deployments
         .create(&parameters, &scaled_to_zero("named")?)
         .await?;
-    hasten(&shelf, "named").await?;
+    hasten(&trash_space, "named").await?;
     let kept = json!({"metadata": {"annotations": {EXPIRE_UNUSED: "off"}}});
-    shelf.bound("kept", kept).await?;
+    trash_space.bound("kept", kept).await?;
     eventually_within(EXPIRES_WITHIN, "the claim is deleted", async || {
-        let found = shelf.space.claims.get_opt("data").await?;
+        let found = trash_space.space.claims.get_opt("data").await?;
         ensure!(found.is_none_or(|found| found.metadata.deletion_timestamp.is_some()));
         anyhow::Ok(())
     })
     .await?;
-    shelf.is_in_trash(&volume.name_any()).await?;
-    is_not_announced(&shelf, "named").await?;
+    trash_space.is_in_trash(&volume.name_any()).await?;
+    is_not_announced(&trash_space, "named").await?;
     for claim in ["named", "kept"] {
-        let claim = shelf.space.claims.get(claim).await?;
+        let claim = trash_space.space.claims.get(claim).await?;
         ensure!(claim.metadata.deletion_timestamp.is_none(), "{claim:?}");
     }
-    shelf.restored("data", "data").await?;
-    let restored = shelf.volume_of("data").await?;
+    trash_space.restored("data", "data").await?;
+    let restored = trash_space.volume_of("data").await?;
     assert_eq!(restored.name_any(), volume.name_any());
     assert_ne!(uid_of_claim(&restored), uid_of_claim(&volume));
     assert_eq!(fs::read_to_string(file(&restored)?)?, "kept");
-    shelf.nothing_was_at_risk().await
+    trash_space.nothing_was_at_risk().await
 }
 
 #[tokio::test]
 async fn a_pod_that_names_the_claim_cancels_its_expiry() -> Result<()> {
-    let shelf = shelf("expiry-used").await?;
-    shelf.bound("data", json!({})).await?;
-    announced(&shelf, "data").await?;
+    let trash_space = trash_space("expiry-used").await?;
+    trash_space.bound("data", json!({})).await?;
+    announced(&trash_space, "data").await?;
     // The pod stays Pending: no node matches its selector.
     let waits = json!({"spec": {"nodeSelector": {"example.com/none": "here"}}});
-    shelf.space.create_pod("late", "data", waits).await?;
-    is_not_announced(&shelf, "data").await?;
-    let claim = shelf.space.claims.get("data").await?;
+    trash_space.space.create_pod("late", "data", waits).await?;
+    is_not_announced(&trash_space, "data").await?;
+    let claim = trash_space.space.claims.get("data").await?;
     ensure!(claim.metadata.deletion_timestamp.is_none(), "{claim:?}");
-    shelf.space.delete_pod("late").await?;
-    announced(&shelf, "data").await.map(drop)
+    trash_space.space.delete_pod("late").await?;
+    announced(&trash_space, "data").await.map(drop)
 }
 
 #[tokio::test]
 async fn without_an_undelete_window_no_claim_expires_and_an_event_reports_it() -> Result<()> {
     let annotations = json!({"metadata": {"annotations": {EXPIRE_UNUSED: "1s"}}});
-    let shelf = Shelf::with_class(optional().await?, "expiry-never", annotations).await?;
-    shelf.bound("data", json!({})).await?;
+    let trash_space =
+        TrashSpace::with_class(optional().await?, "expiry-never", annotations).await?;
+    trash_space.bound("data", json!({})).await?;
     let events = eventually("an Event reports the reason", async || {
-        let events = shelf.space.events_with("ErrExpiry").await?;
+        let events = trash_space.space.events_with("ErrExpiry").await?;
         anyhow::Ok((!events.is_empty()).then_some(events))
     })
     .await?;
     let note = events[0].message.as_deref().unwrap_or_default();
     ensure!(note.contains(WINDOW), "{note}");
-    is_not_announced(&shelf, "data").await
+    is_not_announced(&trash_space, "data").await
 }

@@ -1,6 +1,6 @@
 //! Every claim that expired can be restored with its data.
 
-use super::{EXPIRES_WITHIN, announced, hasten, shelf};
+use super::{EXPIRES_WITHIN, announced, hasten, trash_space};
 use crate::{
     pvc_trash::support::{file, uid_of_claim},
     support::is_soak,
@@ -20,34 +20,42 @@ fn count() -> usize {
 
 #[tokio::test]
 async fn every_expired_claim_is_restored_with_its_data() -> Result<()> {
-    let shelf = shelf("expiry-back").await?;
+    let trash_space = trash_space("expiry-back").await?;
     let names: Vec<String> = (0..count())
         .map(|number| format!("data-{number}"))
         .collect();
-    let shelf = &shelf;
+    let trash_space = &trash_space;
     let prepared = names.iter().map(|name| async move {
-        let volume = shelf.bound(name, json!({})).await?;
+        let volume = trash_space.bound(name, json!({})).await?;
         fs::write(file(&volume)?, name)?;
-        announced(shelf, name).await?;
+        announced(trash_space, name).await?;
         anyhow::Ok((name.as_str(), volume))
     });
     let volumes: Vec<(&str, PersistentVolume)> =
         stream::iter(prepared).buffered(8).try_collect().await?;
     for name in &names {
-        hasten(shelf, name).await?;
+        hasten(trash_space, name).await?;
     }
     eventually_within(EXPIRES_WITHIN, "all claims are deleted", async || {
-        let left = shelf.space.claims.list(&Default::default()).await?.items;
+        let left = trash_space
+            .space
+            .claims
+            .list(&Default::default())
+            .await?
+            .items;
         ensure!(left.is_empty(), "{} are left", left.len());
         anyhow::Ok(())
     })
     .await?;
     for (name, volume) in &volumes {
-        shelf.is_in_trash(&volume.name_any()).await?;
-        shelf.restored(name, name).await?;
+        trash_space.is_in_trash(&volume.name_any()).await?;
+        trash_space.restored(name, name).await?;
     }
     for (name, volume) in &volumes {
-        let restored = shelf.volume_of(name).await.context(name.to_string())?;
+        let restored = trash_space
+            .volume_of(name)
+            .await
+            .context(name.to_string())?;
         assert_eq!(restored.name_any(), volume.name_any());
         assert_ne!(uid_of_claim(&restored), uid_of_claim(volume));
         assert_eq!(fs::read_to_string(file(&restored)?)?, *name);

@@ -9,7 +9,7 @@ mod refused;
 mod warnings;
 
 use super::support::{
-    AWAITING_POD, Askers, CONTROLLER_ID, LONG_AGO, MANAGED_BY, TEMPLATE, annotations,
+    AWAITING_POD, CONTROLLER_ID, LONG_AGO, MANAGED_BY, PodSpace, TEMPLATE, annotations,
     awaiting_since, has_label_and_finalizer, is_owned_by, requesting_pod,
 };
 use crate::support::{claim, dry_run, guarded};
@@ -30,17 +30,17 @@ use volume_warden_controlplane::eventually;
 /// and exactly one Event reports that the claim was created.
 #[tokio::test]
 async fn the_claim_exists_when_the_pod_is_created() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "birth").await?;
-    let (response, at_once) = post_and_get_claim(&askers).await?;
+    let pod_space = PodSpace::new(guarded().await?, "birth").await?;
+    let (response, at_once) = post_and_get_claim(&pod_space).await?;
     has_label_and_finalizer(&at_once)?;
     ensure!(response.warnings.is_empty(), "{:?}", response.warnings);
     let pod: Pod = response.object()?;
     let name = pod.name_any();
-    let claim = askers.belongs(&name, &pod).await?;
+    let claim = pod_space.belongs(&name, &pod).await?;
     assert_eq!(claim.uid(), at_once.uid());
-    askers.has_event(&name, "PVCProvisioned", &name).await?;
-    askers.wait_until_processed().await?;
-    assert_eq!(askers.pod_events(&name).await?.len(), 1);
+    pod_space.has_event(&name, "PVCProvisioned", &name).await?;
+    pod_space.wait_until_processed().await?;
+    assert_eq!(pod_space.pod_events(&name).await?.len(), 1);
     Ok(())
 }
 
@@ -48,36 +48,36 @@ async fn the_claim_exists_when_the_pod_is_created() -> Result<()> {
 /// and the other pod gets an Event.
 #[tokio::test]
 async fn pods_of_one_template_share_their_claim() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "twins").await?;
-    let pods = replica_pods(&askers).await?;
-    askers.bind("data").await?;
+    let pod_space = PodSpace::new(guarded().await?, "twins").await?;
+    let pods = replica_pods(&pod_space).await?;
+    pod_space.bind("data").await?;
     let owner = eventually("one of the pods owns the claim", async || {
-        let claim = askers.claim("data").await?;
+        let claim = pod_space.claim("data").await?;
         anyhow::Ok(pods.iter().position(|pod| is_owned_by(&claim, pod).is_ok()))
     })
     .await?;
     let (owner, other) = (pods[owner].name_any(), pods[1 - owner].name_any());
     let owned = format!("owned by Pod \"{owner}\"");
-    askers.has_event(&other, "ClaimShared", &owned).await?;
-    askers
+    pod_space.has_event(&other, "ClaimShared", &owned).await?;
+    pod_space
         .has_event(&owner, "PVCProvisioned", "\"data\"")
         .await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     for pod in [owner, other] {
-        assert_eq!(askers.pod_events(&pod).await?.len(), 1, "{pod}");
+        assert_eq!(pod_space.pod_events(&pod).await?.len(), 1, "{pod}");
     }
     Ok(())
 }
 
 /// Creates a ReplicaSet of two pods, and returns the pods.
-async fn replica_pods(askers: &Askers) -> Result<[Pod; 2]> {
+async fn replica_pods(pod_space: &PodSpace) -> Result<[Pod; 2]> {
     let label = json!({"app": "twins"});
     let changes = json!({"metadata": {"name": null, "labels": label}});
     let set = json!({
         "metadata": {"name": "twins"},
         "spec": {"replicas": 2, "selector": {"matchLabels": label}, "template": requesting_pod("", "data", changes)?},
     });
-    let space = &askers.space;
+    let space = &pod_space.space;
     let sets: Api<ReplicaSet> = Api::namespaced(space.cluster.client(), &space.name);
     let set = serde_json::from_value(set)?;
     sets.create(&PostParams::default(), &set).await?;
@@ -91,7 +91,7 @@ async fn replica_pods(askers: &Askers) -> Result<[Pod; 2]> {
 /// A dry run of the user creates no claim, and the warnings report errors of single fields.
 #[tokio::test]
 async fn a_dry_run_makes_no_claim() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "rehearsal").await?;
+    let pod_space = PodSpace::new(guarded().await?, "rehearsal").await?;
     let misspelt = TEMPLATE.replace("storageClassName", "storageclassName");
     for (text, part) in [
         (
@@ -102,15 +102,15 @@ async fn a_dry_run_makes_no_claim() -> Result<()> {
         (TEMPLATE, ""),
     ] {
         let template = annotations(&[("data.pvc", Some(text))]);
-        let response = post_requesting_pod(&askers, template, "dryRun=All").await?;
+        let response = post_requesting_pod(&pod_space, template, "dryRun=All").await?;
         ensure!(
             response.code == 201 && response.has_warning(part) != part.is_empty(),
             "{response:?}"
         );
     }
-    askers.wait_until_processed().await?;
-    ensure!(askers.claim_names().await?.is_empty());
-    let mut created = askers.creation_codes()?;
+    pod_space.wait_until_processed().await?;
+    ensure!(pod_space.claim_names().await?.is_empty());
+    let mut created = pod_space.creation_codes()?;
     created.retain(|code| *code == 201);
     ensure!(
         created.len() == 1,
@@ -123,12 +123,12 @@ async fn a_dry_run_makes_no_claim() -> Result<()> {
 /// the marker and keeps the other metadata.
 #[tokio::test]
 async fn a_copied_claim_does_not_keep_the_marker() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "copied").await?;
-    let created = created_without_marker(&askers, awaiting_since(LONG_AGO)).await?;
+    let pod_space = PodSpace::new(guarded().await?, "copied").await?;
+    let created = created_without_marker(&pod_space, awaiting_since(LONG_AGO)).await?;
     assert_eq!(json!(created.labels()), json!({MANAGED_BY: CONTROLLER_ID}));
     let own =
         json!({"metadata": {"annotations": {AWAITING_POD: LONG_AGO, "example.com/own": "kept"}}});
-    let created = created_without_marker(&askers, own).await?;
+    let created = created_without_marker(&pod_space, own).await?;
     assert_eq!(
         json!(created.annotations()),
         json!({"example.com/own": "kept"})
@@ -137,10 +137,13 @@ async fn a_copied_claim_does_not_keep_the_marker() -> Result<()> {
 }
 
 /// Creates a claim with this metadata in a dry run, and waits until the webhook removes the marker.
-async fn created_without_marker(askers: &Askers, metadata: Value) -> Result<PersistentVolumeClaim> {
+async fn created_without_marker(
+    pod_space: &PodSpace,
+    metadata: Value,
+) -> Result<PersistentVolumeClaim> {
     let copy = claim("copy", metadata)?;
     eventually("the webhook removes the marker", async || {
-        let created = askers.space.claims.create(&dry_run(), &copy).await?;
+        let created = pod_space.space.claims.create(&dry_run(), &copy).await?;
         ensure!(
             !created.annotations().contains_key(AWAITING_POD),
             "{:?}",

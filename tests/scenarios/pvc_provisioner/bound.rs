@@ -4,7 +4,7 @@
 
 use super::{
     admission::posted::failed_open_counts,
-    support::{AWAITING_POD, Askers, TEMPLATE, annotations, is_bound},
+    support::{AWAITING_POD, PodSpace, TEMPLATE, annotations, is_bound},
 };
 use crate::support::guarded;
 use anyhow::{Context, Result, ensure};
@@ -28,36 +28,38 @@ const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
 /// A namespace, and a StorageClass of its own with the binding mode WaitForFirstConsumer.
 struct Consumers {
-    askers: Askers,
+    pod_space: PodSpace,
 }
 
 impl Consumers {
     async fn new(label: &str, provisioner: &str) -> Result<Self> {
-        let askers = Askers::new(guarded().await?, label).await?;
+        let pod_space = PodSpace::new(guarded().await?, label).await?;
         let class: StorageClass = serde_json::from_value(json!({
-            "metadata": {"name": askers.space.name}, "provisioner": provisioner,
+            "metadata": {"name": pod_space.space.name}, "provisioner": provisioner,
             "volumeBindingMode": "WaitForFirstConsumer",
         }))?;
-        let classes: Api<StorageClass> = Api::all(askers.space.cluster.client());
+        let classes: Api<StorageClass> = Api::all(pod_space.space.cluster.client());
         classes.create(&PostParams::default(), &class).await?;
-        Ok(Self { askers })
+        Ok(Self { pod_space })
     }
 
     /// Creates [`PODS`] pods that the scheduler schedules. Each pod requests a claim with the name
     /// of the pod.
     async fn create_pods(&self) -> Result<Vec<Pod>> {
-        let template = TEMPLATE.replace("absent", &self.askers.space.name);
+        let template = TEMPLATE.replace("absent", &self.pod_space.space.name);
         let mut changes = annotations(&[("data.pvc", Some(&template))]);
         changes["spec"] = json!({"schedulerName": null});
         let pods = stream::iter(0..PODS).map(async |number| {
             let name = format!("pod{number}");
-            self.askers.ask(&name, &name, changes.clone()).await
+            self.pod_space
+                .request_claim(&name, &name, changes.clone())
+                .await
         });
         pods.buffer_unordered(10).try_collect().await
     }
 
     async fn claims(&self) -> Result<Vec<PersistentVolumeClaim>> {
-        let claims = &self.askers.space.claims;
+        let claims = &self.pod_space.space.claims;
         Ok(claims.list(&ListParams::default()).await?.items)
     }
 }
@@ -71,11 +73,11 @@ fn is_marked(claim: &PersistentVolumeClaim) -> bool {
 #[tokio::test]
 async fn volume_warden_delays_no_provisioner() -> Result<()> {
     let consumers = Consumers::new("delayed", "example.com/none").await?;
-    let (askers, space) = (&consumers.askers, &consumers.askers.space);
+    let (pod_space, space) = (&consumers.pod_space, &consumers.pod_space.space);
     let failed_open_before = failed_open_counts(&space.cluster).await?;
     let pods = consumers.create_pods().await?;
     for pod in &pods {
-        askers
+        pod_space
             .has_event(&pod.name_any(), "PVCProvisioned", "created")
             .await?;
     }
@@ -112,7 +114,7 @@ async fn volume_warden_delays_no_provisioner() -> Result<()> {
 #[tokio::test]
 async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
     let consumers = Consumers::new("bound", "kubernetes.io/host-path").await?;
-    let (askers, space) = (&consumers.askers, &consumers.askers.space);
+    let (pod_space, space) = (&consumers.pod_space, &consumers.pod_space.space);
     let claims = space.claims.list_metadata(&ListParams::default()).await?;
     let version = claims
         .metadata
@@ -143,8 +145,10 @@ async fn a_claim_gets_its_owner_once_it_is_bound() -> Result<()> {
     ensure!(marked.len() == PODS || !all_reviewed, "{}", marked.len());
     for pod in &pods {
         let name = pod.name_any();
-        askers.belongs(&name, pod).await?;
-        askers.has_event(&name, "PVCProvisioned", "created").await?;
+        pod_space.belongs(&name, pod).await?;
+        pod_space
+            .has_event(&name, "PVCProvisioned", "created")
+            .await?;
         space.delete_pod(&name).await?;
     }
     for pod in &pods {

@@ -2,7 +2,7 @@
 
 use super::{
     fault_fixture::FaultFixture,
-    support::{Askers, TEMPLATE, annotations, is_bound, is_owned_by, requesting_pod},
+    support::{PodSpace, TEMPLATE, annotations, is_bound, is_owned_by, requesting_pod},
 };
 use crate::support::guarded;
 use anyhow::{Result, anyhow, ensure};
@@ -25,29 +25,29 @@ fn template(text: &str) -> Value {
 #[tokio::test]
 async fn a_pod_with_an_invalid_template_does_not_block_others() -> Result<()> {
     let fixture = FaultFixture::new("broken-first").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
-    askers
-        .ask("broken", "data", template(INVALID_TEMPLATE))
+    pod_space
+        .request_claim("broken", "data", template(INVALID_TEMPLATE))
         .await?;
-    askers
+    pod_space
         .has_event("broken", "ErrInvalidPVC", "line 1")
         .await?;
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    askers.belongs("data", &pod).await?;
-    askers.has_event("pod", "PVCProvisioned", "data").await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    pod_space.belongs("data", &pod).await?;
+    pod_space.has_event("pod", "PVCProvisioned", "data").await?;
     Ok(())
 }
 
 /// A Deployment with one replica.
 struct Workload {
-    askers: Askers,
+    pod_space: PodSpace,
     deployments: Api<Deployment>,
 }
 
 impl Workload {
     async fn new(label: &str, text: &str) -> Result<Self> {
-        let askers = Askers::new(guarded().await?, label).await?;
+        let pod_space = PodSpace::new(guarded().await?, label).await?;
         let label = json!({"app": "web"});
         let mut changes = template(text);
         changes["metadata"]["labels"] = label.clone();
@@ -60,12 +60,12 @@ impl Workload {
                 "template": requesting_pod("", "data", changes)?,
             },
         }))?;
-        let space = &askers.space;
+        let space = &pod_space.space;
         let deployments = Api::namespaced(space.cluster.client(), &space.name);
         let parameters = PostParams::default();
         deployments.create(&parameters, &deployment).await?;
         Ok(Self {
-            askers,
+            pod_space,
             deployments,
         })
     }
@@ -81,7 +81,12 @@ impl Workload {
     /// Waits until there is exactly one pod, and it is not `old`.
     async fn only_pod(&self, old: Option<&Pod>) -> Result<Pod> {
         eventually("there is exactly one pod, the new one", async || {
-            let pods = self.askers.space.pods.list(&ListParams::default()).await?;
+            let pods = self
+                .pod_space
+                .space
+                .pods
+                .list(&ListParams::default())
+                .await?;
             let [pod] = <[Pod; 1]>::try_from(pods.items).map_err(|pods| {
                 anyhow!(
                     "{:?}",
@@ -100,18 +105,18 @@ impl Workload {
 #[tokio::test]
 async fn a_corrected_deployment_keeps_its_claim() -> Result<()> {
     let workload = Workload::new("mended", INVALID_TEMPLATE).await?;
-    let askers = &workload.askers;
+    let pod_space = &workload.pod_space;
     let old = workload.only_pod(None).await?;
-    askers
+    pod_space
         .has_event(&old.name_any(), "ErrInvalidPVC", "line 1")
         .await?;
     workload
         .change_template(&TEMPLATE.replace("absent", "standard"))
         .await?;
     let new = workload.only_pod(Some(&old)).await?;
-    let claim = askers.belongs("data", &new).await?;
-    askers.wait_until_processed().await?;
-    let now = askers.claim("data").await?;
+    let claim = pod_space.belongs("data", &new).await?;
+    pod_space.wait_until_processed().await?;
+    let now = pod_space.claim("data").await?;
     assert_eq!(now.uid(), claim.uid());
     ensure!(
         now.metadata.deletion_timestamp.is_none() && is_bound(&now),

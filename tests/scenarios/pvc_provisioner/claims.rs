@@ -16,31 +16,33 @@ use volume_warden_controlplane::{Rule, eventually};
 #[tokio::test]
 async fn a_claim_that_exists_is_used_as_it_is() -> Result<()> {
     let fixture = FaultFixture::new("shared").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
-    askers.create_claim("free", json!({})).await?;
-    askers.space.claim_is_protected("free").await?;
-    let owner = askers.ask("owner", "owned", json!({})).await?;
-    let owned = askers.belongs("owned", &owner).await?;
-    let free = askers.claim("free").await?;
+    pod_space.create_claim("free", json!({})).await?;
+    pod_space.space.claim_is_protected("free").await?;
+    let owner = pod_space.request_claim("owner", "owned", json!({})).await?;
+    let owned = pod_space.belongs("owned", &owner).await?;
+    let free = pod_space.claim("free").await?;
     let posts = fixture.posts();
 
-    askers.ask("second", "owned", json!({})).await?;
-    askers.ask("third", "free", json!({})).await?;
-    askers
+    pod_space
+        .request_claim("second", "owned", json!({}))
+        .await?;
+    pod_space.request_claim("third", "free", json!({})).await?;
+    pod_space
         .has_event("second", "ClaimShared", "owned by Pod \"owner\"")
         .await?;
-    askers
+    pod_space
         .has_event("third", "ClaimShared", "it has no owner")
         .await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     for before in [owned, free] {
         let name = before.name_any();
-        let now = askers.claim(&name).await?;
+        let now = pod_space.claim(&name).await?;
         assert_eq!(without_condition(now), without_condition(before), "{name}");
     }
     for pod in ["second", "third"] {
-        assert_eq!(askers.pod_events(pod).await?.len(), 1);
+        assert_eq!(pod_space.pod_events(pod).await?.len(), 1);
     }
     assert_eq!(fixture.posts(), posts + 1, "only the canary's claim");
     Ok(())
@@ -62,14 +64,14 @@ fn without_condition(mut claim: PersistentVolumeClaim) -> PersistentVolumeClaim 
 #[tokio::test]
 async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()> {
     let fixture = FaultFixture::new("late-claims").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let frozen = fixture
         .interposer
         .add(Rule::watch_of("persistentvolumeclaims").freeze_stream());
     frozen.held(1).await?;
-    let before = askers.create_claim("data", json!({})).await?;
-    askers.ask("pod", "data", json!({})).await?;
+    let before = pod_space.create_claim("data", json!({})).await?;
+    pod_space.request_claim("pod", "data", json!({})).await?;
     let is_read = || {
         fixture
             .interposer
@@ -77,13 +79,13 @@ async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()>
             > 0
     };
     eventually("the claim is read live", async || is_read()).await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     drop(frozen);
-    askers
+    pod_space
         .has_event("pod", "ClaimShared", "it has no owner")
         .await?;
     assert_eq!(fixture.posts(), 1, "only the canary's claim");
-    assert_eq!(askers.claim("data").await?.uid(), before.uid());
+    assert_eq!(pod_space.claim("data").await?.uid(), before.uid());
     Ok(())
 }
 
@@ -92,26 +94,26 @@ async fn a_claim_that_the_watch_has_not_delivered_is_not_created() -> Result<()>
 #[tokio::test]
 async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()> {
     let fixture = FaultFixture::new("first").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let held = fixture.interposer.add(claim_posts().hold());
-    askers.ask("pod", "data", json!({})).await?;
+    pod_space.request_claim("pod", "data", json!({})).await?;
     held.held(1).await?;
-    let first = askers.create_claim("data", json!({})).await?;
+    let first = pod_space.create_claim("data", json!({})).await?;
     drop(held);
-    askers
+    pod_space
         .has_event("pod", "ClaimShared", "it has no owner")
         .await?;
-    askers.wait_until_processed().await?;
-    let mut events = askers.pod_events("pod").await?;
+    pod_space.wait_until_processed().await?;
+    let mut events = pod_space.pod_events("pod").await?;
     // On a busy machine the held POST may have timed out before the other client created the
     // claim.
     events.retain(|(_, message)| !message.contains("the API server did not answer"));
     assert_eq!(events.len(), 1, "{events:?}");
-    let mut codes = askers.creation_codes()?;
+    let mut codes = pod_space.creation_codes()?;
     codes.retain(|code| *code != 201);
     ensure!(codes.is_empty() || codes == [409], "{codes:?}");
-    assert_eq!(askers.claim("data").await?.uid(), first.uid());
+    assert_eq!(pod_space.claim("data").await?.uid(), first.uid());
     Ok(())
 }
 
@@ -119,35 +121,35 @@ async fn a_claim_that_another_client_creates_first_is_no_failure() -> Result<()>
 #[tokio::test]
 async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
     let fixture = FaultFixture::new("stale").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let _warden = fixture.start().await?;
     let held =
         json!({"metadata": {"finalizers": ["example.com/hold", "kubernetes.io/pvc-protection"]}});
-    let old = askers.create_claim("data", held).await?;
+    let old = pod_space.create_claim("data", held).await?;
     space.delete_claim("data").await?;
     // pvc-protection reads the same watch: without this wait, the pod may be handled before the
     // deletion is known.
     eventually("Volume Warden knows of the deletion", async || {
-        let finalizers = askers.claim("data").await?.metadata.finalizers;
+        let finalizers = pod_space.claim("data").await?.metadata.finalizers;
         anyhow::Ok(finalizers.unwrap_or_default() == ["example.com/hold"])
     })
     .await?;
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    askers
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    pod_space
         .has_event("pod", "ClaimTerminating", "\"data\"")
         .await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     let posts = fixture.posts();
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))
         .await?;
-    let new = askers.belongs("data", &pod).await?;
+    let new = pod_space.belongs("data", &pod).await?;
     ensure!(new.uid() != old.uid(), "{new:?}");
-    askers
+    pod_space
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
     assert_eq!(
-        (askers.pod_events("pod").await?.len(), fixture.posts()),
+        (pod_space.pod_events("pod").await?.len(), fixture.posts()),
         (2, posts + 1)
     );
     Ok(())
@@ -157,16 +159,16 @@ async fn a_claim_that_is_being_deleted_is_recreated() -> Result<()> {
 #[tokio::test]
 async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
     let fixture = FaultFixture::new("deleted").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    let first = askers.belongs("data", &pod).await?;
-    askers.space.delete_claim("data").await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    let first = pod_space.belongs("data", &pod).await?;
+    pod_space.space.delete_claim("data").await?;
     eventually("the claim is recreated", async || {
-        anyhow::Ok(askers.claim("data").await?.uid() != first.uid())
+        anyhow::Ok(pod_space.claim("data").await?.uid() != first.uid())
     })
     .await?;
-    askers.belongs("data", &pod).await?;
+    pod_space.belongs("data", &pod).await?;
     Ok(())
 }
 
@@ -175,16 +177,16 @@ async fn a_claim_that_a_user_deletes_is_recreated() -> Result<()> {
 #[tokio::test]
 async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     let fixture = FaultFixture::new("exhausted").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let warden = fixture.start().await?;
-    let quota = Quota::new(askers, json!({"persistentvolumeclaims": "1"})).await?;
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    askers.belongs("data", &pod).await?;
-    askers
+    let quota = Quota::new(pod_space, json!({"persistentvolumeclaims": "1"})).await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    pod_space.belongs("data", &pod).await?;
+    pod_space
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
     let codes = || {
-        let mut codes = askers.creation_codes()?;
+        let mut codes = pod_space.creation_codes()?;
         // An update of the usage of the quota may cause a conflict, after which Volume Warden
         // retries at once.
         codes.retain(|code| *code != 409);
@@ -193,23 +195,23 @@ async fn a_quota_that_the_claim_itself_exhausts_is_no_failure() -> Result<()> {
     assert_eq!(codes()?, [201]);
     for round in 0..3 {
         let condition = json!({"type": "Round", "status": "False", "message": round.to_string()});
-        askers
+        pod_space
             .space
             .patch_pod_status("pod", json!({"conditions": [condition]}))
             .await?;
         // The template changes as well, which triggers a reconcile.
         let edited = format!("{}# {round}\n", TEMPLATE);
-        askers
+        pod_space
             .patch_pod("pod", annotations(&[("data.pvc", Some(&edited))]))
             .await?;
     }
-    askers.wait_for_watches().await?;
+    pod_space.wait_for_watches().await?;
     drop(warden);
     let _restarted = fixture.start().await?;
-    askers.wait_for_watches().await?;
+    pod_space.wait_for_watches().await?;
     quota.delete().await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     assert_eq!(codes()?, [201, 201], "the claim and the canary's claim");
-    assert_eq!(askers.pod_events("pod").await?.len(), 1);
+    assert_eq!(pod_space.pod_events("pod").await?.len(), 1);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! One Volume Warden for each test, behind an interposer. Volume Warden serves no webhooks, so the
 //! reconciler creates all claims.
 
-use super::support::Askers;
+use super::support::PodSpace;
 use crate::support::{BINARY, bare};
 use anyhow::Result;
 use std::{collections::BTreeSet, time::Instant};
@@ -9,7 +9,7 @@ use volume_warden_controlplane::{Interposer, Rule, Warden, WardenBuilder};
 
 /// The namespace of a test, and the interposer between its Volume Warden and the API server.
 pub struct FaultFixture {
-    pub askers: Askers,
+    pub pod_space: PodSpace,
     pub interposer: Interposer,
 }
 
@@ -17,7 +17,7 @@ impl FaultFixture {
     pub async fn new(label: &str) -> Result<Self> {
         let cluster = bare().await?;
         Ok(Self {
-            askers: Askers::new(cluster.clone(), label).await?,
+            pod_space: PodSpace::new(cluster.clone(), label).await?,
             interposer: Interposer::for_service_account(&cluster, "volume-warden", "volume-warden")
                 .await?,
         })
@@ -26,8 +26,8 @@ impl FaultFixture {
     /// Builds a Volume Warden with the Lease identity `id`. A later Volume Warden with the same
     /// identity does not wait until the Lease expires.
     pub fn builder(&self, id: &str) -> WardenBuilder<'_> {
-        let namespace = &self.askers.space.name;
-        Warden::builder(&self.askers.space.cluster, BINARY)
+        let namespace = &self.pod_space.space.name;
+        Warden::builder(&self.pod_space.space.cluster, BINARY)
             .name(format!("{namespace}-{id}"))
             .kubeconfig(self.interposer.kubeconfig())
             .arg(format!("--namespace={namespace}"))

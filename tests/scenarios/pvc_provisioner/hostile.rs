@@ -4,7 +4,7 @@
 use super::{
     admission::posted::{post, until_reviewed},
     fault_fixture::FaultFixture,
-    support::{Askers, PREFIX, TEMPLATE, annotations, mount, requesting_pod},
+    support::{PREFIX, PodSpace, TEMPLATE, annotations, mount, requesting_pod},
 };
 use crate::support::guarded;
 use anyhow::{Context, Result, ensure};
@@ -22,12 +22,12 @@ const FORGED_KIND: &str = "Pod\u{1b}[2J\u{202e}\nWARN forged: run kubectl delete
 #[tokio::test]
 async fn the_text_of_a_template_is_escaped() -> Result<()> {
     let fixture = FaultFixture::new("forged").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let warden = fixture.start().await?;
     let template = json!({"apiVersion": "v1", "kind": FORGED_KIND}).to_string();
     let template = annotations(&[("data.pvc", Some(&template))]);
-    askers.ask("pod", "data", template).await?;
-    let message = askers
+    pod_space.request_claim("pod", "data", template).await?;
+    let message = pod_space
         .has_event("pod", "ErrInvalidPVC", "WARN forged")
         .await?;
     ensure!(
@@ -54,25 +54,25 @@ async fn the_text_of_a_template_is_escaped() -> Result<()> {
 #[tokio::test]
 async fn an_invalid_claim_name_is_reported_and_never_sent() -> Result<()> {
     let fixture = FaultFixture::new("impossible").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let names = [
         ("long", "-".repeat(50_000)),
         ("query", "?watch=1".to_owned()),
         ("path", "other/status".to_owned()),
     ];
     for (pod, claim) in &names {
-        askers.ask(pod, claim, json!({})).await?;
+        pod_space.request_claim(pod, claim, json!({})).await?;
     }
     let warden = fixture.start().await?;
     for (pod, _) in &names {
-        askers
+        pod_space
             .has_event(pod, "ErrInvalidPVC", "not a valid name")
             .await?;
     }
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     for seen in fixture.interposer.requests() {
         let uri = format!("{}?{}", seen.path, seen.query);
-        let path = uri.strip_prefix(&format!("/api/v1/namespaces/{}/", askers.space.name));
+        let path = uri.strip_prefix(&format!("/api/v1/namespaces/{}/", pod_space.space.name));
         let is_claim = path.is_some_and(|path| path.starts_with("persistentvolumeclaims/"));
         ensure!(
             !is_claim || uri.contains("/canary"),
@@ -80,7 +80,7 @@ async fn an_invalid_claim_name_is_reported_and_never_sent() -> Result<()> {
             seen.method
         );
     }
-    ensure!(askers.claim_names().await?.is_empty());
+    ensure!(pod_space.claim_names().await?.is_empty());
     warden.stop().await?;
     Ok(())
 }
@@ -89,7 +89,7 @@ async fn an_invalid_claim_name_is_reported_and_never_sent() -> Result<()> {
 #[tokio::test]
 async fn a_pod_requests_at_most_32_claims() -> Result<()> {
     let fixture = FaultFixture::new("greedy").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     for (pod, claims) in [("greedy", 33), ("large", 32)] {
         let volumes: Vec<_> = (0..claims)
@@ -104,13 +104,15 @@ async fn a_pod_requests_at_most_32_claims() -> Result<()> {
         });
         let pairs: Map<String, Value> = pairs.collect();
         let changes = json!({"metadata": {"annotations": pairs}, "spec": {"volumes": volumes}});
-        askers.ask(pod, "none", changes).await?;
+        pod_space.request_claim(pod, "none", changes).await?;
     }
-    askers.has_event("greedy", "ErrTooManyClaims", "32").await?;
-    askers.wait_until_processed().await?;
+    pod_space
+        .has_event("greedy", "ErrTooManyClaims", "32")
+        .await?;
+    pod_space.wait_until_processed().await?;
     // Some creations may still be in progress when the claim of the canary exists.
     eventually("32 claims exist", async || {
-        let created = askers.claim_names().await?;
+        let created = pod_space.claim_names().await?;
         let count = |pod: &str| created.iter().filter(|name| name.starts_with(pod)).count();
         ensure!((count("greedy"), count("large")) == (0, 32), "{created:?}");
         Ok(())
@@ -122,17 +124,17 @@ async fn a_pod_requests_at_most_32_claims() -> Result<()> {
 /// which has 4000 invalid annotations, gets its claim, and the response has fewer than 20 warnings.
 #[tokio::test]
 async fn a_pod_as_large_as_the_api_server_accepts_gets_its_claim() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "huge").await?;
+    let pod_space = PodSpace::new(guarded().await?, "huge").await?;
     let invalid = (0..4000).map(|n| (format!("{PREFIX}v{n}.enabled"), json!("perhaps")));
     let invalid: Map<String, Value> = invalid.collect();
     let mut accepted = None;
     for volumes in (1000..50_000).rev().step_by(2000) {
-        let created = until_reviewed(&askers, async |name| {
+        let created = until_reviewed(&pod_space, async |name| {
             let volumes = (0..volumes).map(|n| mount(&format!("v{n}"), name));
             let volumes: Vec<_> = [mount("data", name)].into_iter().chain(volumes).collect();
             let mut pod = json!({"metadata": {"annotations": invalid}});
             pod["spec"]["volumes"] = json!(volumes);
-            post(&askers.space, &requesting_pod(name, name, pod)?, "").await
+            post(&pod_space.space, &requesting_pod(name, name, pod)?, "").await
         });
         let response = created.await?;
         if response.code == 201 {
@@ -154,8 +156,8 @@ async fn a_pod_as_large_as_the_api_server_accepts_gets_its_claim() -> Result<()>
     ensure!(response.warnings.len() < 20, "{:?}", response.warnings);
     let pod: Pod = response.object()?;
     let name = pod.name_any();
-    askers.belongs(&name, &pod).await?;
-    askers
+    pod_space.belongs(&name, &pod).await?;
+    pod_space
         .has_event(&name, "ErrInvalidAnnotation", "3992 more annotations")
         .await?;
     Ok(())

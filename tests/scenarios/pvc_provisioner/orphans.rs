@@ -6,7 +6,7 @@ mod late;
 use super::{
     fault_fixture::FaultFixture,
     support::{
-        AWAITING_POD, Askers, CONTROLLER_ID, LONG_AGO, MANAGED_BY, awaiting, awaiting_since,
+        AWAITING_POD, CONTROLLER_ID, LONG_AGO, MANAGED_BY, PodSpace, awaiting, awaiting_since,
     },
 };
 use anyhow::{Result, ensure};
@@ -22,7 +22,7 @@ async fn has_log_line(warden: &Warden, claim: &str, field: &str) -> Result<()> {
 
 /// Creates claims that Volume Warden must not delete; returns their names.
 async fn create_claims_to_keep(fixture: &FaultFixture) -> Result<Vec<&'static str>> {
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let node = ["get", "node", "node-1", "-o", "jsonpath={.metadata.uid}"];
     let node = space.cluster.kubectl(&node).await?;
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": node});
@@ -46,28 +46,28 @@ async fn create_claims_to_keep(fixture: &FaultFixture) -> Result<Vec<&'static st
         ("restored", awaiting_since(LONG_AGO)),
     ];
     for (name, metadata) in &claims {
-        askers.create_claim(name, metadata.clone()).await?;
+        pod_space.create_claim(name, metadata.clone()).await?;
     }
     // A user removes the owner to keep the data, and the pod is deleted.
-    let pod = askers.ask("pod", "freed", json!({})).await?;
-    askers.belongs("freed", &pod).await?;
+    let pod = pod_space.request_claim("pod", "freed", json!({})).await?;
+    pod_space.belongs("freed", &pod).await?;
     let without_owner = json!({"metadata": {"ownerReferences": null}});
     space.patch_claim("freed", without_owner.clone()).await?;
     space.delete_pod("pod").await?;
     // Another client adds an owner before the pod is stored, and a user removes that owner.
     let owned = awaiting_with(json!({"ownerReferences": [&owner]}));
-    askers.create_claim("disowned", owned).await?;
-    bind_and_wait_for_marker_removal(askers, "disowned").await?;
+    pod_space.create_claim("disowned", owned).await?;
+    bind_and_wait_for_marker_removal(pod_space, "disowned").await?;
     space.patch_claim("disowned", without_owner).await?;
     let names = claims.iter().map(|(name, _)| *name);
     Ok(names.chain(["freed", "disowned"]).collect())
 }
 
 /// Binds the claim, and waits until Volume Warden has removed the marker.
-async fn bind_and_wait_for_marker_removal(askers: &Askers, claim: &str) -> Result<()> {
-    askers.bind(claim).await?;
+async fn bind_and_wait_for_marker_removal(pod_space: &PodSpace, claim: &str) -> Result<()> {
+    pod_space.bind(claim).await?;
     eventually("the claim no longer has the marker", async || {
-        let claim = askers.claim(claim).await?;
+        let claim = pod_space.claim(claim).await?;
         anyhow::Ok(!claim.annotations().contains_key(AWAITING_POD))
     })
     .await
@@ -78,19 +78,19 @@ async fn bind_and_wait_for_marker_removal(askers: &Askers, claim: &str) -> Resul
 #[tokio::test]
 async fn only_claims_whose_pod_was_never_created_are_deleted() -> Result<()> {
     let fixture = FaultFixture::new("orphans").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let warden = fixture.start_with_short_grace_period().await?;
     let kept = create_claims_to_keep(&fixture).await?;
-    askers.create_claim("orphan", awaiting()).await?;
+    pod_space.create_claim("orphan", awaiting()).await?;
     space.claim_is_gone("orphan").await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     // The same after a restart of Volume Warden, which then evaluates all existing claims.
     drop(warden);
-    askers.create_claim("orphan", awaiting()).await?;
+    pod_space.create_claim("orphan", awaiting()).await?;
     let _warden = fixture.start_with_short_grace_period().await?;
     space.claim_is_gone("orphan").await?;
     for name in kept {
-        let claim = askers.claim(name).await?;
+        let claim = pod_space.claim(name).await?;
         ensure!(
             claim.metadata.deletion_timestamp.is_none(),
             "{name} is being deleted"
@@ -105,16 +105,16 @@ async fn only_claims_whose_pod_was_never_created_are_deleted() -> Result<()> {
 #[tokio::test]
 async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
     let fixture = FaultFixture::new("named").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let _warden = fixture.start_with_short_grace_period().await?;
     let unscheduled = json!({"spec": {"schedulerName": "absent"}});
     space.create_pod("plain", "named", unscheduled).await?;
-    let named = askers.create_claim("named", awaiting()).await?;
-    bind_and_wait_for_marker_removal(askers, "named").await?;
+    let named = pod_space.create_claim("named", awaiting()).await?;
+    bind_and_wait_for_marker_removal(pod_space, "named").await?;
     space.delete_pod("plain").await?;
-    askers.create_claim("orphan", awaiting()).await?;
+    pod_space.create_claim("orphan", awaiting()).await?;
     space.claim_is_gone("orphan").await?;
-    let kept = askers.claim("named").await?;
+    let kept = pod_space.claim("named").await?;
     assert_eq!(kept.uid(), named.uid());
     ensure!(kept.metadata.deletion_timestamp.is_none() && kept.owner_references().is_empty());
     assert_eq!(fixture.deleted_claims(), ["orphan"]);
@@ -125,19 +125,19 @@ async fn a_claim_that_another_pod_uses_is_kept() -> Result<()> {
 #[tokio::test]
 async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
     let fixture = FaultFixture::new("grace").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let warden = fixture.builder("warden").arg("--orphan-grace=1h");
     let warden = warden.start().await?;
-    let claim = askers.create_claim("data", awaiting()).await?;
+    let claim = pod_space.create_claim("data", awaiting()).await?;
     has_log_line(
         &warden,
         "data",
         "reason=waiting for the pod that the claim was created for",
     )
     .await?;
-    askers.wait_until_processed().await?;
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    assert_eq!(askers.belongs("data", &pod).await?.uid(), claim.uid());
+    pod_space.wait_until_processed().await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    assert_eq!(pod_space.belongs("data", &pod).await?.uid(), claim.uid());
     ensure!(fixture.deleted_claims().is_empty());
     Ok(())
 }
@@ -146,7 +146,7 @@ async fn a_claim_awaits_its_pod_for_a_while() -> Result<()> {
 #[tokio::test]
 async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
     let fixture = FaultFixture::new("no-pods").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let warden = fixture.start_with_short_grace_period().await?;
     let faults: [fn(Rule) -> Rule; 2] = [
         |rule| rule.respond(500, "InternalError", "no pods today"),
@@ -157,14 +157,14 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
         let pod_read = Rule::on("GET").path_contains(format!("/pods/{wanted}"));
         let broken =
             [Rule::list_of("pods"), pod_read].map(|read| fixture.interposer.add(fault(read)));
-        askers.create_claim(&orphan, awaiting()).await?;
-        askers.create_claim(&wanted, awaiting()).await?;
-        askers.bind(&wanted).await?;
-        let pod = askers.ask(&wanted, &wanted, json!({})).await?;
+        pod_space.create_claim(&orphan, awaiting()).await?;
+        pod_space.create_claim(&wanted, awaiting()).await?;
+        pod_space.bind(&wanted).await?;
+        let pod = pod_space.request_claim(&wanted, &wanted, json!({})).await?;
         has_log_line(&warden, &orphan, "error=pods could not be listed").await?;
         has_log_line(&warden, &wanted, "error=the pod could not be read").await?;
         for name in [&orphan, &wanted] {
-            let claim = askers.claim(name).await?;
+            let claim = pod_space.claim(name).await?;
             ensure!(
                 claim.metadata.deletion_timestamp.is_none(),
                 "{name} is being deleted"
@@ -173,7 +173,7 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
         }
         drop(broken);
         space.claim_is_gone(&orphan).await?;
-        askers.belongs(&wanted, &pod).await?;
+        pod_space.belongs(&wanted, &pod).await?;
     }
     Ok(())
 }
@@ -183,26 +183,29 @@ async fn nothing_is_decided_while_pods_cannot_be_read() -> Result<()> {
 #[tokio::test]
 async fn a_claim_of_a_pod_that_the_watch_has_not_delivered_is_kept() -> Result<()> {
     let fixture = FaultFixture::new("late-pods").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let _warden = fixture.start_with_short_grace_period().await?;
     let frozen = fixture
         .interposer
         .add(Rule::watch_of("pods").freeze_stream());
     frozen.held(1).await?;
-    let pod = askers.ask("pod", "asked", json!({})).await?;
+    let pod = pod_space.request_claim("pod", "asked", json!({})).await?;
     let unscheduled = json!({"spec": {"schedulerName": "absent"}});
     space.create_pod("plain", "named", unscheduled).await?;
     let mut uids = Vec::new();
     for name in ["asked", "named"] {
-        uids.push(askers.create_claim(name, awaiting()).await?.uid());
-        askers.bind(name).await?;
+        uids.push(pod_space.create_claim(name, awaiting()).await?.uid());
+        pod_space.bind(name).await?;
     }
-    askers.create_claim("orphan", awaiting()).await?;
+    pod_space.create_claim("orphan", awaiting()).await?;
     space.claim_is_gone("orphan").await?;
-    let owned = askers.belongs("asked", &pod).await?;
+    let owned = pod_space.belongs("asked", &pod).await?;
     drop(frozen);
-    askers.wait_until_processed().await?;
-    assert_eq!([owned.uid(), askers.claim("named").await?.uid()], uids[..]);
+    pod_space.wait_until_processed().await?;
+    assert_eq!(
+        [owned.uid(), pod_space.claim("named").await?.uid()],
+        uids[..]
+    );
     assert_eq!(fixture.deleted_claims(), ["orphan"]);
     Ok(())
 }

@@ -19,8 +19,8 @@ const CONCURRENCY: usize = 20;
 #[tokio::test]
 async fn only_pending_pods_get_claims_and_events() -> Result<()> {
     let fixture = FaultFixture::new("not-waiting").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
-    askers.ask("running", "a", on_node()).await?;
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
+    pod_space.request_claim("running", "a", on_node()).await?;
     eventually("the pod runs", async || {
         let status = space.pods.get("running").await?.status;
         anyhow::Ok(status.and_then(|status| status.phase).as_deref() == Some("Running"))
@@ -31,35 +31,37 @@ async fn only_pending_pods_get_claims_and_events() -> Result<()> {
         ("failed", "Failed"),
         ("unknown", "Unknown"),
     ] {
-        askers.ask(pod, pod, json!({})).await?;
+        pod_space.request_claim(pod, pod, json!({})).await?;
         space.patch_pod_status(pod, json!({"phase": phase})).await?;
     }
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    askers.ask("deleting", "b", held).await?;
+    pod_space.request_claim("deleting", "b", held).await?;
     space.delete_pod("deleting").await?;
     let template = |text| annotations(&[("data.pvc", Some(text))]);
-    askers.ask("broken", "c", template("}")).await?;
+    pod_space
+        .request_claim("broken", "c", template("}"))
+        .await?;
     let failed = json!({"phase": "Failed"});
     space.patch_pod_status("broken", failed).await?;
 
     let _warden = fixture.start().await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     // The same when a change of the pods triggers another reconcile.
     let edited = format!("{TEMPLATE}# once more\n");
     for pod in ["running", "succeeded", "failed", "unknown", "deleting"] {
-        askers.patch_pod(pod, template(&edited)).await?;
+        pod_space.patch_pod(pod, template(&edited)).await?;
     }
-    askers.patch_pod("broken", template("]")).await?;
-    askers.wait_until_processed().await?;
-    let events = askers.space.events.list(&ListParams::default()).await?;
+    pod_space.patch_pod("broken", template("]")).await?;
+    pod_space.wait_until_processed().await?;
+    let events = pod_space.space.events.list(&ListParams::default()).await?;
     let mut events = events.iter().filter(|event| is_from_volume_warden(event));
     ensure!(
         events.all(is_about_canary),
         "there are Events on other pods than the canaries"
     );
-    ensure!(askers.claim_names().await?.is_empty());
+    ensure!(pod_space.claim_names().await?.is_empty());
     assert_eq!(fixture.posts(), 2, "only the claims of the two canaries");
-    askers
+    pod_space
         .patch_pod("deleting", json!({"metadata": {"finalizers": null}}))
         .await
 }
@@ -70,17 +72,17 @@ async fn only_pending_pods_get_claims_and_events() -> Result<()> {
 async fn pods_created_before_the_start_get_their_claims_once() -> Result<()> {
     const PODS: usize = 100;
     let fixture = FaultFixture::new("before").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let pods: Vec<_> =
         create_pods(&fixture, PODS, |name| requesting_pod(name, name, json!({}))).await?;
     let first = fixture.start().await?;
     for pod in &pods {
-        askers
+        pod_space
             .belongs(pod.metadata.name.as_deref().unwrap_or_default(), pod)
             .await?;
     }
     let published = async || {
-        let events = askers.space.events_with("PVCProvisioned").await?;
+        let events = pod_space.space.events_with("PVCProvisioned").await?;
         anyhow::Ok(events.len())
     };
     eventually("all pods have Events", async || {
@@ -88,12 +90,12 @@ async fn pods_created_before_the_start_get_their_claims_once() -> Result<()> {
     })
     .await?;
     assert_eq!(fixture.posts(), PODS);
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     first.stop().await?;
 
     let before = (writes(&fixture), published().await?);
     let _second: Warden = fixture.start().await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     // The claim and the Event of the canary are two writes.
     assert_eq!(
         (writes(&fixture), published().await?),
@@ -107,7 +109,7 @@ async fn pods_created_before_the_start_get_their_claims_once() -> Result<()> {
 #[tokio::test]
 async fn one_pod_among_many_costs_four_calls() -> Result<()> {
     let fixture = FaultFixture::new("among-many").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let without_request = |name: &str| {
         let (enabled, template) = ("data.enabled", "data.pvc");
         let removed = annotations(&[(enabled, None), (template, None)]);
@@ -116,11 +118,11 @@ async fn one_pod_among_many_costs_four_calls() -> Result<()> {
     let _warden = fixture.start().await?;
     let at_start = calls(&fixture).len();
     create_pods(&fixture, 300, without_request).await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     let calls = calls(&fixture);
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    askers.belongs("data", &pod).await?;
-    askers
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    pod_space.belongs("data", &pod).await?;
+    pod_space
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
     let now = self::calls(&fixture);
@@ -135,7 +137,7 @@ async fn one_pod_among_many_costs_four_calls() -> Result<()> {
 #[tokio::test]
 async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
     let fixture = FaultFixture::new("gone").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let _warden = fixture.start().await?;
     let provisioned = TEMPLATE.replace("absent", "standard");
     for (name, how) in [
@@ -144,8 +146,8 @@ async fn a_claim_is_deleted_with_its_pod() -> Result<()> {
     ] {
         let mut scheduled = annotations(&[("data.pvc", Some(&provisioned))]);
         scheduled["spec"] = json!({"schedulerName": null});
-        let pod = askers.ask(name, name, scheduled).await?;
-        askers.belongs(name, &pod).await?;
+        let pod = pod_space.request_claim(name, name, scheduled).await?;
+        pod_space.belongs(name, &pod).await?;
         eventually("the pod runs", async || {
             let status = space.pods.get(name).await?.status;
             anyhow::Ok(status.and_then(|status| status.phase).as_deref() == Some("Running"))
@@ -171,7 +173,7 @@ async fn create_pods(
     count: usize,
     pod: impl Fn(&str) -> Result<k8s_openapi::api::core::v1::Pod>,
 ) -> Result<Vec<k8s_openapi::api::core::v1::Pod>> {
-    let pods = &fixture.askers.space.pods;
+    let pods = &fixture.pod_space.space.pods;
     let (pod, parameters) = (&pod, PostParams::default());
     stream::iter(0..count)
         .map(async |number| {
@@ -196,7 +198,7 @@ fn writes(fixture: &FaultFixture) -> usize {
 
 /// All requests in the namespace so far, except watches, which are restarted periodically.
 fn calls(fixture: &FaultFixture) -> Vec<String> {
-    let namespace = format!("/namespaces/{}/", fixture.askers.space.name);
+    let namespace = format!("/namespaces/{}/", fixture.pod_space.space.name);
     let seen = fixture.interposer.requests().into_iter();
     seen.filter(|seen| seen.path.contains(&namespace) && !seen.query.contains("watch=true"))
         .map(|seen| format!("{} {}", seen.method, seen.path))

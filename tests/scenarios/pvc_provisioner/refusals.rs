@@ -1,7 +1,7 @@
 //! Claims that the API server refuses, temporarily or permanently.
 
 use super::fault_fixture::{FaultFixture, claim_posts, retries_since};
-use super::support::{Askers, TEMPLATE, annotations, mount};
+use super::support::{PodSpace, TEMPLATE, annotations, mount};
 use crate::support::{dry_run, is_refused};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{ResourceQuota, Secret};
@@ -24,8 +24,8 @@ impl Quota {
     /// Creates the quota, and waits until Kubernetes has computed its usage and the API server
     /// applies it. Until the usage is computed, the API server refuses every object that the quota
     /// limits.
-    pub async fn new(askers: &Askers, mut hard: Value) -> Result<Self> {
-        let (client, namespace) = (askers.space.cluster.client(), &askers.space.name);
+    pub async fn new(pod_space: &PodSpace, mut hard: Value) -> Result<Self> {
+        let (client, namespace) = (pod_space.space.cluster.client(), &pod_space.space.name);
         let quota = Self {
             quotas: Api::namespaced(client.clone(), namespace),
             secrets: Api::namespaced(client, namespace),
@@ -92,8 +92,8 @@ impl Quota {
 #[tokio::test]
 async fn one_refused_claim_does_not_block_others() -> Result<()> {
     let fixture = FaultFixture::new("quota").await?;
-    let askers = &fixture.askers;
-    let quota = Quota::new(askers, json!({"requests.storage": "5Gi"})).await?;
+    let pod_space = &fixture.pod_space;
+    let quota = Quota::new(pod_space, json!({"requests.storage": "5Gi"})).await?;
     let _warden = fixture.start().await?;
     let big = TEMPLATE.replace("1Gi", "10Gi");
     let mut changes = annotations(&[
@@ -105,20 +105,20 @@ async fn one_refused_claim_does_not_block_others() -> Result<()> {
     changes["spec"] =
         json!({"volumes": [mount("data", "data"), mount("big", "big"), mount("last", "last")]});
     let began = Instant::now();
-    let pod = askers.ask("pod", "data", changes).await?;
+    let pod = pod_space.request_claim("pod", "data", changes).await?;
     for claim in ["data", "last"] {
-        askers.belongs(claim, &pod).await?;
-        askers
+        pod_space.belongs(claim, &pod).await?;
+        pod_space
             .has_event("pod", "PVCProvisioned", &format!("claim \"{claim}\""))
             .await?;
     }
-    let message = askers
+    let message = pod_space
         .has_event("pod", "ErrPVCProvisionFailed", "exceeded quota")
         .await?;
     ensure!(message.contains("\"big\""), "{message}");
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     let count = |wanted: u16| {
-        let codes = askers.creation_codes()?;
+        let codes = pod_space.creation_codes()?;
         anyhow::Ok(codes.iter().filter(|code| **code == wanted).count())
     };
     // Updates of the usage of the quota may cause conflicts, after which Volume Warden retries at
@@ -131,8 +131,8 @@ async fn one_refused_claim_does_not_block_others() -> Result<()> {
     );
     quota.change(json!({"requests.storage": "20Gi"})).await?;
     // The pod does not change. Volume Warden retries after half a minute.
-    askers.belongs("big", &pod).await?;
-    askers
+    pod_space.belongs("big", &pod).await?;
+    pod_space
         .has_event("pod", "PVCProvisioned", "claim \"big\"")
         .await?;
     assert_eq!(count(201)?, 4);
@@ -144,24 +144,24 @@ async fn one_refused_claim_does_not_block_others() -> Result<()> {
 #[tokio::test]
 async fn a_failed_request_is_retried_soon() -> Result<()> {
     let fixture = FaultFixture::new("unavailable").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let failing = claim_posts()
         .times(2)
         .respond(503, "ServiceUnavailable", "not now");
     let failing = fixture.interposer.add(failing);
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    askers.belongs("data", &pod).await?;
-    askers
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    pod_space.belongs("data", &pod).await?;
+    pod_space
         .has_event("pod", "PVCProvisioned", "\"data\"")
         .await?;
     assert_eq!((failing.taken(), fixture.posts()), (2, 3));
-    let message = askers
+    let message = pod_space
         .has_event("pod", "ErrPVCProvisionFailed", "not now")
         .await?;
     ensure!(message.contains("tried again"), "{message}");
-    askers.wait_until_processed().await?;
-    assert_eq!(askers.pod_events("pod").await?.len(), 2);
+    pod_space.wait_until_processed().await?;
+    assert_eq!(pod_space.pod_events("pod").await?.len(), 2);
     Ok(())
 }
 
@@ -170,19 +170,19 @@ async fn a_failed_request_is_retried_soon() -> Result<()> {
 #[tokio::test]
 async fn a_claim_whose_response_was_lost_is_created_once() -> Result<()> {
     let fixture = FaultFixture::new("lost-answer").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let lost = fixture
         .interposer
         .add(claim_posts().times(1).hold_response());
-    let pod = askers.ask("pod", "data", json!({})).await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
     lost.held(1).await?;
-    let created = askers.belongs("data", &pod).await?;
-    askers.wait_until_processed().await?;
+    let created = pod_space.belongs("data", &pod).await?;
+    pod_space.wait_until_processed().await?;
     assert_eq!(fixture.posts(), 2, "the claim and the canary's claim");
     drop(lost);
     assert_eq!(
-        askers.claim("data").await?.metadata.uid,
+        pod_space.claim("data").await?.metadata.uid,
         created.metadata.uid
     );
     Ok(())
@@ -193,30 +193,30 @@ async fn a_claim_whose_response_was_lost_is_created_once() -> Result<()> {
 #[tokio::test]
 async fn an_invalid_claim_is_created_once_the_pod_is_edited() -> Result<()> {
     let fixture = FaultFixture::new("invalid").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let invalid = TEMPLATE.replace("ReadWriteOnce", "Anything");
     let began = Instant::now();
-    let pod = askers
-        .ask("pod", "data", annotations(&[("data.pvc", Some(&invalid))]))
+    let pod = pod_space
+        .request_claim("pod", "data", annotations(&[("data.pvc", Some(&invalid))]))
         .await?;
-    let message = askers
+    let message = pod_space
         .has_event("pod", "ErrPVCProvisionFailed", "spec.accessModes")
         .await?;
     ensure!(message.contains("\"Anything\""), "{message}");
-    let broken = askers
-        .ask("broken", "other", annotations(&[("data.pvc", Some("}"))]))
+    let broken = pod_space
+        .request_claim("broken", "other", annotations(&[("data.pvc", Some("}"))]))
         .await?;
-    askers
+    pod_space
         .has_event("broken", "ErrInvalidPVC", "line 1")
         .await?;
     for round in ["first", "second"] {
         // An update of the pod status does not change what the pod requests.
         let condition = json!({"type": "Round", "status": "False", "message": round});
         let status = json!({"conditions": [condition]});
-        askers.space.patch_pod_status("pod", status).await?;
+        pod_space.space.patch_pod_status("pod", status).await?;
     }
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     let posts = fixture.posts();
     let retries = posts
         .checked_sub(2)
@@ -224,17 +224,17 @@ async fn an_invalid_claim_is_created_once_the_pod_is_edited() -> Result<()> {
     assert!(retries <= retries_since(began), "{posts}");
     for (name, claim, pod) in [("pod", "data", pod), ("broken", "other", broken)] {
         let corrected = annotations(&[("data.pvc", Some(TEMPLATE))]);
-        askers.patch_pod(name, corrected).await?;
-        askers.belongs(claim, &pod).await?;
-        askers.has_event(name, "PVCProvisioned", claim).await?;
+        pod_space.patch_pod(name, corrected).await?;
+        pod_space.belongs(claim, &pod).await?;
+        pod_space.has_event(name, "PVCProvisioned", claim).await?;
     }
     let retries = fixture.posts().checked_sub(4).context("four claims")?;
     assert!(retries <= retries_since(began), "{retries}");
-    let calls = askers.space.cluster.audit().all()?;
+    let calls = pod_space.space.cluster.audit().all()?;
     let codes: Vec<_> = calls
         .iter()
         .filter(|call| {
-            call.namespace == askers.space.name
+            call.namespace == pod_space.space.name
                 && call.verb == "create"
                 && call.resource == "persistentvolumeclaims"
         })
@@ -254,18 +254,18 @@ async fn an_invalid_claim_is_created_once_the_pod_is_edited() -> Result<()> {
 #[tokio::test]
 async fn a_forbidden_claim_is_reported() -> Result<()> {
     let fixture = FaultFixture::new("forbidden").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let refusal = claim_posts()
         .times(1)
         .respond(403, "Forbidden", "not on my watch");
     let refusal = fixture.interposer.add(refusal);
     let began = Instant::now();
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    askers
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    pod_space
         .has_event("pod", "ErrPVCProvisionFailed", "not on my watch")
         .await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     // Volume Warden retries the creation after a pause. On a busy machine the pause may end before
     // the canary has its claim.
     let posts = fixture.posts();
@@ -273,10 +273,10 @@ async fn a_forbidden_claim_is_reported() -> Result<()> {
     assert_eq!(refusal.taken(), 1);
     // An edit of the template triggers a reconcile.
     let edited = format!("{TEMPLATE}# once more\n");
-    askers
+    pod_space
         .patch_pod("pod", annotations(&[("data.pvc", Some(&edited))]))
         .await?;
-    askers
+    pod_space
         .belongs("data", &pod)
         .await
         .context("after the edit")?;

@@ -12,9 +12,9 @@ use volume_warden_controlplane::{Interposer, eventually};
 #[tokio::test]
 async fn another_replica_continues() -> Result<()> {
     let fixture = FaultFixture::new("replicas").await?;
-    let (askers, cluster) = (&fixture.askers, &fixture.askers.space.cluster);
+    let (pod_space, cluster) = (&fixture.pod_space, &fixture.pod_space.space.cluster);
     let first = fixture.builder("first").start().await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     let other_interposer =
         Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
     let second = fixture
@@ -24,30 +24,34 @@ async fn another_replica_continues() -> Result<()> {
         .await?;
 
     let held_response = fixture.interposer.add(claim_posts().hold_response());
-    let pod = askers.ask("pod", "data", json!({})).await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
     held_response.held(1).await?;
-    let uid = askers.claim("data").await?.uid();
+    let uid = pod_space.claim("data").await?.uid();
     first.process().kill()?;
-    let pending = askers.ask("pending", "other", json!({})).await?;
+    let pending = pod_space
+        .request_claim("pending", "other", json!({}))
+        .await?;
     let third = fixture.builder("third").start().await?;
     drop(held_response);
-    askers.belongs("other", &pending).await?;
-    assert_eq!(askers.belongs("data", &pod).await?.uid(), uid);
-    askers.wait_until_processed().await?;
+    pod_space.belongs("other", &pending).await?;
+    assert_eq!(pod_space.belongs("data", &pod).await?.uid(), uid);
+    pod_space.wait_until_processed().await?;
 
     // One of the two replicas leads. If that one stops, the other replica becomes the leader.
     ensure!(second.stop().await?.success());
-    let after = askers.ask("after", "third", json!({})).await?;
-    askers.belongs("third", &after).await?;
+    let after = pod_space.request_claim("after", "third", json!({})).await?;
+    pod_space.belongs("third", &after).await?;
     // A replica that stops does not publish the Events that are still queued.
     for pod in ["pending", "after"] {
-        askers.has_event(pod, "PVCProvisioned", "created").await?;
+        pod_space
+            .has_event(pod, "PVCProvisioned", "created")
+            .await?;
     }
     ensure!(third.stop().await?.success());
     let _last = fixture.builder("last").start().await?;
-    let last = askers.ask("last", "fourth", json!({})).await?;
-    askers.belongs("fourth", &last).await?;
-    askers
+    let last = pod_space.request_claim("last", "fourth", json!({})).await?;
+    pod_space.belongs("fourth", &last).await?;
+    pod_space
         .has_event("last", "PVCProvisioned", "created")
         .await?;
     let posts = |interposer: &Interposer| {
@@ -68,9 +72,9 @@ async fn another_replica_continues() -> Result<()> {
 #[tokio::test]
 async fn a_leader_that_was_paused_creates_no_claim() -> Result<()> {
     let fixture = FaultFixture::new("paused").await?;
-    let (askers, cluster) = (&fixture.askers, &fixture.askers.space.cluster);
+    let (pod_space, cluster) = (&fixture.pod_space, &fixture.pod_space.space.cluster);
     let first = fixture.builder("first").start().await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     let other_interposer =
         Interposer::for_service_account(cluster, "volume-warden", "volume-warden").await?;
     let held = other_interposer.add(claim_posts().hold());
@@ -79,7 +83,7 @@ async fn a_leader_that_was_paused_creates_no_claim() -> Result<()> {
         .kubeconfig(other_interposer.kubeconfig());
     let _second = second.start().await?;
     first.process().pause()?;
-    let pod = askers.ask("pod", "data", json!({})).await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
     held.held(1).await?;
     let (posts, lease_reads) = (fixture.posts(), fixture.interposer.count("GET", "/leases/"));
     first.process().resume()?;
@@ -91,5 +95,5 @@ async fn a_leader_that_was_paused_creates_no_claim() -> Result<()> {
     .await?;
     assert_eq!(fixture.posts(), posts);
     drop(held);
-    askers.belongs("data", &pod).await.map(drop)
+    pod_space.belongs("data", &pod).await.map(drop)
 }

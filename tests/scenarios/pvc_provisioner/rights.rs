@@ -2,7 +2,7 @@
 
 use super::{
     admission::outage_fixture::lock_cluster,
-    support::{Askers, TEMPLATE, annotations, awaiting, has_label_and_finalizer, requesting_pod},
+    support::{PodSpace, TEMPLATE, annotations, awaiting, has_label_and_finalizer, requesting_pod},
 };
 use crate::support::{BINARY, Space, bare, shared::Shared};
 use anyhow::{Context, Result, ensure};
@@ -15,19 +15,19 @@ use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder, eve
 /// A namespace with a ServiceAccount that has the permissions of the shipped ClusterRole of
 /// pvc-provisioner only in that namespace.
 struct RestrictedAccount {
-    askers: Askers,
+    pod_space: PodSpace,
     interposer: Interposer,
     certificate: (String, String),
 }
 
 impl RestrictedAccount {
     async fn new(cluster: Shared, label: &str) -> Result<Self> {
-        let askers = Askers::new(cluster.clone(), label).await?;
-        let namespace = &askers.space.name;
+        let pod_space = PodSpace::new(cluster.clone(), label).await?;
+        let namespace = &pod_space.space.name;
         let restricted = Self {
             interposer: interposer(&cluster, namespace).await?,
             certificate: certificate(cluster.dir(), namespace)?,
-            askers,
+            pod_space,
         };
         restricted
             .bind_role("claims", "--clusterrole=volume-warden-pvc-provisioner")
@@ -71,19 +71,19 @@ impl RestrictedAccount {
 
     /// Runs kubectl as an administrator in the namespace.
     async fn kubectl(&self, arguments: &[&str]) -> Result<()> {
-        let space = &self.askers.space;
+        let space = &self.pod_space.space;
         let arguments = [arguments, &["-n", &space.name]].concat();
         space.cluster.kubectl(&arguments).await.map(drop)
     }
 
     /// The namespace and name of the account, separated by a colon.
     fn account(&self) -> String {
-        format!("{}:warden", self.askers.space.name)
+        format!("{}:warden", self.pod_space.space.name)
     }
 
     fn builder(&self) -> WardenBuilder<'_> {
-        let (namespace, (certificate, key)) = (&self.askers.space.name, &self.certificate);
-        Warden::builder(&self.askers.space.cluster, BINARY)
+        let (namespace, (certificate, key)) = (&self.pod_space.space.name, &self.certificate);
+        Warden::builder(&self.pod_space.space.cluster, BINARY)
             .name(namespace.clone())
             .kubeconfig(self.interposer.kubeconfig())
             .arg(format!("--namespace={namespace}"))
@@ -122,7 +122,7 @@ fn certificate(directory: &Path, name: &str) -> Result<(String, String)> {
 async fn permissions_in_one_namespace_suffice() -> Result<()> {
     let cluster = bare().await?;
     let restricted = RestrictedAccount::new(cluster.clone(), "confined").await?;
-    let (askers, namespace) = (&restricted.askers, &restricted.askers.space.name);
+    let (pod_space, namespace) = (&restricted.pod_space, &restricted.pod_space.space.name);
     let elsewhere = Space::new(cluster.clone(), "elsewhere").await?;
     let builder = restricted.builder().arg("--orphan-grace=1");
     let _warden = builder.start().await?;
@@ -131,11 +131,11 @@ async fn permissions_in_one_namespace_suffice() -> Result<()> {
         .pods
         .create(&parameters, &requesting_pod("pod", "data", json!({}))?)
         .await?;
-    let pod = askers.ask("pod", "data", json!({})).await?;
-    askers.belongs("data", &pod).await?;
-    askers.has_event("pod", "PVCProvisioned", "data").await?;
-    askers.create_claim("orphan", awaiting()).await?;
-    askers.space.claim_is_gone("orphan").await?;
+    let pod = pod_space.request_claim("pod", "data", json!({})).await?;
+    pod_space.belongs("data", &pod).await?;
+    pod_space.has_event("pod", "PVCProvisioned", "data").await?;
+    pod_space.create_claim("orphan", awaiting()).await?;
+    pod_space.space.claim_is_gone("orphan").await?;
     ensure!(elsewhere.claims.get_opt("data").await?.is_none());
 
     let inside = format!("/namespaces/{namespace}/");
@@ -163,19 +163,19 @@ async fn permissions_in_one_namespace_suffice() -> Result<()> {
 async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
     let (cluster, _lock) = lock_cluster().await?;
     let restricted = RestrictedAccount::new(cluster, "enforced").await?;
-    let askers = &restricted.askers;
+    let pod_space = &restricted.pod_space;
     let awaiting_and_protected = || {
         let mut changes = awaiting();
         changes["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
         changes
     };
     let warden = restricted.builder().start().await?;
-    askers
+    pod_space
         .create_claim("given", awaiting_and_protected())
         .await?;
     for claim in ["made", "given"] {
-        let pod = askers.ask(claim, claim, json!({})).await?;
-        askers.belongs(claim, &pod).await?;
+        let pod = pod_space.request_claim(claim, claim, json!({})).await?;
+        pod_space.belongs(claim, &pod).await?;
     }
     drop(warden);
 
@@ -184,19 +184,19 @@ async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
         .arg("--block-owner-deletion")
         .start()
         .await?;
-    askers
+    pod_space
         .create_claim("given-later", awaiting_and_protected())
         .await?;
     for claim in ["made-later", "given-later"] {
-        askers.ask(claim, claim, json!({})).await?;
+        pod_space.request_claim(claim, claim, json!({})).await?;
     }
-    askers.bind("given-later").await?;
+    pod_space.bind("given-later").await?;
     let cause = "cannot set blockOwnerDeletion";
-    askers
+    pod_space
         .has_event("made-later", "ErrPVCProvisionFailed", cause)
         .await?;
     eventually("the claim has an Event with the refusal", async || {
-        let events = askers
+        let events = pod_space
             .space
             .events_with("FailedUpdateOwnerReferences")
             .await?;
@@ -204,7 +204,7 @@ async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
         anyhow::Ok(messages.any(|message| message.contains(cause)))
     })
     .await?;
-    let given = askers.claim("given-later").await?;
+    let given = pod_space.claim("given-later").await?;
     ensure!(given.owner_references().is_empty(), "{given:?}");
     restricted
         .create_and_bind_role("finalizers", "--verb=update", "--resource=pods/finalizers")
@@ -213,10 +213,10 @@ async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
         // The edit of the pod triggers a reconcile, so that the test need not wait for the retry.
         let edited = format!("{TEMPLATE}# once more\n");
         let blocks_deletion = eventually("the pod owns its claim", async || {
-            askers
+            pod_space
                 .patch_pod(pod, annotations(&[("data.pvc", Some(&edited))]))
                 .await?;
-            blocks_owner_deletion(&askers.claim(pod).await?)
+            blocks_owner_deletion(&pod_space.claim(pod).await?)
         })
         .await?;
         ensure!(blocks_deletion, "{pod}");

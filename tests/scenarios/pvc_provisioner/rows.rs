@@ -200,28 +200,28 @@ fn claim(pod: &str, volume: &str) -> String {
 #[tokio::test]
 async fn every_pod_gets_valid_claims_and_events_for_errors() -> Result<()> {
     let fixture = FaultFixture::new("rows").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let (rows, mut expected) = (rows(), BTreeSet::new());
     for (index, row) in rows.iter().enumerate() {
         let pod = format!("row{index}");
         expected.extend(row.created.iter().map(|volume| claim(&pod, volume)));
-        askers
-            .ask(&pod, &claim(&pod, "data"), row.pod(&pod))
+        pod_space
+            .request_claim(&pod, &claim(&pod, "data"), row.pod(&pod))
             .await?;
     }
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     for (index, row) in rows.iter().enumerate() {
         let pod = format!("row{index}");
         let check = eventually("the pod has all Events", async || {
-            row.has_expected_events(&askers.pod_events(&pod).await?)
+            row.has_expected_events(&pod_space.pod_events(&pod).await?)
         });
         check
             .await
             .with_context(|| format!("{} {}", row.case, row.changes))?;
     }
     // Kubernetes may have created the claim of the ephemeral volume, which is ignored.
-    let mut created = BTreeSet::from_iter(askers.claim_names().await?);
+    let mut created = BTreeSet::from_iter(pod_space.claim_names().await?);
     created.retain(|claim| expected.contains(claim) || !is_ephemeral(claim, &rows));
     assert_eq!(created, expected);
     // Volume Warden sends no POST of another claim, except for the claim of the canary.

@@ -26,8 +26,8 @@ pub const MANAGED_BY: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
 pub const AWAITING_POD: &str = "volume-warden.dev/awaiting-pod";
 /// The default controller id.
 pub const CONTROLLER_ID: &str = "dynamic-reclaimable-pvc-controllers";
-/// Prefix of the names of canaries: the pods of [`Askers::wait_until_processed`] and
-/// [`Askers::wait_for_watches`], and their claims.
+/// Prefix of the names of canaries: the pods of [`PodSpace::wait_until_processed`] and
+/// [`PodSpace::wait_for_watches`], and their claims.
 const CANARY_PREFIX: &str = "canary";
 /// The time in the marker of a claim that was restored from a backup.
 pub const LONG_AGO: &str = "2020-01-01T00:00:00Z";
@@ -83,18 +83,18 @@ pub fn awaiting_since(since: &str) -> Value {
 }
 
 /// The namespace of one test, in which pods request claims.
-pub struct Askers {
+pub struct PodSpace {
     pub space: Space,
 }
 
-impl Askers {
+impl PodSpace {
     pub async fn new(cluster: Shared, label: &str) -> Result<Self> {
         let space = Space::new(cluster, label).await?;
         Ok(Self { space })
     }
 
-    /// Creates a [`requesting_pod`].
-    pub async fn ask(&self, name: &str, claim: &str, changes: Value) -> Result<Pod> {
+    /// Creates a pod that requests the claim, as [`requesting_pod`] builds it.
+    pub async fn request_claim(&self, name: &str, claim: &str, changes: Value) -> Result<Pod> {
         let pod = requesting_pod(name, claim, changes)?;
         let created = self.space.pods.create(&PostParams::default(), &pod).await;
         Ok(created?)
@@ -236,11 +236,11 @@ impl Askers {
     }
 
     /// Waits until Volume Warden has processed all earlier changes: a canary created now has its
-    /// claim and an Event. If that Event is lost, [`Askers::wait_for_watches`] waits for an Event
+    /// claim and an Event. If that Event is lost, [`PodSpace::wait_for_watches`] waits for an Event
     /// on another canary, so that exactly one claim is created.
     pub async fn wait_until_processed(&self) -> Result<()> {
         let canary = canary();
-        self.ask(&canary, &canary, json!({})).await?;
+        self.request_claim(&canary, &canary, json!({})).await?;
         eventually("the claim of the canary exists", async || {
             self.claim(&canary).await.map(drop)
         })
@@ -260,7 +260,8 @@ impl Askers {
             "a canary has an Event about its invalid annotation",
             async || {
                 let canary = canary();
-                self.ask(&canary, &canary, invalid.clone()).await?;
+                self.request_claim(&canary, &canary, invalid.clone())
+                    .await?;
                 self.has_event_within(EVENT_LOST_AFTER, &canary, "ErrInvalidAnnotation", "perhaps")
                     .await
                     .map(drop)

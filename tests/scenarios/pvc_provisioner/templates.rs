@@ -17,12 +17,12 @@ fn template(text: &str) -> Value {
 #[tokio::test]
 async fn a_claim_is_created_from_its_template() -> Result<()> {
     let fixture = FaultFixture::new("written").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     // The shipped policy permits only the default fields, so Volume Warden runs with the
     // permissions of an administrator.
     let builder = fixture
         .builder("warden")
-        .kubeconfig(fixture.askers.space.cluster.kubeconfig());
+        .kubeconfig(fixture.pod_space.space.cluster.kubeconfig());
     let builder = builder.arg("--template-fields=finalizers,selector");
     let _warden = builder.start().await?;
     let json = json!({
@@ -33,18 +33,20 @@ async fn a_claim_is_created_from_its_template() -> Result<()> {
             "resources": {"requests": {"storage": "3Gi"}}, "selector": {"matchLabels": {"disk": "fast"}},
         },
     });
-    let yaml_pod = askers.ask("yaml", "from-yaml", json!({})).await?;
-    let json_pod = askers
-        .ask("json", "from-json", template(&json.to_string()))
+    let yaml_pod = pod_space
+        .request_claim("yaml", "from-yaml", json!({}))
+        .await?;
+    let json_pod = pod_space
+        .request_claim("json", "from-json", template(&json.to_string()))
         .await?;
 
-    let claim = askers.belongs("from-yaml", &yaml_pod).await?;
+    let claim = pod_space.belongs("from-yaml", &yaml_pod).await?;
     let spec = json!(claim.spec);
     assert_eq!(
         spec,
         json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "volumeMode": "Filesystem", "resources": {"requests": {"storage": "1Gi"}}})
     );
-    let claim = askers.belongs("from-json", &json_pod).await?;
+    let claim = pod_space.belongs("from-json", &json_pod).await?;
     assert_eq!(json!(claim.spec), json["spec"]);
     assert_eq!(
         json!(claim.labels()),
@@ -59,10 +61,10 @@ async fn a_claim_is_created_from_its_template() -> Result<()> {
         ["example.com/own", "kubernetes.io/pvc-protection"]
     );
 
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     for (pod, claim) in [("yaml", "from-yaml"), ("json", "from-json")] {
-        askers.has_event(pod, "PVCProvisioned", claim).await?;
-        assert_eq!(askers.pod_events(pod).await?.len(), 1);
+        pod_space.has_event(pod, "PVCProvisioned", claim).await?;
+        assert_eq!(pod_space.pod_events(pod).await?.len(), 1);
     }
     Ok(())
 }
@@ -72,7 +74,7 @@ async fn a_claim_is_created_from_its_template() -> Result<()> {
 #[tokio::test]
 async fn fields_that_a_template_cannot_set_are_ignored() -> Result<()> {
     let fixture = FaultFixture::new("overridden").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let text = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -85,13 +87,13 @@ async fn fields_that_a_template_cannot_set_are_ignored() -> Result<()> {
         "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}},
         "status": {"phase": "Bound"},
     });
-    let pod = askers
-        .ask("pod", "data", template(&text.to_string()))
+    let pod = pod_space
+        .request_claim("pod", "data", template(&text.to_string()))
         .await?;
-    let claim = askers.belongs("data", &pod).await?;
+    let claim = pod_space.belongs("data", &pod).await?;
     assert!(claim.metadata.deletion_timestamp.is_none());
     assert_eq!(json!(claim.annotations()), json!({}));
-    assert_eq!(askers.claim_names().await?, ["data"]);
+    assert_eq!(pod_space.claim_names().await?, ["data"]);
     Ok(())
 }
 
@@ -101,25 +103,29 @@ async fn fields_that_a_template_cannot_set_are_ignored() -> Result<()> {
 #[tokio::test]
 async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
     let fixture = FaultFixture::new("unknown-field").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let _warden = fixture.start().await?;
     let misspelt = TEMPLATE.replace("storageClassName", "storageclassName");
     let nested = TEMPLATE.replace("requests", "request");
     let began = Instant::now();
-    askers.ask("misspelt", "a", template(&misspelt)).await?;
-    askers.ask("nested", "b", template(&nested)).await?;
+    pod_space
+        .request_claim("misspelt", "a", template(&misspelt))
+        .await?;
+    pod_space
+        .request_claim("nested", "b", template(&nested))
+        .await?;
     for (pod, field, position) in [
         ("misspelt", "spec.storageclassName", "line 5, column 3"),
         ("nested", "spec.resources.request", "line 6, column 15"),
     ] {
-        let message = askers
+        let message = pod_space
             .has_event(pod, "ErrPVCProvisionFailed", position)
             .await?;
         let refusal = format!("strict decoding error: unknown field \"{field}\"");
         assert!(message.contains(&refusal), "{message}");
     }
-    askers.wait_until_processed().await?;
-    assert!(askers.claim_names().await?.is_empty());
+    pod_space.wait_until_processed().await?;
+    assert!(pod_space.claim_names().await?.is_empty());
     // One for each claim and the canary's claim.
     let posts = fixture.posts();
     assert!(
@@ -134,7 +140,7 @@ async fn an_unknown_field_is_validated_by_the_api_server() -> Result<()> {
 #[tokio::test]
 async fn a_template_cannot_use_other_volumes_or_claims() -> Result<()> {
     let fixture = FaultFixture::new("beyond").await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let builder = fixture.builder("warden");
     let _warden = builder
         .arg("--allowed-storage-classes=absent")
@@ -187,11 +193,13 @@ async fn a_template_cannot_use_other_volumes_or_claims() -> Result<()> {
         let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {
             "accessModes": ["ReadWriteOnce"], "storageClassName": "absent", "resources": {"requests": {"storage": "1Gi"}}}});
         json_patch::merge(&mut claim, &change);
-        askers.ask(pod, pod, template(&claim.to_string())).await?;
-        askers.has_event(pod, "ErrInvalidPVC", part).await?;
+        pod_space
+            .request_claim(pod, pod, template(&claim.to_string()))
+            .await?;
+        pod_space.has_event(pod, "ErrInvalidPVC", part).await?;
     }
-    askers.wait_until_processed().await?;
-    assert!(askers.claim_names().await?.is_empty());
+    pod_space.wait_until_processed().await?;
+    assert!(pod_space.claim_names().await?.is_empty());
     assert_eq!(fixture.posts(), 1, "only the canary's claim");
     Ok(())
 }

@@ -69,12 +69,12 @@ async fn owner_references_and_markers_are_removed() -> Result<()> {
 #[tokio::test]
 async fn a_dry_drain_changes_nothing() -> Result<()> {
     let scene = Scene::with_claims_in_all_states("dry-drain").await?;
-    let (before, writes) = (scene.claims().await?, scene.stage.claim_writes());
+    let (before, writes) = (scene.claims().await?, scene.drain_fixture.claim_writes());
     let drained = scene.drain(&["--in-tree=off", "--dry-run"]).await?;
     assert_eq!((drained.code, &*drained.stderr), (Some(0), ""));
     reports(&drained.stdout, &CHANGED)?;
     assert_eq!(scene.claims().await?, before);
-    assert_eq!(scene.stage.claim_writes(), writes);
+    assert_eq!(scene.drain_fixture.claim_writes(), writes);
     Ok(())
 }
 
@@ -160,7 +160,7 @@ async fn failed_changes_are_reported() -> Result<()> {
     let scene = Scene::with_claims_in_all_states("forbidden").await?;
     let before = scene.claims().await?;
     let forbidden = claim_write("PATCH", "data-dr-1").respond(403, "Forbidden", "not to you");
-    let forbidden = scene.stage.interposer.add(forbidden);
+    let forbidden = scene.drain_fixture.interposer.add(forbidden);
     let failed = scene.drain(&["--in-tree=off"]).await?;
     assert_eq!(failed.code, Some(1), "{}", failed.stdout);
     assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);

@@ -1,7 +1,7 @@
 //! The MutatingAdmissionPolicy with which the API server enables the trash for new volumes while no
 //! Volume Warden runs.
 
-use super::support::{Shelf, TRASH, file, phase_of, policy_of, record, uid_of_claim};
+use super::support::{TRASH, TrashSpace, file, phase_of, policy_of, record, uid_of_claim};
 use crate::support::{BINARY, manifests, patience, repository, shared::Shared, volume};
 use anyhow::{Result, ensure};
 use kube::{
@@ -40,29 +40,29 @@ async fn start() -> Result<Shared> {
 
 /// A volume of the class as a provisioner creates it.
 fn provisioned(
-    shelf: &Shelf,
+    trash_space: &TrashSpace,
     name: &str,
     changes: Value,
 ) -> Result<k8s_openapi::api::core::v1::PersistentVolume> {
     let mut all = json!({
         "metadata": {"finalizers": ["external-provisioner.volume.kubernetes.io/finalizer",
             "kubernetes.io/pv-protection", "external-attacher/example"]},
-        "spec": {"storageClassName": shelf.space.name, "persistentVolumeReclaimPolicy": "Delete",
-            "claimRef": {"namespace": shelf.space.name, "name": "data", "uid": "1"}},
+        "spec": {"storageClassName": trash_space.space.name, "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": {"namespace": trash_space.space.name, "name": "data", "uid": "1"}},
     });
     json_patch::merge(&mut all, &changes);
-    volume(&format!("{}-{name}", shelf.space.name), all)
+    volume(&format!("{}-{name}", trash_space.space.name), all)
 }
 
 /// Whether the API server would store the volume with a record. Fails unless such a volume has the
 /// policy Retain, and one without a record the policy Delete.
-async fn is_enabled_at_creation(shelf: &Shelf, changes: Value) -> Result<bool> {
-    let wanted = provisioned(shelf, "probe", changes)?;
+async fn is_enabled_at_creation(trash_space: &TrashSpace, changes: Value) -> Result<bool> {
+    let wanted = provisioned(trash_space, "probe", changes)?;
     let dry_run = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
-    let stored = shelf.space.volumes.create(&dry_run, &wanted).await?;
+    let stored = trash_space.space.volumes.create(&dry_run, &wanted).await?;
     let recorded = stored.annotations().contains_key(TRASH);
     ensure!(recorded == (policy_of(&stored) == "Retain"), "{stored:?}");
     Ok(recorded)
@@ -71,11 +71,11 @@ async fn is_enabled_at_creation(shelf: &Shelf, changes: Value) -> Result<bool> {
 #[tokio::test]
 async fn a_volume_is_kept_that_was_created_and_released_while_no_volume_warden_ran() -> Result<()> {
     let cluster = start().await?;
-    let shelf = Shelf::new(cluster.clone(), "born", "1h30m").await?;
-    let unset = Shelf::new(cluster.clone(), "born-unset", "off").await?;
-    let unreadable = Shelf::new(cluster.clone(), "born-unreadable", "soon").await?;
+    let trash_space = TrashSpace::new(cluster.clone(), "born", "1h30m").await?;
+    let unset = TrashSpace::new(cluster.clone(), "born-unset", "off").await?;
+    let unreadable = TrashSpace::new(cluster.clone(), "born-unreadable", "soon").await?;
     eventually("the policy is applied", async || {
-        ensure!(is_enabled_at_creation(&shelf, json!({})).await?);
+        ensure!(is_enabled_at_creation(&trash_space, json!({})).await?);
         anyhow::Ok(())
     })
     .await?;
@@ -86,15 +86,15 @@ async fn a_volume_is_kept_that_was_created_and_released_while_no_volume_warden_r
         quoted,
     ] {
         ensure!(
-            !is_enabled_at_creation(&shelf, changes.clone()).await?,
+            !is_enabled_at_creation(&trash_space, changes.clone()).await?,
             "{changes}"
         );
     }
     for other in [&unset, &unreadable] {
         ensure!(!is_enabled_at_creation(other, json!({})).await?);
     }
-    let wanted = provisioned(&shelf, "record", json!({}))?;
-    let stored = shelf
+    let wanted = provisioned(&trash_space, "record", json!({}))?;
+    let stored = trash_space
         .space
         .volumes
         .create(&PostParams::default(), &wanted)
@@ -103,32 +103,32 @@ async fn a_volume_is_kept_that_was_created_and_released_while_no_volume_warden_r
         record(&stored)?,
         json!({"policy": "Delete", "windowSeconds": 5400,
             "finalizers": ["external-provisioner.volume.kubernetes.io/finalizer"],
-            "claim": {"namespace": shelf.space.name, "name": "data", "uid": "1"}})
+            "claim": {"namespace": trash_space.space.name, "name": "data", "uid": "1"}})
     );
 
-    let bound = shelf.bound("bound", json!({})).await?;
-    let deleted = shelf.bound("deleted", json!({})).await?;
+    let bound = trash_space.bound("bound", json!({})).await?;
+    let deleted = trash_space.bound("deleted", json!({})).await?;
     fs::write(file(&deleted)?, "kept")?;
-    shelf
+    trash_space
         .space
         .claims
         .delete("deleted", &DeleteParams::default())
         .await?;
     let name = deleted.name_any();
     eventually("the volume is Released", async || {
-        let found = shelf.space.volumes.get(&name).await?;
+        let found = trash_space.space.volumes.get(&name).await?;
         ensure!(phase_of(&found) == "Released" && policy_of(&found) == "Retain");
         anyhow::Ok(())
     })
     .await?;
     patience::wait_for_webhooks(&cluster, None).await?;
     let _warden = Warden::builder(&cluster, BINARY).serving().start().await?;
-    let kept = shelf.is_in_trash(&name).await?;
+    let kept = trash_space.is_in_trash(&name).await?;
     assert_eq!(fs::read_to_string(file(&kept)?)?, "kept");
-    let completed = shelf.is_enabled(&bound.name_any()).await?;
+    let completed = trash_space.is_enabled(&bound.name_any()).await?;
     assert_eq!(
         record(&completed)?["claim"]["uid"],
         uid_of_claim(&completed)
     );
-    shelf.nothing_was_at_risk().await
+    trash_space.nothing_was_at_risk().await
 }

@@ -1,6 +1,6 @@
 //! The copies of volumes in ConfigMaps, from which deleted volumes can be recreated.
 
-use super::support::{PURGE, Shelf, uid_of_claim};
+use super::support::{PURGE, TrashSpace, uid_of_claim};
 use crate::support::{Space, guarded};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume};
@@ -53,10 +53,10 @@ pub async fn has_no_copy(space: &Space, volume: &PersistentVolume) -> Result<()>
 
 #[tokio::test]
 async fn a_volume_has_a_copy_for_as_long_as_the_trash_keeps_it() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "trash-copies", "1h").await?;
-    let space = &shelf.space;
-    let bound = shelf.bound("bound", json!({})).await?;
-    let deleted = shelf.deleted("deleted", "kept").await?;
+    let trash_space = TrashSpace::new(guarded().await?, "trash-copies", "1h").await?;
+    let space = &trash_space.space;
+    let bound = trash_space.bound("bound", json!({})).await?;
+    let deleted = trash_space.deleted("deleted", "kept").await?;
     for volume in [&bound, &deleted] {
         let uid = uid_of_claim(volume);
         let manifest = has_copy_with(space, NAMESPACE, volume, uid).await?;
@@ -72,8 +72,8 @@ async fn a_volume_has_a_copy_for_as_long_as_the_trash_keeps_it() -> Result<()> {
         .volumes
         .patch(&name, &patch, &Patch::Merge(purge))
         .await?;
-    shelf.is_purged(&deleted).await?;
+    trash_space.is_purged(&deleted).await?;
     has_no_copy(space, &deleted).await?;
-    shelf.set_window(Some("off")).await?;
+    trash_space.set_window(Some("off")).await?;
     has_no_copy(space, &bound).await
 }

@@ -1,6 +1,6 @@
 //! Requests of users that are refused, because data would be lost or leaked.
 
-use super::support::{Shelf, TRASH, UNDELETE};
+use super::support::{TRASH, TrashSpace, UNDELETE};
 use crate::support::{bare, claim, dry_run, guarded, refusal};
 use anyhow::{Result, ensure};
 use kube::{
@@ -13,14 +13,14 @@ use volume_warden_controlplane::eventually;
 /// The policy also applies to an administrator with all rights.
 #[tokio::test]
 async fn volumes_in_the_trash_are_neither_deleted_nor_changed_by_users() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "trash-policy", "1h").await?;
-    let (volumes, parameters) = (&shelf.space.volumes, PatchParams::default());
+    let trash_space = TrashSpace::new(guarded().await?, "trash-policy", "1h").await?;
+    let (volumes, parameters) = (&trash_space.space.volumes, PatchParams::default());
     let patched = async |name: &str, patch: Value| {
         volumes.patch(name, &parameters, &Patch::Merge(patch)).await
     };
-    let bound = shelf.bound("bound", json!({})).await?.name_any();
-    shelf.is_enabled(&bound).await?;
-    let deleted = shelf.deleted("deleted", "kept").await?.name_any();
+    let bound = trash_space.bound("bound", json!({})).await?.name_any();
+    trash_space.is_enabled(&bound).await?;
+    let deleted = trash_space.deleted("deleted", "kept").await?.name_any();
     for name in [&bound, &deleted] {
         let message = refusal(volumes.delete(name, &DeleteParams::default()).await)?;
         ensure!(message.contains("volume-warden purge pv"), "{message}");
@@ -34,18 +34,18 @@ async fn volumes_in_the_trash_are_neither_deleted_nor_changed_by_users() -> Resu
         }
         patched(name, json!({"metadata": {"labels": {"team": "a"}}})).await?;
     }
-    shelf.nothing_was_at_risk().await
+    trash_space.nothing_was_at_risk().await
 }
 
 /// If the webhook is not called, the claim would get an empty volume, so a policy refuses it.
 #[tokio::test]
 async fn a_claim_that_requests_data_without_a_volume_is_refused() -> Result<()> {
-    let shelf = Shelf::new(bare().await?, "trash-missed", "1h").await?;
+    let trash_space = TrashSpace::new(bare().await?, "trash-missed", "1h").await?;
     let annotations = json!({"metadata": {"annotations": {UNDELETE: "data"}}});
     let wanted = claim("data", annotations)?;
     // The API server begins to apply a policy some time after it was created.
     eventually("the claim is refused", async || {
-        let created = shelf.space.claims.create(&dry_run(), &wanted).await;
+        let created = trash_space.space.claims.create(&dry_run(), &wanted).await;
         let message = refusal(created)?;
         ensure!(message.contains("volumeName"), "{message}");
         anyhow::Ok(())

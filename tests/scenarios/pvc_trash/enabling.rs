@@ -1,6 +1,6 @@
 //! Which volumes the trash is enabled for, and when.
 
-use super::support::{Shelf, TRASH, WINDOW, WINDOW_MAX, phase_of, policy_of, record};
+use super::support::{TRASH, TrashSpace, WINDOW, WINDOW_MAX, phase_of, policy_of, record};
 use crate::support::{BINARY, guarded, quiet};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -13,10 +13,10 @@ use volume_warden_controlplane::{Warden, WardenBuilder, eventually};
 
 #[tokio::test]
 async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "trash-birth", "72h").await?;
-    let volume = shelf.bound("data", json!({})).await?;
-    shelf.is_enabled(&volume.name_any()).await?;
-    for version in shelf.versions.all().await? {
+    let trash_space = TrashSpace::new(guarded().await?, "trash-birth", "72h").await?;
+    let volume = trash_space.bound("data", json!({})).await?;
+    trash_space.is_enabled(&volume.name_any()).await?;
+    for version in trash_space.versions.all().await? {
         ensure!(
             policy_of(&version) == "Retain" && record(&version).is_ok(),
             "{version:?}"
@@ -32,8 +32,8 @@ async fn a_volume_is_created_with_the_policy_retain() -> Result<()> {
 
 /// A Volume Warden with the component pvc-trash only. Its Lease has the name of the namespace, so
 /// that it does not wait until the Lease of an earlier scenario expires.
-pub fn warden(shelf: &Shelf) -> WardenBuilder<'_> {
-    let (name, cluster) = (&shelf.space.name, &shelf.space.cluster);
+pub fn warden(trash_space: &TrashSpace) -> WardenBuilder<'_> {
+    let (name, cluster) = (&trash_space.space.name, &trash_space.space.cluster);
     let builder = Warden::builder(cluster, BINARY).name(name.clone());
     let builder = builder.arg(format!("--leader-elect-resource-name={name}"));
     builder.arg("--components=pvc-trash")
@@ -43,58 +43,58 @@ pub fn warden(shelf: &Shelf) -> WardenBuilder<'_> {
 #[tokio::test]
 async fn a_volume_that_admission_missed_is_enabled_while_bound() -> Result<()> {
     let (cluster, _exclusive) = quiet().await?;
-    let shelf = Shelf::with_class(cluster.clone(), "trash-late", json!({})).await?;
-    let volume = shelf.bound("data", json!({})).await?;
+    let trash_space = TrashSpace::with_class(cluster.clone(), "trash-late", json!({})).await?;
+    let volume = trash_space.bound("data", json!({})).await?;
     ensure!(policy_of(&volume) == "Delete");
-    let _warden = warden(&shelf).start().await?;
-    shelf.set_window(Some("1h")).await?;
-    let volume = shelf.is_enabled(&volume.name_any()).await?;
+    let _warden = warden(&trash_space).start().await?;
+    trash_space.set_window(Some("1h")).await?;
+    let volume = trash_space.is_enabled(&volume.name_any()).await?;
     let finalizers = record(&volume)?["finalizers"].clone();
-    let volume = shelf.delete("data", &volume).await?;
+    let volume = trash_space.delete("data", &volume).await?;
     ensure!(
         volume
             .finalizers()
             .iter()
             .all(|each| !finalizers.to_string().contains(each.as_str()))
     );
-    shelf.nothing_was_at_risk().await
+    trash_space.nothing_was_at_risk().await
 }
 
 /// Volumes for which the trash was enabled before stay in the trash.
 #[tokio::test]
 async fn a_full_trash_is_not_enabled_for_new_volumes() -> Result<()> {
     let (cluster, _exclusive) = quiet().await?;
-    let shelf = Shelf::new(cluster.clone(), "trash-full", "1h").await?;
-    let builder = warden(&shelf).arg("--trash-max-bytes=1Gi");
+    let trash_space = TrashSpace::new(cluster.clone(), "trash-full", "1h").await?;
+    let builder = warden(&trash_space).arg("--trash-max-bytes=1Gi");
     let _warden = builder.start().await?;
-    let kept = shelf.deleted("kept", "kept").await?;
-    let new = shelf.bound("new", json!({})).await?.name_any();
+    let kept = trash_space.deleted("kept", "kept").await?;
+    let new = trash_space.bound("new", json!({})).await?.name_any();
     eventually("an Event reports that the trash is full", async || {
-        let events = shelf.space.events_with("TrashFull").await?;
+        let events = trash_space.space.events_with("TrashFull").await?;
         ensure!(!events.is_empty());
         anyhow::Ok(())
     })
     .await?;
-    let new = shelf.space.volumes.get(&new).await?;
+    let new = trash_space.space.volumes.get(&new).await?;
     ensure!(policy_of(&new) == "Delete" && !new.annotations().contains_key(TRASH));
-    shelf.is_in_trash(&kept.name_any()).await?;
-    shelf.nothing_was_at_risk().await
+    trash_space.is_in_trash(&kept.name_any()).await?;
+    trash_space.nothing_was_at_risk().await
 }
 
 #[tokio::test]
 async fn a_claim_opts_out_and_a_class_disables_the_trash() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "trash-off", "1h").await?;
+    let trash_space = TrashSpace::new(guarded().await?, "trash-off", "1h").await?;
     let opted_out = json!({"metadata": {"annotations": {WINDOW: "0"}}});
-    let out = shelf.bound("out", opted_out).await?;
+    let out = trash_space.bound("out", opted_out).await?;
     let shorter = json!({"metadata": {"annotations": {WINDOW: "10m"}}});
-    let shorter = shelf.bound("shorter", shorter).await?.name_any();
-    let volume = shelf.is_enabled(&shorter).await?;
+    let shorter = trash_space.bound("shorter", shorter).await?.name_any();
+    let volume = trash_space.is_enabled(&shorter).await?;
     assert_eq!(record(&volume)?["windowSeconds"], 600);
     ensure!(policy_of(&out) == "Delete" && !out.annotations().contains_key(TRASH));
 
-    shelf.set_window(Some("off")).await?;
+    trash_space.set_window(Some("off")).await?;
     eventually("the trash is disabled", async || {
-        let volume = shelf.space.volumes.get(&shorter).await?;
+        let volume = trash_space.space.volumes.get(&shorter).await?;
         ensure!(policy_of(&volume) == "Delete" && phase_of(&volume) == "Bound");
         ensure!(!volume.annotations().contains_key(TRASH));
         anyhow::Ok(())
@@ -107,13 +107,13 @@ async fn a_claim_opts_out_and_a_class_disables_the_trash() -> Result<()> {
 async fn a_namespace_lengthens_the_window() -> Result<()> {
     let annotations = json!({WINDOW: "1h", WINDOW_MAX: "2h"});
     let class = json!({"metadata": {"annotations": annotations}});
-    let shelf = Shelf::with_class(guarded().await?, "trash-longer", class).await?;
+    let trash_space = TrashSpace::with_class(guarded().await?, "trash-longer", class).await?;
     let shorter = json!({"metadata": {"annotations": {WINDOW: "90m"}}});
-    let plain = shelf.bound("plain", json!({})).await?.name_any();
-    let shorter = shelf.bound("shorter", shorter).await?.name_any();
+    let plain = trash_space.bound("plain", json!({})).await?.name_any();
+    let shorter = trash_space.bound("shorter", shorter).await?.name_any();
     let opted_out = json!({"metadata": {"annotations": {WINDOW: "0"}}});
-    let out = shelf.bound("out", opted_out).await?.name_any();
-    let namespaces: Api<Namespace> = Api::all(shelf.space.cluster.client());
+    let out = trash_space.bound("out", opted_out).await?.name_any();
+    let namespaces: Api<Namespace> = Api::all(trash_space.space.cluster.client());
     for (window, expected) in [
         (json!("9h"), [7200, 5400]),
         (json!("110m"), [6600, 5400]),
@@ -121,20 +121,20 @@ async fn a_namespace_lengthens_the_window() -> Result<()> {
         (json!(null), [3600, 3600]),
     ] {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {WINDOW: window}}}));
-        let name = &shelf.space.name;
+        let name = &trash_space.space.name;
         namespaces
             .patch(name, &PatchParams::default(), &patch)
             .await?;
         eventually("the windows are recorded", async || {
             for (volume, seconds) in [&plain, &shorter].into_iter().zip(expected) {
-                let record = record(&shelf.space.volumes.get(volume).await?)?;
+                let record = record(&trash_space.space.volumes.get(volume).await?)?;
                 ensure!(record["windowSeconds"] == seconds, "{window}: {record}");
             }
             anyhow::Ok(())
         })
         .await?;
     }
-    let out = shelf.space.volumes.get(&out).await?;
+    let out = trash_space.space.volumes.get(&out).await?;
     ensure!(policy_of(&out) == "Delete" && !out.annotations().contains_key(TRASH));
     Ok(())
 }

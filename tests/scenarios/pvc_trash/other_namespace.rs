@@ -1,6 +1,6 @@
 //! `volume-warden undelete --to-namespace`: an administrator restores a claim in another namespace.
 
-use super::support::{Shelf, file, record, uid_of_claim};
+use super::support::{TrashSpace, file, record, uid_of_claim};
 use crate::support::{Space, create_namespace, guarded, run};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolume;
@@ -9,17 +9,25 @@ use serde_json::json;
 use std::fs;
 use volume_warden_controlplane::eventually;
 
-/// Runs `volume-warden undelete --to-namespace` for the deleted claim `data` of the shelf.
-async fn undelete(shelf: &Shelf, to: &str, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+/// Runs `volume-warden undelete --to-namespace` for the deleted claim `data`.
+async fn undelete(
+    trash_space: &TrashSpace,
+    to: &str,
+    arguments: &[&str],
+) -> Result<(Option<i32>, String)> {
     let command = [
         "undelete",
         "pvc/data",
         "--to-namespace",
         to,
         "-n",
-        &shelf.space.name,
+        &trash_space.space.name,
     ];
-    run(&shelf.space.cluster, &[&command[..], arguments].concat()).await
+    run(
+        &trash_space.space.cluster,
+        &[&command[..], arguments].concat(),
+    )
+    .await
 }
 
 /// Waits until the record of the volume names the claim, so that the claim can be deleted and
@@ -41,10 +49,10 @@ async fn is_restored(space: &Space, claim: &str, volume: &PersistentVolume) -> R
 
 #[tokio::test]
 async fn a_claim_is_restored_in_another_namespace() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "restore-to", "1h").await?;
-    let other = Space::new(shelf.space.cluster.clone(), "restore-other").await?;
-    let volume = shelf.deleted("data", "kept").await?;
-    let (code, printed) = undelete(&shelf, &other.name, &["--new-name", "copy"]).await?;
+    let trash_space = TrashSpace::new(guarded().await?, "restore-to", "1h").await?;
+    let other = Space::new(trash_space.space.cluster.clone(), "restore-other").await?;
+    let volume = trash_space.deleted("data", "kept").await?;
+    let (code, printed) = undelete(&trash_space, &other.name, &["--new-name", "copy"]).await?;
     let bound = format!("The claim {}/copy is Bound", other.name);
     ensure!(code == Some(0) && printed.contains(&bound), "{printed}");
     is_restored(&other, "copy", &volume).await?;
@@ -52,34 +60,34 @@ async fn a_claim_is_restored_in_another_namespace() -> Result<()> {
         .claims
         .delete("copy", &DeleteParams::default())
         .await?;
-    shelf.is_in_trash(&volume.name_any()).await?;
-    shelf.nothing_was_at_risk().await
+    trash_space.is_in_trash(&volume.name_any()).await?;
+    trash_space.nothing_was_at_risk().await
 }
 
 #[tokio::test]
 async fn a_recreated_namespace_gets_the_claims_of_the_deleted_one() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "restore-again", "1h").await?;
-    let (name, client) = (&shelf.space.name, shelf.space.cluster.client());
-    let volume = shelf.bound("data", json!({})).await?;
+    let trash_space = TrashSpace::new(guarded().await?, "restore-again", "1h").await?;
+    let (name, client) = (&trash_space.space.name, trash_space.space.cluster.client());
+    let volume = trash_space.bound("data", json!({})).await?;
     fs::write(file(&volume)?, "kept")?;
-    shelf.is_enabled(&volume.name_any()).await?;
-    shelf.space.delete_namespace().await?;
-    shelf.is_in_trash(&volume.name_any()).await?;
+    trash_space.is_enabled(&volume.name_any()).await?;
+    trash_space.space.delete_namespace().await?;
+    trash_space.is_in_trash(&volume.name_any()).await?;
     create_namespace(&client, name).await?;
-    let (code, printed) = undelete(&shelf, name, &[]).await?;
+    let (code, printed) = undelete(&trash_space, name, &[]).await?;
     ensure!(code == Some(0), "{printed}");
-    is_restored(&shelf.space, "data", &volume).await?;
-    shelf.nothing_was_at_risk().await
+    is_restored(&trash_space.space, "data", &volume).await?;
+    trash_space.nothing_was_at_risk().await
 }
 
 /// The user may create claims in the other namespace, but may not patch volumes: the command
 /// creates the claim, cannot assign the volume to it, and deletes the claim.
 #[tokio::test]
 async fn a_user_who_may_not_patch_volumes_restores_nothing_in_another_namespace() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "restore-tenant", "1h").await?;
-    let other = Space::new(shelf.space.cluster.clone(), "restore-foreign").await?;
-    let volume = shelf.deleted("data", "kept").await?;
-    let cluster = &shelf.space.cluster;
+    let trash_space = TrashSpace::new(guarded().await?, "restore-tenant", "1h").await?;
+    let other = Space::new(trash_space.space.cluster.clone(), "restore-foreign").await?;
+    let volume = trash_space.deleted("data", "kept").await?;
+    let cluster = &trash_space.space.cluster;
     let tenant = format!("tenant-of-{}", other.name);
     let list = ["--verb=get,list", "--resource=persistentvolumes"];
     let bind = [
@@ -117,28 +125,28 @@ async fn a_user_who_may_not_patch_volumes_restores_nothing_in_another_namespace(
         })
         .await?;
     }
-    let (code, printed) = undelete(&shelf, &other.name, &["--as", &tenant]).await?;
+    let (code, printed) = undelete(&trash_space, &other.name, &["--as", &tenant]).await?;
     ensure!(code == Some(1), "{printed}");
     for words in ["cannot patch", "The claim is deleted again"] {
         ensure!(printed.contains(words), "{words}: {printed}");
     }
     other.claim_is_gone("data").await?;
-    let kept = shelf.is_in_trash(&volume.name_any()).await?;
+    let kept = trash_space.is_in_trash(&volume.name_any()).await?;
     assert_eq!(uid_of_claim(&kept), uid_of_claim(&volume));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_name_that_is_in_use_changes_nothing() -> Result<()> {
-    let shelf = Shelf::new(guarded().await?, "restore-used", "1h").await?;
-    let volume = shelf.deleted("data", "kept").await?;
-    let present = shelf.create_large_claim("data").await?;
-    let name = shelf.space.name.clone();
-    let (code, printed) = undelete(&shelf, &name, &[]).await?;
+    let trash_space = TrashSpace::new(guarded().await?, "restore-used", "1h").await?;
+    let volume = trash_space.deleted("data", "kept").await?;
+    let present = trash_space.create_large_claim("data").await?;
+    let name = trash_space.space.name.clone();
+    let (code, printed) = undelete(&trash_space, &name, &[]).await?;
     let command = format!("undelete pvc data -n {name} --to-namespace {name} --new-name NEW");
     ensure!(code == Some(1) && printed.contains(&command), "{printed}");
-    shelf.is_in_trash(&volume.name_any()).await?;
-    let found = shelf.space.claims.get("data").await?;
+    trash_space.is_in_trash(&volume.name_any()).await?;
+    let found = trash_space.space.claims.get("data").await?;
     assert_eq!(found.uid(), present.uid());
     Ok(())
 }

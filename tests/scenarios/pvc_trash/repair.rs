@@ -2,7 +2,7 @@
 
 use super::{
     copies::{NAMESPACE, has_copy_with, has_no_copy},
-    support::{Shelf, file, uid_of_claim},
+    support::{TrashSpace, file, uid_of_claim},
 };
 use crate::support::{
     BINARY, installed, patience, refusal, run,
@@ -35,10 +35,10 @@ async fn unprotected() -> Result<Shared> {
 }
 
 /// Deletes the object of a volume and removes its finalizers, once the volume has a copy.
-async fn delete_by_force(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
-    let (name, volumes) = (volume.name_any(), &shelf.space.volumes);
+async fn delete_by_force(trash_space: &TrashSpace, volume: &PersistentVolume) -> Result<()> {
+    let (name, volumes) = (volume.name_any(), &trash_space.space.volumes);
     let uid = uid_of_claim(volume);
-    has_copy_with(&shelf.space, NAMESPACE, volume, uid).await?;
+    has_copy_with(&trash_space.space, NAMESPACE, volume, uid).await?;
     eventually(&format!("{name} is deleted"), async || {
         let deleted = volumes.delete(&name, &DeleteParams::default()).await;
         let no_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -53,16 +53,16 @@ async fn delete_by_force(shelf: &Shelf, volume: &PersistentVolume) -> Result<()>
 }
 
 /// Runs `volume-warden trash repair` with these arguments.
-async fn repair(shelf: &Shelf, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+async fn repair(trash_space: &TrashSpace, arguments: &[&str]) -> Result<(Option<i32>, String)> {
     let command = [&["trash", "repair"][..], arguments].concat();
-    run(&shelf.space.cluster, &command).await
+    run(&trash_space.space.cluster, &command).await
 }
 
 /// Saves the copy and applies it again, as the page about the uninstallation describes. Between the
 /// two, an uninstallation deletes the namespace of the copy, and this function only the copy.
 /// Without the copy, the command fails.
-async fn save_and_apply_copy(shelf: &Shelf, volume: &PersistentVolume) -> Result<()> {
-    let cluster = &shelf.space.cluster;
+async fn save_and_apply_copy(trash_space: &TrashSpace, volume: &PersistentVolume) -> Result<()> {
+    let cluster = &trash_space.space.cluster;
     let name = format!("volume-warden-trash-{}", volume.uid().unwrap_or_default());
     let only = format!("--field-selector=metadata.name={name}");
     let selector = "volume-warden.dev/saved-volume";
@@ -80,7 +80,7 @@ async fn save_and_apply_copy(shelf: &Shelf, volume: &PersistentVolume) -> Result
     let saved = cluster.kubectl(&get).await?;
     let delete = ["-n", NAMESPACE, "delete", "configmap", &name];
     cluster.kubectl(&delete).await?;
-    let (code, listed) = repair(shelf, &["--dry-run", &volume.name_any()]).await?;
+    let (code, listed) = repair(trash_space, &["--dry-run", &volume.name_any()]).await?;
     ensure!(
         code == Some(1),
         "the command did not fail without a copy: {listed}"
@@ -93,83 +93,89 @@ async fn save_and_apply_copy(shelf: &Shelf, volume: &PersistentVolume) -> Result
 
 #[tokio::test]
 async fn a_removed_volume_of_a_deleted_claim_is_repaired_and_restored() -> Result<()> {
-    let shelf = Shelf::new(unprotected().await?, "repair-trash", "1h").await?;
-    let before = shelf.deleted("data", "kept").await?;
+    let trash_space = TrashSpace::new(unprotected().await?, "repair-trash", "1h").await?;
+    let before = trash_space.deleted("data", "kept").await?;
     let name = before.name_any();
-    delete_by_force(&shelf, &before).await?;
-    save_and_apply_copy(&shelf, &before).await?;
-    let (code, listed) = repair(&shelf, &["--dry-run", &name]).await?;
-    let claim = format!("{}/data", shelf.space.name);
+    delete_by_force(&trash_space, &before).await?;
+    save_and_apply_copy(&trash_space, &before).await?;
+    let (code, listed) = repair(&trash_space, &["--dry-run", &name]).await?;
+    let claim = format!("{}/data", trash_space.space.name);
     ensure!(code == Some(0) && listed.contains(&claim), "{listed}");
-    ensure!(shelf.space.volumes.get_opt(&name).await?.is_none());
+    ensure!(trash_space.space.volumes.get_opt(&name).await?.is_none());
     // Volume Warden's service account may not create volumes: the user needs that right.
     let server = "--as=system:serviceaccount:volume-warden:volume-warden";
-    let (code, refused) = repair(&shelf, &["--yes", &name, server]).await?;
+    let (code, refused) = repair(&trash_space, &["--yes", &name, server]).await?;
     ensure!(
         code == Some(1) && refused.contains("cannot create"),
         "{refused}"
     );
 
-    let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
+    let (code, printed) = repair(&trash_space, &["--yes", &name]).await?;
     ensure!(code == Some(0), "{printed}");
-    let recreated = shelf.is_in_trash(&name).await?;
+    let recreated = trash_space.is_in_trash(&name).await?;
     ensure!(
         recreated.uid() != before.uid(),
         "the volume was not recreated"
     );
-    has_no_copy(&shelf.space, &before).await?;
-    has_copy_with(&shelf.space, NAMESPACE, &recreated, uid_of_claim(&before)).await?;
-    let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
+    has_no_copy(&trash_space.space, &before).await?;
+    has_copy_with(
+        &trash_space.space,
+        NAMESPACE,
+        &recreated,
+        uid_of_claim(&before),
+    )
+    .await?;
+    let (code, printed) = repair(&trash_space, &["--yes", &name]).await?;
     ensure!(
         code == Some(1) && printed.contains("no volume"),
         "{printed}"
     );
-    shelf.restored("data", "data").await?;
-    let restored = shelf.volume_of("data").await?;
+    trash_space.restored("data", "data").await?;
+    let restored = trash_space.volume_of("data").await?;
     assert_eq!(fs::read_to_string(file(&restored)?)?, "kept");
-    shelf.nothing_was_at_risk().await
+    trash_space.nothing_was_at_risk().await
 }
 
 /// The claim is Lost until the volume is repaired.
 #[tokio::test]
 async fn a_removed_volume_of_a_claim_is_bound_to_it_again() -> Result<()> {
-    let shelf = Shelf::new(unprotected().await?, "repair-bound", "1h").await?;
-    let before = shelf.bound("data", json!({})).await?;
+    let trash_space = TrashSpace::new(unprotected().await?, "repair-bound", "1h").await?;
+    let before = trash_space.bound("data", json!({})).await?;
     fs::write(file(&before)?, "kept")?;
-    let before = shelf.is_enabled(&before.name_any()).await?;
-    delete_by_force(&shelf, &before).await?;
+    let before = trash_space.is_enabled(&before.name_any()).await?;
+    delete_by_force(&trash_space, &before).await?;
     eventually("the claim is Lost", async || {
-        let claim = shelf.space.claims.get("data").await?;
+        let claim = trash_space.space.claims.get("data").await?;
         let phase = claim.status.and_then(|status| status.phase);
         ensure!(phase.as_deref() == Some("Lost"), "{phase:?}");
         Ok(())
     })
     .await?;
-    let (code, printed) = repair(&shelf, &["--yes", &before.name_any()]).await?;
+    let (code, printed) = repair(&trash_space, &["--yes", &before.name_any()]).await?;
     ensure!(code == Some(0), "{printed}");
-    let recreated = shelf.volume_of("data").await?;
+    let recreated = trash_space.volume_of("data").await?;
     ensure!(recreated.name_any() == before.name_any() && recreated.uid() != before.uid());
     assert_eq!(fs::read_to_string(file(&recreated)?)?, "kept");
-    shelf.nothing_was_at_risk().await
+    trash_space.nothing_was_at_risk().await
 }
 
 #[tokio::test]
 async fn a_removed_volume_whose_storage_another_one_has_is_not_repaired() -> Result<()> {
-    let shelf = Shelf::new(unprotected().await?, "repair-twice", "1h").await?;
-    let before = shelf.deleted("data", "kept").await?;
-    let (name, volumes) = (before.name_any(), &shelf.space.volumes);
-    delete_by_force(&shelf, &before).await?;
+    let trash_space = TrashSpace::new(unprotected().await?, "repair-twice", "1h").await?;
+    let before = trash_space.deleted("data", "kept").await?;
+    let (name, volumes) = (before.name_any(), &trash_space.space.volumes);
+    delete_by_force(&trash_space, &before).await?;
     let path = file(&before)?
         .parent()
         .map(|path| path.display().to_string());
-    let other = format!("other-{}", shelf.space.name);
+    let other = format!("other-{}", trash_space.space.name);
     let other = volume(&other, json!({"spec": {"hostPath": {"path": path}}}))?;
     volumes.create(&PostParams::default(), &other).await?;
-    let (code, printed) = repair(&shelf, &["--yes", &name]).await?;
+    let (code, printed) = repair(&trash_space, &["--yes", &name]).await?;
     let why = format!("the volume {} has the same storage", other.name_any());
     ensure!(code == Some(1) && printed.contains(&why), "{printed}");
     ensure!(volumes.get_opt(&name).await?.is_none());
-    let message = refusal(shelf.undelete("data", "data").await?)?;
+    let message = refusal(trash_space.undelete("data", "data").await?)?;
     ensure!(message.contains("no deleted claim"), "{message}");
     Ok(())
 }

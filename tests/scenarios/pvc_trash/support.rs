@@ -26,13 +26,13 @@ pub const WINDOW: &str = "volume-warden.dev/undelete-window";
 pub const WINDOW_MAX: &str = "volume-warden.dev/undelete-window-max";
 
 /// A namespace and a StorageClass of the same name.
-pub struct Shelf {
+pub struct TrashSpace {
     pub space: Space,
     /// The versions that the volumes of the class have had.
     pub versions: Versions,
 }
 
-impl Shelf {
+impl TrashSpace {
     /// Creates a namespace, and a class with the reclaim policy Delete and this undelete window.
     pub async fn new(cluster: Shared, label: &str, window: &str) -> Result<Self> {
         let annotations = json!({WINDOW: window});

@@ -5,7 +5,7 @@ use super::{
     posted::{PostResponse, post_as, until_reviewed},
 };
 use crate::{
-    pvc_provisioner::support::{Askers, requesting_pod},
+    pvc_provisioner::support::{PodSpace, requesting_pod},
     support::repository,
 };
 use anyhow::{Result, ensure};
@@ -28,8 +28,8 @@ const BY_NAME: Requester = ("joe", "testers");
 const BY_GROUP: Requester = ("jill", "builders");
 
 /// Creates the roles of the users, and the permissions that Volume Warden needs to check them.
-async fn create_roles(askers: &Askers) -> Result<()> {
-    let (cluster, namespace) = (askers.space.cluster.clone(), &askers.space.name);
+async fn create_roles(pod_space: &PodSpace) -> Result<()> {
+    let (cluster, namespace) = (pod_space.space.cluster.clone(), &pod_space.space.name);
     for arguments in [
         [
             "create",
@@ -77,11 +77,11 @@ async fn create_roles(askers: &Askers) -> Result<()> {
     Ok(())
 }
 
-async fn post_as_requester(requester: Requester, askers: &Askers) -> Result<PostResponse> {
-    until_reviewed(askers, async |name| {
+async fn post_as_requester(requester: Requester, pod_space: &PodSpace) -> Result<PostResponse> {
+    until_reviewed(pod_space, async |name| {
         post_as(
             Some(requester),
-            &askers.space,
+            &pod_space.space,
             &requesting_pod(name, name, json!({}))?,
             "",
         )
@@ -96,28 +96,28 @@ async fn post_as_requester(requester: Requester, askers: &Askers) -> Result<Post
 #[tokio::test]
 async fn only_users_who_may_create_claims_get_them() -> Result<()> {
     let fixture = OutageFixture::new("authorized", &["--authorize-requester=pod-creator"]).await?;
-    let askers = &fixture.askers;
-    create_roles(askers).await?;
+    let pod_space = &fixture.pod_space;
+    create_roles(pod_space).await?;
     for requester in [BY_NAME, BY_GROUP] {
         // The API server applies roles and bindings with a delay.
         let pod = eventually("the claim exists as soon as its pod", async || {
-            let response = post_as_requester(requester, askers).await?;
+            let response = post_as_requester(requester, pod_space).await?;
             let pod: Pod = response.object()?;
             ensure!(response.warnings.is_empty(), "{response:?}");
-            askers.claim(&pod.name_any()).await?;
+            pod_space.claim(&pod.name_any()).await?;
             anyhow::Ok(Some(pod))
         })
         .await?;
-        askers.belongs(&pod.name_any(), &pod).await?;
-        askers
+        pod_space.belongs(&pod.name_any(), &pod).await?;
+        pod_space
             .has_event(&pod.name_any(), "PVCProvisioned", "created")
             .await?;
     }
 
-    let response = post_as_requester(PODS_ONLY, askers).await?;
+    let response = post_as_requester(PODS_ONLY, pod_space).await?;
     let warning = format!(
         "jane may not create persistentvolumeclaims in namespace \"{}\"",
-        askers.space.name
+        pod_space.space.name
     );
     ensure!(
         response.code == 201 && response.has_warning(&warning),
@@ -130,7 +130,7 @@ async fn only_users_who_may_create_claims_get_them() -> Result<()> {
     let broken = fixture
         .interposer
         .add(reviews.respond(500, "InternalError", "not today"));
-    let response = post_as_requester(BY_NAME, askers).await?;
+    let response = post_as_requester(BY_NAME, pod_space).await?;
     ensure!(
         broken.taken() > 0 && response.has_warning("could not be checked"),
         "{response:?}"
@@ -139,25 +139,28 @@ async fn only_users_who_may_create_claims_get_them() -> Result<()> {
     drop(broken);
 
     for pod in [&refused, &unchecked] {
-        askers
+        pod_space
             .has_event(pod, "ErrRequesterUnknown", "re-create the pod")
             .await?;
     }
     // The reconciler creates no claims with this option, so a canary that needs a claim cannot be
     // used.
-    askers.wait_for_watches().await?;
+    pod_space.wait_for_watches().await?;
     for pod in [&refused, &unchecked] {
-        ensure!(askers.space.claims.get_opt(pod).await?.is_none(), "{pod}");
-        assert_eq!(askers.pod_events(pod).await?.len(), 1);
+        ensure!(
+            pod_space.space.claims.get_opt(pod).await?.is_none(),
+            "{pod}"
+        );
+        assert_eq!(pod_space.pod_events(pod).await?.len(), 1);
     }
-    check_pod_that_admission_missed(askers).await
+    check_pod_that_admission_missed(pod_space).await
 }
 
 /// Checks a pod in `kube-system`, where the API server calls no webhook, so Volume Warden cannot
 /// check the requester. A recreated pod would not get the claim either, so the Event asks the user
 /// to create the claim.
-async fn check_pod_that_admission_missed(askers: &Askers) -> Result<()> {
-    let client = askers.space.cluster.client();
+async fn check_pod_that_admission_missed(pod_space: &PodSpace) -> Result<()> {
+    let client = pod_space.space.cluster.client();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
     let events: Api<Event> = Api::namespaced(client.clone(), "kube-system");
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, "kube-system");

@@ -19,9 +19,9 @@ use serde_json::json;
 #[tokio::test]
 async fn a_claim_awaits_its_pod_with_a_marker() -> Result<()> {
     let fixture = OutageFixture::new("marked", &[]).await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let began = Timestamp::now();
-    let (response, claim) = post_and_get_claim(askers).await?;
+    let (response, claim) = post_and_get_claim(pod_space).await?;
     let (pod, name) = (response.object::<Pod>()?, claim.name_any());
     ensure!(claim.owner_references().is_empty(), "{:?}", claim.metadata);
     assert_eq!(claim.finalizers(), ["kubernetes.io/pvc-protection"]);
@@ -35,19 +35,19 @@ async fn a_claim_awaits_its_pod_with_a_marker() -> Result<()> {
         since.as_second() >= began.as_second() && since <= Timestamp::now(),
         "{since}"
     );
-    askers.has_event(&name, "PVCProvisioned", &name).await?;
-    askers.wait_until_processed().await?;
-    let pending = askers.claim(&name).await?;
+    pod_space.has_event(&name, "PVCProvisioned", &name).await?;
+    pod_space.wait_until_processed().await?;
+    let pending = pod_space.claim(&name).await?;
     assert_eq!(pending.resource_version(), claim.resource_version());
 
-    assert_eq!(askers.belongs(&name, &pod).await?.uid(), claim.uid());
-    askers.wait_until_processed().await?;
-    assert_eq!(askers.pod_events(&name).await?.len(), 1);
-    let calls = askers.space.cluster.audit().all()?;
+    assert_eq!(pod_space.belongs(&name, &pod).await?.uid(), claim.uid());
+    pod_space.wait_until_processed().await?;
+    assert_eq!(pod_space.pod_events(&name).await?.len(), 1);
+    let calls = pod_space.space.cluster.audit().all()?;
     let calls = calls.by_user_agent("volume-warden/");
     let patches = calls.iter().filter(|call| {
         (&*call.verb, &*call.resource) == ("patch", "persistentvolumeclaims")
-            && (&call.namespace, &call.name) == (&askers.space.name, &name)
+            && (&call.namespace, &call.name) == (&pod_space.space.name, &name)
             && call.subresource.is_empty()
             && call.code == 200
     });
@@ -60,7 +60,7 @@ async fn a_claim_awaits_its_pod_with_a_marker() -> Result<()> {
 #[tokio::test]
 async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
     let fixture = OutageFixture::new("not-at-once", &[]).await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let fault = claim_posts;
     for (fault, cause) in [
         (
@@ -77,8 +77,13 @@ async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
         // The reconciler tries to create the claim as soon as the pod exists, so some of its
         // requests fail as well.
         let broken = fixture.interposer.add(fault);
-        let response = until_webhook_answers(askers, async |name| {
-            post(&askers.space, &requesting_pod(name, name, json!({}))?, "").await
+        let response = until_webhook_answers(pod_space, async |name| {
+            post(
+                &pod_space.space,
+                &requesting_pod(name, name, json!({}))?,
+                "",
+            )
+            .await
         })
         .await?;
         let warned = response.has_warning("was not created, and will be tried again: ")
@@ -87,8 +92,10 @@ async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
         drop(broken);
         let pod: Pod = response.object()?;
         let name = pod.name_any();
-        askers.belongs(&name, &pod).await?;
-        askers.has_event(&name, "PVCProvisioned", "created").await?;
+        pod_space.belongs(&name, &pod).await?;
+        pod_space
+            .has_event(&name, "PVCProvisioned", "created")
+            .await?;
     }
     Ok(())
 }

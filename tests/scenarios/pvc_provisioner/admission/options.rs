@@ -20,16 +20,18 @@ use volume_warden_controlplane::eventually;
 async fn other_namespaces_are_ignored() -> Result<()> {
     let arguments = |namespace: &str| vec![format!("--namespace={namespace}")];
     let fixture = OutageFixture::new_without_waiting("one-namespace", arguments).await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let pod = eventually("the claim exists as soon as its pod", async || {
-        let pod: Pod = post_requesting_pod(askers, json!({}), "").await?.object()?;
-        askers.claim(&pod.name_any()).await?;
+        let pod: Pod = post_requesting_pod(pod_space, json!({}), "")
+            .await?
+            .object()?;
+        pod_space.claim(&pod.name_any()).await?;
         anyhow::Ok(Some(pod))
     })
     .await?;
-    askers.belongs(&pod.name_any(), &pod).await?;
+    pod_space.belongs(&pod.name_any(), &pod).await?;
 
-    let elsewhere = Space::new(askers.space.cluster.clone(), "other-namespace").await?;
+    let elsewhere = Space::new(pod_space.space.cluster.clone(), "other-namespace").await?;
     let broken = requesting_pod("broken", "data", annotations(&[("data.pvc", Some("}"))]))?;
     let response = post(&elsewhere, &broken, "").await?;
     ensure!(
@@ -39,7 +41,7 @@ async fn other_namespaces_are_ignored() -> Result<()> {
     let parameters = PostParams::default();
     let pod = requesting_pod("pod", "data", json!({}))?;
     elsewhere.pods.create(&parameters, &pod).await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     ensure!(elsewhere.claims.get_opt("data").await?.is_none());
     Ok(())
 }
@@ -50,9 +52,9 @@ async fn other_namespaces_are_ignored() -> Result<()> {
 async fn a_dry_run_of_volume_warden_reports_what_it_would_create() -> Result<()> {
     let fixture =
         OutageFixture::new_without_waiting("withheld", |_| vec!["--dry-run".to_owned()]).await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     eventually("a warning reports the dry run", async || {
-        let response = post_requesting_pod(askers, json!({}), "").await?;
+        let response = post_requesting_pod(pod_space, json!({}), "").await?;
         let name = response.object::<Pod>()?.name_any();
         let reported =
             response.has_warning(&format!("(dry run) would create the claim \"{name}\""));
@@ -60,6 +62,6 @@ async fn a_dry_run_of_volume_warden_reports_what_it_would_create() -> Result<()>
         Ok(())
     })
     .await?;
-    ensure!(askers.claim_names().await?.is_empty());
+    ensure!(pod_space.claim_names().await?.is_empty());
     Ok(())
 }

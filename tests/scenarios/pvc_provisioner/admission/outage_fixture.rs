@@ -1,7 +1,7 @@
 //! A cluster whose webhooks only one scenario at a time uses.
 
 use crate::{
-    pvc_provisioner::support::Askers,
+    pvc_provisioner::support::PodSpace,
     support::{
         BINARY, manifests, repository,
         shared::{Shared, Slot},
@@ -39,7 +39,7 @@ pub async fn lock_cluster() -> Result<(Shared, MutexGuard<'static, ()>)> {
 /// One Volume Warden with all components in the locked cluster, the interposer between it and the
 /// API server, and the namespace of the test.
 pub struct OutageFixture {
-    pub askers: Askers,
+    pub pod_space: PodSpace,
     pub interposer: Interposer,
     pub warden: Warden,
     _lock: MutexGuard<'static, ()>,
@@ -55,7 +55,7 @@ impl OutageFixture {
                 .collect()
         })
         .await?;
-        webhooks_answer(&fixture.askers.space.cluster.client()).await?;
+        webhooks_answer(&fixture.pod_space.space.cluster.client()).await?;
         Ok(fixture)
     }
 
@@ -68,13 +68,13 @@ impl OutageFixture {
         let (cluster, guard) = lock_cluster().await?;
         let interposer =
             Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
-        let askers = Askers::new(cluster.clone(), label).await?;
-        let arguments = arguments(&askers.space.name);
+        let pod_space = PodSpace::new(cluster.clone(), label).await?;
+        let arguments = arguments(&pod_space.space.name);
         let warden = builder(&cluster, label, &interposer, &arguments)
             .start()
             .await?;
         Ok(Self {
-            askers,
+            pod_space,
             interposer,
             warden,
             _lock: guard,

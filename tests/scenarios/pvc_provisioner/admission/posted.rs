@@ -1,7 +1,7 @@
 //! POST requests of pods, and the complete responses of the API server.
 
 use crate::{
-    pvc_provisioner::support::{Askers, requesting_pod},
+    pvc_provisioner::support::{PodSpace, requesting_pod},
     support::{Space, failed_open},
 };
 use anyhow::{Context, Result};
@@ -99,22 +99,29 @@ impl WarningsText for String {
 
 /// Creates a [`requesting_pod`] whose claim has the name of the pod, as [`until_reviewed`] does.
 pub async fn post_requesting_pod(
-    askers: &Askers,
+    pod_space: &PodSpace,
     changes: Value,
     query: &str,
 ) -> Result<PostResponse> {
-    until_reviewed(askers, async |name| {
+    until_reviewed(pod_space, async |name| {
         let pod = requesting_pod(name, name, changes.clone())?;
-        post(&askers.space, &pod, query).await
+        post(&pod_space.space, &pod, query).await
     })
     .await
 }
 
 /// Like [`post_requesting_pod`], and returns the claim that exists when the response arrives.
-pub async fn post_and_get_claim(askers: &Askers) -> Result<(PostResponse, PersistentVolumeClaim)> {
-    let (response, claim) = until_reviewed(askers, async |name| {
-        let response = post(&askers.space, &requesting_pod(name, name, json!({}))?, "").await?;
-        Ok((response, askers.space.claims.get_opt(name).await?))
+pub async fn post_and_get_claim(
+    pod_space: &PodSpace,
+) -> Result<(PostResponse, PersistentVolumeClaim)> {
+    let (response, claim) = until_reviewed(pod_space, async |name| {
+        let response = post(
+            &pod_space.space,
+            &requesting_pod(name, name, json!({}))?,
+            "",
+        )
+        .await?;
+        Ok((response, pod_space.space.claims.get_opt(name).await?))
     })
     .await?;
     let claim = claim.with_context(|| format!("the claim does not exist: {response:?}"))?;
@@ -124,7 +131,7 @@ pub async fn post_and_get_claim(askers: &Askers) -> Result<(PostResponse, Persis
 /// Calls `create` with new pod names until the webhook answers in time, and the API server answers
 /// all requests of Volume Warden for that review in time.
 pub async fn until_reviewed<T: WarningsText>(
-    askers: &Askers,
+    pod_space: &PodSpace,
     create: impl AsyncFnMut(&str) -> Result<T>,
 ) -> Result<T> {
     let is_complete = |created: &T| {
@@ -132,28 +139,28 @@ pub async fn until_reviewed<T: WarningsText>(
             .warnings_text()
             .contains("the API server did not answer")
     };
-    retry(askers, create, is_complete).await
+    retry(pod_space, create, is_complete).await
 }
 
 /// Calls `create` with new pod names until the webhook answers in time, even if requests of Volume
 /// Warden to the API server fail.
 pub async fn until_webhook_answers<T>(
-    askers: &Askers,
+    pod_space: &PodSpace,
     create: impl AsyncFnMut(&str) -> Result<T>,
 ) -> Result<T> {
-    retry(askers, create, |_| true).await
+    retry(pod_space, create, |_| true).await
 }
 
 /// Calls `create` with new pod names until the webhook did not fail open and `is_wanted` accepts
 /// the result. On a busy machine the webhook may time out for some pods, and after a start of
 /// Volume Warden the API server does not call the webhook yet.
 async fn retry<T>(
-    askers: &Askers,
+    pod_space: &PodSpace,
     mut create: impl AsyncFnMut(&str) -> Result<T>,
     is_wanted: impl Fn(&T) -> bool,
 ) -> Result<T> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let cluster = &askers.space.cluster;
+    let cluster = &pod_space.space.cluster;
     let result = eventually("the webhook answers in time", async || {
         let name = format!("pod{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let before = failed_open_counts(cluster).await?;

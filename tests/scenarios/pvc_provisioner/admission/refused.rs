@@ -9,7 +9,7 @@ use crate::{
     pvc_provisioner::{
         refusals::Quota,
         support::{
-            AWAITING_POD, Askers, CONTROLLER_ID, MANAGED_BY, TEMPLATE, annotations,
+            AWAITING_POD, CONTROLLER_ID, MANAGED_BY, PodSpace, TEMPLATE, annotations,
             has_label_and_finalizer, requesting_pod,
         },
     },
@@ -31,16 +31,16 @@ use volume_warden_controlplane::eventually;
 /// webhook, and leaves no claim.
 #[tokio::test]
 async fn a_pod_that_is_refused_before_the_webhook_leaves_no_claim() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "unfit").await?;
+    let pod_space = PodSpace::new(guarded().await?, "unfit").await?;
     let host_network = json!({"spec": {"hostNetwork": true}});
-    enforce(&askers, "baseline", &host_network, true).await?;
+    enforce(&pod_space, "baseline", &host_network, true).await?;
     let invalid = json!({"spec": {"restartPolicy": "Sometimes"}});
     let hostname = json!({"spec": {"hostname": "refused"}});
-    let policy = Policy::new(&askers, &hostname).await?;
+    let policy = Policy::new(&pod_space, &hostname).await?;
     for (changes, code) in [(&host_network, 403), (&invalid, 422), (&hostname, 422)] {
         for _ in 0..3 {
             let pod = requesting_pod("pod", "data", changes.clone())?;
-            let response = post(&askers.space, &pod, "").await?;
+            let response = post(&pod_space.space, &pod, "").await?;
             ensure!(
                 response.code == code && response.warnings.is_empty(),
                 "{response:?}"
@@ -48,20 +48,20 @@ async fn a_pod_that_is_refused_before_the_webhook_leaves_no_claim() -> Result<()
         }
     }
     // If the webhook had been called, the claim would exist before the response.
-    ensure!(askers.claim_names().await?.is_empty());
+    ensure!(pod_space.claim_names().await?.is_empty());
     policy.delete().await?;
-    enforce(&askers, "privileged", &host_network, false).await?;
+    enforce(&pod_space, "privileged", &host_network, false).await?;
     has_its_claim(
-        &askers,
-        &post_requesting_pod(&askers, host_network, "").await?,
+        &pod_space,
+        &post_requesting_pod(&pod_space, host_network, "").await?,
     )
     .await
 }
 
 /// Sets the Pod Security level of the namespace, and waits until a pod with these changes is
 /// refused or admitted: the API server reads labels of namespaces from a watch, with a delay.
-async fn enforce(askers: &Askers, level: &str, changes: &Value, refused: bool) -> Result<()> {
-    let space = &askers.space;
+async fn enforce(pod_space: &PodSpace, level: &str, changes: &Value, refused: bool) -> Result<()> {
+    let space = &pod_space.space;
     let label = format!("pod-security.kubernetes.io/enforce={level}");
     let label = ["label", "--overwrite", "namespace", &space.name, &label];
     space.cluster.kubectl(&label).await?;
@@ -82,8 +82,8 @@ struct Policy {
 
 impl Policy {
     /// Creates the policy, and waits until the API server refuses a pod with these changes.
-    async fn new(askers: &Askers, changes: &Value) -> Result<Self> {
-        let (space, client) = (&askers.space, askers.space.cluster.client());
+    async fn new(pod_space: &PodSpace, changes: &Value) -> Result<Self> {
+        let (space, client) = (&pod_space.space, pod_space.space.cluster.client());
         let policy = Self {
             name: space.name.clone(),
             policies: Api::all(client.clone()),
@@ -123,19 +123,19 @@ impl Policy {
 }
 
 /// Fails unless the pod was admitted without a warning, and becomes the owner of its claim.
-async fn has_its_claim(askers: &Askers, response: &PostResponse) -> Result<()> {
+async fn has_its_claim(pod_space: &PodSpace, response: &PostResponse) -> Result<()> {
     ensure!(
         response.code == 201 && response.warnings.is_empty(),
         "{response:?}"
     );
     let pod: Pod = response.object()?;
-    askers.belongs(&pod.name_any(), &pod).await.map(drop)
+    pod_space.belongs(&pod.name_any(), &pod).await.map(drop)
 }
 
 /// Posts a pod that a quota refuses after the webhook reviewed it, and returns the claim that the
 /// webhook created.
-async fn claim_of_refused_pod(askers: &Askers) -> Result<PersistentVolumeClaim> {
-    let (response, claim) = post_and_get_claim(askers).await?;
+async fn claim_of_refused_pod(pod_space: &PodSpace) -> Result<PersistentVolumeClaim> {
+    let (response, claim) = post_and_get_claim(pod_space).await?;
     ensure!(
         response.code == 403 && response.body.contains("exceeded quota"),
         "{response:?}"
@@ -153,19 +153,19 @@ async fn claim_of_refused_pod(askers: &Askers) -> Result<PersistentVolumeClaim> 
 async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
     // The grace period is longer than a reconcile of the claim takes.
     let fixture = OutageFixture::new("quota", &["--orphan-grace=15"]).await?;
-    let askers = &fixture.askers;
-    let pod = askers.ask("kept", "kept", json!({})).await?;
-    let kept = askers.belongs("kept", &pod).await?;
+    let pod_space = &fixture.pod_space;
+    let pod = pod_space.request_claim("kept", "kept", json!({})).await?;
+    let kept = pod_space.belongs("kept", &pod).await?;
     let labelled = json!({"metadata": {"labels": {MANAGED_BY: CONTROLLER_ID}}});
-    let labelled = askers.create_claim("labelled", labelled).await?;
-    let quota = Quota::new(askers, json!({"pods": "1"})).await?;
-    let claim = claim_of_refused_pod(askers).await?;
-    askers.space.claim_is_gone(&claim.name_any()).await?;
+    let labelled = pod_space.create_claim("labelled", labelled).await?;
+    let quota = Quota::new(pod_space, json!({"pods": "1"})).await?;
+    let claim = claim_of_refused_pod(pod_space).await?;
+    pod_space.space.claim_is_gone(&claim.name_any()).await?;
     eventually(
         "the metric no longer counts the deleted claim",
         async || {
             // Claims of other scenarios still await their pods.
-            let claims = Api::<PersistentVolumeClaim>::all(askers.space.cluster.client());
+            let claims = Api::<PersistentVolumeClaim>::all(pod_space.space.cluster.client());
             let claims = claims.list_metadata(&ListParams::default()).await?;
             let waiting = claims
                 .iter()
@@ -179,9 +179,9 @@ async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
     )
     .await?;
     quota.delete().await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     for before in [kept, labelled] {
-        let now = askers.claim(&before.name_any()).await?;
+        let now = pod_space.claim(&before.name_any()).await?;
         ensure!(
             now.metadata.deletion_timestamp.is_none() && now.uid() == before.uid(),
             "{now:?}"
@@ -193,14 +193,16 @@ async fn a_pod_that_quota_refuses_leaves_a_claim_for_a_while() -> Result<()> {
 /// A pod that a quota refused and that is recreated within the grace period gets the claim.
 #[tokio::test]
 async fn a_recreated_pod_gets_its_claim() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "back").await?;
-    let quota = Quota::new(&askers, json!({"pods": "0"})).await?;
-    let claim = claim_of_refused_pod(&askers).await?;
+    let pod_space = PodSpace::new(guarded().await?, "back").await?;
+    let quota = Quota::new(&pod_space, json!({"pods": "0"})).await?;
+    let claim = claim_of_refused_pod(&pod_space).await?;
     quota.delete().await?;
     let name = claim.name_any();
-    let pod = askers.ask(&name, &name, json!({})).await?;
-    assert_eq!(askers.belongs(&name, &pod).await?.uid(), claim.uid());
-    askers.has_event(&name, "PVCProvisioned", "created").await?;
+    let pod = pod_space.request_claim(&name, &name, json!({})).await?;
+    assert_eq!(pod_space.belongs(&name, &pod).await?.uid(), claim.uid());
+    pod_space
+        .has_event(&name, "PVCProvisioned", "created")
+        .await?;
     Ok(())
 }
 
@@ -208,7 +210,7 @@ async fn a_recreated_pod_gets_its_claim() -> Result<()> {
 #[tokio::test]
 async fn strict_templates_refuse_the_pod() -> Result<()> {
     let fixture = OutageFixture::new("strict", &["--strict-templates"]).await?;
-    let askers = &fixture.askers;
+    let pod_space = &fixture.pod_space;
     let unknown = TEMPLATE.replace("requests", "request");
     for (change, part) in [
         (
@@ -223,13 +225,17 @@ async fn strict_templates_refuse_the_pod() -> Result<()> {
         ),
     ] {
         for query in ["", "dryRun=All"] {
-            let response = post_requesting_pod(askers, annotations(&[change]), query).await?;
+            let response = post_requesting_pod(pod_space, annotations(&[change]), query).await?;
             ensure!(
                 response.code == 422 && response.body.contains(part),
                 "{response:?}"
             );
         }
     }
-    ensure!(askers.claim_names().await?.is_empty());
-    has_its_claim(askers, &post_requesting_pod(askers, json!({}), "").await?).await
+    ensure!(pod_space.claim_names().await?.is_empty());
+    has_its_claim(
+        pod_space,
+        &post_requesting_pod(pod_space, json!({}), "").await?,
+    )
+    .await
 }

@@ -2,7 +2,7 @@
 
 use super::posted::{post, post_requesting_pod, until_reviewed};
 use crate::{
-    pvc_provisioner::support::{Askers, TEMPLATE, annotations, requesting_pod},
+    pvc_provisioner::support::{PodSpace, TEMPLATE, annotations, requesting_pod},
     support::guarded,
 };
 use anyhow::{Result, ensure};
@@ -14,7 +14,7 @@ use serde_json::json;
 /// an Event on the pod has the same text.
 #[tokio::test]
 async fn users_are_warned_at_once() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "warned").await?;
+    let pod_space = PodSpace::new(guarded().await?, "warned").await?;
     let unknown = TEMPLATE.replace("requests", "request");
     let invalid = TEMPLATE.replace("ReadWriteOnce", "Anything");
     let binding = TEMPLATE.replace("spec:", "spec:\n  volumeName: other");
@@ -60,14 +60,14 @@ async fn users_are_warned_at_once() -> Result<()> {
             "spec.accessModes",
         ),
     ] {
-        let response = post_requesting_pod(&askers, annotations(&[change]), "").await?;
+        let response = post_requesting_pod(&pod_space, annotations(&[change]), "").await?;
         ensure!(
             response.code == 201 && response.has_warning(part),
             "{response:?}"
         );
         ensure!(response.warnings.len() == 1, "{response:?}");
         let pod: Pod = response.object()?;
-        askers.has_event(&pod.name_any(), reason, part).await?;
+        pod_space.has_event(&pod.name_any(), reason, part).await?;
     }
     Ok(())
 }
@@ -77,8 +77,8 @@ async fn users_are_warned_at_once() -> Result<()> {
 #[tokio::test]
 async fn kubectl_shows_the_warning() -> Result<()> {
     let cluster = guarded().await?;
-    let askers = Askers::new(cluster.clone(), "kubectl").await?;
-    let error = until_reviewed(&askers, async |name| {
+    let pod_space = PodSpace::new(cluster.clone(), "kubectl").await?;
+    let error = until_reviewed(&pod_space, async |name| {
         let mut pod = json!(requesting_pod(
             name,
             name,
@@ -89,7 +89,7 @@ async fn kubectl_shows_the_warning() -> Result<()> {
             "create",
             "--warnings-as-errors",
             "-n",
-            &askers.space.name,
+            &pod_space.space.name,
             "-f",
             "-",
         ];
@@ -109,15 +109,15 @@ async fn kubectl_shows_the_warning() -> Result<()> {
 /// warning that it waits for the deletion.
 #[tokio::test]
 async fn a_claim_that_is_being_deleted_is_reported_at_once() -> Result<()> {
-    let askers = Askers::new(guarded().await?, "too-soon").await?;
+    let pod_space = PodSpace::new(guarded().await?, "too-soon").await?;
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    let response = until_reviewed(&askers, async |name| {
-        askers.create_claim(name, held.clone()).await?;
-        askers.space.delete_claim(name).await?;
+    let response = until_reviewed(&pod_space, async |name| {
+        pod_space.create_claim(name, held.clone()).await?;
+        pod_space.space.delete_claim(name).await?;
         // Afterwards the watch of Volume Warden has delivered the deletion.
-        askers.wait_until_processed().await?;
+        pod_space.wait_until_processed().await?;
         let pod = requesting_pod(name, name, json!({}))?;
-        post(&askers.space, &pod, "").await
+        post(&pod_space.space, &pod, "").await
     })
     .await?;
     ensure!(
@@ -127,6 +127,6 @@ async fn a_claim_that_is_being_deleted_is_reported_at_once() -> Result<()> {
     let pod: Pod = response.object()?;
     let name = pod.name_any();
     let release = json!({"metadata": {"finalizers": null}});
-    askers.space.patch_claim(&name, release).await?;
-    askers.belongs(&name, &pod).await.map(drop)
+    pod_space.space.patch_claim(&name, release).await?;
+    pod_space.belongs(&name, &pod).await.map(drop)
 }

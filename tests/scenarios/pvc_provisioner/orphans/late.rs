@@ -13,7 +13,7 @@ use volume_warden_controlplane::eventually;
 #[tokio::test]
 async fn a_late_deletion_deletes_no_changed_claim() -> Result<()> {
     let fixture = FaultFixture::new("late-deletion").await?;
-    let (askers, space) = (&fixture.askers, &fixture.askers.space);
+    let (pod_space, space) = (&fixture.pod_space, &fixture.pod_space.space);
     let _warden = fixture.start_with_short_grace_period().await?;
     let names = ["unmarked", "replaced"];
     // The API server also receives requests that timed out and were retried.
@@ -22,7 +22,7 @@ async fn a_late_deletion_deletes_no_changed_claim() -> Result<()> {
         fixture.interposer.add(deletion.postpone())
     });
     for (name, held) in names.iter().zip(&held) {
-        askers.create_claim(name, awaiting()).await?;
+        pod_space.create_claim(name, awaiting()).await?;
         held.held(1).await?;
     }
     space
@@ -33,7 +33,7 @@ async fn a_late_deletion_deletes_no_changed_claim() -> Result<()> {
         .await?;
     space.delete_claim("replaced").await?;
     space.claim_is_gone("replaced").await?;
-    askers.create_claim("replaced", json!({})).await?;
+    pod_space.create_claim("replaced", json!({})).await?;
     let (audit, name) = (space.cluster.audit(), &space.name);
     let start = audit.mark()?;
     let postponed: usize = held.iter().map(|held| held.taken()).sum();
@@ -50,10 +50,10 @@ async fn a_late_deletion_deletes_no_changed_claim() -> Result<()> {
         async || anyhow::Ok(codes()?.len() >= postponed),
     )
     .await?;
-    askers.wait_until_processed().await?;
+    pod_space.wait_until_processed().await?;
     for name in names {
         ensure!(
-            askers
+            pod_space
                 .claim(name)
                 .await?
                 .metadata

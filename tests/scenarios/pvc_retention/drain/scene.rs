@@ -1,7 +1,7 @@
 //! A namespace with claims in all states, in which a drain runs.
 
 use crate::{
-    drain::support::{Drained, Stage},
+    drain::support::{DrainFixture, Drained},
     pvc_retention::{
         faults::{FaultFixture, pods_with_finalizer},
         support::{DELETE_DELETE, DELETE_RETAIN, MARK, RETAIN_DELETE, RETAIN_RETAIN},
@@ -22,18 +22,21 @@ pub struct ClaimState {
     pub version: Option<String>,
 }
 
-/// A namespace with sets and claims for one drain. `stage` runs the drain; `fixture` creates the
-/// sets and starts Volume Warden.
+/// A namespace with sets and claims for one drain. `drain_fixture` runs the drain; `fixture` creates
+/// the sets and starts Volume Warden.
 pub struct Scene {
-    pub stage: Stage,
+    pub drain_fixture: DrainFixture,
     pub fixture: FaultFixture,
 }
 
 impl Scene {
     pub async fn new(label: &str) -> Result<Self> {
-        let stage = Stage::new(label).await?;
-        let fixture = FaultFixture::on_cluster(stage.space.cluster.clone(), label).await?;
-        Ok(Self { stage, fixture })
+        let drain_fixture = DrainFixture::new(label).await?;
+        let fixture = FaultFixture::on_cluster(drain_fixture.space.cluster.clone(), label).await?;
+        Ok(Self {
+            drain_fixture,
+            fixture,
+        })
     }
 
     /// Drains this component in this namespace. Retries once if a Lease was not acquired, because
@@ -42,9 +45,9 @@ impl Scene {
         let namespace = &self.fixture.sets.space.name;
         let only = ["--components=pvc-retention", "--namespace", namespace];
         let all = [&only, arguments].concat();
-        let drained = self.stage.drain(&all).await?;
+        let drained = self.drain_fixture.drain(&all).await?;
         if drained.stderr.contains("was not acquired") {
-            return self.stage.drain(&all).await;
+            return self.drain_fixture.drain(&all).await;
         }
         Ok(drained)
     }

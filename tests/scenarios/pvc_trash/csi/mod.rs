@@ -3,7 +3,7 @@
 mod purges;
 mod restores;
 
-use super::support::{PURGE, Shelf, policy_of, uid_of_claim};
+use super::support::{PURGE, TrashSpace, policy_of, uid_of_claim};
 use crate::support::guarded;
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -18,7 +18,7 @@ use volume_warden_controlplane::{Csi, eventually};
 
 /// A CSI driver for one scenario, and a StorageClass of the driver.
 struct CsiFixture {
-    shelf: Shelf,
+    trash_space: TrashSpace,
     csi: Csi,
 }
 
@@ -36,14 +36,14 @@ impl CsiFixture {
         let cluster = guarded().await?;
         let csi = Csi::start(&cluster, label).await?;
         let changes = json!({"provisioner": csi.name(), "metadata": {"annotations": annotations}});
-        let shelf = Shelf::with_class(cluster, label, changes).await?;
-        Ok(Self { shelf, csi })
+        let trash_space = TrashSpace::with_class(cluster, label, changes).await?;
+        Ok(Self { trash_space, csi })
     }
 
     /// Creates claims with these names, and writes a file on the volume of each once it is Bound.
     async fn bound(&self, names: &[String], changes: &Value) -> Result<Vec<Disk>> {
         let bound = names.iter().map(async |name| {
-            let volume = self.shelf.bound(name, changes.clone()).await?;
+            let volume = self.trash_space.bound(name, changes.clone()).await?;
             self.write_file(&volume)
         });
         try_join_all(bound).await
@@ -55,7 +55,7 @@ impl CsiFixture {
         let disks = self.bound(names, &json!({})).await?;
         let enabled = disks
             .iter()
-            .map(async |disk| self.shelf.is_enabled(&disk.volume).await);
+            .map(async |disk| self.trash_space.is_enabled(&disk.volume).await);
         try_join_all(enabled).await?;
         Ok(disks)
     }
@@ -81,14 +81,14 @@ impl CsiFixture {
     async fn delete_claims(&self, disks: &[Disk]) -> Result<()> {
         let deleted = disks
             .iter()
-            .map(async |disk| self.shelf.space.delete_claim(&disk.claim).await);
+            .map(async |disk| self.trash_space.space.delete_claim(&disk.claim).await);
         try_join_all(deleted).await.map(drop)
     }
 
     /// Waits until the volumes are in the trash, and checks their files.
     async fn are_in_trash(&self, disks: &[Disk]) -> Result<()> {
         for disk in disks {
-            self.shelf.is_in_trash(&disk.volume).await?;
+            self.trash_space.is_in_trash(&disk.volume).await?;
             assert_eq!(fs::read_to_string(self.file(&disk.handle))?, disk.claim);
         }
         Ok(())
@@ -96,7 +96,7 @@ impl CsiFixture {
 
     /// Requests that the volumes are purged now, as a user does.
     async fn purge(&self, disks: &[Disk]) -> Result<()> {
-        let volumes = &self.shelf.space.volumes;
+        let volumes = &self.trash_space.space.volumes;
         for disk in disks {
             let volume = volumes.get(&disk.volume).await?;
             let patch = json!({"metadata": {"annotations": {PURGE: uid_of_claim(&volume)}}});
@@ -113,7 +113,7 @@ impl CsiFixture {
     async fn are_purged(&self, disks: &[Disk]) -> Result<()> {
         for disk in disks {
             eventually(&format!("{} is purged", disk.volume), async || {
-                let volume = self.shelf.space.volumes.get_opt(&disk.volume).await?;
+                let volume = self.trash_space.space.volumes.get_opt(&disk.volume).await?;
                 let policy = volume.as_ref().map_or("Delete", policy_of);
                 ensure!(policy == "Delete", "{policy}");
                 Ok(())
@@ -131,7 +131,7 @@ impl CsiFixture {
             "the cluster and the driver have these volumes only",
             async || {
                 let volumes = self
-                    .shelf
+                    .trash_space
                     .space
                     .volumes
                     .list(&ListParams::default())
@@ -159,12 +159,12 @@ impl CsiFixture {
     fn is_of_class(&self, volume: &PersistentVolume) -> bool {
         let spec = volume.spec.as_ref();
         let class = spec.and_then(|spec| spec.storage_class_name.as_deref());
-        class == Some(&self.shelf.space.name)
+        class == Some(&self.trash_space.space.name)
     }
 
     /// Deletes the object of a volume, as a user does.
     async fn delete_object(&self, disk: &Disk) -> Result<()> {
-        let (volumes, parameters) = (&self.shelf.space.volumes, DeleteParams::default());
+        let (volumes, parameters) = (&self.trash_space.space.volumes, DeleteParams::default());
         volumes.delete(&disk.volume, &parameters).await?;
         Ok(())
     }

@@ -24,7 +24,7 @@ async fn exactly_the_due_volumes_are_deleted_and_none_before() -> Result<()> {
     let due = fixture.bound(&names("due", 5), &short).await?;
     for disk in &due {
         eventually("the window is recorded", async || {
-            let volume = fixture.shelf.is_enabled(&disk.volume).await?;
+            let volume = fixture.trash_space.is_enabled(&disk.volume).await?;
             ensure!(record(&volume)?["windowSeconds"] == 2, "{volume:?}");
             Ok(())
         })
@@ -51,7 +51,7 @@ async fn an_attached_volume_is_deleted_after_it_was_detached() -> Result<()> {
     let fixture = CsiFixture::new("csi-attached", json!({WINDOW: "1h"})).await?;
     let disks = fixture.enabled(&names("data", 2)).await?;
     let (attached, canary) = disks.split_at(1);
-    let attachments: Api<VolumeAttachment> = Api::all(fixture.shelf.space.cluster.client());
+    let attachments: Api<VolumeAttachment> = Api::all(fixture.trash_space.space.cluster.client());
     fixture.attach(&attachments, &attached[0]).await?;
     fixture.delete_claims(&disks).await?;
     fixture.are_in_trash(&disks).await?;
@@ -59,7 +59,7 @@ async fn an_attached_volume_is_deleted_after_it_was_detached() -> Result<()> {
     // The canary is purged after Volume Warden has checked the attached volume.
     fixture.purge(canary).await?;
     fixture.are_the_only_volumes(&[&attached[0]]).await?;
-    let volume = fixture.shelf.is_in_trash(&attached[0].volume).await?;
+    let volume = fixture.trash_space.is_in_trash(&attached[0].volume).await?;
     ensure!(policy_of(&volume) == "Retain");
     attachments
         .delete("csi-attached", &DeleteParams::default())
@@ -88,9 +88,9 @@ async fn an_attached_volume_is_deleted_after_it_was_detached() -> Result<()> {
 async fn a_purge_survives_a_failure_of_the_storage() -> Result<()> {
     let fixture = CsiFixture::new("csi-broken", json!({})).await?;
     let mut disks = fixture.bound(&names("late", 2), &json!({})).await?;
-    fixture.shelf.set_window(Some("1h")).await?;
+    fixture.trash_space.set_window(Some("1h")).await?;
     for disk in &disks {
-        fixture.shelf.is_enabled(&disk.volume).await?;
+        fixture.trash_space.is_enabled(&disk.volume).await?;
     }
     disks.extend(fixture.enabled(&names("data", 2)).await?);
     fixture.delete_claims(&disks).await?;
@@ -133,7 +133,7 @@ async fn a_purge_survives_an_outage_of_the_provisioner() -> Result<()> {
     assert_eq!(fixture.deletions()?, BTreeSet::new());
     fixture
         .csi
-        .start_provisioner(&fixture.shelf.space.cluster)?;
+        .start_provisioner(&fixture.trash_space.space.cluster)?;
     let kept: Vec<_> = kept.iter().collect();
     fixture.are_the_only_volumes(&kept).await
 }
@@ -146,7 +146,7 @@ impl CsiFixture {
             "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "node-1"},
             "spec": {"drivers": [{"name": driver, "nodeID": "node-1"}]},
         });
-        let cluster = &self.shelf.space.cluster;
+        let cluster = &self.trash_space.space.cluster;
         let apply = ["apply", "--server-side", "-f", "-"];
         cluster
             .kubectl_with_stdin(&apply, &node.to_string())
@@ -171,7 +171,7 @@ impl CsiFixture {
     /// Fails if the driver deleted a volume that had been in the trash for less than this window,
     /// or if a volume without a recorded window of 2 s ever had the policy Delete.
     async fn none_was_deleted_early(&self, window: SignedDuration) -> Result<()> {
-        let versions = self.shelf.versions.all().await?;
+        let versions = self.trash_space.versions.all().await?;
         for call in self.csi.calls()? {
             if call.method != DELETE {
                 continue;

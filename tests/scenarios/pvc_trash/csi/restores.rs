@@ -40,11 +40,11 @@ async fn claims_are_deleted() -> Result<()> {
 async fn a_namespace_is_deleted() -> Result<()> {
     let fixture = fixture("csi-namespace").await?;
     let (name, client) = (
-        &fixture.shelf.space.name,
-        fixture.shelf.space.cluster.client(),
+        &fixture.trash_space.space.name,
+        fixture.trash_space.space.cluster.client(),
     );
     let disks = fixture.enabled(&names("data", COUNT)).await?;
-    fixture.shelf.space.delete_namespace().await?;
+    fixture.trash_space.space.delete_namespace().await?;
     fixture.are_in_trash(&disks).await?;
     create_namespace(&client, name).await?;
     let restored = disks
@@ -82,7 +82,7 @@ impl CsiFixture {
     async fn undelete(&self, disks: &[Disk]) -> Result<()> {
         let created = disks
             .iter()
-            .map(async |disk| self.shelf.undelete(&disk.claim, &disk.claim).await);
+            .map(async |disk| self.trash_space.undelete(&disk.claim, &disk.claim).await);
         for created in try_join_all(created).await? {
             created?;
         }
@@ -93,33 +93,33 @@ impl CsiFixture {
     /// driver received DeleteVolume, or if the data of a volume was at risk.
     async fn are_restored(&self, disks: &[Disk]) -> Result<()> {
         for disk in disks {
-            let volume = self.shelf.volume_of(&disk.claim).await?;
+            let volume = self.trash_space.volume_of(&disk.claim).await?;
             assert_eq!(handle(&volume)?, disk.handle);
             assert_eq!(fs::read_to_string(self.file(&disk.handle))?, disk.claim);
-            self.shelf.is_enabled(&disk.volume).await?;
+            self.trash_space.is_enabled(&disk.volume).await?;
         }
         let all: Vec<_> = disks.iter().collect();
         self.are_the_only_volumes(&all).await?;
         assert_eq!(self.deletions()?, BTreeSet::new());
-        self.shelf.nothing_was_at_risk().await
+        self.trash_space.nothing_was_at_risk().await
     }
 
     /// Restores a claim without `volume-warden undelete`: sets the claimRef of the volume, and
     /// creates a claim that names the volume.
     async fn restore_without_cli(&self, disk: &Disk) -> Result<()> {
-        let namespace = &self.shelf.space.name;
+        let namespace = &self.trash_space.space.name;
         let claim = json!({
             "namespace": namespace, "name": disk.claim, "uid": null, "resourceVersion": null,
         });
         let patch = Patch::Merge(json!({"spec": {"claimRef": claim}}));
-        let volumes = &self.shelf.space.volumes;
+        let volumes = &self.trash_space.space.volumes;
         let parameters = PatchParams::default();
         volumes.patch(&disk.volume, &parameters, &patch).await?;
         let changes = json!({
             "spec": {"volumeName": disk.volume, "storageClassName": namespace},
         });
         let claim = crate::support::claim(&disk.claim, changes)?;
-        let claims = &self.shelf.space.claims;
+        let claims = &self.trash_space.space.claims;
         claims.create(&PostParams::default(), &claim).await?;
         Ok(())
     }
@@ -130,7 +130,7 @@ impl CsiFixture {
         let templates = json!([{
             "metadata": {"name": "data"},
             "spec": {
-                "accessModes": ["ReadWriteOnce"], "storageClassName": self.shelf.space.name,
+                "accessModes": ["ReadWriteOnce"], "storageClassName": self.trash_space.space.name,
                 "resources": {"requests": {"storage": "1Gi"}},
             },
         }]);
@@ -141,16 +141,16 @@ impl CsiFixture {
         self.set_is_ready(COUNT).await?;
         let names = names("data-web", COUNT);
         let disks = names.iter().map(async |name| {
-            let volume = self.shelf.volume_of(name).await?;
+            let volume = self.trash_space.volume_of(name).await?;
             let disk = self.write_file(&volume)?;
-            self.shelf.is_enabled(&disk.volume).await?;
+            self.trash_space.is_enabled(&disk.volume).await?;
             anyhow::Ok(disk)
         });
         try_join_all(disks).await
     }
 
     fn sets(&self) -> Api<StatefulSet> {
-        let space = &self.shelf.space;
+        let space = &self.trash_space.space;
         Api::namespaced(space.cluster.client(), &space.name)
     }
 
