@@ -135,7 +135,6 @@ fn claim(entry: &Entry<'_>, restoration: &Restoration<'_>) -> anyhow::Result<Val
     let mut claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": restoration.name, "namespace": restoration.namespace},
-        "spec": {},
     });
     let deleted = &entry.record.claim;
     let mut operations = restore(

@@ -216,16 +216,19 @@ fn warning(record: &TrashRecord) -> String {
 }
 
 /// Sets the volume, its class and its mode in the claim, and adds what the claim leaves out, such
-/// as access modes and size. The claim must have a `spec`, as any that the API server sends.
+/// as access modes and size.
 pub fn restore(
     claim: &PersistentVolumeClaimSpec,
     name: &ObjectName,
     volume: &Volume,
 ) -> Vec<PatchOperation> {
-    let mut operations = vec![
-        add_at(&["spec", "volumeName"], json!(&*name.name)),
-        add_at(&["spec", "storageClassName"], json!(&*volume.class)),
-    ];
+    let mut operations = Vec::new();
+    if *claim == PersistentVolumeClaimSpec::default() {
+        // The object may have no `spec`. One that is empty is replaced by itself.
+        operations.push(add_at(&["spec"], json!({})));
+    }
+    operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));
+    operations.push(add_at(&["spec", "storageClassName"], json!(&*volume.class)));
     let trash = volume.trash.as_deref();
     // The API server has already set the default mode, which looks like a requested one. So the
     // mode of the volume replaces it.

@@ -169,6 +169,7 @@ fn a_claim_that_restores_data_gets_what_the_volume_has() {
         "volumeAttributesClassName": "gold", "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": "5Gi"}},
     });
+    assert_eq!(restored(json!({"metadata": {}})), wanted);
     assert_eq!(restored(json!({"metadata": {}, "spec": {}})), wanted);
     // The API server has set the default volume mode before it calls the webhook.
     let defaulted = json!({"metadata": {}, "spec": {"volumeMode": "Filesystem", "accessModes": ["ReadWriteMany"]}});
