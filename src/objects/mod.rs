@@ -37,6 +37,8 @@ pub mod reuse;
 pub mod saved_volume;
 pub mod stateful_set;
 pub mod storage_class;
+#[cfg(test)]
+pub(crate) mod test_volumes;
 mod tracked;
 pub mod trash;
 pub mod trash_entry;

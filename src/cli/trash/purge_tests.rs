@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     cli::{trash::confirm::QUESTION, user::exit_code::UNREADABLE},
-    cluster::test_server::{answering, failure},
+    cluster::test_server::{answering, failure, uncertain},
     objects::trash::TRASH,
 };
 use serde_json::Value;
@@ -158,11 +158,7 @@ async fn only_a_request_that_was_certainly_refused_is_reported_as_refused() {
         let refused = requested(failure(code, reason)).await;
         assert_eq!(refused, ExitCode::FAILURE, "{code}");
     }
-    for answer in [
-        failure(500, "InternalError"),
-        failure(504, "Timeout"),
-        (502, json!({"error": "a proxy"})),
-    ] {
+    for answer in uncertain() {
         let code = answer.0;
         let unknown = requested(answer).await;
         assert_eq!(unknown, ExitCode::from(UNREADABLE), "{code}");

@@ -2,26 +2,12 @@ use super::*;
 use crate::cli::trash::confirm::QUESTION;
 use crate::objects::{
     Tracked as _,
-    saved_volume::{KEY, SavedVolumeWire, WholeVolumeWire, config_map, name_of},
+    saved_volume::{KEY, SavedVolumeWire, config_map, name_of},
+    test_volumes::whole,
     trash::TRASH,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// The volume `pv` of the deleted claim `ns/data`, with the uid `v`, with `changes` merged over it.
-fn whole(changes: Value) -> WholeVolume {
-    let record = json!({"policy": "Delete", "windowSeconds": 3600,
-        "claim": {"namespace": "ns", "name": "data", "uid": "1"}});
-    let mut volume = json!({
-        "metadata": {"name": "pv", "uid": "v", "annotations": {TRASH: record.to_string()}},
-        "spec": {"persistentVolumeReclaimPolicy": "Retain", "capacity": {"storage": "1Gi"},
-            "claimRef": {"namespace": "ns", "name": "data", "uid": "1"},
-            "csi": {"driver": "d", "volumeHandle": "h"}},
-    });
-    json_patch::merge(&mut volume, &changes);
-    let wire: WholeVolumeWire = serde_json::from_value(volume).expect("a volume");
-    WholeVolume::track(wire).expect("a volume")
-}
 
 fn volumes(all: &[WholeVolume]) -> Store<WholeVolume> {
     let mut store = Store::default();

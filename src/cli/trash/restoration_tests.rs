@@ -1,7 +1,7 @@
 //! Tests of the claim that `undelete` creates, and of its sentences.
 
 use super::*;
-use crate::cluster::test_server::{answering, failure};
+use crate::cluster::test_server::{answering, failure, uncertain};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -99,11 +99,7 @@ async fn the_exit_code_says_whether_the_claim_may_have_been_created() {
         let refused = created(failure(code, reason)).await;
         assert_eq!(refused, Err(ExitCode::FAILURE), "{code}");
     }
-    for answer in [
-        failure(500, "InternalError"),
-        failure(504, "Timeout"),
-        (502, json!({"error": "a proxy"})),
-    ] {
+    for answer in uncertain() {
         let code = answer.0;
         let unknown = created(answer).await;
         assert_eq!(unknown, Err(ExitCode::from(UNREADABLE)), "{code}");

@@ -59,3 +59,12 @@ pub(crate) fn failure(code: u16, reason: &str) -> (u16, Value) {
         "reason": reason, "message": "the words", "code": code});
     (code, status)
 }
+
+/// Answers after which the API server may have stored the request.
+pub(crate) fn uncertain() -> [(u16, Value); 3] {
+    [
+        failure(500, "InternalError"),
+        failure(504, "Timeout"),
+        (502, json!({"error": "a proxy"})),
+    ]
+}

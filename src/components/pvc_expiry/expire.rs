@@ -46,15 +46,10 @@ impl PvcExpiryReconciler {
             // This read may take a minute; the proof that follows is valid for less.
             let named_by = self.named_by(name, claim, Instant::now()).await?;
             let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
-            Ok((named_by, confirmed))
+            Ok::<_, ReconcileError>((named_by, confirmed))
         };
-        let (named_by, confirmed) = match read.await {
-            Ok(read) => read,
-            Err(error) => {
-                self.looks.forget(name);
-                return Err(error);
-            }
-        };
+        let read = read.await.inspect_err(|_| self.looks.forget(name));
+        let (named_by, confirmed) = read?;
         // During these reads a pod may have used the claim and ended.
         if self.caches.observed(name) != observed {
             self.looks.forget(name);

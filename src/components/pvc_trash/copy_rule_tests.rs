@@ -1,24 +1,11 @@
 use super::*;
 use crate::objects::{
-    Tracked as _, WholeVolume,
+    Tracked as _,
     saved_volume::{SavedVolumeWire, config_map, name_of},
+    test_volumes::whole,
     trash::TRASH,
 };
 use serde_json::{Value, json};
-
-fn whole(changes: Value) -> WholeVolume {
-    let record = json!({"policy": "Delete", "windowSeconds": 3600,
-        "claim": {"namespace": "ns", "name": "data", "uid": "1"}});
-    let mut volume = json!({
-        "metadata": {"name": "pv", "uid": "v", "annotations": {TRASH: record.to_string()}},
-        "spec": {"persistentVolumeReclaimPolicy": "Retain", "capacity": {"storage": "1Gi"},
-            "claimRef": {"namespace": "ns", "name": "data", "uid": "1"},
-            "csi": {"driver": "d", "volumeHandle": "h"}},
-    });
-    json_patch::merge(&mut volume, &changes);
-    let wire = serde_json::from_value(volume).expect("a volume");
-    WholeVolume::track(wire).expect("a volume")
-}
 
 fn copy() -> SavedVolume {
     let manifest = whole(json!({})).manifest().expect("a manifest");

@@ -224,7 +224,7 @@ pub fn restore(
 ) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     if *claim == PersistentVolumeClaimSpec::default() {
-        // The object may have no `spec`. One that is empty is replaced by itself.
+        // The object may have no `spec`. An empty one stays empty.
         operations.push(add_at(&["spec"], json!({})));
     }
     operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));

@@ -1,6 +1,6 @@
 //! A volume with a VolumeAttachment is not released, because its node may still write to it.
 
-use super::{fault_fixture::FaultFixture, support::LABEL};
+use super::fault_fixture::FaultFixture;
 use anyhow::Result;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::{
@@ -32,15 +32,6 @@ impl FaultFixture {
         let (pv, parameters) = (self.volume_space.pv(name), DeleteParams::default());
         self.attachments().delete(&pv, &parameters).await?;
         Ok(())
-    }
-
-    /// Creates a managed volume of a deleted claim, and waits until it is Released.
-    async fn create_released(&self, name: &str) -> Result<()> {
-        let labels = json!({"metadata": {"labels": {LABEL: self.volume_space.id()}}});
-        self.volume_space
-            .create_with_deleted_claim(name, labels)
-            .await?;
-        self.volume_space.has_phase(name, "Released").await
     }
 }
 

@@ -78,4 +78,13 @@ impl FaultFixture {
         Rule::on("PATCH")
             .path_contains(format!("/persistentvolumes/{}", self.volume_space.pv(name)))
     }
+
+    /// Creates a managed volume of a deleted claim, and waits until it is Released.
+    pub async fn create_released(&self, name: &str) -> Result<()> {
+        let labels = json!({"metadata": {"labels": {LABEL: self.volume_space.id()}}});
+        self.volume_space
+            .create_with_deleted_claim(name, labels)
+            .await?;
+        self.volume_space.has_phase(name, "Released").await
+    }
 }

@@ -1,28 +1,17 @@
 //! Another client writes the volume, or the API server fails, between the decision and the write.
 
-use super::{fault_fixture::FaultFixture, support::LABEL};
+use super::fault_fixture::FaultFixture;
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 use volume_warden_controlplane::eventually;
-
-impl FaultFixture {
-    /// Creates a managed volume of a deleted claim, and waits until it is Released.
-    async fn create_managed(&self, name: &str) -> Result<()> {
-        let labels = json!({"metadata": {"labels": {LABEL: self.volume_space.id()}}});
-        self.volume_space
-            .create_with_deleted_claim(name, labels)
-            .await?;
-        self.volume_space.has_phase(name, "Released").await
-    }
-}
 
 /// PR-15: a late release does not remove the claimRef of the claim that is bound to the volume now.
 #[tokio::test]
 async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
     let fixture = FaultFixture::new("rebound").await?;
     let volume_space = &fixture.volume_space;
-    fixture.create_managed("data").await?;
+    fixture.create_released("data").await?;
     // Also holds the patches that Volume Warden sends after it abandoned one.
     let slow = fixture.interposer.add(fixture.write_of("data").postpone());
     let _warden = fixture.start().await?;
@@ -59,7 +48,7 @@ async fn a_volume_that_was_bound_meanwhile_stays_bound() -> Result<()> {
 async fn a_failed_release_is_reported_and_retried() -> Result<()> {
     let fixture = FaultFixture::new("failing").await?;
     let volume_space = &fixture.volume_space;
-    fixture.create_managed("data").await?;
+    fixture.create_released("data").await?;
     let failure = fixture.write_of("data").times(2);
     let failure = failure.respond(500, "InternalError", "no disk is left");
     let failure = fixture.interposer.add(failure);
