@@ -47,9 +47,10 @@ pub(super) struct Shared {
 impl Shared {
     /// Serves the connection until it ends. Until a request on it has a secret path, the connection
     /// may be closed earlier: when another connection needs its place, or when the limits of
-    /// unauthenticated clients ([`Limits::stranger_time`], [`Limits::stranger_bytes`]) are reached.
+    /// unauthenticated clients ([`Limits::stranger_time`], [`Limits::trusted_time`],
+    /// [`Limits::stranger_bytes`]) are reached.
     pub(super) async fn connection(self, tcp: TcpStream, place: Place, tls: Arc<ServerConfig>) {
-        let deadline = Instant::now() + self.limits.stranger_time;
+        let (limits, accepted) = (self.limits.clone(), Instant::now());
         let (metrics, evicted) = (self.metrics.clone(), place.evicted());
         let visitor = Visitor::new(place, self.seats.clone(), metrics.clone());
         let visitor = Arc::new(visitor);
@@ -59,7 +60,7 @@ impl Shared {
             () = served.as_mut() => (true, "Disconnected"),
             () = visitor.authenticated() => (false, ""),
             () = evicted => (false, "Evicted"),
-            () = sleep_until(deadline) => (false, "TimedOut"),
+            () = out_of_time(&limits, accepted, &visitor) => (false, "TimedOut"),
         };
         match visitor.is_authenticated() {
             true if ended => {}
@@ -106,6 +107,14 @@ impl Shared {
         }
         connection.as_mut().graceful_shutdown();
         let _ = connection.await;
+    }
+}
+
+/// Completes when the time is over in which a connection must get a request with a secret path.
+async fn out_of_time(limits: &Limits, accepted: Instant, visitor: &Visitor) {
+    sleep_until(accepted + limits.stranger_time).await;
+    if visitor.is_trusted() {
+        sleep_until(accepted + limits.trusted_time).await;
     }
 }
 

@@ -15,6 +15,10 @@ pub struct Limits {
     /// Maximum time from the acceptance of a connection to the head of its first request with a
     /// secret path. After that, the connection is closed.
     pub stranger_time: Duration,
+    /// The same for a connection from an address from which a client has sent a secret path: such
+    /// as the API server, which may be slow if its node or this one has too little CPU time. A
+    /// review whose connection is closed is lost.
+    pub trusted_time: Duration,
     /// Maximum number of bytes, TLS included, that a client may send before a request with a
     /// secret path. A client that sends more is disconnected.
     pub stranger_bytes: usize,
@@ -35,6 +39,7 @@ impl Default for Limits {
             connections: 512,
             strangers: 128,
             stranger_time: Duration::from_secs(1),
+            trusted_time: Duration::from_secs(10),
             stranger_bytes: 16 * 1024,
             idle: Duration::from_secs(120),
             lame_duck: Duration::from_secs(5),
@@ -66,17 +71,24 @@ mod tests {
     fn the_pages_have_the_limits_of_unauthenticated_clients_and_of_the_shutdown() {
         let limits = Limits::default();
         let (places, seconds) = (limits.strangers, limits.stranger_time.as_secs_f64());
+        let trusted = limits.trusted_time.as_secs_f64();
         let kib = limits.stranger_bytes / 1024;
         let security = include_str!("../../docs/security.md");
         let lame_duck = limits.lame_duck.as_secs_f64();
         for (page, part) in [
             (
                 FAILURES,
-                format!("{places} connections, {seconds} s and {kib} KiB each,"),
+                format!(
+                    "{places} connections, {seconds} s ({trusted} s from the address of an API \
+                     server) and {kib} KiB each,"
+                ),
             ),
             (
                 security,
-                format!("{places} connections of {seconds} s and {kib} KiB each,"),
+                format!(
+                    "{places} connections of {seconds} s ({trusted} s from the address of an API \
+                     server) and {kib} KiB each,"
+                ),
             ),
             (FAILURES, format!("answers for another {lame_duck} s and")),
         ] {

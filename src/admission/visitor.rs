@@ -56,6 +56,12 @@ impl Visitor {
         }
     }
 
+    /// Returns whether another client from the same address has sent a secret path.
+    pub(super) fn is_trusted(&self) -> bool {
+        let place = self.place.lock();
+        place.as_ref().is_some_and(Place::is_trusted)
+    }
+
     /// Records that a request with a secret path is under way. Returns false if the connection has
     /// no seat and gets none, because every seat has a request under way.
     pub(super) fn begin(&self) -> bool {

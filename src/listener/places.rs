@@ -134,6 +134,13 @@ impl Place {
         }
     }
 
+    /// Returns whether a client from the address of this connection has authenticated.
+    pub fn is_trusted(&self) -> bool {
+        let state = self.places.state.lock();
+        let taken = state.taken.get(&self.number);
+        taken.is_some_and(|taken| state.trusted.contains(&taken.network))
+    }
+
     /// Records that the client has authenticated: connections from its address are evicted last.
     /// The connection keeps its place.
     pub fn recognize(&self) {

@@ -42,6 +42,7 @@ pub const UNLIMITED: Limits = Limits {
     connections: 16,
     strangers: 16,
     stranger_time: NEVER,
+    trusted_time: NEVER,
     stranger_bytes: usize::MAX,
     idle: NEVER,
     lame_duck: Duration::ZERO,
