@@ -44,7 +44,15 @@ pub(crate) struct Turn<'a> {
     pub(crate) namespace: &'a Arc<str>,
     /// The time after which the write must not be sent.
     pub(crate) deadline: Option<Instant>,
+    /// Returns whether the write may still be sent, by what the watches show now.
+    pub(crate) still_holds: StillHolds<'a>,
 }
+
+/// Returns whether a decision still holds, by what the watches show now. It takes no time.
+pub(crate) type StillHolds<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// For a decision that the watches cannot contradict, or whose write tests what they may show.
+pub(crate) const ALWAYS: StillHolds<'static> = &|| true;
 
 impl Turn<'_> {
     fn is_too_late(&self) -> bool {
@@ -89,12 +97,28 @@ impl Apply {
         action: Action,
         reason: &'static str,
     ) -> Applied {
+        self.perform_if(component, target, action, reason, ALWAYS)
+            .await
+    }
+
+    /// Carries out an action unless `still_holds` returns false once it is the action's turn: then
+    /// the outcome is [`Applied::Stale`]. For an action that cannot be reversed, and rests on other
+    /// objects than its target: thousands of writes may wait before it, and meanwhile a watch may
+    /// show, for example, a new pod that uses the claim.
+    pub(crate) async fn perform_if(
+        &self,
+        component: &'static str,
+        target: &Target<'_>,
+        action: Action,
+        reason: &'static str,
+        still_holds: StillHolds<'_>,
+    ) -> Applied {
         let Some(action) = self.within_exclusion(target, action) else {
             tracing::debug!(component, object = %target.name, reason, "no action: the namespace \
                 has opted out");
             return Applied::Withheld;
         };
-        let applied = self.write(target, &action).await;
+        let applied = self.write(target, &action, still_holds).await;
         self.record(component, target, action.name, reason, &applied);
         if let Applied::Failed(error) = &applied {
             self.report(target, &action, error);
@@ -163,7 +187,12 @@ impl Apply {
         }
     }
 
-    async fn write(&self, target: &Target<'_>, action: &Action) -> Applied {
+    async fn write(
+        &self,
+        target: &Target<'_>,
+        action: &Action,
+        still_holds: StillHolds<'_>,
+    ) -> Applied {
         if !target.guards(action) {
             tracing::error!(object = %target.name, action = action.name, "bug: the action is not \
                 sent, because it must test the resourceVersion of the object, which is not known");
@@ -175,13 +204,14 @@ impl Apply {
             lane: action.lane,
             namespace: &target.name.namespace,
             deadline: target.deadline(action),
+            still_holds,
         };
         self.in_turn(turn, write).await
     }
 
-    /// Waits for a permit, and then calls `write`, unless this is a dry run or this replica does
-    /// not lead. It waits until the deadline at most: then the reconciler must decide again, which
-    /// does not have to wait for earlier writes.
+    /// Waits for a permit, and then calls `write`, unless this is a dry run, this replica does not
+    /// lead, or the decision does not hold any more. It waits until the deadline at most: then the
+    /// reconciler must decide again, which does not have to wait for earlier writes.
     ///
     /// `write` creates the call only once the permit is there: a call to the API server uses
     /// several kilobytes, and thousands of writes may wait.
@@ -198,9 +228,9 @@ impl Apply {
             Some(deadline) => timeout_at(deadline, permit).await.ok(),
             None => Some(permit.await),
         };
-        // The deadline and the leadership are checked after waiting for the permit, as late as
-        // possible.
-        if permit.is_none() || turn.is_too_late() {
+        // The deadline, the decision and the leadership are checked after waiting for the permit,
+        // as late as possible.
+        if permit.is_none() || turn.is_too_late() || !(turn.still_holds)() {
             return Applied::Stale;
         }
         if !self.leadership.holds() {

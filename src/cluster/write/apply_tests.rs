@@ -11,6 +11,7 @@ use futures::future::join_all;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::{advance, sleep};
 
 const CALL: Duration = Duration::from_millis(100);
@@ -161,6 +162,31 @@ async fn an_old_decision_is_not_carried_out() {
     assert_eq!(server.perform("old", Action::delete(proof)).await, "Stale");
     assert_eq!(server.perform("old", owned).await, "Stale");
     assert!(server.sent("old").is_none(), "nothing was sent");
+}
+
+/// The watch shows meanwhile that the decision was wrong, for example by a new pod.
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_a_watch_refutes_while_it_waits_is_not_carried_out() {
+    let server = Server::new(1);
+    let name = ObjectName::new("ns", "released");
+    let target = Target::new(Kind::PersistentVolumeClaim, &name, "uid");
+    for (refuted, outcome) in [(true, "Stale"), (false, "Done")] {
+        let holds = AtomicBool::new(true);
+        let still_holds = || holds.load(Ordering::SeqCst);
+        let remove = Action::remove_finalizer("f", Basis::Proof(Proof::of_test(CALL * 99)));
+        let permit = server.apply.lanes.permit(Lane::Bulk, &name.namespace).await;
+        let refute = async {
+            sleep(CALL).await;
+            holds.store(!refuted, Ordering::SeqCst);
+            drop(permit);
+        };
+        let applied = server
+            .apply
+            .perform_if("test", &target, remove, "Test", &still_holds);
+        let (applied, ()) = tokio::join!(applied, refute);
+        assert_eq!(applied.label(), outcome);
+        assert_eq!(server.sent("released").is_some(), !refuted);
+    }
 }
 
 /// A late write that keeps data is sent, but only the part of it that removes something.

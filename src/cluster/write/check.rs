@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::applied::Applied;
-use super::apply::{Apply, CALL_LIMIT, Turn};
+use super::apply::{ALWAYS, Apply, CALL_LIMIT, Turn};
 use super::target::Target;
 use crate::cluster::api::within;
 
@@ -25,6 +25,7 @@ impl Apply {
             lane: action.lane,
             namespace: &target.name.namespace,
             deadline: target.deadline(action),
+            still_holds: ALWAYS,
         };
         let applied = self.in_turn(turn, check).await;
         if let Applied::Failed(error) = &applied {

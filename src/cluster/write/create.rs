@@ -1,6 +1,7 @@
 //! Creation of objects by the only writer.
 
 use super::applied::{Applied, is_about_another_object};
+use super::apply::ALWAYS;
 use super::apply::Apply;
 use super::apply::CALL_LIMIT;
 use super::apply::Turn;
@@ -94,6 +95,7 @@ impl Apply {
                     lane,
                     namespace: &creation.name.namespace,
                     deadline,
+                    still_holds: ALWAYS,
                 };
                 self.in_turn(turn, write).await
             }

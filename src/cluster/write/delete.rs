@@ -2,6 +2,7 @@
 
 use super::applied::Applied;
 use super::applied::judge;
+use super::apply::ALWAYS;
 use super::apply::Apply;
 use super::apply::CALL_LIMIT;
 use super::apply::Turn;
@@ -28,6 +29,7 @@ impl Apply {
             lane: Lane::Bulk,
             namespace: &Arc::from(""),
             deadline: None,
+            still_holds: ALWAYS,
         };
         self.in_turn(turn, write).await
     }

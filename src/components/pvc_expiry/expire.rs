@@ -73,7 +73,13 @@ impl PvcExpiryReconciler {
         let action = Action::delete(confirmed.proof).of_existing();
         let target = Target::of(name, &confirmed.claim);
         slot.begin();
-        let applied = self.apply.perform(NAME, &target, action, EXPIRED).await;
+        let still_unused = || {
+            self.caches.observed(name) == observed && self.caches.pods.read().is_unreferenced(name)
+        };
+        let applied = self
+            .apply
+            .perform_if(NAME, &target, action, EXPIRED, &still_unused)
+            .await;
         if !applied.may_be_written() {
             slot.give_back();
             // The claim leaves its place within the limit, so that it delays no others: its owner

@@ -65,6 +65,9 @@ struct Api {
     claim: Value,
 }
 
+/// The number of bulk writes at the same time.
+const IN_FLIGHT: usize = 8;
+
 /// A reconciler that leads, with one claim.
 struct Scene {
     reconciler: PvcExpiryReconciler,
@@ -101,7 +104,13 @@ impl Scene {
         let observation = Arc::new(Observation::default());
         observation.begin(Timestamp::UNIX_EPOCH);
         let clock = Clock::new(move || now);
-        let apply = Apply::new(client.clone(), leadership, 8, false, metrics.clone());
+        let apply = Apply::new(
+            client.clone(),
+            leadership,
+            IN_FLIGHT,
+            false,
+            metrics.clone(),
+        );
         let reconciler = PvcExpiryReconciler {
             caches: Caches::new(&feeds, observation, clock, excluded.clone()),
             live: Live::new(&metrics, &client, Vec::new(), None),
@@ -243,6 +252,12 @@ async fn no_event_says_that_a_claim_which_does_not_exist_expired() {
     }
 }
 
+/// A pod that uses the claim.
+fn pod() -> Value {
+    json!({"metadata": {"namespace": "shop", "name": "job", "uid": "p"},
+        "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}})
+}
+
 /// A pod uses the claim during the live reads, and ends before they list the pods.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_used_during_the_reads_is_kept() {
@@ -250,12 +265,10 @@ async fn a_claim_that_was_used_during_the_reads_is_kept() {
         let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
         scene.reconciler.reconcile(&name()).await.expect("waits");
         tokio::time::advance(Duration::from_secs(61)).await;
-        let pod = json!({"metadata": {"namespace": "shop", "name": "job", "uid": "p"},
-            "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}});
         let short = async {
             if used {
-                scene.feeds.pods.hear(read(pod.clone()), true);
-                scene.feeds.pods.hear(read(pod), false);
+                scene.feeds.pods.hear(read(pod()), true);
+                scene.feeds.pods.hear(read(pod()), false);
             }
         };
         let name = name();
@@ -263,6 +276,28 @@ async fn a_claim_that_was_used_during_the_reads_is_kept() {
         assert_eq!(second.is_err(), used, "{second:?}");
         assert_eq!(scene.sent("DELETE", "").len(), usize::from(!used));
     }
+}
+
+/// The deletion waits for other writes, and meanwhile the watch shows a new pod that uses the claim.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_used_while_its_deletion_waits_is_kept() {
+    let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
+    scene.reconciler.reconcile(&name()).await.expect("waits");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let (name, lanes) = (name(), &scene.reconciler.apply.lanes);
+    let mut permits = Vec::new();
+    for _ in 0..IN_FLIGHT {
+        permits.push(lanes.permit(Lane::Bulk, &name.namespace).await);
+    }
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        scene.feeds.pods.hear(read(pod()), true);
+        drop(permits);
+    };
+    let (second, ()) = tokio::join!(scene.reconciler.reconcile(&name), meanwhile);
+    second.expect_err("nothing was written");
+    assert_eq!(scene.sent("DELETE", "").len(), 0);
+    assert_eq!(scene.reconciler.looks.waiting(), 0);
 }
 
 /// A tenant can have the deletions of claims refused, by a policy, or end in a conflict, by updates.

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     causes::FinishedPods,
     cluster::{
-        Action, Apply, Basis, Evidence, Feed, Proof, Reconcile, ReconcileError, Reconciled,
-        Requeue, SharedList, Store, Target,
+        Action, Applied, Apply, Basis, Evidence, Feed, Proof, Reconcile, ReconcileError,
+        Reconciled, Requeue, SharedList, Store, Target,
     },
     objects::{
         Claim, Kind, ObjectName, Pod,
@@ -80,27 +80,26 @@ impl PvcProtectionReconciler {
             ..target(name, claim)
         };
         let action = Action::add_finalizer(PVC_PROTECTION);
-        self.write(&target, claim, action, FINALIZER_MISSING).await
+        let applied = self.apply.perform(NAME, &target, action, FINALIZER_MISSING);
+        self.settled(name, claim, applied.await)
     }
 
     /// Removes the finalizer from the claim. The removal rests on the LIST of pods and not on the
     /// version of the claim, so it succeeds even if the binder writes the claim's status meanwhile.
+    /// It may wait for other writes: then the watch may show a pod that got its node after the LIST
+    /// began.
     async fn unprotect(&self, name: &ObjectName, claim: &Arc<Claim>, proof: Proof) -> Reconciled {
         let action = Action::remove_finalizer(PVC_PROTECTION, Basis::Proof(proof));
-        self.write(&target(name, claim), claim, action, NOT_IN_USE)
-            .await
+        let (target, unused) = (target(name, claim), || !self.is_used(name, claim));
+        let applied = self
+            .apply
+            .perform_if(NAME, &target, action, NOT_IN_USE, &unused);
+        self.settled(name, claim, applied.await)
     }
 
-    async fn write(
-        &self,
-        target: &Target<'_>,
-        claim: &Arc<Claim>,
-        action: Action,
-        reason: &'static str,
-    ) -> Reconciled {
-        let applied = self.apply.perform(NAME, target, action, reason).await;
+    fn settled(&self, name: &ObjectName, claim: &Arc<Claim>, applied: Applied) -> Reconciled {
         if applied.written() {
-            self.claims.mark_stale(target.name, claim);
+            self.claims.mark_stale(name, claim);
         }
         applied.settled()
     }
@@ -136,9 +135,8 @@ impl PvcProtectionReconciler {
             step = self.judge(name, claim, &pods.value, decide_live);
         }
         match step {
-            // The watch shows a pod that uses the claim, and the LIST does not, for example
-            // because the pod got its node after the LIST began. The end of that pod enqueues the
-            // claim again.
+            // The watch shows a pod that uses the claim, and the LIST does not. The end of that pod
+            // enqueues the claim again.
             Step::Unprotect if self.is_used(name, claim) => Ok(Requeue::OnEvent),
             Step::Unprotect => self.unprotect(name, claim, pods.proof(MAX_AGE)).await,
             Step::Protect => self.protect(name, claim).await,

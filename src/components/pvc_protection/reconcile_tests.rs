@@ -4,7 +4,7 @@
 mod retries;
 
 use super::*;
-use crate::cluster::{Elector, Feeds, WorkQueue};
+use crate::cluster::{Elector, Feeds, Lane, WorkQueue};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use parking_lot::Mutex;
@@ -199,6 +199,27 @@ async fn a_pod_that_the_watch_delivers_during_the_list_keeps_its_claim() {
         scene.feeds.pods.hear(read(later_pod()), true);
     };
     tokio::join!(scene.leaves("b"), meanwhile);
+    let counts = ["GET", "PATCH"].map(|method| scene.server.number_of(method));
+    assert_eq!(counts, [1, 0], "b is kept");
+}
+
+/// Thousands of writes may be before the removal.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_watch_delivers_while_the_removal_waits_keeps_its_claim() {
+    let scene = scene(vec![]);
+    scene.feeds.pods.hear(read(pod("b")), false);
+    let (b, lanes) = (ObjectName::new("ns", "b"), &scene.reconciler.apply.lanes);
+    let permits = [
+        lanes.permit(Lane::Bulk, &b.namespace).await,
+        lanes.permit(Lane::Bulk, &b.namespace).await,
+    ];
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        scene.feeds.pods.hear(read(later_pod()), true);
+        drop(permits);
+    };
+    let (removed, ()) = tokio::join!(scene.reconciler.reconcile(&b), meanwhile);
+    removed.expect_err("nothing was written");
     let counts = ["GET", "PATCH"].map(|method| scene.server.number_of(method));
     assert_eq!(counts, [1, 0], "b is kept");
 }

@@ -102,15 +102,20 @@ impl PvcProvisionerReconciler {
     }
 
     /// Deletes the claim, which no pod named when the pods were listed. A pod that the watch shows
-    /// now may be newer than that LIST, and may write to the volume already.
+    /// when it is the deletion's turn may be newer than that LIST, and may write to the volume
+    /// already.
     async fn collect(&self, name: &ObjectName, claim: &Arc<Claim>, proof: Proof) -> Reconciled {
-        if !self.caches.pods.read().is_unreferenced(name) {
+        let unreferenced = || self.caches.pods.read().is_unreferenced(name);
+        if !unreferenced() {
             return Err(ReconcileError::new(
                 "the watch shows a pod that names the claim",
             ));
         }
-        let applied = self.write(name, claim, Action::delete(proof), reasons::ORPHANED);
-        applied.await.settled()
+        let (target, action) = (target(name, claim), Action::delete(proof));
+        let applied =
+            self.apply
+                .perform_if(NAME, &target, action, reasons::ORPHANED, &unreferenced);
+        self.written(name, claim, applied.await).settled()
     }
 
     async fn create(&self, name: &ObjectName, view: &View<'_>, user: &User) -> Reconciled {
@@ -203,11 +208,12 @@ impl PvcProvisionerReconciler {
         action: Action,
         reason: &'static str,
     ) -> Applied {
-        let target = Target {
-            finalizers: &claim.finalizers,
-            ..Target::of(name, claim)
-        };
+        let target = target(name, claim);
         let applied = self.apply.perform(NAME, &target, action, reason).await;
+        self.written(name, claim, applied)
+    }
+
+    fn written(&self, name: &ObjectName, claim: &Arc<Claim>, applied: Applied) -> Applied {
         if applied.written() {
             self.caches.claims.mark_stale(name, claim);
         }
@@ -223,6 +229,13 @@ impl PvcProvisionerReconciler {
             controller: Some(true),
             block_owner_deletion: Some(self.options.block_owner_deletion),
         }
+    }
+}
+
+fn target<'a>(name: &'a ObjectName, claim: &'a Claim) -> Target<'a> {
+    Target {
+        finalizers: &claim.finalizers,
+        ..Target::of(name, claim)
     }
 }
 

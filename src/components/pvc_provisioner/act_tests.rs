@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     cluster::{
-        Apply, Elector, Feed, LiveGet, SharedList,
+        Apply, Elector, Feed, Lane, LiveGet, SharedList,
         test_server::{answering, failure},
     },
     components::pvc_provisioner::{
@@ -96,18 +96,42 @@ async fn no_event_says_that_a_claim_exists_which_does_not() {
     assert_eq!((settled, notes.len()), (true, 1), "{notes:?}");
 }
 
+/// A pod that names the claim `c`.
+fn pod() -> PodWire {
+    let pod = json!({"metadata": {"namespace": "ns", "name": "p", "uid": "p"}, "spec": {
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}});
+    serde_json::from_value(pod).expect("a pod")
+}
+
 /// It may have been created while the pods were listed.
 #[tokio::test(start_paused = true)]
 async fn no_claim_is_deleted_that_a_pod_of_the_watch_names() {
-    let pod = json!({"metadata": {"namespace": "ns", "name": "p", "uid": "p"}, "spec": {
-        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}});
-    let pod: PodWire = serde_json::from_value(pod).expect("a pod");
-    for (pods, deletes) in [(vec![pod], false), (Vec::new(), true)] {
+    for (pods, deletes) in [(vec![pod()], false), (Vec::new(), true)] {
         let reconciler = reconciler(&api_server(200, Notes::default()), pods);
         let (name, claim) = (ObjectName::new("ns", "c"), Arc::new(claim().into()));
         let proof = Proof::of_test(MAX_AGE);
         let collected = reconciler.collect(&name, &claim, proof).await;
         assert_eq!(collected.is_ok(), deletes, "{collected:?}");
+    }
+}
+
+/// It may also have been created while the deletion waited for other writes.
+#[tokio::test(start_paused = true)]
+async fn no_claim_is_deleted_that_a_pod_names_by_then() {
+    for named in [true, false] {
+        let reconciler = reconciler(&api_server(200, Notes::default()), Vec::new());
+        let (name, claim) = (ObjectName::new("ns", "c"), Arc::new(claim().into()));
+        let lanes = &reconciler.apply.lanes;
+        let permit = lanes.permit(Lane::Bulk, &name.namespace).await;
+        let meanwhile = async {
+            if named {
+                reconciler.caches.pods.hear(pod(), true);
+            }
+            drop(permit);
+        };
+        let collected = reconciler.collect(&name, &claim, Proof::of_test(MAX_AGE));
+        let (collected, ()) = tokio::join!(collected, meanwhile);
+        assert_eq!(collected.is_err(), named, "{collected:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     ownership::Owner,
     resolve_set::{Candidate, has_too_many_readings, owns, resolve_set},
-    rule::{PodSlot, Verdict, View, decide},
+    rule::{PodSlot, Step, Verdict, View, decide},
 };
 use crate::{
     cluster::{Feed, Feeds, Store, Target},
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use std::sync::Arc;
+use std::{slice::from_ref, sync::Arc};
 
 /// The watches that pvc-retention reads. To prevent a deadlock, they are always locked in the order
 /// of the fields.
@@ -93,6 +93,18 @@ impl Caches {
             ObjectName::new(member.name.namespace.clone(), pod)
         });
         possible.any(|pod| pods.get(&pod).is_some())
+    }
+
+    /// Returns whether the claim would still be deleted with the pod of its ordinal, by what the
+    /// watches show now.
+    pub fn still_deletes(&self, name: &ObjectName, member: &Member) -> bool {
+        let (sets, pods) = (self.sets.read(), self.pods.read());
+        let set = sets.get(name).filter(|set| !set.deleting);
+        set.is_some_and(|set| {
+            let retention = set.retention.unwrap_or_default();
+            let verdicts = judge(name, &set, retention, from_ref(member), &pods);
+            verdicts.iter().all(|each| each.step == Step::Delete)
+        })
     }
 
     /// Every claim with Volume Warden's marker, whether its StatefulSet exists or not.

@@ -132,30 +132,46 @@ impl PvcRetentionReconciler {
         Ok(live?.value)
     }
 
-    /// Writes the changes of these claims.
-    async fn act<'a>(&self, judged: &Judged, work: impl Iterator<Item = Work<'a>>) -> Reconciled {
-        let acts = work.map(|work| self.act_on(judged, work));
+    /// Writes the changes of these claims of the StatefulSet `name`.
+    async fn act<'a>(
+        &self,
+        name: &ObjectName,
+        judged: &Judged,
+        work: impl Iterator<Item = Work<'a>>,
+    ) -> Reconciled {
+        let acts = work.map(|work| self.act_on(name, judged, work));
         let done: Result<Vec<Requeue>, _> = join_all(acts).await.into_iter().collect();
         done.map(|_| Requeue::OnEvent)
     }
 
-    async fn act_on(&self, judged: &Judged, (member, verdict): Work<'_>) -> Reconciled {
-        let (claim, name) = (&member.claim, &member.name);
+    async fn act_on(
+        &self,
+        set: &ObjectName,
+        judged: &Judged,
+        (member, verdict): Work<'_>,
+    ) -> Reconciled {
         // Nothing is written without a live read of the StatefulSet.
         let Some(proof) = judged.proof else {
             return Ok(Requeue::OnEvent);
         };
         let (action, reason) = match &verdict.step {
             Step::Leave => return Ok(Requeue::OnEvent),
-            Step::Update(update) => (action(claim, verdict, update, proof), verdict.fate.name()),
+            Step::Update(update) => (
+                action(&member.claim, verdict, update, proof),
+                verdict.fate.name(),
+            ),
             Step::Delete => (Action::delete(proof), SCALED_AWAY),
         };
+        // An update is undone if the StatefulSet or the pod changes while it waits for its turn.
+        let is_update = verdict.step != Step::Delete;
+        let still_holds = || is_update || self.caches.still_deletes(set, member);
+        let target = member.target();
         let applied = self
             .apply
-            .perform(NAME, &member.target(), action, reason)
+            .perform_if(NAME, &target, action, reason, &still_holds)
             .await;
         if applied.written() {
-            self.caches.claims.mark_stale(name, claim);
+            self.caches.claims.mark_stale(&member.name, &member.claim);
         }
         applied.settled()
     }
@@ -221,7 +237,7 @@ impl PvcRetentionReconciler {
         };
         // Only cached pods show to which of the StatefulSets the claim belongs.
         judged.only_remove(|member| rivals.contest(member));
-        self.act(&judged, judged.rescues()).await
+        self.act(name, &judged, judged.rescues()).await
     }
 
     async fn follow_policy(&self, name: &ObjectName) -> Reconciled {
@@ -247,7 +263,8 @@ impl PvcRetentionReconciler {
         }
         let rescues = judged.rescues();
         let found = rescues.filter(|(member, _)| doubted.contains(&member.name));
-        let acted = self.act(&judged, judged.others().chain(found)).await;
+        let work = judged.others().chain(found);
+        let acted = self.act(name, &judged, work).await;
         match (self.publish(name, &judged), acted?) {
             (true, Requeue::OnEvent) => Ok(Requeue::After(
                 NEXT_EVENTS,

@@ -3,7 +3,7 @@ mod writes;
 
 use super::*;
 use crate::cluster::{
-    Elector, Feed, Feeds, Leadership,
+    Elector, Feed, Feeds, Lane, Leadership,
     test_server::{answering, failure, silent},
 };
 use crate::components::pvc_retention::rule::{Mark, Update};
