@@ -108,7 +108,7 @@ pub async fn compare(client: kube::Client, seed: u64, number: u64) -> Result<Vec
 async fn begin(model: &mut Player, real: &mut Player, namespace: &str) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let create = Operation::new("POST", "/api/v1/namespaces").body(generate::JSON, object);
-    // Pods need this ServiceAccount. The controller that would create it is paused.
+    // Pods need this ServiceAccount, and no controller runs that would create it.
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");

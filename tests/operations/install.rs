@@ -14,7 +14,11 @@ use crate::{
     },
 };
 use anyhow::{Result, ensure};
-use kube::api::{DeleteParams, PostParams};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, policy::v1::PodDisruptionBudget};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use serde_json::json;
 use std::{collections::BTreeSet, path::Path};
 use volume_warden_controlplane::{Cluster, Warden, eventually};
@@ -44,13 +48,11 @@ pub async fn as_deployed(cluster: &Cluster, namespace: &str) -> Result<Warden> {
 
 /// Waits until all pods of the Deployment are available, which shows that they were admitted.
 pub async fn replicas_are_available(cluster: &Cluster) -> Result<()> {
-    let deployment = ["get", "deployment", "volume-warden", "-n", "volume-warden"];
-    let replicas = ["-o", "jsonpath={.status.availableReplicas}"];
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client(), "volume-warden");
     eventually("the deployment is available", async || {
-        let available = cluster
-            .kubectl(&[&deployment[..], &replicas].concat())
-            .await?;
-        ensure!(available == "2", "{available}");
+        let status = deployments.get("volume-warden").await?.status;
+        let available = status.and_then(|status| status.available_replicas);
+        ensure!(available == Some(2), "{available:?}");
         Ok(())
     })
     .await
@@ -58,10 +60,9 @@ pub async fn replicas_are_available(cluster: &Cluster) -> Result<()> {
 
 /// Checks that applying a kustomization again changes nothing.
 pub async fn applying_again_changes_nothing(cluster: &Cluster, kustomization: &Path) -> Result<()> {
-    let generation = async || {
-        let budget = ["get", "pdb", "volume-warden", "-n", "volume-warden"];
-        let path = ["-o", "jsonpath={.metadata.generation}"];
-        cluster.kubectl(&[&budget[..], &path].concat()).await
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(cluster.client(), "volume-warden");
+    let generation = async || -> Result<Option<i64>> {
+        Ok(budgets.get("volume-warden").await?.metadata.generation)
     };
     let before = generation().await?;
     let output = cluster.apply_kustomization(kustomization).await?;
@@ -146,20 +147,21 @@ async fn pods_pass_the_restricted_standard() -> Result<()> {
 async fn the_replicas_are_spread_and_kept() -> Result<()> {
     let cluster = bare().await?;
     replicas_are_available(&cluster).await?;
-    let all = async |kind: &str, path: &str| {
-        let path = format!("jsonpath={path}");
-        let get = ["get", kind, "-n", "volume-warden", "-o", &path];
-        cluster.kubectl(&get).await
-    };
-    let nodes = all("pods", "{.items[*].spec.nodeName}").await?;
-    let nodes: BTreeSet<_> = nodes.split_whitespace().collect();
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), "volume-warden");
+    let pods = pods.list(&ListParams::default()).await?.items.into_iter();
+    let nodes: BTreeSet<_> = pods.filter_map(|pod| pod.spec?.node_name).collect();
     assert_eq!(nodes.len(), 2);
     let classes = ["get", "priorityclass", "-o", "name"];
     let classes = cluster.kubectl(&classes).await?;
     ensure!(!classes.contains("volume-warden"), "{classes}");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(cluster.client(), "volume-warden");
     eventually("one replica may be evicted", async || {
-        let allowed = all("pdb", "{.items[*].status.disruptionsAllowed}").await?;
-        ensure!(allowed == "1", "{allowed}");
+        let budgets = budgets.list(&ListParams::default()).await?.items;
+        let statuses = budgets.into_iter().map(|budget| budget.status);
+        let allowed: Vec<_> = statuses
+            .map(|status| status.map(|status| status.disruptions_allowed))
+            .collect();
+        ensure!(allowed == [Some(1)], "{allowed:?}");
         Ok(())
     })
     .await

@@ -2,7 +2,7 @@
 
 use crate::{
     pvc_trash::support::{PURGE, TRASH, TrashSpace, is_in_phase, uid_of_claim},
-    support::{BINARY, Space, optional, volume},
+    support::{BINARY, Space, optional, rbac, volume},
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -162,12 +162,7 @@ async fn a_recreated_namespace_does_not_list_claims_of_the_earlier_one() -> Resu
 async fn a_tenant_reads_the_list_by_the_command() -> Result<()> {
     let trash_space = TrashSpace::new(optional().await?, "list-tenant", "1h").await?;
     let space = &trash_space.space;
-    let binding = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
-    let subject = ["--user=tenant", "-n", &space.name];
-    space
-        .cluster
-        .kubectl(&[&binding[..], &subject].concat())
-        .await?;
+    rbac::grant_edit(space, "tenant").await?;
     let trash = async |arguments: &[&str]| {
         let output = Command::new(BINARY)
             .args(["trash", "--as=tenant", "-n", &space.name])

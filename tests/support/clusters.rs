@@ -17,7 +17,7 @@ use volume_warden_controlplane::{Cluster, Warden, eventually};
 /// A cluster with the manifests applied and no Volume Warden running: a scenario starts its own,
 /// for its own namespace.
 pub async fn bare() -> Result<Shared> {
-    static BARE: Slot = Slot::new();
+    static BARE: Slot = Slot::for_several_modules();
     BARE.get(async || installed("bare", "manifests").await)
         .await
 }
@@ -39,7 +39,7 @@ pub async fn guarded() -> Result<Shared> {
 /// A cluster with the manifests applied, for one scenario at a time: the Volume Warden of such a
 /// scenario handles all volumes, claims or namespaces of the cluster.
 pub async fn quiet() -> Result<(Shared, MutexGuard<'static, ()>)> {
-    static QUIET: Slot = Slot::new();
+    static QUIET: Slot = Slot::for_several_modules();
     static ALONE: Mutex<()> = Mutex::const_new(());
     let cluster = QUIET.get(async || installed("quiet", "manifests").await);
     Ok((cluster.await?, ALONE.lock().await))

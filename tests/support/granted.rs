@@ -102,7 +102,7 @@ fn of(call: &Call, name: &str) -> String {
 }
 
 /// The rights of a rule, one for each combination of verb, resource and object name.
-fn rights(rule: &PolicyRule) -> Vec<String> {
+pub fn rights(rule: &PolicyRule) -> Vec<String> {
     let every_object = [String::new()];
     let names = rule
         .resource_names

@@ -14,6 +14,7 @@ pub mod manifests;
 pub mod objects;
 pub mod outsiders;
 pub mod patience;
+pub mod rbac;
 pub mod sets;
 pub mod shared;
 pub mod space;

@@ -53,22 +53,38 @@ impl Deref for Running {
 }
 
 /// A value that tests share, for example a cluster. It is started on first use.
-pub struct Slot<T = Running>(tokio::sync::Mutex<Weak<T>>);
+pub struct Slot<T = Running> {
+    running: tokio::sync::Mutex<Weak<T>>,
+    /// Whether tests of several modules, between which others are, use the value.
+    has_several_modules: bool,
+}
 
 impl<T: Send + Sync + 'static> Slot<T> {
     pub const fn new() -> Self {
-        Self(tokio::sync::Mutex::const_new(Weak::new()))
+        Self::of(false)
+    }
+
+    /// A value that stays running between the tests of two modules.
+    pub const fn for_several_modules() -> Self {
+        Self::of(true)
+    }
+
+    const fn of(has_several_modules: bool) -> Self {
+        Self {
+            running: tokio::sync::Mutex::const_new(Weak::new()),
+            has_several_modules,
+        }
     }
 
     /// Returns the value, and starts it if it is not running.
     pub async fn get<S: Into<T>>(&self, start: impl AsyncFnOnce() -> Result<S>) -> Result<Arc<T>> {
-        let mut slot = self.0.lock().await;
+        let mut slot = self.running.lock().await;
         let shared = match slot.upgrade() {
             Some(running) => running,
             None => Arc::new(start().await?.into()),
         };
         *slot = Arc::downgrade(&shared);
-        keep(&shared);
+        keep(&shared, self.has_several_modules);
         Ok(shared)
     }
 }
@@ -80,6 +96,7 @@ struct Kept {
     used: Instant,
     /// The modules of the tests that have used the value.
     modules: BTreeSet<String>,
+    has_several_modules: bool,
 }
 
 impl Kept {
@@ -91,7 +108,7 @@ impl Kept {
     /// only one module has used the value and a test of a later module starts, all tests of that
     /// one module have started.
     fn is_obsolete(&self, now: Instant, module: &str) -> bool {
-        let is_of_one_module = self.modules.len() == 1;
+        let is_of_one_module = self.modules.len() == 1 && !self.has_several_modules;
         let has_passed = is_of_one_module && self.modules.iter().all(|each| each.as_str() < module);
         !self.is_in_use() && (has_passed || now.duration_since(self.used) > KEPT)
     }
@@ -106,7 +123,7 @@ fn module() -> String {
 }
 
 /// Keeps the value for further tests, and drops the obsolete values.
-fn keep<T: Send + Sync + 'static>(shared: &Arc<T>) {
+fn keep<T: Send + Sync + 'static>(shared: &Arc<T>, has_several_modules: bool) {
     static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     let (now, module) = (Instant::now(), module());
     let shared: Arc<dyn Any + Send + Sync> = shared.clone();
@@ -122,6 +139,7 @@ fn keep<T: Send + Sync + 'static>(shared: &Arc<T>) {
             shared,
             used: now,
             modules: BTreeSet::from([module.clone()]),
+            has_several_modules,
         }),
     }
     for kept in all.iter_mut().filter(|kept| kept.is_in_use()) {

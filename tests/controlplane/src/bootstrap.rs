@@ -24,9 +24,6 @@ pub(crate) struct Ports {
     pub(crate) etcd: u16,
     pub(crate) etcd_peer: u16,
     pub(crate) apiserver: u16,
-    pub(crate) controller_manager: u16,
-    pub(crate) statefulset_controller: u16,
-    pub(crate) scheduler: u16,
     pub(crate) kwok: u16,
 }
 
@@ -52,22 +49,11 @@ impl Files {
     pub(crate) fn prepare(directory: &Directory) -> Result<Self> {
         let etcd_data = directory.data().context("a directory for etcd")?;
         let directory = directory.path();
-        let [
-            etcd,
-            etcd_peer,
-            apiserver,
-            controller_manager,
-            statefulset_controller,
-            scheduler,
-            kwok,
-        ] = free_ports().context("finding free ports")?;
+        let [etcd, etcd_peer, apiserver, kwok] = free_ports().context("finding free ports")?;
         let ports = Ports {
             etcd,
             etcd_peer,
             apiserver,
-            controller_manager,
-            statefulset_controller,
-            scheduler,
             kwok,
         };
         let credentials = Credentials::create(&directory.join("certificates"))?;

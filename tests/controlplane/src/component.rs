@@ -160,7 +160,7 @@ fn apiserver(files: &Files, options: &Options) -> Vec<String> {
 }
 
 fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
-    let mut arguments = controllers(files, files.ports.controller_manager, options);
+    let mut arguments = controllers(files, options);
     arguments.extend([
         "--enable-hostpath-provisioner".to_owned(),
         // When the binder's two workers conflict on a volume, one retries only after this time; by
@@ -181,14 +181,14 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
 }
 
 fn statefulset_controller(files: &Files, options: &Options) -> Vec<String> {
-    let mut arguments = controllers(files, files.ports.statefulset_controller, options);
+    let mut arguments = controllers(files, options);
     arguments.push("--controllers=statefulset-controller".to_owned());
     arguments.extend(WITHOUT_RETENTION.map(str::to_owned));
     arguments
 }
 
-fn controllers(files: &Files, port: u16, options: &Options) -> Vec<String> {
-    let mut arguments = kubernetes_client(&files.controller_manager_kubeconfig, port);
+fn controllers(files: &Files, options: &Options) -> Vec<String> {
+    let mut arguments = kubernetes_client(&files.controller_manager_kubeconfig);
     arguments.push("--use-service-account-credentials".to_owned());
     if let Some((qps, burst)) = options.controller_manager_qps {
         arguments.extend([
@@ -200,16 +200,15 @@ fn controllers(files: &Files, port: u16, options: &Options) -> Vec<String> {
 }
 
 fn scheduler(files: &Files) -> Vec<String> {
-    kubernetes_client(&files.scheduler_kubeconfig, files.ports.scheduler)
+    kubernetes_client(&files.scheduler_kubeconfig)
 }
 
-fn kubernetes_client(kubeconfig: &Path, port: u16) -> Vec<String> {
+fn kubernetes_client(kubeconfig: &Path) -> Vec<String> {
     vec![
         path_flag("kubeconfig", kubeconfig),
-        path_flag("authentication-kubeconfig", kubeconfig),
-        path_flag("authorization-kubeconfig", kubeconfig),
-        format!("--secure-port={port}"),
-        "--bind-address=127.0.0.1".to_owned(),
+        // Nothing reads the metrics of these processes, and without a server they start earlier:
+        // they create no keys.
+        "--secure-port=0".to_owned(),
         "--leader-elect=false".to_owned(),
     ]
 }

@@ -9,6 +9,8 @@ use crate::{
     support::{BINARY, define_kind, kustomization::NAMESPACE, repository, webhooks_answer},
 };
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, process::Command};
 use volume_warden_controlplane::{Cluster, Helm, Warden, eventually};
@@ -87,22 +89,22 @@ async fn stored(cluster: &Cluster, selection: &[&str], stdin: &str) -> Result<Ob
     Ok(objects.collect())
 }
 
-/// The objects of the release as the API server stores them.
-async fn release_objects(release: &Release<'_>) -> Result<Objects> {
-    let manifest = release.manifest().await?;
-    stored(release.cluster, &["-f", "-"], &manifest).await
+/// The objects of this manifest as the API server stores them.
+async fn objects_of(cluster: &Cluster, manifest: &str) -> Result<Objects> {
+    stored(cluster, &["-f", "-"], manifest).await
 }
 
 /// Waits until the Secret of the webhook path records that the path is published. No later write
 /// changes this Secret, which is part of the release.
 async fn publication_is_recorded(cluster: &Cluster) -> Result<()> {
-    let secret = ["get", "secret", "volume-warden-serving", "-n", NAMESPACE];
-    let published = ["-o=go-template={{.data.published | base64decode}}"];
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), NAMESPACE);
     eventually(
         "the Secret records the publication of the path",
         async || {
-            let published = cluster.kubectl(&[&secret[..], &published].concat()).await?;
-            ensure!(published == "true", "{published}");
+            let data = secrets.get("volume-warden-serving").await?.data;
+            let published = data.and_then(|mut data| data.remove("published"));
+            let published = published.context("no record")?.0;
+            ensure!(published == b"true", "{}", published.escape_ascii());
             Ok(())
         },
     )
@@ -170,24 +172,24 @@ async fn the_chart_installs_upgrades_and_uninstalls() -> Result<()> {
     publication_is_recorded(&cluster).await?;
     configurations_are_written_again(&cluster).await?;
     helm_test_succeeds(&cluster, &warden).await?;
-    let before = release_objects(&release).await?;
+    let before = objects_of(&cluster, &release.manifest().await?).await?;
     let text = json!(before).to_string();
     ensure!(
         text.contains("caBundle") && text.contains("/pvc-protection/claims"),
         "the webhook configurations have no caBundle or no path"
     );
     release.deploy("upgrade", &[]).await?;
-    assert_eq!(release_objects(&release).await?, before);
+    let manifest = release.manifest().await?;
+    assert_eq!(objects_of(&cluster, &manifest).await?, before);
     webhooks_answer(&cluster.client()).await?;
     warden.stop().await?;
 
-    let manifest = release.manifest().await?;
     ensure!(
         before.len() > 30 && manifest.matches("kind: Secret").count() == 2,
         "{manifest}"
     );
     release.run(&["uninstall", "volume-warden"]).await?;
-    let remaining = stored(&cluster, &["-f", "-"], &manifest).await?;
+    let remaining = objects_of(&cluster, &manifest).await?;
     // The pods are not in the manifest: they are deleted in the background.
     ensure!(remaining.is_empty(), "{:?}", remaining.keys());
     Ok(())

@@ -14,9 +14,11 @@ mod values;
 
 use crate::support::repository;
 use anyhow::Result;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{fs, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 use volume_warden_controlplane::Helm;
 
 const COMPONENTS: [&str; 9] = [
@@ -85,7 +87,17 @@ async fn template(values: &Value, namespace: &str) -> Result<String> {
 
 /// The objects that the chart renders with these options of `helm template`. Without
 /// `--skip-tests`, they include the Pod of `helm test`.
+///
+/// Helm runs once for each input that the chart accepts, because no test changes the chart.
 async fn template_with(values: &Value, namespace: &str, options: &[&str]) -> Result<String> {
+    static RENDERED: Mutex<BTreeMap<String, Arc<OnceCell<String>>>> = Mutex::new(BTreeMap::new());
+    let input = format!("{namespace} {options:?} {values}");
+    let rendered = RENDERED.lock().entry(input).or_default().clone();
+    let run = || run_template(values, namespace, options);
+    rendered.get_or_try_init(run).await.cloned()
+}
+
+async fn run_template(values: &Value, namespace: &str, options: &[&str]) -> Result<String> {
     let (chart, values) = (chart().display().to_string(), ValuesFile::new(values)?);
     let path = values.path();
     let arguments = ["template", "any", &chart, "--namespace", namespace];

@@ -6,8 +6,11 @@ use crate::support::{
     webhooks_answer,
 };
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::{Api, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::{fs, path::PathBuf};
+use std::{fmt::Debug, fs, path::PathBuf};
 use tokio::process::Command;
 use volume_warden_controlplane::{Cluster, Component, Kubernetes, Warden, eventually};
 
@@ -94,16 +97,34 @@ async fn the_examples_work(cluster: &Cluster) -> Result<()> {
 /// Checks the examples that need no scheduler. The scheduler of 1.34 waits for kinds that an API
 /// server of 1.34 that emulates 1.31 does not serve.
 async fn the_examples_without_a_scheduler_work(cluster: &Cluster) -> Result<()> {
-    for example in fs::read_dir(repository().join("examples"))?.flatten() {
-        let path = example.path().display().to_string();
-        if path.ends_with(".yaml") {
-            let apply = ["apply", "--dry-run=server", "-f", &path];
-            ensure!(cluster.kubectl(&apply).await?.contains("(server dry run)"));
-        }
-    }
+    the_examples_are_accepted(cluster).await?;
     the_deletion_of_a_bound_volume_warns(cluster).await?;
     claims_exist_when_the_pod_is_created(cluster).await?;
     a_deleted_claim_leaves_its_volume_available(cluster).await
+}
+
+/// The API server accepts every object of every example, and stores none of them.
+async fn the_examples_are_accepted(cluster: &Cluster) -> Result<()> {
+    let directory = repository().join("examples");
+    let mut objects = 0;
+    for example in fs::read_dir(&directory)?.flatten() {
+        let path = example.path().display().to_string();
+        if path.ends_with(".yaml") {
+            let text = fs::read_to_string(path)?;
+            objects += serde_saphyr::from_multiple::<Value>(&text)?.len();
+        }
+    }
+    let directory = directory.display().to_string();
+    let apply = ["apply", "--dry-run=server", "-f", &directory];
+    let accepted = cluster.kubectl(&apply).await?;
+    let mut lines = accepted.lines();
+    ensure!(
+        lines.all(|line| line.ends_with(" (server dry run)")),
+        "{accepted}"
+    );
+    assert_eq!(accepted.lines().count(), objects, "{accepted}");
+    ensure!(objects > 0, "there is no example");
+    Ok(())
 }
 
 fn example_path(component: &str) -> PathBuf {
@@ -117,10 +138,11 @@ async fn apply(cluster: &Cluster, component: &str) -> Result<()> {
 
 async fn the_deletion_of_a_used_claim_warns(cluster: &Cluster) -> Result<()> {
     apply(cluster, "pvc-protection").await?;
-    let node = ["get", "pod", "editor", "-o=jsonpath={.spec.nodeName}"];
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
     eventually("the pod is on a node", async || {
-        let node = cluster.kubectl(&node).await?;
-        ensure!(!node.is_empty(), "no node");
+        let pod = pods.get("editor").await?;
+        let node = pod.spec.and_then(|spec| spec.node_name);
+        ensure!(node.is_some(), "{:?}", pod.status);
         Ok(())
     })
     .await?;
@@ -135,25 +157,26 @@ async fn the_deletion_of_a_used_claim_warns(cluster: &Cluster) -> Result<()> {
     .await?;
     let warnings = cluster.kubectl_warnings(&delete).await?;
     ensure!(warnings.concat().contains("editor"), "{warnings:?}");
-    cluster.kubectl(&["get", "pvc", "documents"]).await?;
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
+    claims.get("documents").await?;
     cluster.kubectl(&["delete", "pod", "editor"]).await?;
-    is_deleted(cluster, "pvc/documents").await
+    is_deleted(&claims, "documents").await
 }
 
 async fn the_claims_of_removed_pods_are_deleted(cluster: &Cluster) -> Result<()> {
     apply(cluster, "pvc-retention").await?;
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
     eventually("the set has its claims", async || {
-        let last = ["get", "pvc", "data-cache-nodes-2"];
-        cluster.kubectl(&last).await.map(drop)
+        claims.get("data-cache-nodes-2").await.map(drop)
     })
     .await?;
     let scale = ["scale", "statefulset", "cache-nodes", "--replicas=1"];
     cluster.kubectl(&scale).await?;
-    for removed in ["pvc/data-cache-nodes-2", "pvc/data-cache-nodes-1"] {
-        is_deleted(cluster, removed).await?;
+    for removed in ["data-cache-nodes-2", "data-cache-nodes-1"] {
+        is_deleted(&claims, removed).await?;
     }
-    let first = ["get", "pvc", "data-cache-nodes-0"];
-    cluster.kubectl(&first).await.map(drop)
+    claims.get("data-cache-nodes-0").await?;
+    Ok(())
 }
 
 /// Each YAML block on a page of a component includes an example that exists, or is accepted by the
@@ -192,16 +215,17 @@ async fn the_pages_of_components_show_examples_or_parts_of_claims(cluster: &Clus
 
 async fn claims_exist_when_the_pod_is_created(cluster: &Cluster) -> Result<()> {
     apply(cluster, "pvc-provisioner").await?;
-    cluster.kubectl(&["get", "pvc", "cache-7f3a"]).await?;
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
+    claims.get("cache-7f3a").await?;
     cluster.kubectl(&["delete", "pod", "build-7f3a"]).await?;
-    is_deleted(cluster, "pvc/cache-7f3a").await
+    is_deleted(&claims, "cache-7f3a").await
 }
 
-async fn has_phase(cluster: &Cluster, volume: &str, phase: &str) -> Result<()> {
-    let get = ["get", "pv", volume, "-o=jsonpath={.status.phase}"];
+async fn has_phase(volumes: &Api<PersistentVolume>, name: &str, phase: &str) -> Result<()> {
     eventually(&format!("the volume has the phase {phase}"), async || {
-        let found = cluster.kubectl(&get).await?;
-        ensure!(found == phase, "{found}");
+        let status = volumes.get(name).await?.status;
+        let found = status.and_then(|status| status.phase);
+        ensure!(found.as_deref() == Some(phase), "{found:?}");
         Ok(())
     })
     .await
@@ -209,43 +233,50 @@ async fn has_phase(cluster: &Cluster, volume: &str, phase: &str) -> Result<()> {
 
 async fn the_deletion_of_a_bound_volume_warns(cluster: &Cluster) -> Result<()> {
     apply(cluster, "pv-protection").await?;
-    has_phase(cluster, "archive", "Bound").await?;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client());
+    has_phase(&volumes, "archive", "Bound").await?;
     let delete = ["delete", "pv", "archive", "--wait=false"];
     let warnings = cluster.kubectl_warnings(&delete).await?;
     ensure!(warnings.concat().contains("archive"), "{warnings:?}");
-    cluster.kubectl(&["get", "pv", "archive"]).await?;
+    volumes.get("archive").await?;
     cluster.kubectl(&["delete", "pvc", "archive"]).await?;
-    is_deleted(cluster, "pv/archive").await
+    is_deleted(&volumes, "archive").await
 }
 
 async fn a_deleted_claim_leaves_its_volume_available(cluster: &Cluster) -> Result<()> {
     apply(cluster, "pv-releaser").await?;
-    has_phase(cluster, "cache-1", "Bound").await?;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client());
+    has_phase(&volumes, "cache-1", "Bound").await?;
     cluster.kubectl(&["delete", "pvc", "cache"]).await?;
-    has_phase(cluster, "cache-1", "Available").await
+    has_phase(&volumes, "cache-1", "Available").await
 }
 
 /// Restores a deleted claim in a namespace of its own, because the check of the pages of components
 /// expects no claim `photos` in the trash of `default`.
 async fn a_deleted_claim_is_restored(cluster: &Cluster) -> Result<()> {
     const NAMESPACE: &str = "album";
-    create_namespace(&cluster.client(), NAMESPACE).await?;
+    let client = cluster.client();
+    create_namespace(&client, NAMESPACE).await?;
     let example = fs::read_to_string(example_path("pvc-trash"))?;
     let (provisioner, test_provisioner) = ("ebs.csi.aws.com", "kubernetes.io/host-path");
     ensure!(example.contains(provisioner), "{example}");
     let apply = ["apply", "-n", NAMESPACE, "-f", "-"];
     let example = example.replace(provisioner, test_provisioner);
     cluster.kubectl_with_stdin(&apply, &example).await?;
-    let claim = ["get", "pvc", "photos", "-n", NAMESPACE];
-    let claim = [&claim[..], &["-o=jsonpath={.spec.volumeName}"]].concat();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), NAMESPACE);
+    let volumes: Api<PersistentVolume> = Api::all(client);
+    let volume_of_claim = async || -> Result<String> {
+        let spec = claims.get("photos").await?.spec;
+        let volume = spec.and_then(|spec| spec.volume_name);
+        volume.context("the claim is not bound")
+    };
     let volume = eventually("the trash is enabled for the volume", async || {
-        let volume = cluster.kubectl(&claim).await?;
-        ensure!(!volume.is_empty(), "the claim is not bound");
-        let annotations = ["get", "pv", &volume, "-o=jsonpath={.metadata.annotations}"];
-        let annotations = cluster.kubectl(&annotations).await?;
-        let enabled = annotations.contains("volume-warden.dev/trash");
-        ensure!(enabled, "{annotations}");
-        anyhow::Ok(Some(volume))
+        let name = volume_of_claim().await?;
+        let volume = volumes.get(&name).await?;
+        let annotations = volume.annotations();
+        let enabled = annotations.contains_key("volume-warden.dev/trash");
+        ensure!(enabled, "{annotations:?}");
+        anyhow::Ok(Some(name))
     })
     .await?;
     let delete = ["delete", "pvc", "photos", "-n", NAMESPACE];
@@ -259,7 +290,7 @@ async fn a_deleted_claim_is_restored(cluster: &Cluster) -> Result<()> {
     let undelete = ["undelete", "pvc", "photos", "-n", NAMESPACE];
     let (code, printed) = run(cluster, &undelete).await?;
     ensure!(code == Some(0), "{printed}");
-    let restored = cluster.kubectl(&claim).await?;
+    let restored = volume_of_claim().await?;
     ensure!(restored == volume, "{restored} instead of {volume}");
     // Without this class, the example can be applied later with its own provisioner.
     let class = ["delete", "storageclass", "recoverable"];
@@ -324,12 +355,13 @@ fn without_ages(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-async fn is_deleted(cluster: &Cluster, object: &str) -> Result<()> {
+async fn is_deleted<K>(objects: &Api<K>, name: &str) -> Result<()>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
     eventually("the object is deleted", async || {
-        let found = cluster
-            .kubectl(&["get", "--ignore-not-found", object])
-            .await?;
-        ensure!(found.is_empty(), "{found}");
+        let found = objects.get_opt(name).await?;
+        ensure!(found.is_none(), "{found:?}");
         Ok(())
     })
     .await

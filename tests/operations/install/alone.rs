@@ -4,6 +4,8 @@
 use super::install_and_run;
 use crate::support::{manifests, repository};
 use anyhow::{Result, ensure};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::PersistentVolume};
+use kube::{Api, api::ListParams};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{Cluster, Warden, eventually};
@@ -195,12 +197,14 @@ async fn wait_for_webhook(
 }
 
 async fn the_volume_has_phase(cluster: &Cluster, phase: &str) -> Result<()> {
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client());
     eventually(
         &format!("there is one volume, with the phase {phase}"),
         async || {
-            let phases = ["get", "pv", "-o", "jsonpath={.items[*].status.phase}"];
-            let found = cluster.kubectl(&phases).await?;
-            ensure!(found == phase, "{found}");
+            let found = volumes.list(&ListParams::default()).await?.items;
+            let phases = found.into_iter().map(|volume| volume.status?.phase);
+            let phases: Vec<Option<String>> = phases.collect();
+            ensure!(phases == [Some(phase.to_owned())], "{phases:?}");
             Ok(())
         },
     )
@@ -217,18 +221,12 @@ async fn both_work_in_one_cluster() -> Result<()> {
         run(&cluster, COMPONENTS[1]).await?,
     ];
     for component in COMPONENTS {
-        let holder = [
-            "get",
-            "lease",
-            component,
-            "-n",
-            component,
-            "-o",
-            "jsonpath={.spec.holderIdentity}",
-        ];
+        let leases: Api<Lease> = Api::namespaced(cluster.client(), component);
         eventually("the component holds its own Lease", async || {
-            let holder = cluster.kubectl(&holder).await?;
-            ensure!(!holder.is_empty(), "no holder");
+            let spec = leases.get(component).await?.spec;
+            let holder = spec.and_then(|spec| spec.holder_identity);
+            // A replica that releases the Lease leaves an empty holder.
+            ensure!(holder.is_some_and(|holder| !holder.is_empty()), "no holder");
             Ok(())
         })
         .await?;

@@ -3,6 +3,8 @@
 use super::install_and_run;
 use crate::support::in_tree;
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ServiceAccount};
+use kube::{Api, ResourceExt, api::ListParams};
 use volume_warden_controlplane::{Cluster, eventually};
 
 const POD: &str = r#"
@@ -22,9 +24,9 @@ spec:
 const ACCOUNT: &str = "system:serviceaccount:pvc-provisioner:volume-warden";
 
 async fn create_pod(cluster: &Cluster, namespace: &str) -> Result<()> {
-    let account = ["get", "serviceaccount", "default", "-n", namespace];
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), namespace);
     eventually("the service account of the pod exists", async || {
-        cluster.kubectl(&account).await.map(drop)
+        accounts.get("default").await.map(drop)
     })
     .await?;
     let create = ["create", "-n", namespace, "-f", "-"];
@@ -32,9 +34,8 @@ async fn create_pod(cluster: &Cluster, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-async fn claims(cluster: &Cluster, namespace: &str) -> Result<String> {
-    let claims = ["get", "pvc", "-n", namespace, "-o", "name"];
-    cluster.kubectl(&claims).await
+fn claims(cluster: &Cluster, namespace: &str) -> Api<PersistentVolumeClaim> {
+    Api::namespaced(cluster.client(), namespace)
 }
 
 /// DP-30, with `docs/one-namespace`: no claim is created for a pod in another namespace, and no
@@ -48,15 +49,20 @@ async fn rights_in_one_namespace_are_enough() -> Result<()> {
     let warden = install_and_run(&cluster, "docs/one-namespace", "pvc-provisioner").await?;
     create_pod(&cluster, "not-builds").await?;
     create_pod(&cluster, "builds").await?;
+    let created = claims(&cluster, "builds");
     eventually("the pod owns its claim", async || {
-        let owner = "jsonpath={.metadata.ownerReferences[0].kind}";
-        let claim = ["get", "pvc", "cache", "-n", "builds", "-o", owner];
-        let owner = cluster.kubectl(&claim).await?;
-        ensure!(owner == "Pod", "its owner: {owner}");
+        let claim = created.get("cache").await?;
+        let owner = claim.owner_references().first();
+        ensure!(
+            owner.is_some_and(|owner| owner.kind == "Pod"),
+            "its owner: {owner:?}"
+        );
         Ok(())
     })
     .await?;
-    ensure!(claims(&cluster, "not-builds").await?.is_empty());
+    let others = claims(&cluster, "not-builds");
+    let others = others.list(&ListParams::default()).await?.items;
+    ensure!(others.is_empty(), "{others:?}");
     warden.stop().await?;
     let calls = cluster.audit().all()?.by_user(ACCOUNT);
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();

@@ -3,23 +3,27 @@
 use crate::support::{
     BINARY,
     deployment::arguments,
-    granted::{granted, used},
+    granted::{granted, rights, used},
     kustomization::Kustomization,
-    manifests,
+    manifests, rbac,
     shared::{Shared, Slot},
 };
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::{Api, api::PostParams};
-use serde_json::{Value, json};
+use k8s_openapi::api::{
+    core::v1::Secret,
+    rbac::v1::{ClusterRole, PolicyRule},
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
 use std::collections::BTreeSet;
 use volume_warden_controlplane::{
-    Cluster, Interposer, Rule, RuleHandle, Warden, WardenBuilder, eventually,
+    Calls, Cluster, Interposer, Mark, Rule, RuleHandle, Warden, WardenBuilder, eventually,
 };
 
 const ACCOUNT: &str = "volume-warden";
-/// The Secret of the certificate as a crash can leave it.
-const DAMAGED: &str = r#"{"stringData": {"tls.crt": "broken", "tls.key": "broken"}}"#;
 
 /// The cluster of most scenarios about rights.
 pub async fn cluster() -> Result<Shared> {
@@ -59,6 +63,9 @@ pub struct Installation {
     /// The arguments of `run`, as in the installed Deployment.
     pub arguments: Vec<String>,
     interposer: Interposer,
+    /// The end of the audit log before the installation. The log also contains the calls of
+    /// other tests.
+    begin: Mark,
 }
 
 impl Installation {
@@ -69,6 +76,7 @@ impl Installation {
 
     /// Installs these components on this cluster.
     pub async fn on(cluster: Shared, components: &[&str]) -> Result<Self> {
+        let begin = cluster.audit().mark()?;
         let name = components.iter().find(|name| **name != "self-signed");
         let namespace = format!("rights-{}", name.context("a component")?);
         let policies = ["restrict-service-account"];
@@ -81,6 +89,7 @@ impl Installation {
             interposer: Interposer::for_service_account(&cluster, &namespace, ACCOUNT).await?,
             cluster,
             namespace,
+            begin,
         };
         installation.wait_for_rights().await?;
         Ok(installation)
@@ -89,10 +98,11 @@ impl Installation {
     /// Waits until the API server applies the granted rights. It applies roles and bindings with a
     /// delay, and refuses requests until then.
     async fn wait_for_rights(&self) -> Result<()> {
-        let granted = self.granted().await?;
+        let (client, granted) = (self.cluster.client(), self.granted().await?);
         eventually("the API server applies the granted rights", async || {
             for right in &granted {
-                ensure!(self.is_allowed(right).await?, "not allowed yet: {right}");
+                let is_allowed = self.is_allowed(&client, right).await?;
+                ensure!(is_allowed, "not allowed yet: {right}");
             }
             Ok(())
         })
@@ -100,21 +110,9 @@ impl Installation {
     }
 
     /// Whether the API server allows the service account to use this right.
-    async fn is_allowed(&self, right: &str) -> Result<bool> {
-        let (verb, object) = right.split_once(' ').context("a verb")?;
-        let (kind, name) = object.split_once(' ').unwrap_or((object, ""));
-        let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
-        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        let review = serde_json::from_value(json!({"metadata": {}, "spec": {
-            "user": self.user(),
-            "resourceAttributes": {
-                "verb": verb, "group": group, "resource": resource, "subresource": subresource, "name": name,
-                "namespace": self.namespace,
-            },
-        }}))?;
-        let reviews = Api::<SubjectAccessReview>::all(self.cluster.client());
-        let answer = reviews.create(&PostParams::default(), &review).await?;
-        Ok(answer.status.is_some_and(|status| status.allowed))
+    async fn is_allowed(&self, client: &Client, right: &str) -> Result<bool> {
+        let account = rbac::service_account(&self.namespace, ACCOUNT);
+        rbac::is_allowed(client, &account, &self.namespace, right).await
     }
 
     /// A Volume Warden with the rights of the installation. Each has the same identity in the
@@ -129,18 +127,15 @@ impl Installation {
         arguments.fold(builder, |builder, argument| builder.arg(argument))
     }
 
-    /// Damages the Secret of the certificate, and starts and stops a Volume Warden, which repairs
-    /// the Secret.
+    /// Damages the Secret of the certificate as a crash can leave it, and starts and stops a Volume
+    /// Warden, which repairs the Secret.
     pub async fn repair_certificate(&self) -> Result<()> {
-        let patch = [
-            "patch",
-            "secret",
-            "volume-warden-tls",
-            "-n",
-            &self.namespace,
-        ];
-        let patch = [&patch, &["--type=merge", "-p", DAMAGED][..]].concat();
-        self.cluster.kubectl(&patch).await?;
+        let secrets: Api<Secret> = Api::namespaced(self.cluster.client(), &self.namespace);
+        let damaged = json!({"stringData": {"tls.crt": "broken", "tls.key": "broken"}});
+        let (parameters, damaged) = (PatchParams::default(), Patch::Merge(damaged));
+        secrets
+            .patch("volume-warden-tls", &parameters, &damaged)
+            .await?;
         self.builder().start().await?.stop().await.map(drop)
     }
 
@@ -155,24 +150,28 @@ impl Installation {
     }
 
     /// Removes the rule for this subresource from the ClusterRole of the component, and waits until
-    /// the API server refuses its `update`.
+    /// the API server no longer allows what the rule permits.
     pub async fn loses(&self, resource: &str, component: &str) -> Result<()> {
-        let role = format!("{}-volume-warden-{component}", self.namespace);
-        let get = ["get", "clusterrole", &role, "-o", "json"];
-        let found: Value = serde_json::from_str(&self.cluster.kubectl(&get).await?)?;
-        let rules = found["rules"].as_array().context("rules")?.iter();
-        let rest: Vec<_> = rules
-            .filter(|rule| rule["resources"][0] != resource)
-            .collect();
-        let patch = json!({"rules": rest}).to_string();
-        let patch = ["patch", "clusterrole", &role, "--type=merge", "-p", &patch];
-        self.cluster.kubectl(&patch).await?;
-        let (kind, subresource) = resource.split_once('/').context("a subresource")?;
-        let (user, subresource) = (self.user(), format!("--subresource={subresource}"));
-        let can_i = ["auth", "can-i", "update", kind, &subresource, "--as", &user];
+        let (name, client) = (
+            format!("{}-volume-warden-{component}", self.namespace),
+            self.cluster.client(),
+        );
+        let roles: Api<ClusterRole> = Api::all(client.clone());
+        let rules = roles.get(&name).await?.rules.context("rules")?;
+        let is_of_resource = |rule: &PolicyRule| {
+            let mut resources = rule.resources.iter().flatten();
+            resources.any(|each| each == resource)
+        };
+        let (lost, rest): (Vec<_>, Vec<_>) = rules.into_iter().partition(is_of_resource);
+        ensure!(!lost.is_empty(), "{name} has no rule for {resource}");
+        let (parameters, rest) = (PatchParams::default(), Patch::Merge(json!({"rules": rest})));
+        roles.patch(&name, &parameters, &rest).await?;
         eventually(&format!("{resource} is forbidden"), async || {
-            // kubectl fails if the right is missing.
-            self.cluster.kubectl(&can_i).await.is_err()
+            for right in lost.iter().flat_map(rights) {
+                let is_allowed = self.is_allowed(&client, &right).await?;
+                ensure!(!is_allowed, "still allowed: {right}");
+            }
+            Ok(())
         })
         .await
     }
@@ -200,14 +199,20 @@ impl Installation {
         warden.stop().await?;
         // The audit log contains a watch only once the watch has ended.
         eventually("the rights to watch are used", async || rest(true).await).await?;
-        let calls = self.cluster.audit().all()?.by_user(&self.user());
+        let calls = self.calls()?;
         let refused: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
         ensure!(refused.is_empty(), "rights are missing: {refused:?}");
         Ok(())
     }
 
     fn used(&self) -> Result<BTreeSet<String>> {
-        Ok(used(&self.cluster.audit().all()?.by_user(&self.user())))
+        Ok(used(&self.calls()?))
+    }
+
+    /// The calls of the service account.
+    fn calls(&self) -> Result<Calls> {
+        let calls = self.cluster.audit().since(self.begin)?;
+        Ok(calls.by_user(&self.user()))
     }
 
     async fn granted(&self) -> Result<BTreeSet<String>> {

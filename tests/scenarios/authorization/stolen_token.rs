@@ -2,12 +2,13 @@
 //! that a policy must refuse is also sent as a user with the same roles, to whom the policies do
 //! not apply, and must succeed.
 
-use crate::support::Space;
+use crate::support::{Space, rbac};
 use anyhow::{Result, ensure};
 use http::{Method, Request};
-use kube::client::Body;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::{Api, Client, api::ListParams, client::Body};
 use serde_json::{Value, json};
-use volume_warden_controlplane::{Cluster, eventually};
+use volume_warden_controlplane::eventually;
 
 const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
 
@@ -15,46 +16,42 @@ const ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-warden";
 pub type Write = (Method, String, Value);
 
 /// The service account, and a user with the same roles to whom the policies do not apply.
-pub struct StolenToken<'a> {
-    cluster: &'a Cluster,
+pub struct StolenToken {
+    /// The client of an administrator, who impersonates both.
+    client: Client,
     unrestricted_user: String,
     /// A group of both, to which [`Self::grant`] binds more rights.
     group: String,
 }
 
-impl<'a> StolenToken<'a> {
+impl StolenToken {
     /// Calls [`Self::with_unrestricted_user`] with a user of a new name.
-    pub async fn new(space: &'a Space) -> Result<Self> {
+    pub async fn new(space: &Space) -> Result<Self> {
         Self::with_unrestricted_user(space, &format!("twin-of-{}", space.name)).await
     }
 
     /// Binds all ClusterRoles of Volume Warden to this user, to whom the policies do not apply, and
     /// waits until the roles and the policies are in effect.
-    pub async fn with_unrestricted_user(space: &'a Space, unrestricted_user: &str) -> Result<Self> {
-        let (cluster, unrestricted_user) = (&*space.cluster, unrestricted_user.to_owned());
-        let group = format!("thieves-of-{}", space.name);
-        let roles = ["get", "clusterroles", "-o=name"];
-        let roles = cluster.kubectl(&roles).await?;
+    pub async fn with_unrestricted_user(space: &Space, unrestricted_user: &str) -> Result<Self> {
+        let client = space.cluster.client();
+        let roles: Api<ClusterRole> = Api::all(client.clone());
+        let roles = roles.list_metadata(&ListParams::default()).await?;
         let roles = roles
-            .lines()
-            .filter_map(|line| line.split_once('/'))
-            .filter(|(_, role)| role.starts_with("volume-warden"));
-        for (_, role) in roles {
+            .iter()
+            .filter_map(|role| role.metadata.name.as_deref())
+            .filter(|role| role.starts_with("volume-warden"));
+        let subject = rbac::user(unrestricted_user);
+        for role in roles {
             let binding = format!("{}-{role}", space.name);
-            let (role, user) = (
-                format!("--clusterrole={role}"),
-                format!("--user={unrestricted_user}"),
-            );
-            let create = ["create", "clusterrolebinding", &binding, &role, &user];
-            cluster.kubectl(&create).await?;
+            rbac::create_cluster_role_binding(&client, &binding, role, &subject).await?;
         }
         space.create_claim("probe").await?;
         let path = format!("{}/probe", claims_path(space));
         let label = patch(&path, json!({"metadata": {"labels": {"a": "b"}}}));
         let token = Self {
-            cluster,
-            unrestricted_user,
-            group,
+            client,
+            unrestricted_user: unrestricted_user.to_owned(),
+            group: format!("thieves-of-{}", space.name),
         };
         eventually("the roles and the policies are in effect", async || {
             token.is_refused(&label, "may not change the spec").await
@@ -66,23 +63,16 @@ impl<'a> StolenToken<'a> {
     /// Grants these verbs, separated by commas, to both users.
     pub async fn grant(&self, verbs: &str, resource: &str) -> Result<()> {
         let name = format!("{}-{}", self.group, resource.replace('/', "-"));
-        let (verb, what) = (format!("--verb={verbs}"), format!("--resource={resource}"));
-        let role = ["create", "clusterrole", &name, &verb, &what];
-        self.cluster.kubectl(&role).await?;
-        let (role, group) = (
-            format!("--clusterrole={name}"),
-            format!("--group={}", self.group),
-        );
-        let bind = ["create", "clusterrolebinding", &name, &role, &group];
-        self.cluster.kubectl(&bind).await?;
-        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        let subresource = format!("--subresource={subresource}");
-        let verb = verbs.rsplit(',').next().unwrap_or(verbs);
-        let review = ["auth", "can-i", verb, resource, &subresource, "--as=anyone"];
-        let review = [&review[..], &["--as-group", &self.group]].concat();
+        let (verbs, group) = (Vec::from_iter(verbs.split(',')), rbac::group(&self.group));
+        let rule = rbac::rule(&verbs, resource);
+        rbac::create_cluster_role(&self.client, &name, vec![rule]).await?;
+        rbac::create_cluster_role_binding(&self.client, &name, &name, &group).await?;
         eventually("the verbs are permitted", async || {
-            let answer = self.cluster.kubectl(&review).await?;
-            ensure!(answer.trim() == "yes", "{answer}");
+            for verb in &verbs {
+                let right = format!("{verb} {resource}");
+                let is_allowed = rbac::is_allowed(&self.client, &group, "", &right).await?;
+                ensure!(is_allowed, "not allowed yet: {right}");
+            }
             Ok(())
         })
         .await
@@ -103,7 +93,7 @@ impl<'a> StolenToken<'a> {
             .header("impersonate-group", &self.group)
             .header("content-type", content)
             .body(Body::from(serde_json::to_vec(body)?))?;
-        let (head, body) = self.cluster.client().send(request).await?.into_parts();
+        let (head, body) = self.client.send(request).await?.into_parts();
         let body = String::from_utf8(body.collect_bytes().await?.to_vec())?;
         Ok((head.status.as_u16(), body))
     }

@@ -2,7 +2,7 @@
 //! the deleted claim gets it.
 
 use super::support::{DEFAULT_ID, LABEL, PROVISIONER, VolumeSpace};
-use crate::support::{Space, bare, claim, create_namespace, guarded, is_soak};
+use crate::support::{Space, bare, claim, create_namespace, guarded, is_soak, rbac};
 use anyhow::{Context, Result, ensure};
 use http::Request;
 use k8s_openapi::api::core::v1::PersistentVolume;
@@ -62,20 +62,6 @@ fn hostile_claim(seed: u64, class: &str, volume: &PersistentVolume) -> Value {
     let mut claim = json!(claim(&name, json!({})).expect("a claim"));
     json_patch::merge(&mut claim, &changes);
     claim
-}
-
-/// Grants the user `tenant` the role `edit` in the namespace.
-async fn grant_edit(space: &Space) -> Result<()> {
-    let namespace = format!("--namespace={}", space.name);
-    let bind = [
-        "create",
-        "rolebinding",
-        "tenant",
-        "--clusterrole=edit",
-        "--user=tenant",
-        &namespace,
-    ];
-    space.cluster.kubectl(&bind).await.map(drop)
 }
 
 /// Creates a claim as the tenant for each seed. An earlier claim of the same name is deleted
@@ -211,7 +197,7 @@ impl VolumeSpace {
 async fn a_released_volume_is_for_its_namespace_only() -> Result<()> {
     let volume_space = VolumeSpace::new(guarded().await?, "crossing").await?;
     let other = Space::new(volume_space.space.cluster.clone(), "crossing-other").await?;
-    grant_edit(&other).await?;
+    rbac::grant_edit(&other, "tenant").await?;
     let managed = json!({PROVISIONER: DEFAULT_ID});
     volume_space.pair("data", managed.clone()).await?;
     let volume = volume_space.get("data").await?;
@@ -237,7 +223,7 @@ async fn a_released_volume_is_for_its_namespace_only() -> Result<()> {
         .kubectl(&["delete", "namespace", &name])
         .await?;
     create_namespace(&client, &name).await?;
-    grant_edit(&volume_space.space).await?;
+    rbac::grant_edit(&volume_space.space, "tenant").await?;
     let created = attack(&volume_space.space, attempts..2 * attempts, &volume).await?;
     ensure!(created > attempts / 2, "{created} claims");
     volume_space

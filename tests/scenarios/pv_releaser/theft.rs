@@ -1,7 +1,7 @@
 //! A tenant who tries to get a volume of another tenant by a claim with the annotations of the
 //! binder.
 
-use crate::support::{Space, bare, claim, dry_run, guarded, volume};
+use crate::support::{Space, bare, claim, dry_run, guarded, rbac, volume};
 use anyhow::{Context, Result, ensure};
 use http::{Request, request::Builder};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -24,10 +24,7 @@ struct Tenant {
 
 impl Tenant {
     async fn new(space: Space) -> Result<Self> {
-        let namespace = format!("--namespace={}", space.name);
-        let bind = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
-        let bind = [&bind[..], &["--user=tenant", &namespace]].concat();
-        space.cluster.kubectl(&bind).await?;
+        rbac::grant_edit(&space, "tenant").await?;
         let name = format!("{}-precious", space.name);
         let released = volume(&name, json!({"spec": {"storageClassName": "gold"}}))?;
         let post = PostParams::default();
@@ -220,18 +217,12 @@ async fn a_claim_updated_with_annotations_of_the_binder_gets_no_volume() -> Resu
 async fn with_shared_controller(space: Space) -> Result<Tenant> {
     let tenant = Tenant::new(space).await?;
     let space = &tenant.space;
-    let namespace = format!("--namespace={}", space.name);
-    let user = format!("--user={CONTROLLER}");
-    let bind = ["create", "rolebinding", "controller", "--clusterrole=edit"];
-    let bind = [&bind[..], &[&user, &namespace]].concat();
-    space.cluster.kubectl(&bind).await?;
-    let binder = "--clusterrole=system:controller:persistent-volume-binder";
-    let bind = ["create", "clusterrolebinding", &space.name, binder, &user];
-    space.cluster.kubectl(&bind).await?;
-    let can_i = ["auth", "can-i", "update", "pv", "--as", CONTROLLER];
+    rbac::grant_edit(space, CONTROLLER).await?;
+    let (client, controller) = (space.cluster.client(), rbac::user(CONTROLLER));
+    let binder = "system:controller:persistent-volume-binder";
+    rbac::create_cluster_role_binding(&client, &space.name, binder, &controller).await?;
     eventually("the controllers may change volumes", async || {
-        // kubectl fails if the user does not have the right.
-        space.cluster.kubectl(&can_i).await.map(drop)
+        rbac::is_allowed(&client, &controller, "", "update persistentvolumes").await
     })
     .await?;
     Ok(tenant)
@@ -282,14 +273,16 @@ async fn without_the_webhook_a_claim_from_an_annotated_template_is_refused() -> 
 #[tokio::test]
 async fn without_the_webhook_an_update_with_annotations_of_the_binder_is_refused() -> Result<()> {
     let space = Space::new(bare().await?, "later").await?;
-    let namespace = format!("--namespace={}", space.name);
-    for command in [
-        "create role statuses --verb=patch --resource=persistentvolumeclaims/status",
-        "create rolebinding statuses --role=statuses --user=tenant",
-    ] {
-        let command: Vec<_> = command.split(' ').chain([namespace.as_str()]).collect();
-        space.cluster.kubectl(&command).await?;
-    }
+    let (client, user, namespace) = (space.cluster.client(), rbac::user("tenant"), &space.name);
+    let rule = rbac::rule(&["patch"], "persistentvolumeclaims/status");
+    rbac::create_role(&client, namespace, "statuses", vec![rule]).await?;
+    let role = ("Role", "statuses");
+    rbac::create_role_binding(&client, namespace, "statuses", role, &user).await?;
+    eventually("the tenant may patch the status", async || {
+        let right = "patch persistentvolumeclaims/status";
+        rbac::is_allowed(&client, &user, namespace, right).await
+    })
+    .await?;
     let tenant = Tenant::new(space).await?;
     tenant.create_claim("data").await?;
     // A dry run: without the policy, a stored claim with this annotation could get the volume.

@@ -4,18 +4,27 @@ use super::{
     admission::outage_fixture::lock_cluster,
     support::{PodSpace, TEMPLATE, annotations, awaiting, has_label_and_finalizer, requesting_pod},
 };
-use crate::support::{BINARY, Space, bare, shared::Shared};
+use crate::support::{BINARY, Space, bare, rbac, shared::Shared};
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{ResourceExt, api::PostParams};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{PersistentVolumeClaim, ServiceAccount},
+    rbac::v1::{PolicyRule, Subject},
+};
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use serde_json::json;
 use std::path::Path;
 use volume_warden_controlplane::{Cluster, Interposer, Warden, WardenBuilder, eventually};
+
+/// The ServiceAccount in the namespace of a test.
+const ACCOUNT: &str = "warden";
 
 /// A namespace with a ServiceAccount that has the permissions of the shipped ClusterRole of
 /// pvc-provisioner only in that namespace.
 struct RestrictedAccount {
     pod_space: PodSpace,
+    /// The client of an administrator.
+    client: Client,
     interposer: Interposer,
     certificate: (String, String),
 }
@@ -27,18 +36,18 @@ impl RestrictedAccount {
         let restricted = Self {
             interposer: interposer(&cluster, namespace).await?,
             certificate: certificate(cluster.dir(), namespace)?,
+            client: cluster.client(),
             pod_space,
         };
-        restricted
-            .bind_role("claims", "--clusterrole=volume-warden-pvc-provisioner")
-            .await?;
-        restricted
-            .bind_role("events", "--clusterrole=volume-warden-events")
-            .await?;
-        let leases = "--resource=leases.coordination.k8s.io";
-        restricted
-            .create_and_bind_role("lease", "--verb=get,create,update", leases)
-            .await?;
+        for (name, role) in [
+            ("claims", "volume-warden-pvc-provisioner"),
+            ("events", "volume-warden-events"),
+        ] {
+            restricted.bind_role(name, ("ClusterRole", role)).await?;
+        }
+        let leases = "leases.coordination.k8s.io";
+        let leases = rbac::rule(&["get", "create", "update"], leases);
+        restricted.create_and_bind_role("lease", leases).await?;
         restricted.wait_for_lease_permission().await?;
         Ok(restricted)
     }
@@ -46,39 +55,29 @@ impl RestrictedAccount {
     /// Waits until the account may update its Lease. The API server reads bindings in order from a
     /// watch, and the binding for the Lease was created last.
     async fn wait_for_lease_permission(&self) -> Result<()> {
-        let account = format!("--as=system:serviceaccount:{}", self.account());
-        let resource = "leases.coordination.k8s.io";
-        let question = ["auth", "can-i", "update", resource, &account];
+        let (account, namespace) = (self.account(), &self.pod_space.space.name);
+        let right = "update leases.coordination.k8s.io";
         eventually("the account may update its Lease", async || {
-            self.kubectl(&question).await
+            rbac::is_allowed(&self.client, &account, namespace, right).await
         })
         .await
     }
 
-    /// Binds the role to the account. `role` is an option of `kubectl create rolebinding`.
-    async fn bind_role(&self, name: &str, role: &str) -> Result<()> {
-        let account = format!("--serviceaccount={}", self.account());
-        self.kubectl(&["create", "rolebinding", name, role, &account])
-            .await
+    /// Binds the role, a kind and a name, to the account.
+    async fn bind_role(&self, name: &str, role: (&str, &str)) -> Result<()> {
+        let (account, namespace) = (self.account(), &self.pod_space.space.name);
+        rbac::create_role_binding(&self.client, namespace, name, role, &account).await
     }
 
-    /// Creates the role and binds it to the account.
-    async fn create_and_bind_role(&self, name: &str, verbs: &str, resource: &str) -> Result<()> {
-        self.kubectl(&["create", "role", name, verbs, resource])
-            .await?;
-        self.bind_role(name, &format!("--role={name}")).await
+    /// Creates a role with this rule and binds it to the account.
+    async fn create_and_bind_role(&self, name: &str, rule: PolicyRule) -> Result<()> {
+        let namespace = &self.pod_space.space.name;
+        rbac::create_role(&self.client, namespace, name, vec![rule]).await?;
+        self.bind_role(name, ("Role", name)).await
     }
 
-    /// Runs kubectl as an administrator in the namespace.
-    async fn kubectl(&self, arguments: &[&str]) -> Result<()> {
-        let space = &self.pod_space.space;
-        let arguments = [arguments, &["-n", &space.name]].concat();
-        space.cluster.kubectl(&arguments).await.map(drop)
-    }
-
-    /// The namespace and name of the account, separated by a colon.
-    fn account(&self) -> String {
-        format!("{}:warden", self.pod_space.space.name)
+    fn account(&self) -> Subject {
+        rbac::service_account(&self.pod_space.space.name, ACCOUNT)
     }
 
     fn builder(&self) -> WardenBuilder<'_> {
@@ -98,9 +97,10 @@ impl RestrictedAccount {
 
 /// Creates the account, and starts an interposer with its permissions.
 async fn interposer(cluster: &Cluster, namespace: &str) -> Result<Interposer> {
-    let account = ["create", "serviceaccount", "warden", "-n", namespace];
-    cluster.kubectl(&account).await?;
-    Interposer::for_service_account(cluster, namespace, "warden").await
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), namespace);
+    let account = serde_json::from_value(json!({"metadata": {"name": ACCOUNT}}))?;
+    accounts.create(&PostParams::default(), &account).await?;
+    Interposer::for_service_account(cluster, namespace, ACCOUNT).await
 }
 
 /// Creates the files of a certificate and its key. No webhook is called, so the certificate is not
@@ -145,14 +145,15 @@ async fn permissions_in_one_namespace_suffice() -> Result<()> {
     // them.
     outside.retain(|seen| !seen.path.contains("/volume-warden-pvc-provisioner"));
     ensure!(outside.is_empty(), "{outside:?}");
-    let account = format!("system:serviceaccount:{}", restricted.account());
+    let account = format!("system:serviceaccount:{namespace}:{ACCOUNT}");
     let calls = cluster.audit().all()?.by_user(&account);
     let refused = calls.iter().filter(|call| call.code == 403);
     let refused = refused.filter(|call| call.group != "admissionregistration.k8s.io");
     let refused: Vec<_> = refused.collect();
     ensure!(!calls.is_empty() && refused.is_empty(), "{refused:?}");
-    let lease = ["get", "lease", "pvc-provisioner"];
-    restricted.kubectl(&lease).await.context("the Lease")
+    let leases: Api<Lease> = Api::namespaced(restricted.client.clone(), namespace);
+    leases.get("pvc-provisioner").await.context("the Lease")?;
+    Ok(())
 }
 
 /// DP-29: where setting `blockOwnerDeletion` requires a permission on pods, Volume Warden needs no
@@ -206,8 +207,9 @@ async fn only_blocking_references_need_permissions_on_pods() -> Result<()> {
     .await?;
     let given = pod_space.claim("given-later").await?;
     ensure!(given.owner_references().is_empty(), "{given:?}");
+    let finalizers = rbac::rule(&["update"], "pods/finalizers");
     restricted
-        .create_and_bind_role("finalizers", "--verb=update", "--resource=pods/finalizers")
+        .create_and_bind_role("finalizers", finalizers)
         .await?;
     for pod in ["made-later", "given-later"] {
         // The edit of the pod triggers a reconcile, so that the test need not wait for the retry.

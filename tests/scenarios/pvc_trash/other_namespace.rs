@@ -1,7 +1,7 @@
 //! `volume-warden undelete --to-namespace`: an administrator restores a claim in another namespace.
 
 use super::support::{TrashSpace, file, record, uid_of_claim};
-use crate::support::{Space, create_namespace, guarded, run};
+use crate::support::{Space, create_namespace, guarded, rbac, run};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::{ResourceExt, api::DeleteParams};
@@ -89,42 +89,15 @@ async fn a_user_who_may_not_patch_volumes_restores_nothing_in_another_namespace(
     let volume = trash_space.deleted("data", "kept").await?;
     let cluster = &trash_space.space.cluster;
     let tenant = format!("tenant-of-{}", other.name);
-    let list = ["--verb=get,list", "--resource=persistentvolumes"];
-    let bind = [
-        &format!("--clusterrole={tenant}"),
-        &format!("--user={tenant}"),
-    ];
-    cluster
-        .kubectl(&[&["create", "clusterrole", tenant.as_str()], &list[..]].concat())
-        .await?;
-    let binding = ["create", "clusterrolebinding", tenant.as_str()];
-    cluster
-        .kubectl(&[&binding[..], &bind.map(String::as_str)].concat())
-        .await?;
-    let edit = ["create", "rolebinding", "edit", "--clusterrole=edit", "-n"];
-    let user = format!("--user={tenant}");
-    cluster
-        .kubectl(&[&edit[..], &[other.name.as_str(), user.as_str()]].concat())
-        .await?;
-    for (verb, resource) in [
-        ("list", "persistentvolumes"),
-        ("create", "persistentvolumeclaims"),
-    ] {
-        eventually("the API server applies the role", async || {
-            let review = [
-                "auth",
-                "can-i",
-                verb,
-                resource,
-                "-n",
-                &other.name,
-                "--as",
-                &tenant,
-            ];
-            cluster.kubectl(&review).await.map(drop)
-        })
-        .await?;
-    }
+    let (client, user) = (cluster.client(), rbac::user(&tenant));
+    let rule = rbac::rule(&["get", "list"], "persistentvolumes");
+    rbac::create_cluster_role(&client, &tenant, vec![rule]).await?;
+    rbac::create_cluster_role_binding(&client, &tenant, &tenant, &user).await?;
+    rbac::grant_edit(&other, &tenant).await?;
+    eventually("the API server applies the role", async || {
+        rbac::is_allowed(&client, &user, "", "list persistentvolumes").await
+    })
+    .await?;
     let (code, printed) = undelete(&trash_space, &other.name, &["--as", &tenant]).await?;
     ensure!(code == Some(1), "{printed}");
     for words in ["cannot patch", "The claim is deleted again"] {

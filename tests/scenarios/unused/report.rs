@@ -1,8 +1,12 @@
 //! `volume-warden unused` and `report` on the real control plane, for a user who may only read.
 
 use super::Fixture;
-use crate::support::{BINARY, define_kind};
+use crate::support::{BINARY, define_kind, rbac};
 use anyhow::{Context, Result, ensure};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
+};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -116,36 +120,16 @@ async fn the_report_lists_unused_claims_and_their_referrers() -> Result<()> {
     let space = &fixture.0;
     let (cluster, namespace) = (&space.cluster, &space.name);
     let user = format!("reader-of-{namespace}");
-    let binding = [
-        "create",
-        "clusterrolebinding",
-        &user,
-        "--clusterrole=view",
-        "--user",
-        &user,
-    ];
-    cluster.kubectl(&binding).await?;
+    let (client, reader) = (cluster.client(), rbac::user(&user));
+    rbac::create_cluster_role_binding(&client, &user, "view", &reader).await?;
     define_kind(cluster, "databases.unused.example", "Database").await?;
     // The role `view` of Kubernetes has no right on these.
-    let (role, resources) = (
-        format!("{user}-others"),
-        "--resource=persistentvolumes,databases.unused.example",
-    );
-    cluster
-        .kubectl(&["create", "clusterrole", &role, "--verb=list", resources])
-        .await?;
-    let role_flag = format!("--clusterrole={role}");
-    cluster
-        .kubectl(&[
-            "create",
-            "clusterrolebinding",
-            &role,
-            &role_flag,
-            "--user",
-            &user,
-        ])
-        .await?;
-    for claim in [
+    let others = format!("{user}-others");
+    let rules = ["persistentvolumes", "databases.unused.example"];
+    let rules = rules.map(|resource| rbac::rule(&["list"], resource));
+    rbac::create_cluster_role(&client, &others, rules.into()).await?;
+    rbac::create_cluster_role_binding(&client, &others, &others, &reader).await?;
+    let claims = [
         "used",
         "never",
         "finished",
@@ -155,18 +139,23 @@ async fn the_report_lists_unused_claims_and_their_referrers() -> Result<()> {
         "custom",
         "daemons",
         "gone",
-    ] {
+    ];
+    for claim in claims {
         fixture.bind(claim).await?;
+    }
+    for claim in claims {
         fixture.has_status(claim, "True").await?;
     }
     let disks = json!([{"claim": "custom"}, {"size": 3}]);
     let database = json!({"apiVersion": "unused.example/v1", "kind": "Database",
         "metadata": {"name": "main"}, "spec": {"disks": disks}});
     for object in workloads().into_iter().chain([database]) {
-        let apply = ["apply", "-n", namespace, "-f", "-"];
-        cluster
-            .kubectl_with_stdin(&apply, &object.to_string())
-            .await?;
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let types = object.types.as_ref().context("a kind")?;
+        let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), namespace, &resource);
+        objects.create(&PostParams::default(), &object).await?;
     }
     space.create_running_pod("user", "used").await?;
     space.create_running_pod("job", "finished").await?;

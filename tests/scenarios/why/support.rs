@@ -1,13 +1,15 @@
 //! Runs `volume-warden why`, and compares its answer with the injected fault.
 
 use crate::support::{
-    BINARY, Space, manifests, repository,
+    BINARY, Space, manifests, rbac, repository,
     shared::{Shared, Slot},
     webhooks_answer,
 };
 use anyhow::{Context, Result, ensure};
 use futures::future::LocalBoxFuture;
-use serde_json::Value;
+use k8s_openapi::api::{core::v1::ServiceAccount, rbac::v1::ClusterRole};
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::process::Command;
@@ -60,26 +62,16 @@ impl Reader {
     /// which has the same name and must permit to get claims. Returns once the API server applies
     /// the role.
     pub async fn new(cluster: &Cluster, name: &str, role: &str) -> Result<Self> {
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), role)?;
-        let path = file.path().to_string_lossy();
-        cluster.kubectl(&["apply", "-f", &path]).await?;
-        let user = format!("system:serviceaccount:default:{name}");
-        let account = format!("default:{name}");
-        cluster
-            .kubectl(&["create", "serviceaccount", name, "-n", "default"])
-            .await?;
-        let (role, account) = (
-            format!("--clusterrole={name}"),
-            format!("--serviceaccount={account}"),
-        );
-        cluster
-            .kubectl(&["create", "clusterrolebinding", name, &role, &account])
-            .await?;
-        let can_get_claims = ["auth", "can-i", "get", "pvc", "--as", &user];
+        let (client, post) = (cluster.client(), PostParams::default());
+        let role: ClusterRole = serde_saphyr::from_str(role)?;
+        Api::all(client.clone()).create(&post, &role).await?;
+        let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        let accounts = Api::namespaced(client.clone(), "default");
+        accounts.create(&post, &account).await?;
+        let account = rbac::service_account("default", name);
+        rbac::create_cluster_role_binding(&client, name, name, &account).await?;
         eventually("the API server applies the role", async || {
-            // `kubectl auth can-i` fails if the account lacks the right.
-            cluster.kubectl(&can_get_claims).await.map(drop)
+            rbac::is_allowed(&client, &account, "", "get persistentvolumeclaims").await
         })
         .await?;
         let kubeconfig = cluster
@@ -98,8 +90,7 @@ impl Reader {
         let output = Command::new(BINARY)
             .arg("why")
             .args(arguments)
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
+            .env("KUBECONFIG", &self.kubeconfig)
             .output()
             .await?;
         Ok(WhyOutput {
@@ -235,7 +226,7 @@ impl Reader {
                 case.command
             );
             // Nothing is left unread, so the limit of calls for one answer was sufficient.
-            ensure!(answer["unread"] == serde_json::json!([]), "{answer:#}");
+            ensure!(answer["unread"] == json!([]), "{answer:#}");
             Ok(())
         })
         .await

@@ -32,8 +32,9 @@ async fn cluster() -> Result<Shared> {
 /// Locks the cluster: no other scenario uses it until the guard is dropped.
 pub async fn lock_cluster() -> Result<(Shared, MutexGuard<'static, ()>)> {
     static LOCK: Mutex<()> = Mutex::const_new(());
-    let guard = LOCK.lock().await;
-    Ok((cluster().await?, guard))
+    // A scenario that waits holds a reference, so the cluster keeps running.
+    let cluster = cluster().await?;
+    Ok((cluster, LOCK.lock().await))
 }
 
 /// One Volume Warden with all components in the locked cluster, the interposer between it and the

@@ -43,8 +43,9 @@ impl OutageFixture {
     /// arguments.
     pub async fn with_arguments(label: &str, arguments: &[&str]) -> Result<Self> {
         static IN_USE: Mutex<()> = Mutex::const_new(());
-        let guard = IN_USE.lock().await;
+        // A scenario that waits holds a reference, so the cluster keeps running.
         let cluster = cluster().await?;
+        let guard = IN_USE.lock().await;
         let interposer =
             Interposer::for_service_account(&cluster, "volume-warden", "volume-warden").await?;
         let builder = Warden::builder(&cluster, BINARY)
