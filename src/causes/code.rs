@@ -60,8 +60,8 @@ codes! {
         /// The pod's node answers, and reports that it is not ready.
         NodeNotReady: "Check what the node lacks: mostly its container runtime or network.",
         /// The pod is being deleted, and its node has not reported yet that all its containers have
-        /// stopped.
-        PodTerminating: "Wait for its grace period, then check its containers.",
+        /// stopped, or that the volumes of the pod are unmounted.
+        PodTerminating: "Wait for its grace period, then check its containers and its node.",
         /// No pod uses the claim. Volume Warden or kube-controller-manager removes its protection
         /// finalizer within seconds.
         NotInUse: "Nothing.",

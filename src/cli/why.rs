@@ -3,6 +3,7 @@
 
 mod kind;
 mod output;
+mod same_cluster;
 mod table;
 mod tree;
 
@@ -147,7 +148,8 @@ impl WhyOptions {
         };
         let now = Clock::system().timestamp();
         match survey(client, &which, now).await {
-            Survey::Found(stuck) => {
+            Survey::Found(mut stuck) => {
+                same_cluster::list(&mut stuck, &self.caller.cluster_flags());
                 let text = output::list(&stuck, self.output, now)?;
                 table::report(&stuck, &text)?;
                 Ok(match stuck.unread.is_empty() {
@@ -166,7 +168,7 @@ impl WhyOptions {
     /// Reads and explains the object at intervals, and prints each explanation that differs from
     /// the one before, until the object does not exist, or until no process reads the output.
     async fn follow(&self, client: Client, object: &Object) -> anyhow::Result<ExitCode> {
-        let mut previous = None;
+        let (mut previous, mut existed) = (None, false);
         loop {
             let explanation = ask(client.clone(), object, Clock::system().timestamp()).await;
             let code = if previous
@@ -180,10 +182,11 @@ impl WhyOptions {
                     ControlFlow::Break(code) => return Ok(code),
                 }
             };
-            match (&explanation, previous.is_some()) {
-                (Explanation::NotFound, true) => return Ok(ExitCode::SUCCESS),
-                (Explanation::NotFound, false) => return Ok(code),
-                _ => {}
+            match &explanation {
+                Explanation::NotFound if existed => return Ok(ExitCode::SUCCESS),
+                Explanation::NotFound => return Ok(code),
+                Explanation::Explained(_) => existed = true,
+                Explanation::Unread(_) => {}
             }
             previous = Some(explanation);
             tokio::time::sleep(WATCH_INTERVAL).await;
@@ -200,7 +203,9 @@ impl WhyOptions {
         let code = match explanation {
             Explanation::Explained(answer) => {
                 let now = Clock::system().timestamp();
-                let text = output::answer(answer, self.output, now)?;
+                let mut answer = answer.clone();
+                same_cluster::answer(&mut answer, &self.caller.cluster_flags());
+                let text = output::answer(&answer, self.output, now)?;
                 let is_read = print_while_read(text.trim_end())?;
                 let code = match answer.is_certain() {
                     true => ExitCode::SUCCESS,

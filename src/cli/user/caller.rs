@@ -44,6 +44,24 @@ impl CallerOptions {
         Ok((client, namespace))
     }
 
+    /// Returns the flags of this command line that select the cluster, for the commands that the
+    /// output proposes: each after a space, and quoted for a shell. Without those that select the
+    /// user, who may run the proposed command with other rights.
+    pub(in crate::cli) fn cluster_flags(&self) -> String {
+        let kubeconfig = self.kubeconfig.as_ref();
+        let kubeconfig = kubeconfig.map(|path| path.to_string_lossy());
+        let flags = [
+            ("context", self.context.as_deref()),
+            ("kubeconfig", kubeconfig.as_deref()),
+        ];
+        let given = flags
+            .iter()
+            .filter_map(|(flag, value)| Some((flag, (*value)?)));
+        given
+            .map(|(flag, value)| format!(" --{flag}={}", quoted(value)))
+            .collect()
+    }
+
     /// Sets the user and the groups of the flags. As with kubectl, each of them replaces the one of
     /// the kubeconfig, and what no flag names stays.
     fn impersonate(&self, user: &mut AuthInfo) {
@@ -69,6 +87,15 @@ impl CallerOptions {
             (None, None) => Config::incluster()
                 .context("there is no kubeconfig, and this process does not run in a pod"),
         }
+    }
+}
+
+/// The text as one word for a shell.
+fn quoted(text: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@".contains(character);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -106,6 +133,25 @@ mod tests {
             user.impersonate.unwrap_or_default(),
             user.impersonate_groups.unwrap_or_default(),
         )
+    }
+
+    #[test]
+    fn proposed_commands_select_the_same_cluster() {
+        for (flags, expected) in [
+            (&[][..], ""),
+            (&["--as=a"], ""),
+            (
+                &["--context=arn:aws:eks/prod"],
+                " --context=arn:aws:eks/prod",
+            ),
+            (
+                &["--kubeconfig=my file", "--context=it's"],
+                r" --context='it'\''s' --kubeconfig='my file'",
+            ),
+        ] {
+            let flags = Flags::try_parse_from([""].iter().chain(flags)).expect("flags");
+            assert_eq!(flags.caller.cluster_flags(), expected);
+        }
     }
 
     #[test]

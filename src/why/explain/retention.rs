@@ -3,7 +3,7 @@
 
 mod out_of_range;
 
-use super::{wardens, writers};
+use super::{quote, wardens, writers};
 use crate::{
     components::pvc_retention::PvcRetention,
     objects::{
@@ -70,9 +70,7 @@ pub(super) fn dead_owner(
     {
         return None;
     }
-    let OwnerReference {
-        kind, name, uid, ..
-    } = first;
+    let [kind, name, uid] = [&first.kind, &first.name, &first.uid].map(|text| quote::name(text));
     let sentence = format!(
         "The claim is owned by the {kind} {name} with the uid {uid}, which does not exist any more, as after a restore from a backup: the \
          garbage collector deletes the claim."

@@ -13,7 +13,7 @@ use crate::{
     objects::reuse::CLAIM_NAMESPACE,
     why::{Cause, Object, World, read::PersistentVolume},
 };
-use first::{before_free, before_hand_over, to_be_deleted};
+use first::{before_free, before_hand_over, in_trash, to_be_deleted};
 use json_patch::jsonptr::PointerBuf;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -48,6 +48,13 @@ pub(super) fn hand_over(world: &World, volume: &PersistentVolume, cause: Cause) 
         patch(volume, &changes),
         "only if the claim NAME of the namespace NAMESPACE may see the data",
     )
+}
+
+/// Adds the next step to `cause` if the volume is in the trash or purged: the command that restores
+/// its data, if that is possible. None otherwise.
+pub(super) fn of_trash(volume: &PersistentVolume, cause: &Cause) -> Option<Cause> {
+    let first = in_trash(volume)?;
+    Some(first.added_to(cause.clone()))
 }
 
 /// Returns the removals of the field and, if the volume has one, of the record of pv-releaser: with

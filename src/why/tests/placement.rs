@@ -94,6 +94,28 @@ async fn a_volume_that_excludes_a_node_may_be_why_the_pod_has_none() {
     );
 }
 
+/// The volume excludes every node, but a gate keeps the pod, or no scheduler runs.
+#[tokio::test]
+async fn volumes_are_no_cause_before_a_scheduler_has_looked_for_a_node() {
+    let gated = json!({"spec": {"schedulingGates": [{"name": "example.com/queue"}]}});
+    let unseen = json!({"status": {"conditions": []}});
+    for (changes, expected) in [
+        (json!({}), Code::NoNodeForVolume),
+        (gated, Code::NoVolumeProblem),
+        (unseen, Code::NoVolumeProblem),
+    ] {
+        let cordoned = json!({"unschedulable": true});
+        let mut cluster = zones(&cordoned, &json!([]));
+        for (collection, object) in &mut cluster.objects {
+            if collection.ends_with("/pods") {
+                json_patch::merge(object, &changes);
+            }
+        }
+        let answer = cluster.explained(&web()).await;
+        assert_eq!(codes(&answer), [expected], "{changes}");
+    }
+}
+
 /// The volumes of `w1` are as many as its CSI driver permits.
 fn with_full_w1(cluster: Cluster) -> Cluster {
     let driver = json!({"name": "csi.example.com", "nodeID": "w1", "allocatable": {"count": 1}});
@@ -243,7 +265,7 @@ async fn a_second_claim_for_one_pod_at_a_time_may_be_in_use() {
         json!({
             "metadata": {"name": name, "namespace": "shop", "uid": name},
             "spec": {"containers": [], "volumes": volumes, "nodeName": node},
-            "status": {"phase": "Pending"},
+            "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
         })
     };
     let user = |claim: &str| {

@@ -62,6 +62,35 @@ async fn a_user_that_is_being_deleted_on_a_lost_node() {
     );
 }
 
+/// The grace period is over. The kubelet reports that the containers have stopped before it unmounts
+/// the volumes.
+#[tokio::test]
+async fn a_user_whose_volumes_are_not_unmounted() {
+    let ready = json!({"type": "Ready", "status": "True"});
+    let node = json!({"metadata": {"name": "node"}, "status": {"conditions": [ready]}});
+    for (phase, said, next) in [
+        (
+            "Failed",
+            "all its containers have stopped, but",
+            "kubectl describe node node",
+        ),
+        (
+            "Running",
+            "not reported yet that all",
+            "kubectl describe pod web -n shop",
+        ),
+    ] {
+        let deleting =
+            json!({"deletionTimestamp": "2026-01-01T00:30:00Z", "deletionGracePeriodSeconds": 30});
+        let cluster = used(deleting, phase).with("/api/v1/nodes", node.clone());
+        let answer = cluster.explained(&data()).await;
+        let root = answer.root().expect("a root");
+        assert_eq!(root.code, Code::PodTerminating);
+        assert!(root.sentence.contains(said), "{root:?}");
+        assert_eq!(command(&answer), next);
+    }
+}
+
 /// The kubelet of the node answers, so the pod may still run.
 #[tokio::test]
 async fn a_user_whose_node_is_not_ready() {

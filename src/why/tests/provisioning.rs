@@ -106,6 +106,49 @@ async fn an_event_of_the_binder_is_no_failure_of_an_external_provisioner() {
     }
 }
 
+/// The provisioner cannot create the volume in the zone of the node, and removes the annotation of
+/// the node from the claim, so the scheduler selects one again. Its message names no cause.
+#[tokio::test]
+async fn a_provisioner_without_capacity_is_the_cause_and_not_the_scheduler() {
+    let class = json!({"metadata": {"name": "fast"}, "provisioner": "example.com/disks",
+        "volumeBindingMode": "WaitForFirstConsumer"});
+    let about =
+        json!({"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": "c"});
+    let event = json!({
+        "metadata": {"name": "event", "namespace": "shop"}, "involvedObject": about,
+        "reason": "ProvisioningFailed", "source": {"component": "example.com/disks_1"},
+        "message": "rpc error: code = ResourceExhausted",
+    });
+    let (unscheduled, failed) = (Code::PodUnscheduled, Code::ProvisionerFailed);
+    for (reason, event, expected) in [
+        ("SchedulerError", Some(&event), failed),
+        ("SchedulerError", None, unscheduled),
+        ("Unschedulable", Some(&event), unscheduled),
+    ] {
+        let claim = json!({
+            "metadata": {"name": "data", "namespace": "shop", "uid": "c"},
+            "spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"},
+        });
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": reason,
+            "message": "binding volumes: provisioning failed for PVC \"data\""});
+        let pod = json!({
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"containers": [], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+            "status": {"phase": "Pending", "conditions": [condition]},
+        });
+        let cluster = || {
+            let cluster = Cluster::default().with(CLASSES, class.clone());
+            let cluster = cluster.claim(claim.clone()).pod(pod.clone());
+            event.into_iter().fold(cluster, |cluster, event| {
+                cluster.with("/api/v1/namespaces/shop/events", event.clone())
+            })
+        };
+        assert_eq!(codes(&cluster().explained(&data()).await), [expected]);
+        let answer = cluster().explained(&Object::pod("shop", "web")).await;
+        assert_eq!(codes(&answer), [Code::ClaimPending, expected]);
+    }
+}
+
 /// Each of the two annotations makes a StorageClass a default, so each one has to be changed.
 #[tokio::test]
 async fn every_annotation_that_makes_a_class_the_default_is_changed() {

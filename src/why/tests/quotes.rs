@@ -4,6 +4,7 @@ use super::{
     pods_mounting::{EVENTS, event, pod, shop, web},
     *,
 };
+use crate::objects::keys::STORAGE_CLASS;
 
 fn long() -> String {
     "ä".repeat(100_000)
@@ -125,5 +126,22 @@ async fn names_in_the_spec_of_a_pod_are_bounded() {
         let shown = format!("{} {}", root.sentence, purpose(&answer));
         assert!(shown.contains("\\u{1b}ä") && !shown.contains('\u{1b}'));
         assert!(shown.chars().count() < 1000, "{}", shown.len());
+    }
+}
+
+/// The API server checks the annotation as little as the owner references.
+#[tokio::test]
+async fn texts_of_a_claim_are_bounded() {
+    let class = json!({STORAGE_CLASS: long()});
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": long(), "uid": "gone"});
+    for (metadata, expected) in [
+        (json!({"annotations": class}), Code::ClassMissing),
+        (json!({"ownerReferences": [owner]}), Code::DeadOwner),
+    ] {
+        let mut claim = json!({"metadata": {"name": "data", "namespace": "shop", "uid": "c"},
+            "spec": {}, "status": {"phase": "Pending"}});
+        json_patch::merge(&mut claim["metadata"], &metadata);
+        let cluster = Cluster::default().claim(claim);
+        assert_bounded(cluster, &Object::claim("shop", "data"), expected).await;
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::objects::{
     keys::{BIND_COMPLETED, STORAGE_CLASS},
+    managed_by::RELEASER_LABEL,
     reuse::CLAIM_NAMESPACE,
     trash::TRASH,
 };
@@ -255,6 +256,14 @@ async fn a_volume_in_the_trash_is_not_freed() {
         let replaced = cluster().claim(data("")).explained(&object).await;
         assert_eq!(codes(&replaced), [Code::ClaimReplaced]);
         assert_eq!(command(&replaced), renamed);
+        // A StatefulSet has recreated its claim, with another volume.
+        let mut bound = data("other");
+        bound["status"]["phase"] = "Bound".into();
+        let replaced = cluster().claim(bound).explained(&object).await;
+        assert_eq!(codes(&replaced), [Code::ClaimReplaced]);
+        assert_eq!(command(&replaced), renamed);
+        let sentence = &replaced.chain[0].sentence;
+        assert!(sentence.contains(until), "{sentence}");
         let kept = cluster().explained(&object).await;
         assert_eq!(codes(&kept), [Code::InTrash]);
         assert_eq!(command(&kept), undelete);
@@ -267,6 +276,23 @@ async fn a_volume_in_the_trash_is_not_freed() {
             DESCRIBE,
             "a purge is final"
         );
+    }
+}
+
+/// The claim that has the name of the deleted one has another volume.
+#[tokio::test]
+async fn the_next_step_says_whether_pv_releaser_frees_the_volume() {
+    let label = json!({"metadata": {"labels": {RELEASER_LABEL: "a"}}});
+    for (changes, frees) in [(label, true), (json!({}), false)] {
+        let mut bound = data("other");
+        bound["status"]["phase"] = "Bound".into();
+        let cluster = Cluster::default().volume(disk(&changes)).claim(bound);
+        let answer = cluster.explained(&Object::volume("disk")).await;
+        assert_eq!(codes(&answer), [Code::ClaimReplaced]);
+        let sentence = &answer.chain[0].sentence;
+        assert_eq!(sentence.contains("makes the volume Available again"), frees);
+        let kept = purpose(&answer).contains("until an administrator decides");
+        assert_eq!(kept, !frees);
     }
 }
 

@@ -63,6 +63,15 @@ async fn the_answer_is_printed_as_a_tree_and_as_json_and_yaml() -> Result<()> {
         ensure!(output.out.contains(part.as_str()), "{part}: {}", output.out);
     }
     ensure!(!output.out.contains('\u{1b}'), "{}", output.out);
+    // Without the flag, the command would run in the cluster of the current context.
+    let kubeconfig = fixture.reader.kubeconfig().to_string_lossy();
+    let flags = ["--kubeconfig", &*kubeconfig];
+    let output = fixture
+        .reader
+        .why(&[&arguments[..], &flags].concat())
+        .await?;
+    let command = format!("\n  kubectl delete --kubeconfig={kubeconfig} pod user -n {name}\n");
+    ensure!(output.out.contains(&command), "{}", output.out);
     let json = fixture.reader.answer(&arguments).await?;
     let yaml = fixture
         .reader

@@ -6,6 +6,7 @@ use crate::objects::fit::class_of;
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
     explain::{
+        quote,
         volumes::{Difference, Misfit, fits, parked_for, taken},
         wardens,
     },
@@ -147,7 +148,7 @@ fn compared<'a>(
     });
     let field = claim.spec.as_ref();
     let field = field.and_then(|spec| spec.storage_class_name.as_ref());
-    let class = class_of(claim.annotations(), field);
+    let class = quote::name(&class_of(claim.annotations(), field));
     let is_taken = |(_, misfit): &(_, &Misfit)| matches!(misfit, Misfit::Taken(_));
     let taken = match misfits.filter(is_taken).count() {
         0 => None,

@@ -4,7 +4,7 @@ use super::{by_hand, data_source::DataSource};
 use crate::objects::fit::named_class;
 use crate::why::{
     Cause, Code, Evidence, Object, Selection, World,
-    explain::{classes::Classes, events, nodes, users, writers},
+    explain::{classes::Classes, events, nodes, pod::conditions::condition, quote, users, writers},
     read::{PersistentVolumeClaim, Pod},
 };
 use k8s_openapi::api::{core::v1::Event, storage::v1::StorageClass};
@@ -80,8 +80,9 @@ fn of_class(
         return Vec::new();
     };
     let Some(class) = all.iter().find(|class| class.name_any() == name) else {
+        let shown = quote::name(name);
         let why = format!(
-            "asks for the StorageClass {name}, which does not exist, so it can be bound only to a volume that names that class"
+            "asks for the StorageClass {shown}, which does not exist, so it can be bound only to a volume that names that class"
         );
         return match by_hand::any(world, object, claim, &why) {
             Some(cause) if cause.code == Code::NoMatchingVolume => {
@@ -92,7 +93,7 @@ fn of_class(
     };
     let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
     if waits && !claim.annotations().contains_key(SELECTED_NODE) {
-        return consumer(world, object, claim, name).into_iter().collect();
+        return consumer(world, object, claim, class).into_iter().collect();
     }
     if class.provisioner == NO_PROVISIONER {
         let why = format!("asks for the StorageClass {name}, which has no provisioner");
@@ -111,6 +112,7 @@ fn of_class(
 }
 
 fn missing_class(object: &Object, name: &str) -> Cause {
+    let name = quote::name(name);
     let sentence = format!("The claim asks for the StorageClass {name}, which does not exist.");
     let evidence = Evidence::new(object.to_string(), "spec.storageClassName");
     Cause::new(Code::ClassMissing, sentence, evidence).run(
@@ -125,7 +127,7 @@ fn consumer(
     world: &World,
     object: &Object,
     claim: &PersistentVolumeClaim,
-    class: &str,
+    class: &StorageClass,
 ) -> Option<Cause> {
     let users = world
         .users(object.namespace_name(), &object.name.name)
@@ -142,6 +144,7 @@ fn consumer(
         } else {
             "the pods that use it have finished, or got their node before the claim was created"
         };
+        let class = class.name_any();
         let sentence = format!(
             "The claim is bound when the first pod uses it (StorageClass {class}: WaitForFirstConsumer), and {reason}."
         );
@@ -151,7 +154,24 @@ fn consumer(
                 .wait("the claim is bound once a new pod uses it"),
         );
     };
+    if is_to_be_rescheduled(user)
+        && let Some(failed) = failure(world, object, claim, class)?
+    {
+        return Some(failed);
+    }
     users::unscheduled(user).or_else(|| users::bypasses_the_scheduler(user))
+}
+
+/// Whether the scheduler had selected a node for the pod, and then failed to bind its volumes. A
+/// provisioner that cannot create the volume for that node, for example because its zone has no
+/// capacity, removes the annotation of the node from the claim, and the scheduler begins again.
+///
+/// Sources: `pkg/scheduler/schedule_one.go` (`handleSchedulingFailure`) of Kubernetes, and
+/// `controller/controller.go` of sig-storage-lib-external-provisioner.
+fn is_to_be_rescheduled(pod: &Pod) -> bool {
+    let scheduled = condition(pod, "PodScheduled");
+    let reason = scheduled.and_then(|condition| condition.reason.as_deref());
+    nodes::name_of(pod).is_none() && reason == Some("SchedulerError")
 }
 
 /// Whether the claim may wait for the pod. False if the pod has finished, or if the scheduler
@@ -174,6 +194,32 @@ fn is_by(event: &Event, provisioner: &str) -> bool {
     component != Some(BINDER) || provisioner.starts_with(IN_TREE)
 }
 
+/// The cause that the provisioner of the class has reported a failure; `Some(None)` if it has not,
+/// and none if the Events of the claim could not be read.
+fn failure(
+    world: &World,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    class: &StorageClass,
+) -> Option<Option<Cause>> {
+    let (name, provisioner) = (class.name_any(), &class.provisioner);
+    let counts = |event: &Event| is_by(event, provisioner);
+    let uid = claim.uid();
+    let failed = events::latest_of(world, object, uid.as_deref(), FAILED, counts)?;
+    Some(failed.map(|failed| {
+        let sentence = format!(
+            "The provisioner {provisioner} of the StorageClass {name} failed: {}",
+            events::sentence(&failed)
+        );
+        let evidence = Evidence::new(object.to_string(), "events[ProvisioningFailed]")
+            .since(events::since(&failed));
+        Cause::new(Code::ProvisionerFailed, sentence, evidence).run(
+            object.describe(),
+            "to see all Events of the claim; the provisioner retries",
+        )
+    }))
+}
+
 /// Explains a claim whose volume a provisioner has to create.
 fn provisioner(
     world: &World,
@@ -181,23 +227,10 @@ fn provisioner(
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
 ) -> Option<Cause> {
-    let (name, provisioner) = (class.name_any(), &class.provisioner);
-    let counts = |event: &Event| is_by(event, provisioner);
-    let uid = claim.uid();
-    let failed = events::latest_of(world, object, uid.as_deref(), FAILED, counts)?;
-    let describe = object.describe();
-    if let Some(failed) = failed {
-        let sentence = format!(
-            "The provisioner {provisioner} of the StorageClass {name} failed: {}",
-            events::sentence(&failed)
-        );
-        let evidence = Evidence::new(object.to_string(), "events[ProvisioningFailed]")
-            .since(events::since(&failed));
-        return Some(Cause::new(Code::ProvisionerFailed, sentence, evidence).run(
-            describe,
-            "to see all Events of the claim; the provisioner retries",
-        ));
+    if let Some(failed) = failure(world, object, claim, class)? {
+        return Some(failed);
     }
+    let (name, provisioner) = (class.name_any(), &class.provisioner);
     if let Some(source) = DataSource::populated(claim) {
         return Some(source.cause(object, provisioner));
     }

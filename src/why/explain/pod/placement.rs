@@ -10,7 +10,7 @@ mod excluded;
 mod limits;
 mod refusal;
 
-use super::claims::Mounted;
+use super::{claims::Mounted, conditions::condition};
 use crate::why::{
     Cause, Code, Evidence, Look, Object, Selection, World,
     explain::{affinity, claim, nodes, quote, users},
@@ -26,9 +26,12 @@ const ONE_POD: &str = "ReadWriteOncePod";
 const NAMED: usize = 5;
 
 /// The chain of causes if the pod has no node because of these volumes, whose claims are bound, or
-/// may have none because of them; empty if they exclude no node that would take the pod. None if an
-/// object could not be read.
+/// may have none because of them; empty if they exclude no node that would take the pod, or if no
+/// scheduler has looked for a node yet. None if an object could not be read.
 pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
+    if !was_judged(pod) {
+        return Some(Vec::new());
+    }
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
     let claims: Vec<_> = world
@@ -60,6 +63,18 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
     }
     let nodes = world.list::<Node>("", Selection::default()).found()?;
     by_nodes(world, pod, &volumes, &nodes)
+}
+
+/// Whether a scheduler has looked for a node for the pod: the pod has the condition `PodScheduled`,
+/// and no scheduling gates, with which the API server sets that condition itself.
+///
+/// Source: `applySchedulingGatedCondition` in `pkg/registry/core/pod/strategy.go` of Kubernetes.
+fn was_judged(pod: &Pod) -> bool {
+    let gates = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.scheduling_gates.as_ref());
+    gates.is_none_or(Vec::is_empty) && condition(pod, "PodScheduled").is_some()
 }
 
 fn by_nodes(

@@ -63,11 +63,25 @@ fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
     )))
 }
 
-/// The cause for a pod that still exists after its grace period.
+/// The cause for a pod that still exists after its grace period. The kubelet first reports that the
+/// containers have stopped, with the phase Succeeded or Failed, then unmounts the volumes, and then
+/// removes the pod. It publishes no Event about a volume that it cannot unmount.
+///
+/// Source: `SyncTerminatedPod` and `canBeDeleted` in `pkg/kubelet` of Kubernetes.
 fn ending(object: &Object, pod: &Pod) -> Cause {
-    let sentence = "The pod is being deleted, and its node has not reported yet that all its containers have stopped.";
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(since(pod));
+    if let Some(node) = nodes::name_of(pod).filter(|_| pod.rules.finished) {
+        let sentence = format!(
+            "The pod is being deleted and all its containers have stopped, but the kubelet of its node {node} has not reported yet that it has unmounted the volumes of the pod."
+        );
+        return Cause::new(Code::PodTerminating, sentence, evidence).run(
+            Object::new("Node", "node", "", node).describe(),
+            "to see the state of the node; then look in the log of its kubelet for volumes of the \
+             pod that cannot be unmounted, and examine the driver of these volumes on that node",
+        );
+    }
+    let sentence = "The pod is being deleted, and its node has not reported yet that all its containers have stopped.";
     Cause::new(Code::PodTerminating, sentence, evidence).run(
         object.describe(),
         "to see the state of the pod's containers",

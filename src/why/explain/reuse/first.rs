@@ -53,7 +53,7 @@ fn deleted(volume: &PersistentVolume) -> Option<First> {
 
 /// The required step if the volume is in the trash, where only pvc-trash may give it to a claim, or
 /// if it is purged, so that its data cannot be restored. None otherwise.
-fn in_trash(volume: &PersistentVolume) -> Option<First> {
+pub(super) fn in_trash(volume: &PersistentVolume) -> Option<First> {
     if trash::is_purged(volume) {
         return Some(First {
             why: "The volume was in the trash and is purged: its data is being deleted and cannot \

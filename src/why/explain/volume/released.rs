@@ -91,11 +91,17 @@ fn replaced(
     let lacking = specs.and_then(|(has, wants)| lacking(has, wants));
     if state != "Pending" || lacking.is_some() {
         let lacking = lacking.map_or_else(String::new, |how| format!(" This volume {how}."));
-        let sentence = format!("{sentence}{lacking}");
-        return Cause::new(Code::ClaimReplaced, sentence, evidence).run(
+        let cause = Cause::new(
+            Code::ClaimReplaced,
+            format!("{sentence}{lacking}"),
+            evidence,
+        );
+        return reuse::of_trash(volume, &cause)
+            .or_else(|| by_releaser(object, volume, &cause))
+            .unwrap_or_else(|| cause.run(
             object.describe(),
             "to decide what to do with the volume: its policy is Retain, so it is kept until an administrator decides",
-        );
+        ));
     }
     let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
     let purpose = "if the new claim, which has no volume yet, is to get the data on this volume";
@@ -130,14 +136,8 @@ fn retained(
     let sentence = format!(
         "The volume belonged to the claim {name}, which is deleted, and its policy is Retain: its data is kept until an administrator decides."
     );
-    if let Some(id) = volume.labels().get(RELEASER_LABEL) {
-        let sentence = format!(
-            "{sentence} Volume Warden's pv-releaser with the controller id {id} makes the volume Available again, once no node has it attached."
-        );
-        let cause = Cause::new(Code::Retained, sentence, evidence).run(
-            object.describe(),
-            "to see the Events of pv-releaser, if the volume stays Released",
-        );
+    let cause = Cause::new(Code::Retained, sentence, evidence);
+    if let Some(cause) = by_releaser(object, volume, &cause) {
         let Some(all) = attachments::all(world) else {
             return vec![cause];
         };
@@ -146,9 +146,27 @@ fn retained(
         return [cause].into_iter().chain(attached).collect();
     }
     let sentence = format!(
-        "{sentence} With the label {RELEASER_LABEL}=<controller id>, Volume Warden's pv-releaser would make the volume Available again."
+        "{} With the label {RELEASER_LABEL}=<controller id>, Volume Warden's pv-releaser would make the volume Available again.",
+        cause.sentence
     );
-    let cause = Cause::new(Code::Retained, sentence, evidence);
+    let cause = Cause { sentence, ..cause };
     let purpose = "only if any next claim may see the data on the volume: the command makes the volume Available";
     vec![reuse::free(world, volume, cause, "/spec/claimRef", purpose)]
+}
+
+/// The cause with what pv-releaser does with the volume; none if the volume has not its label.
+fn by_releaser(object: &Object, volume: &PersistentVolume, cause: &Cause) -> Option<Cause> {
+    let id = volume.labels().get(RELEASER_LABEL)?;
+    let sentence = format!(
+        "{} Volume Warden's pv-releaser with the controller id {id} makes the volume Available again, once no node has it attached.",
+        cause.sentence
+    );
+    let cause = Cause {
+        sentence,
+        ..cause.clone()
+    };
+    Some(cause.run(
+        object.describe(),
+        "to see the Events of pv-releaser, if the volume stays Released",
+    ))
 }
