@@ -58,14 +58,18 @@ impl Listener {
     }
 
     /// Accepts the next connection, and gives it a place: if all are taken, an older connection is
-    /// evicted. Of errors before that, the first is logged.
+    /// evicted, one from a trusted address only after a second. Of errors before that, the first is
+    /// logged.
     pub async fn accept(&self) -> (TcpStream, Place) {
         let mut fails = false;
         loop {
             // The semaphore is never closed, so acquiring a permit cannot fail.
             let socket = self.sockets.clone().acquire_owned().await.ok();
             match self.tcp.accept().await {
-                Ok((tcp, peer)) => return (tcp, self.places.admit(peer.ip(), socket)),
+                Ok((tcp, peer)) => {
+                    self.places.room(peer.ip()).await;
+                    return (tcp, self.places.admit(peer.ip(), socket));
+                }
                 // The client has closed its connection already, or a signal interrupted the call.
                 Err(error) if is_about_one(&error) => {}
                 Err(error) => {

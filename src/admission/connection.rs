@@ -20,6 +20,7 @@ use std::{
 };
 use tokio::{
     net::TcpStream,
+    task::yield_now,
     time::{Instant, sleep_until},
 };
 use tokio_rustls::LazyConfigAcceptor;
@@ -98,14 +99,26 @@ impl Shared {
             .header_read_timeout(self.limits.idle)
             .max_buf_size(BUFFER);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(tls), gate));
+        let ends = async {
+            tokio::select! {
+                () = visitor.closing() => {}
+                () = self.drain.cancelled() => {}
+            }
+            // A request may have arrived in this moment: the runtime finds out before it continues.
+            yield_now().await;
+        };
         tokio::select! {
+            biased;
             // An error that ends a connection is ignored: the client has caused it, and the server
             // can do nothing about it.
             _ = connection.as_mut() => return,
-            () = visitor.closing() => {}
-            () = self.drain.cancelled() => {}
+            () = ends => {}
         }
-        connection.as_mut().graceful_shutdown();
+        // A client that is about to send its first request may be the API server. The connection
+        // ends with the answer, or when the time of such clients is over.
+        if visitor.is_authenticated() {
+            connection.as_mut().graceful_shutdown();
+        }
         let _ = connection.await;
     }
 }
@@ -113,7 +126,7 @@ impl Shared {
 /// Completes when the time is over in which a connection must get a request with a secret path.
 async fn out_of_time(limits: &Limits, accepted: Instant, visitor: &Visitor) {
     sleep_until(accepted + limits.stranger_time).await;
-    if visitor.is_trusted() {
+    if visitor.may_be_trusted() {
         sleep_until(accepted + limits.trusted_time).await;
     }
 }

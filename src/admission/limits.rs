@@ -15,9 +15,9 @@ pub struct Limits {
     /// Maximum time from the acceptance of a connection to the head of its first request with a
     /// secret path. After that, the connection is closed.
     pub stranger_time: Duration,
-    /// The same for a connection from an address from which a client has sent a secret path: such
-    /// as the API server, which may be slow if its node or this one has too little CPU time. A
-    /// review whose connection is closed is lost.
+    /// The same for a connection from an address from which a client has sent a secret path, and
+    /// for all until the first client has: the API server may be slow if its node or this one has
+    /// too little CPU time. A review whose connection is closed is lost.
     pub trusted_time: Duration,
     /// Maximum number of bytes, TLS included, that a client may send before a request with a
     /// secret path. A client that sends more is disconnected.

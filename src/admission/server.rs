@@ -16,6 +16,7 @@ use crate::{
     telemetry::Metrics,
 };
 use axum::Router;
+use futures::FutureExt as _;
 use std::{
     sync::{
         Arc,
@@ -23,7 +24,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{net::TcpListener, time::timeout};
+use tokio::{net::TcpListener, task::unconstrained, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Serves `app` until `stop` and the following lame-duck and drain phases are over.
@@ -57,6 +58,8 @@ pub async fn serve(
         () = accept(&listener, &certificate, &shared, &connections) => {}
         () = lame_duck => {}
     }
+    // Connections that the kernel has queued, for example while this process stood still.
+    unconstrained(accept(&listener, &certificate, &shared, &connections)).now_or_never();
     drop(listener);
     shared.drain.cancel();
     connections.close();

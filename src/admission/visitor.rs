@@ -56,10 +56,11 @@ impl Visitor {
         }
     }
 
-    /// Returns whether another client from the same address has sent a secret path.
-    pub(super) fn is_trusted(&self) -> bool {
+    /// Returns whether another client from the same address has sent a secret path, or none from any
+    /// address yet.
+    pub(super) fn may_be_trusted(&self) -> bool {
         let place = self.place.lock();
-        place.as_ref().is_some_and(Place::is_trusted)
+        place.as_ref().is_some_and(Place::may_be_trusted)
     }
 
     /// Records that a request with a secret path is under way. Returns false if the connection has

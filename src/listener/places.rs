@@ -12,7 +12,9 @@
 //! 4. The oldest connection is evicted first.
 //!
 //! So one address cannot keep out another one, and many addresses together cannot keep out a
-//! trusted address.
+//! trusted address. If only connections from trusted addresses are left, each has [`LEAST`] before
+//! it is evicted, and a new connection waits: an API server may open hundreds of connections at
+//! once, and each needs some time for its handshake.
 
 use crate::hashing::HashMap;
 use parking_lot::Mutex;
@@ -20,17 +22,25 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
+    time::Duration,
 };
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit},
+    time::{Instant, timeout},
+};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Maximum number of remembered trusted addresses; more than a cluster has API servers.
 const REMEMBERED: usize = 32;
+/// Minimum time of a connection from a trusted address before it may be evicted.
+const LEAST: Duration = Duration::from_secs(1);
 
 /// The places of connections. A connection keeps its place until the server releases it.
 pub(super) struct Places {
     capacity: usize,
     state: Mutex<State>,
+    /// Notified when a place is released.
+    released: Notify,
 }
 
 #[derive(Default)]
@@ -45,6 +55,7 @@ struct State {
 
 struct Taken {
     network: Network,
+    since: Instant,
     advanced: bool,
     evicted: CancellationToken,
 }
@@ -52,8 +63,33 @@ struct Taken {
 impl Places {
     /// Creates places for at most `capacity` connections.
     pub(super) fn new(capacity: usize) -> Self {
-        let state = Mutex::default();
-        Self { capacity, state }
+        Self {
+            capacity,
+            state: Mutex::default(),
+            released: Notify::new(),
+        }
+    }
+
+    /// Waits until a connection from this address can get a place without the eviction of a
+    /// connection from a trusted address that has had less than [`LEAST`].
+    pub(super) async fn room(&self, address: IpAddr) {
+        while let Some(wait) = self.wait(Network::of(address)) {
+            // A place that is released before this waits is remembered: only one task waits.
+            let _ = timeout(wait, self.released.notified()).await;
+        }
+    }
+
+    /// Returns after which time the connection that would be evicted may be; none if that is now,
+    /// or if there is room.
+    fn wait(&self, network: Network) -> Option<Duration> {
+        let state = self.state.lock();
+        if state.taken.len() < self.capacity {
+            return None;
+        }
+        let victim = state.taken.get(&state.victim(network)?)?;
+        let is_trusted = state.trusted.contains(&victim.network);
+        let left = LEAST.saturating_sub(victim.since.elapsed());
+        (is_trusted && !left.is_zero()).then_some(left)
     }
 
     /// Gives a place to a connection from this address, and evicts another connection if all places
@@ -63,21 +99,22 @@ impl Places {
         address: IpAddr,
         socket: Option<OwnedSemaphorePermit>,
     ) -> Place {
-        let mut state = self.state.lock();
+        let (network, mut state) = (Network::of(address), self.state.lock());
+        if state.taken.len() >= self.capacity
+            && let Some(victim) = state.victim(network)
+            && let Some(victim) = state.taken.remove(&victim)
+        {
+            victim.evicted.cancel();
+        }
         let (number, evicted) = (state.next, CancellationToken::new());
         let taken = Taken {
-            network: Network::of(address),
+            network,
+            since: Instant::now(),
             advanced: false,
             evicted: evicted.clone(),
         };
         state.next += 1;
         state.taken.insert(number, taken);
-        if state.taken.len() > self.capacity
-            && let Some(victim) = state.victim(number)
-            && let Some(victim) = state.taken.remove(&victim)
-        {
-            victim.evicted.cancel();
-        }
         Place {
             places: self.clone(),
             number,
@@ -88,19 +125,20 @@ impl Places {
 }
 
 impl State {
-    /// Returns the connection to evict, so that the connection `newest` has a place.
-    fn victim(&self, newest: u64) -> Option<u64> {
+    /// Returns the connection to evict, so that a new connection from `newcomer` has a place.
+    fn victim(&self, newcomer: Network) -> Option<u64> {
         let mut held: HashMap<Network, usize> = HashMap::default();
+        held.insert(newcomer, 1);
         for taken in self.taken.values() {
             *held.entry(taken.network).or_default() += 1;
         }
-        let others = self.taken.iter().filter(|(number, _)| **number != newest);
         let order = |(number, taken): &(&u64, &Taken)| {
             let fewest = usize::MAX - held.get(&taken.network).copied().unwrap_or_default();
             let trusted = self.trusted.contains(&taken.network);
             (trusted, fewest, taken.advanced, **number)
         };
-        others.min_by_key(order).map(|(number, _)| *number)
+        let victim = self.taken.iter().min_by_key(order);
+        victim.map(|(number, _)| *number)
     }
 
     fn trust(&mut self, network: Network) {
@@ -134,11 +172,13 @@ impl Place {
         }
     }
 
-    /// Returns whether a client from the address of this connection has authenticated.
-    pub fn is_trusted(&self) -> bool {
+    /// Returns whether a client from the address of this connection has authenticated, or none from
+    /// any address yet: the first connections of an API server may be slow, too.
+    pub fn may_be_trusted(&self) -> bool {
         let state = self.places.state.lock();
         let taken = state.taken.get(&self.number);
-        taken.is_some_and(|taken| state.trusted.contains(&taken.network))
+        let is_trusted = taken.is_some_and(|taken| state.trusted.contains(&taken.network));
+        is_trusted || state.trusted.is_empty()
     }
 
     /// Records that the client has authenticated: connections from its address are evicted last.
@@ -161,6 +201,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.places.state.lock().taken.remove(&self.number);
+        self.places.released.notify_one();
     }
 }
 

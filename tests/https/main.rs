@@ -72,7 +72,8 @@ async fn a_lame_duck_answers_and_asks_to_close() {
 async fn a_review_under_way_at_the_end_gets_its_answer() {
     let (server, trust) = TestServer::start(UNLIMITED).await;
     let mut in_progress = half_sent_review(&server, &trust).await;
-    let idle = server.client(&trust).await;
+    let mut idle = server.client(&trust).await;
+    idle.review().await;
     server.stop.cancel();
     idle.closed().await;
     in_time(async { while TcpStream::connect(server.address).await.is_ok() {} }).await;
@@ -84,6 +85,18 @@ async fn a_review_under_way_at_the_end_gets_its_answer() {
         .expect("reads");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("connection: close\r\n"), "{answer}");
+    in_time(server.ended).await.expect("ends");
+}
+
+/// The API server has connected just before the server stops, and sends its review later.
+#[tokio::test]
+async fn a_connection_of_the_last_moment_gets_its_answer() {
+    let (server, trust) = TestServer::start(UNLIMITED).await;
+    let mut late = server.client(&trust).await;
+    server.stop.cancel();
+    in_time(async { while TcpStream::connect(server.address).await.is_ok() {} }).await;
+    late.review().await;
+    late.closed().await;
     in_time(server.ended).await.expect("ends");
 }
 

@@ -67,6 +67,44 @@ fn trusted_addresses_keep_their_places_against_any_number_of_others() {
     assert!(!stranger.evicted.is_cancelled());
 }
 
+/// An API server may open more connections at once than there are places.
+#[tokio::test(start_paused = true)]
+async fn connections_from_trusted_addresses_have_a_second() {
+    let places = places();
+    let api_server = Network::of("10.0.0.1".parse().expect("an address"));
+    admit(&places, "10.0.0.1").trust();
+    let stranger = admit(&places, "10.0.0.2");
+    let trusted: Vec<_> = (1..CAPACITY).map(|_| admit(&places, "10.0.0.1")).collect();
+    assert_eq!(places.wait(api_server), None, "the stranger is evicted");
+    drop(stranger);
+    assert_eq!(places.wait(api_server), None, "there is room");
+    let last = admit(&places, "10.0.0.1");
+    assert_eq!(places.wait(api_server), Some(LEAST));
+    let began = Instant::now();
+    let room = places.room("10.0.0.1".parse().expect("an address"));
+    let release = async {
+        tokio::time::sleep(LEAST / 2).await;
+        drop(last);
+    };
+    tokio::join!(room, release);
+    assert_eq!(began.elapsed(), LEAST / 2, "a place is released");
+    let _again = admit(&places, "10.0.0.1");
+    places.room("10.0.0.3".parse().expect("an address")).await;
+    assert_eq!(began.elapsed(), LEAST, "the oldest ones have had a second");
+    assert_eq!(evicted(&trusted), [0; 0]);
+    let _next = admit(&places, "10.0.0.3");
+    assert_eq!(evicted(&trusted), [0]);
+}
+
+#[tokio::test]
+async fn every_address_may_be_that_of_an_api_server_until_one_has_called() {
+    let places = places();
+    let first = admit(&places, "10.0.0.2");
+    assert!(first.may_be_trusted());
+    admit(&places, "10.0.0.1").trust();
+    assert!(!first.may_be_trusted() && admit(&places, "10.0.0.1").may_be_trusted());
+}
+
 #[test]
 fn a_place_is_free_once_it_is_dropped_or_trusted() {
     let places = places();
