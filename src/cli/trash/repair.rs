@@ -29,7 +29,7 @@ use std::{
 };
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 all volumes are created, or none was removed; 1 \
-one is not created, or not confirmed; 2 the command line is wrong, or --yes is missing; 3 the \
+one is not created, or not confirmed, or the namespace has no copy; 2 the command line is wrong, or --yes is missing; 3 the \
 volumes or their copies could not be read, it is unknown whether one is created, or there is no \
 usable kubeconfig.";
 
@@ -134,8 +134,16 @@ async fn create_confirmed(
 
 /// Reads which volumes were removed by force, of the named ones or, if none is named, of all.
 async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed>, ExitCode> {
-    let found = read(client, &options.system_namespace).await;
-    let mut removed = plan(&found.map_err(unreadable)?);
+    let namespace = &options.system_namespace;
+    let found = read(client, namespace).await.map_err(unreadable)?;
+    if found.before.objects().next().is_none() {
+        complain(format_args!(
+            "there is no copy of a volume in the namespace {namespace}. If Volume Warden is \
+             installed in another one, name it with --system-namespace"
+        ));
+        return Err(ExitCode::FAILURE);
+    }
+    let mut removed = plan(&found);
     let names = &options.volumes;
     removed.retain(|each| names.is_empty() || names.iter().any(|name| name == each.name()));
     Ok(removed)

@@ -65,7 +65,13 @@ impl<T: Tracked> LiveGet<T> {
         let api = (self.api)(self.client.clone(), &name.namespace);
         let mut sent = false;
         let read = async {
-            let _permit = self.permits.acquire(&name.namespace).await;
+            // Namespaces take turns among themselves: otherwise the reads of one namespace for the
+            // reviews of a tenant would delay those of another.
+            let turn = match name.namespace.is_empty() {
+                true => &name.name,
+                false => &name.namespace,
+            };
+            let _permit = self.permits.acquire(turn).await;
             sent = true;
             self.metrics.feeds.live_read(T::KIND);
             let began = Instant::now();

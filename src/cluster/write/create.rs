@@ -34,8 +34,8 @@ pub enum Caller {
     /// the object are too old.
     Reconciler(Instant),
     /// A reconciler waits, and no pod: only the leader creates the object, in turn with bulk
-    /// writes.
-    Bulk,
+    /// writes, and not after this instant, if there is one.
+    Bulk(Option<Instant>),
     /// An admission review waits. Any replica creates the object, because every replica answers
     /// reviews, and it does so without waiting for background writes.
     Review {
@@ -53,8 +53,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Apply {
     /// Creates an object and returns the outcome. [`Applied::Stale`] means that an object of that
-    /// name exists. For [`Caller::Reconciler`] it can also mean that its time is over, or that the
-    /// API server answered with another conflict (409), after which the caller should retry. This
+    /// name exists, or that the time of the caller is over. For [`Caller::Reconciler`] it can also
+    /// mean that the API server answered with another conflict (409), after which the caller should retry. This
     /// function publishes no Event about a refusal by the API server; the caller does, on the object
     /// that requested the creation.
     pub async fn create(
@@ -78,27 +78,11 @@ impl Apply {
             return Applied::Withheld;
         }
         match caller {
-            Caller::Reconciler(_) | Caller::Bulk => {
-                let (lane, deadline) = match caller {
-                    Caller::Reconciler(until) => (Lane::Ownership, Some(until)),
-                    _ => (Lane::Bulk, None),
-                };
-                let write = || async {
-                    match within(CALL_LIMIT, self.post(creation)).await {
-                        Err(error) if lane == Lane::Bulk && is_conflict(&error) => {
-                            Applied::Failed(error)
-                        }
-                        created => judge(created),
-                    }
-                };
-                let turn = Turn {
-                    lane,
-                    namespace: &creation.name.namespace,
-                    deadline,
-                    still_holds: ALWAYS,
-                };
-                self.in_turn(turn, write).await
+            Caller::Reconciler(until) => {
+                let turn = (Lane::Ownership, Some(until));
+                self.create_in_turn(creation, turn).await
             }
+            Caller::Bulk(until) => self.create_in_turn(creation, (Lane::Bulk, until)).await,
             Caller::Review { until, retry_until } => loop {
                 let left = until.saturating_duration_since(Instant::now());
                 let created = within(left, self.post(creation)).await;
@@ -112,6 +96,27 @@ impl Apply {
                 }
             },
         }
+    }
+
+    /// Waits for a permit of this lane, until this instant, and creates the object.
+    async fn create_in_turn(
+        &self,
+        creation: Creation<'_>,
+        (lane, deadline): (Lane, Option<Instant>),
+    ) -> Applied {
+        let write = || async {
+            match within(CALL_LIMIT, self.post(creation)).await {
+                Err(error) if lane == Lane::Bulk && is_conflict(&error) => Applied::Failed(error),
+                created => judge(created),
+            }
+        };
+        let turn = Turn {
+            lane,
+            namespace: &creation.name.namespace,
+            deadline,
+            still_holds: ALWAYS,
+        };
+        self.in_turn(turn, write).await
     }
 
     /// Sends the POST without kube's `Api::create`, because its parameters have no

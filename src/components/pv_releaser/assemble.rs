@@ -98,6 +98,7 @@ fn handover(shared: &Shared, caches: &Caches) -> Handover {
         apply: shared.apply.clone(),
         client: shared.client.clone(),
         exempt: shared.exempt.clone().into(),
+        reserved: Arc::default(),
     }
 }
 

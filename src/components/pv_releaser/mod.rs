@@ -43,6 +43,7 @@ mod patch;
 mod reconcile;
 mod reports;
 mod reservation;
+mod reserved;
 mod rule;
 #[cfg(test)]
 mod tests;

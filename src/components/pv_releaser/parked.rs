@@ -14,6 +14,7 @@ use super::{
     identity::Identity,
     patch::{action, park, reservation},
     reasons::{CANNOT_RELEASE, PARKED, RESERVED},
+    reserved::Reserved,
 };
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
@@ -54,6 +55,8 @@ pub struct Handover {
     pub client: Client,
     /// Namespaces in which no claim is refused.
     pub exempt: Arc<[String]>,
+    /// The reservations that the watch has not delivered yet.
+    pub reserved: Arc<Reserved>,
 }
 
 /// Who waits for a read or a write: a reconciler, or an admission review until this instant.
@@ -94,7 +97,9 @@ impl Handover {
         let name = ObjectName::new(request.namespace.as_str(), &*need.name);
         let reserved = self.caches.reserved_for(&name);
         let waiting = self.caches.waiting_in(&name.namespace);
-        if need.name.is_empty() || request.dry_run == Some(true) || waiting.is_empty() {
+        let just_now = self.reserved_just_now(&name);
+        let nothing_waits = waiting.is_empty() && just_now.is_none();
+        if need.name.is_empty() || request.dry_run == Some(true) || nothing_waits {
             return Ok(Answer::Allow);
         }
         let until = Instant::now() + request.call_budget;
@@ -105,7 +110,7 @@ impl Handover {
         let live = live.and_then(|uid| uid.ok_or("it does not exist".to_owned()));
         let uid = match live {
             Ok(uid) => uid,
-            Err(error) if reserved.is_empty() => {
+            Err(error) if reserved.is_empty() && just_now.is_none() => {
                 let why = format!(
                     "the namespace {} could not be read: {error}",
                     name.namespace
@@ -114,6 +119,9 @@ impl Handover {
             }
             Err(_) => return Ok(self.refused(&name, EARLIER)),
         };
+        if just_now.as_deref().is_some_and(|of| *of != *uid) {
+            return Ok(self.refused(&name, EARLIER));
+        }
         let stays = |each: &(_, _)| stays_reserved(each, &need, &uid);
         let (kept, ended): (Vec<_>, Vec<_>) = reserved.into_iter().partition(stays);
         for (volume_name, volume) in &ended {
@@ -130,7 +138,7 @@ impl Handover {
         // such a creation would keep a volume reserved. If the watch shows a claim that is deleted
         // already, `serve` reserves the volume later.
         let exists = self.caches.claims.read().get(&name).is_some();
-        if kept.is_empty() && !exists {
+        if kept.is_empty() && just_now.is_none() && !exists {
             self.reserve(&name, &need, &uid, Caller::Review(until))
                 .await;
         }
@@ -156,8 +164,7 @@ impl Handover {
     pub async fn serve(&self, name: &ObjectName) -> Reconciled {
         let claim = self.caches.claims.read().get(name);
         let claim = claim.filter(|claim| claim.awaits_volume());
-        let reserved = !self.caches.reserved_for(name).is_empty();
-        let Some(claim) = claim.filter(|_| !reserved) else {
+        let Some(claim) = claim.filter(|_| !self.is_reserved(name)) else {
             return Ok(Requeue::OnEvent);
         };
         let parked = self.caches.parked_in(&name.namespace);
@@ -170,11 +177,19 @@ impl Handover {
         let need = self.identity.claims.get(name, UNHURRIED).await;
         let need = need.map_err(unread)?;
         let need = need.filter(|need| claim.uid == need.uid && need.open);
-        if let (Some(uid), Some(need)) = (namespace.map_err(unread)?, need) {
+        if let (Some(uid), Some(need)) = (namespace.map_err(unread)?, need)
+            && !self.is_reserved(name)
+        {
             let reserved = self.reserve(name, &need, &uid, Caller::Reconciler);
             return reserved.await.settled();
         }
         Ok(Requeue::OnEvent)
+    }
+
+    /// Returns whether a volume is reserved for the claim, also if the watch has not delivered that
+    /// yet.
+    fn is_reserved(&self, claim: &ObjectName) -> bool {
+        !self.caches.reserved_for(claim).is_empty() || self.reserved_just_now(claim).is_some()
     }
 
     /// Reserves the smallest parked volume of the namespace with this uid that fits the claim.
@@ -195,6 +210,10 @@ impl Handover {
             let action = action("Reserve", refusal, operations, Basis::Object).of_existing();
             let write = self.write(&name, &volume, (action, RESERVED), caller);
             applied = write.await;
+            if applied.written() {
+                let volumes = self.caches.volumes.read();
+                self.reserved.record(claim, (&name, &volume), uid, &volumes);
+            }
             if !matches!(applied, Applied::Stale) {
                 break;
             }
@@ -240,6 +259,13 @@ impl Handover {
             self.caches.volumes.mark_stale(name, volume);
         }
         applied
+    }
+
+    /// Returns the uid of the namespace of the claim for which this process has reserved a volume,
+    /// as long as the watch hides that volume or shows it as it was before.
+    fn reserved_just_now(&self, claim: &ObjectName) -> Option<Box<str>> {
+        let volumes = self.caches.volumes.read();
+        self.reserved.namespace_uid(claim, &volumes)
     }
 }
 

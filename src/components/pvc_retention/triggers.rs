@@ -120,8 +120,8 @@ fn sets_named_by_pod<'a>(change: &Change<'a, Pod>) -> impl Iterator<Item = Objec
 }
 
 /// Returns whether the change of the claim may change the decision about it. Writes of the binder,
-/// for example, do not. A change of the finalizers does: Volume Warden writes finalizers too, and
-/// leaves the claim unchanged until the watch delivers that write.
+/// for example, do not. A change of the finalizers or of the marker of pvc-provisioner does: Volume
+/// Warden writes them too, and leaves the claim unchanged until the watch delivers that write.
 fn affects_decision(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
@@ -129,7 +129,8 @@ fn affects_decision(change: &Change<'_, Claim>) -> bool {
     fn looked_at(claim: &Claim) -> impl PartialEq {
         let rare = &claim.rare;
         let own = (&claim.uid, claim.deleting, &claim.finalizers);
-        (own, &rare.owners, &rare.scaled_with, &rare.labels)
+        let marks = (&rare.scaled_with, &rare.awaiting_pod);
+        (own, &rare.owners, marks, &rare.labels)
     }
     looked_at(old) != looked_at(new)
 }

@@ -9,8 +9,9 @@ use super::{
 use crate::{
     cluster::{Excluded, Feed, Feeds},
     go_duration,
+    hashing::HashSet,
     objects::{
-        Claim, Namespace, ObjectName, StorageClass, Volume, rebind,
+        Claim, CompactText, Namespace, ObjectName, StorageClass, Volume, rebind,
         trash::TrashRecord,
         undelete_request::UndeleteRequest,
         undelete_window::{NamespaceWindow, Window},
@@ -85,6 +86,13 @@ impl Caches {
             .into_iter();
         let found = requesting.find(|(_, claim)| record.may_restore(&claim.uid));
         found.map(|(name, _)| name)
+    }
+
+    /// Returns the uids of the claims that request the volume and, by the record, may get it.
+    pub fn restorers(&self, name: &ObjectName, record: &TrashRecord) -> HashSet<CompactText> {
+        let requesting = self.requesting(&name.name, Some(&record.claim.namespace));
+        let uids = requesting.into_iter().map(|(_, claim)| claim.uid.clone());
+        uids.filter(|uid| record.may_restore(uid)).collect()
     }
 
     /// Returns the Pending claims that request the volume of this name: those of one namespace, or

@@ -145,9 +145,14 @@ impl Copies {
         volumes.map(ObjectName::cluster_scoped).collect()
     }
 
-    /// Returns whether there is a copy of a volume of this name.
-    pub fn is_copied(&self, volume: &ObjectName) -> bool {
-        self.feed.read().named_referrers(volume).next().is_some()
+    /// Returns the command that creates the volume of this name again from the copy of its object;
+    /// none if there is no copy.
+    pub fn repair(&self, volume: &ObjectName) -> Option<String> {
+        self.feed.read().named_referrers(volume).next()?;
+        let namespace = &self.system_namespace;
+        Some(format!(
+            "volume-warden trash repair --system-namespace {namespace}"
+        ))
     }
 
     /// Forgets the reports about volumes for which `exists` returns false.
@@ -200,7 +205,7 @@ impl Copies {
         };
         let created = self
             .apply
-            .create(NAME, creation, Caller::Bulk, VOLUME_SAVED);
+            .create(NAME, creation, Caller::Bulk(None), VOLUME_SAVED);
         match created.await {
             // The copy exists, but the watch has not delivered it yet.
             Applied::Stale => Ok(()),

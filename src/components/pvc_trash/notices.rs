@@ -21,8 +21,8 @@ pub enum End<'a> {
     Purging(&'a Volume),
     /// The volume does not exist.
     Absent {
-        /// Whether there is a copy of its object, from which it can be created again.
-        copied: bool,
+        /// The command that creates it again from the copy of its object; none without a copy.
+        repair: Option<&'a str>,
     },
 }
 
@@ -96,14 +96,20 @@ pub fn unbindable(claim: &ObjectName) -> Announcement {
 /// reserved for the claim.
 pub fn too_late(claim: &ObjectName, end: End<'_>) -> Announcement {
     let why = match end {
-        End::Purging(_) => "the volume has been purged, which is final. Delete the claim",
-        End::Absent { copied: false } => "the volume does not exist any more. Delete the claim",
-        End::Absent { copied: true } => {
-            "the object of the volume was removed by force. An administrator can create it again: \
-             volume-warden trash repair"
+        End::Purging(_) => {
+            "the volume has been purged, which is final. Delete the claim".to_owned()
         }
+        End::Absent { repair: None } => {
+            "the volume does not exist any more. Delete the claim".to_owned()
+        }
+        End::Absent {
+            repair: Some(command),
+        } => format!(
+            "the object of the volume was removed by force. An administrator can create it again: \
+             {command}"
+        ),
     };
-    not_restored(claim, why)
+    not_restored(claim, &why)
 }
 
 /// The Event for a StorageClass with an annotation that cannot be read.

@@ -168,9 +168,22 @@ impl PvcTrashReconciler {
         action: Action,
         reason: &'static str,
     ) -> Applied {
+        self.write_if(name, volume, (action, reason), &|| true)
+            .await
+    }
+
+    /// Writes the volume, unless `still_holds` returns false when it is the write's turn.
+    pub(super) async fn write_if(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        (action, reason): (Action, &'static str),
+        still_holds: &(dyn Fn() -> bool + Sync),
+    ) -> Applied {
+        let target = Target::of(name, volume);
         let applied = self
             .apply
-            .perform(NAME, &Target::of(name, volume), action, reason)
+            .perform_if(NAME, &target, action, reason, still_holds)
             .await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
@@ -220,8 +233,9 @@ impl Reconcile for PvcTrashReconciler {
         };
         let Some(volume) = fresh else {
             if !known && volumes.is_synced() {
-                let copied = self.copies.is_copied(name);
-                self.undelete.report_end(name, End::Absent { copied });
+                let repair = self.copies.repair(name);
+                let repair = repair.as_deref();
+                self.undelete.report_end(name, End::Absent { repair });
             }
             return Ok(Requeue::OnEvent);
         };

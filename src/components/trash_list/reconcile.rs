@@ -25,7 +25,7 @@ use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Maximum age of the read on which the deletion of a list rests.
+/// Maximum age of the read on which the creation or deletion of a list rests.
 const MAX_AGE: Duration = Duration::from_secs(10);
 /// Minimum time between two writes of one list: a namespace may delete thousands of claims at once.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -71,10 +71,15 @@ impl TrashListReconciler {
         if let Some(list) = list.filter(|_| applied.written()) {
             self.caches.lists.mark_stale(name, list);
         }
-        applied.settled()
+        // Not before the pause: an evaluation within it would succeed, and end the backoff.
+        let settled = applied.settled();
+        settled.map_err(|error| ReconcileError::after(PAUSE, error.to_string()))
     }
 
+    /// Creates the list, unless it has to wait for longer than [`MAX_AGE`]: meanwhile, the namespace
+    /// may be recreated, whose users must not see the names of earlier claims.
     async fn create(&self, name: &ObjectName, text: &str) -> Applied {
+        let until = Instant::now() + MAX_AGE;
         let creation = Creation {
             kind: Kind::ConfigMap,
             name,
@@ -82,11 +87,11 @@ impl TrashListReconciler {
         };
         let created = self
             .apply
-            .create(NAME, creation, Caller::Bulk, TRASH_LISTED)
+            .create(NAME, creation, Caller::Bulk(Some(until)), TRASH_LISTED)
             .await;
         match created {
             // The ConfigMap exists, but the watch has not delivered it yet.
-            Applied::Stale => Applied::Done,
+            Applied::Stale if Instant::now() < until => Applied::Done,
             created => created,
         }
     }

@@ -79,6 +79,11 @@ fn written(scene: &Scene, seen: &mut usize, volume: &mut Value) {
     for patch in &sent[*seen..] {
         let patch: json_patch::Patch = serde_json::from_value(patch.clone()).expect("a patch");
         json_patch::patch(volume, &patch).expect("its tests hold");
+        let version = volume["metadata"]["resourceVersion"].as_str();
+        let version: u64 = version
+            .and_then(|text| text.parse().ok())
+            .expect("a number");
+        volume["metadata"]["resourceVersion"] = (version + 1).to_string().into();
     }
     *seen = sent.len();
 }

@@ -320,6 +320,36 @@ async fn a_parked_volume_is_reserved_for_a_new_claim_of_its_namespace() {
     }
 }
 
+/// The watch of volumes may be silent for minutes, while reviews are answered.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_is_known_before_the_watch_delivers_it() {
+    let scene = Scene::new(Options::default());
+    *scene.server.namespace.lock() = Some("n");
+    for name in ["a", "b"] {
+        let mut changes = parked("n");
+        changes["metadata"]["name"] = json!(name);
+        changes["metadata"]["uid"] = json!(name);
+        changes["spec"]["claimRef"]["name"] = json!(format!("parked-{name}"));
+        scene.watch_volume("5", changes);
+    }
+    let request = review(&wanted(json!({})), false);
+    for _ in 0..2 {
+        let reviewed = scene.releaser.handover.review(&request).await;
+        assert_eq!(reviewed, Ok(Answer::Allow));
+    }
+    scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+    let data = ObjectName::new("ns", "data");
+    let served = scene.releaser.handover.serve(&data).await;
+    served.expect("nothing is to be done");
+    assert_eq!(patches(&scene).len(), 1, "only one volume is reserved");
+    // After a minute, the cached volume counts as current again.
+    tokio::time::advance(std::time::Duration::from_secs(120)).await;
+    *scene.server.namespace.lock() = Some("m");
+    let reviewed = scene.releaser.handover.review(&request).await;
+    let refused = matches!(&reviewed, Ok(Answer::Deny { .. }));
+    assert!(refused, "the namespace was recreated: {reviewed:?}");
+}
+
 /// The API server calls the webhook before it answers that the claim exists.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_exists_gets_no_second_volume() {

@@ -214,6 +214,7 @@ impl Scene {
                 apply: apply.clone(),
                 client,
                 exempt: Arc::new(["kube-system".to_owned()]),
+                reserved: Arc::default(),
             },
             apply,
             events: Arc::new(EventDeduplicator::default()),

@@ -78,7 +78,10 @@ async fn a_volume_that_does_not_exist_is_not_restored() {
 async fn a_claim_learns_once_that_its_volume_does_not_exist() {
     for (copied, words) in [
         (false, "Delete the claim"),
-        (true, "volume-warden trash repair"),
+        (
+            true,
+            "volume-warden trash repair --system-namespace volume-warden",
+        ),
     ] {
         let elsewhere = in_trash(json!({"metadata": {"name": "another"}}));
         let again = requesting("again", "pv");

@@ -5,7 +5,7 @@ use super::{
     scene::{Scene, Server},
 };
 use crate::{
-    cluster::Requeue,
+    cluster::{Lane, Requeue},
     components::pvc_trash::{reconcile::PvcTrashReconciler, register_metrics},
     objects::{
         ObjectName,
@@ -120,6 +120,28 @@ async fn a_volume_is_purged_only_by_live_reads() {
         ..server()
     };
     assert_eq!(policy(recreated, json!({})).await.0, Some(json!("Delete")));
+}
+
+/// The purge waits for other writes, and meanwhile the watch shows a claim that requests the data.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_requested_while_its_purge_waits_is_kept() {
+    for (requested, expected) in [(true, None), (false, Some(json!("Delete")))] {
+        let scene = Scene::new(server(), after(120), in_trash(json!({})), &[]);
+        let lanes = &scene.reconciler.apply.lanes;
+        let permit = lanes.permit(Lane::Bulk, &"".into()).await;
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if requested {
+                let claim = requesting("again", "pv");
+                let claim = serde_json::from_value(claim).expect("a claim");
+                scene.feeds.claims.hear(claim, true);
+            }
+            drop(permit);
+        };
+        let (outcome, ()) = tokio::join!(scene.reconcile(), meanwhile);
+        assert_eq!(outcome.is_err(), requested, "{outcome:?}");
+        assert_eq!(scene.patched(POLICY), expected);
+    }
 }
 
 /// An administrator created another volume with the same storage, to get the data back.
