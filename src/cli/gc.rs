@@ -11,6 +11,7 @@ use crate::{
     },
     hashing::HashSet,
     installation,
+    plain::Plain,
     telemetry::logs,
     tls::install_crypto,
 };
@@ -149,8 +150,8 @@ async fn refuse_shared(seen: &Seen) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses to delete by the default scope `all` if Volume Warden is installed, but not in this
-/// namespace: the ConfigMap that shows whether the storage is shared would be in another one.
+/// Refuses to delete by the default scope `all` if Volume Warden is installed in another namespace
+/// than this one, too or only: the ConfigMap that shows whether the storage is shared may be there.
 ///
 /// # Errors
 /// When that is so, which is a usage error, or could not be read.
@@ -164,12 +165,14 @@ async fn refuse_elsewhere(client: &Client, system_namespace: &str) -> anyhow::Re
         )
     })?;
     let installed = installation::namespaces(&bindings);
-    match installed.first() {
-        Some(first) if !installed.contains(system_namespace) => misused(&format!(
-            "Volume Warden is installed in the namespace {first}, not in {system_namespace}: choose \
-             --system-namespace, or --gc-scope=seen or --gc-scope=all"
+    let other = installed.iter().find(|each| **each != system_namespace);
+    match other {
+        Some(other) => misused(&format!(
+            "Volume Warden is installed in the namespace {}, and not only in {system_namespace}: \
+             choose --system-namespace, or --gc-scope=seen or --gc-scope=all",
+            Plain(other)
         )),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -223,15 +226,19 @@ mod tests {
             refuse_elsewhere(&client, "volume-warden").await
         };
         let list = |items: &[Value]| (200, json!({"metadata": {}, "items": items}));
-        let elsewhere = refused(list(&[bound("storage")])).await;
-        let elsewhere = elsewhere.expect_err("it is installed elsewhere");
-        assert!(elsewhere.is::<clap::Error>(), "{elsewhere}");
-        let text = elsewhere.to_string();
-        assert!(
-            text.contains("installed in the namespace storage, not in volume-warden"),
-            "{text}"
-        );
-        for installed in [&[][..], &[bound("storage"), bound("volume-warden")]] {
+        for installed in [
+            &[bound("storage")][..],
+            &[bound("storage"), bound("volume-warden")],
+            &[bound("volume-warden"), bound("yard\u{1b}")],
+        ] {
+            let elsewhere = refused(list(installed)).await;
+            let elsewhere = elsewhere.expect_err("it is installed elsewhere");
+            assert!(elsewhere.is::<clap::Error>(), "{elsewhere}");
+            let text = elsewhere.to_string();
+            assert!(text.contains(", and not only in volume-warden"), "{text}");
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+        }
+        for installed in [&[][..], &[bound("volume-warden")]] {
             let permitted = refused(list(installed)).await;
             assert!(permitted.is_ok(), "{permitted:?}");
         }

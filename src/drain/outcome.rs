@@ -89,7 +89,7 @@ impl fmt::Display for Outcome {
         }?;
         match self.kept.len() {
             0 => Ok(()),
-            kept => write!(f, "; {kept} volumes of pvc-trash are left unchanged"),
+            kept => write!(f, "; what pvc-trash wrote is left on {kept} volumes"),
         }
     }
 }
@@ -126,15 +126,15 @@ mod tests {
         });
         assert_eq!(
             outcome.to_string(),
-            "3 claims and 2 volumes read, 4 changed; left: 1 being deleted and in use; 1 volumes \
-             of pvc-trash are left unchanged"
+            "3 claims and 2 volumes read, 4 changed; left: 1 being deleted and in use; what \
+             pvc-trash wrote is left on 1 volumes"
         );
         assert_eq!(outcome.trouble(), None);
         outcome.in_use.clear();
         assert_eq!(
             outcome.to_string(),
-            "3 claims and 2 volumes read, 4 changed; nothing else is left; 1 volumes of \
-             pvc-trash are left unchanged"
+            "3 claims and 2 volumes read, 4 changed; nothing else is left; what pvc-trash \
+             wrote is left on 1 volumes"
         );
         outcome.returned = 2;
         assert!(

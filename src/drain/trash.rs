@@ -30,7 +30,7 @@ pub struct Kept {
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { object, why } = self;
-        write!(f, "{object}: left unchanged, because {why}")
+        write!(f, "{object}: what pvc-trash wrote is left, because {why}")
     }
 }
 

@@ -110,7 +110,9 @@ fn a_bound_volume_without_a_living_claim_is_left() {
     ] {
         assert_eq!(
             left(volume, claim),
-            [format!("volume v: left unchanged, because {why}")]
+            [format!(
+                "volume v: what pvc-trash wrote is left, because {why}"
+            )]
         );
     }
 }
@@ -153,7 +155,9 @@ fn volumes_in_the_trash_are_listed_and_left() {
     ] {
         assert_eq!(
             left(volume, json!({})),
-            [format!("volume v: left unchanged, because {why}")]
+            [format!(
+                "volume v: what pvc-trash wrote is left, because {why}"
+            )]
         );
     }
     let purging = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}, "status": {"phase": "Released"}});

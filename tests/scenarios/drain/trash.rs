@@ -36,7 +36,10 @@ async fn volumes_in_the_trash_are_purged_only_on_request() -> Result<()> {
     .await?;
 
     let drained = drain_fixture.drain(&["--in-tree=off"]).await?;
-    drained.prints(&[&format!("volume {name}: left unchanged"), "in the trash"])?;
+    drained.prints(&[
+        &format!("volume {name}: what pvc-trash wrote is left"),
+        "in the trash",
+    ])?;
     ensure!(drained.code == Some(0), "{drained:?}");
     let purge = ["--in-tree=off", "--purge-trash"];
     let dry_run = drain_fixture
