@@ -163,6 +163,24 @@ mod tests {
         assert!(reads.iter().all(Result::is_ok));
     }
 
+    /// A review may wait for the read of a namespace, and each tenant can cause reviews.
+    #[tokio::test(start_paused = true)]
+    async fn namespaces_are_read_in_turn() {
+        let client = answering_after(Duration::from_secs(1), |_, _| {
+            (200, r#"{"metadata": {"name": "shop", "uid": "1"}}"#)
+        });
+        let get = LiveGet::<Namespace>::new(Arc::new(Metrics::new()), &client);
+        let [many, other] = ["many", "other"].map(ObjectName::cluster_scoped);
+        let limit = Duration::from_secs(60);
+        let reads = futures::future::join_all((0..20 * MAX_READS).map(|_| get.read(&many, limit)));
+        let late = async {
+            sleep(Duration::from_millis(500)).await;
+            get.read(&other, Duration::from_millis(1600)).await
+        };
+        let (_, late) = tokio::join!(reads, late);
+        assert!(late.is_ok(), "{:?}", late.err());
+    }
+
     #[tokio::test]
     async fn a_name_that_would_be_a_query_is_not_sent() {
         let service = tower::service_fn(|request: http::Request<Body>| {

@@ -151,7 +151,10 @@ fn warn_once_if_field_dropped(change: &Change<'_, StatefulSet>, warned: &AtomicB
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{claim::ClaimWire, pod::PodWire};
+    use crate::objects::{
+        claim::{AWAITING_POD, ClaimWire},
+        pod::PodWire,
+    };
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
@@ -271,6 +274,10 @@ mod tests {
             (json!({"metadata": {"ownerReferences": owner}}), true),
             (
                 json!({"metadata": {"annotations": {"volume-warden.dev/scaled-with": "s"}}}),
+                true,
+            ),
+            (
+                json!({"metadata": {"annotations": {AWAITING_POD: "2026-01-01T00:00:00Z"}}}),
                 true,
             ),
             (

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     awaited::Awaited,
     cluster::{
-        Apply, Elector, Feeds, LiveGet, Reconcile, Requeue,
+        Apply, Elector, Feeds, Lane, LiveGet, Reconcile, Requeue,
         test_server::{answering, failure},
     },
     objects::{
@@ -255,6 +255,9 @@ impl Server {
     }
 }
 
+/// The number of bulk writes at the same time.
+const BULK: usize = 4;
+
 /// A trash-list that leads.
 struct Scene {
     server: Arc<Server>,
@@ -272,7 +275,7 @@ impl Scene {
         let (lead, leadership) = Elector::by_hand();
         lead.replace(Some(Instant::now() + std::time::Duration::from_secs(3600)));
         let feeds = Feeds::new(&metrics);
-        let apply = Apply::new(client.clone(), leadership, 4, false, metrics.clone());
+        let apply = Apply::new(client.clone(), leadership, BULK, false, metrics.clone());
         let reconciler = TrashListReconciler {
             caches: Caches::new(&feeds, None),
             opt_out: true,
@@ -325,6 +328,23 @@ async fn a_write_that_failed_is_repeated_after_a_second() {
     );
     assert!(matches!(scene.reconcile().await, Requeue::After(..)));
     assert_eq!(scene.server.writes().len(), 1);
+}
+
+/// Meanwhile, the namespace may be recreated, whose users must not read the names of the claims.
+#[tokio::test(start_paused = true)]
+async fn a_list_is_not_created_long_after_its_namespace_was_read() {
+    let scene = Scene::new();
+    let volume = wire("a", json!({}), json!({}));
+    scene.feeds.volumes.hear(volume, true);
+    let (name, lanes) = (name_in("shop"), &scene.reconciler.apply.lanes);
+    let mut permits = Vec::new();
+    for _ in 0..BULK {
+        permits.push(lanes.permit(Lane::Bulk, &name.namespace).await);
+    }
+    let late = scene.reconciler.reconcile(&name).await;
+    late.expect_err("it is decided again");
+    drop(permits);
+    assert_eq!(scene.server.writes(), [""; 0]);
 }
 
 /// A conflict does not mean that the list exists: two requests may compete for the rest of a quota.
