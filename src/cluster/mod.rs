@@ -34,6 +34,7 @@ pub use watch::{Change, Excluded, Feed, Feeds, RecentlyDeleted, ReferrerIndex, S
 pub use write::Mutation;
 #[cfg(feature = "simulation")]
 pub use write::reasons;
+pub(crate) use write::{ALWAYS, StillHolds};
 pub use write::{
     Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, OnRefusal,
     Regarding, Target,

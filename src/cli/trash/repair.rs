@@ -29,9 +29,9 @@ use std::{
 };
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 all volumes are created, or none was removed; 1 \
-one is not created, or not confirmed, or the namespace has no copy; 2 the command line is wrong, or --yes is missing; 3 the \
-volumes or their copies could not be read, it is unknown whether one is created, or there is no \
-usable kubeconfig.";
+one is not created, or not confirmed, or the namespace has no copy; 2 the command line is wrong, or \
+--yes is missing; 3 the volumes or their copies could not be read, it is unknown whether one is \
+created, or there is no usable kubeconfig.";
 
 /// `volume-warden trash repair`
 #[derive(Debug, Args)]

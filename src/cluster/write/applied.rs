@@ -16,7 +16,7 @@ pub enum Applied {
     /// Nothing was written, because this replica does not lead or cannot be sure that it does.
     NotLeading,
     /// Nothing was written: the object has changed since the decision, or does not exist any more,
-    /// or the decision is too old. Reconcile the object again.
+    /// or the decision is too old or refuted by a watch. Reconcile the object again.
     Stale,
     /// The API server refused the write or did not answer.
     Failed(kube::Error),
@@ -37,7 +37,7 @@ impl Applied {
             )),
             Self::Stale => Err(ReconcileError::new(
                 "nothing was written, because the object has changed since the decision, or the \
-                 decision is too old",
+                 decision is too old, or a watch refutes it",
             )),
             Self::Failed(error) => Err(ReconcileError::new(error.to_string())),
         }

@@ -22,6 +22,7 @@ pub use action::{Action, OnRefusal};
 pub use announcement::{Announcement, Regarding};
 pub use applied::Applied;
 pub use apply::Apply;
+pub(crate) use apply::{ALWAYS, StillHolds};
 pub use create::{Caller, Creation};
 pub use event_dedup::EventDeduplicator;
 pub use lanes::Lane;

@@ -81,18 +81,24 @@ impl Caches {
     /// is passed over, so that it does not block other claims. None if too many claims were not
     /// Bound.
     fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
-        let mut requesting = self
-            .requesting(&name.name, Some(&record.claim.namespace))
-            .into_iter();
-        let found = requesting.find(|(_, claim)| record.may_restore(&claim.uid));
-        found.map(|(name, _)| name)
+        self.entitled(name, record).next().map(|(name, _)| name)
     }
 
     /// Returns the uids of the claims that request the volume and, by the record, may get it.
-    pub fn restorers(&self, name: &ObjectName, record: &TrashRecord) -> HashSet<CompactText> {
+    pub fn entitled_uids(&self, name: &ObjectName, record: &TrashRecord) -> HashSet<CompactText> {
+        let entitled = self.entitled(name, record);
+        entitled.map(|(_, claim)| claim.uid.clone()).collect()
+    }
+
+    /// Returns the claims that request the volume and, by the record, may get it.
+    fn entitled(
+        &self,
+        name: &ObjectName,
+        record: &TrashRecord,
+    ) -> impl Iterator<Item = (ObjectName, Arc<Claim>)> {
         let requesting = self.requesting(&name.name, Some(&record.claim.namespace));
-        let uids = requesting.into_iter().map(|(_, claim)| claim.uid.clone());
-        uids.filter(|uid| record.may_restore(uid)).collect()
+        let all = requesting.into_iter();
+        all.filter(|(_, claim)| record.may_restore(&claim.uid))
     }
 
     /// Returns the Pending claims that request the volume of this name: those of one namespace, or

@@ -67,8 +67,8 @@ impl PvcTrashReconciler {
         }
         // In a large cluster, the LISTs of volumes and attachments take long: a claim may have requested
         // the volume meanwhile, and the read of its former claim no longer counts.
-        let restorers = || self.caches.restorers(name, record);
-        let before = restorers();
+        let entitled = || self.caches.entitled_uids(name, record);
+        let before = entitled();
         self.live.is_unrequested(name, record).await?;
         let proof = self.live.claim_is_deleted(claim).await?;
         let operations = patch::purge(volume, record);
@@ -77,7 +77,7 @@ impl PvcTrashReconciler {
         self.copies.forget(&target, &action, PURGED).await?;
         slot.begin();
         // While the purge waits for its turn, the watch may show a new claim that requests the data.
-        let still_unrequested = || restorers() == before;
+        let still_unrequested = || entitled() == before;
         let purge = (action, PURGED);
         let written = self.write_if(name, volume, purge, &still_unrequested);
         let applied = written.await;

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::{
-        Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
-        Reconciled, Regarding, Requeue, Target, WorkQueue,
+        ALWAYS, Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
+        Reconciled, Regarding, Requeue, StillHolds, Target, WorkQueue,
     },
     hashing::HashSet,
     objects::{Kind, ObjectName, Volume, trash::TrashRecord},
@@ -168,8 +168,7 @@ impl PvcTrashReconciler {
         action: Action,
         reason: &'static str,
     ) -> Applied {
-        self.write_if(name, volume, (action, reason), &|| true)
-            .await
+        self.write_if(name, volume, (action, reason), ALWAYS).await
     }
 
     /// Writes the volume, unless `still_holds` returns false when it is the write's turn.
@@ -178,7 +177,7 @@ impl PvcTrashReconciler {
         name: &ObjectName,
         volume: &Arc<Volume>,
         (action, reason): (Action, &'static str),
-        still_holds: &(dyn Fn() -> bool + Sync),
+        still_holds: StillHolds<'_>,
     ) -> Applied {
         let target = Target::of(name, volume);
         let applied = self
