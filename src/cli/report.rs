@@ -37,7 +37,7 @@ pub fn run(options: ReportOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn write(options: ReportOptions) -> anyhow::Result<ExitCode> {
-    let inventory = match options.inventory.read().await {
+    let inventory = match options.inventory.read(true).await {
         Ok(inventory) => inventory,
         Err(code) => return Ok(code),
     };

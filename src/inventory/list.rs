@@ -1,4 +1,4 @@
-//! Lists of any kind, with the caller's rights.
+//! Reads of any kind, with the caller's rights.
 
 use crate::cluster::within;
 use kube::{Api, api::ListParams};
@@ -10,7 +10,7 @@ use std::{fmt::Debug, time::Duration};
 /// 100,000 claims at once. The client requests a page of more than 16 MiB, such as one of 10,000
 /// pods, again with fewer objects.
 const PAGE_SIZE: u32 = 10_000;
-/// Time limit of the request for one page.
+/// Time limit of the request for one page, or for one object.
 const PAGE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Lists all objects, in pages of up to [`PAGE_SIZE`].
@@ -36,4 +36,12 @@ where
             None => return Ok(kept),
         }
     }
+}
+
+/// Reads the object with this name; none if it does not exist.
+pub(super) async fn get<K>(api: &Api<K>, name: &str) -> kube::Result<Option<K>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    within(PAGE_LIMIT, api.get_opt(name)).await
 }

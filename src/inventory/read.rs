@@ -3,13 +3,14 @@
 
 use super::{
     custom::{self, ReferencePath, Referrer},
-    list::{list, list_as},
+    list::{get, list, list_as},
 };
 use crate::{
     cluster::{error_message, scoped},
+    hashing::HashMap,
     objects::{
-        AnyObject, ListedClaim, Pod, Workload, pod::PodWire, volume::VolumeWire,
-        workload::WorkloadWire,
+        AnyObject, ListedClaim, Namespace, Pod, Tracked as _, Workload, namespace::NamespaceWire,
+        pod::PodWire, volume::VolumeWire, workload::WorkloadWire,
     },
 };
 use futures::{FutureExt as _, future::join_all};
@@ -42,6 +43,8 @@ pub struct Listed {
     pub snapshots: Vec<Referrer>,
     /// The custom resources that name claims.
     pub referrers: Vec<Referrer>,
+    /// The namespaces by name, after [`Listed::read_namespaces`].
+    pub namespaces: HashMap<String, Namespace>,
     /// The kinds that could not be listed, in the plural, without custom resources, which are only
     /// in `errors`. Nothing is known about the objects of these kinds.
     pub unlisted: Vec<&'static str>,
@@ -115,6 +118,23 @@ pub async fn read_workloads(
 }
 
 impl Listed {
+    /// Adds the namespaces: all, or only the one with this name. If they cannot be read,
+    /// [`Listed::errors`] says so.
+    pub async fn read_namespaces(&mut self, client: &Client, name: Option<&str>) {
+        let api = Api::<NamespaceWire>::all(client.clone());
+        let read = match name {
+            // Users of one namespace may read it, but not list all.
+            Some(name) => get(&api, name)
+                .await
+                .map(|found| found.into_iter().collect()),
+            None => list(&api).await,
+        };
+        let namespaces = self.known("Namespaces", read).into_iter();
+        self.namespaces = namespaces
+            .filter_map(|namespace| Some((namespace.name_any(), Namespace::track(namespace)?)))
+            .collect();
+    }
+
     /// Returns what was listed of a kind that a cluster may lack: an answer of 404 counts as no
     /// objects. Any other error is handled as [`Self::known`] does.
     fn optional<K>(&mut self, what: &'static str, listed: kube::Result<Vec<K>>) -> Vec<K> {

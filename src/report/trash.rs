@@ -6,7 +6,7 @@ use crate::{
     columns::span,
     hashing::HashMap,
     objects::{
-        Volume,
+        Namespace, Volume,
         trash::{OriginalPolicy, TrashRecord},
         volume::{Phase, VolumeWire},
     },
@@ -22,6 +22,9 @@ pub(super) struct Record {
     is_purge_requested: bool,
     /// Whether the volume is Bound and not being deleted.
     is_in_use: bool,
+    /// Whether the recorded namespace still exists and has not opted out: for other namespaces,
+    /// Volume Warden does not restore claims that users request.
+    is_handled: bool,
 }
 
 impl<'a> Records<'a> {
@@ -29,8 +32,10 @@ impl<'a> Records<'a> {
     /// record for a claim that the volume's `claimRef` no longer names is left out.
     pub(super) fn new(subject: &Subject<'a>) -> Self {
         let volumes = subject.listed.volumes.iter();
-        let records =
-            volumes.filter_map(|each| Some((each.metadata.name.as_deref()?, read(each)?)));
+        let records = volumes.filter_map(|volume| {
+            let name = volume.metadata.name.as_deref()?;
+            Some((name, read(volume, &subject.listed.namespaces)?))
+        });
         Self(records.collect())
     }
 
@@ -41,12 +46,17 @@ impl<'a> Records<'a> {
     }
 }
 
-fn read(volume: &VolumeWire) -> Option<Record> {
+fn read(volume: &VolumeWire, namespaces: &HashMap<String, Namespace>) -> Option<Record> {
     let volume = Volume::from(volume.clone());
     let is_in_use = volume.phase == Phase::Bound && !volume.deleting;
     let (trash, claim) = (volume.trash?, volume.claim_ref?);
     let (record, purge) = (trash.record?, trash.purge);
+    let is_handled = namespaces
+        .get(&record.claim.namespace)
+        .filter(|namespace| !namespace.excluded && !namespace.deleting)
+        .is_some_and(|namespace| record.is_of(Some(&namespace.uid)));
     (volume.retain && claim.uid == record.claim.uid).then(|| Record {
+        is_handled,
         is_purge_requested: purge.is_some_and(|uid| claim.uid == uid),
         is_in_use,
         record,
@@ -62,11 +72,12 @@ impl Record {
         is_kept && self.is_in_use && self.is_for_users()
     }
 
-    /// Returns whether users of the namespace may restore the claim: the record has the uid of the
-    /// namespace, and not too many claims could not be bound to the volume. Otherwise only an
-    /// administrator can.
+    /// Returns whether users of the namespace may restore the claim: the namespace has the recorded
+    /// uid, has not opted out and is not being deleted, and not too many claims could not be bound
+    /// to the volume. Otherwise only an administrator can. False if the namespace could not be
+    /// read: the command of the administrator works in any case.
     pub(super) fn is_for_users(&self) -> bool {
-        self.record.claim.namespace_uid.is_some() && self.record.is_restorable()
+        self.is_handled && self.record.is_restorable()
     }
 
     /// Describes for how long the deletion of the claim can be undone, if it is deleted now.

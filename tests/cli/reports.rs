@@ -71,7 +71,7 @@ fn report_writes_a_page() {
     let (finished, requests) = run_against(report, answers("statefulsets"));
     assert_eq!((finished.code, &*finished.stdout), (Some(0), ""));
     assert_contains(&finished.stderr, &["StatefulSets could not be listed"]);
-    assert_eq!(requests.len(), 11, "{requests:?}");
+    assert_eq!(requests.len(), 12, "{requests:?}");
     let page = std::fs::read_to_string(&file).expect("a page");
     let next = "<code>volume-warden why pvc/data -n shop</code>";
     assert_contains(

@@ -55,22 +55,26 @@ pub(in crate::cli) struct Inventory {
 }
 
 impl InventoryOptions {
-    /// Lists the objects with the caller's rights, and reports what cannot be listed.
+    /// Lists the objects, and with `namespaces` also the namespaces, with the caller's rights, and
+    /// reports what cannot be listed.
     ///
     /// # Errors
     /// The exit code, after the error is printed, if there is no usable kubeconfig, or
     /// the claims or the pods could not be listed.
-    pub(in crate::cli) async fn read(self) -> Result<Inventory, ExitCode> {
+    pub(in crate::cli) async fn read(self, namespaces: bool) -> Result<Inventory, ExitCode> {
         let (client, default) = cluster(&self.caller).await?;
         let namespace = match self.all_namespaces {
             true => None,
             false => Some(target::namespace(&self.namespace, &default).to_owned()),
         };
         let listed = inventory::read(&client, namespace.as_deref(), &self.references).await;
-        let listed = listed.map_err(|error| {
+        let mut listed = listed.map_err(|error| {
             let why = error_message(&error);
             unreadable(format!("the claims or the pods could not be listed: {why}"))
         })?;
+        if namespaces {
+            listed.read_namespaces(&client, namespace.as_deref()).await;
+        }
         listed.errors.iter().for_each(complain);
         Ok(Inventory {
             listed,

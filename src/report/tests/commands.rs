@@ -75,6 +75,7 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
         volumes: ["safe", "recent", "owned"]
             .map(|name| read(retained(name)))
             .into(),
+        namespaces: shop(),
         ..Listed::default()
     };
     let others = [other, deleted, at_once, unnamed, purged, failed, going];
@@ -101,6 +102,38 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
     assert!(!page(&listed, None, &Prices::new()).contains("kubectl delete"));
 }
 
+/// In the namespace of the claim, users cannot undo a deletion: only an administrator can.
+#[test]
+fn in_a_namespace_that_is_not_handled_only_an_administrator_restores() {
+    let mut listed = Listed {
+        claims: vec![read(claim("safe", json!({})))],
+        volumes: vec![
+            read(volume("pv-safe", "Bound", record("safe", "Delete"))),
+            read(volume("trashed", "Released", record("gone", "Delete"))),
+        ],
+        ..Listed::default()
+    };
+    let excluded = json!({"uid": "n", "labels": {"volume-warden.dev/exclude": "true"}});
+    let deleted = json!({"uid": "n", "deletionTimestamp": "2026-01-30T00:00:00Z"});
+    let unread = HashMap::default();
+    for namespaces in [
+        namespace(excluded),
+        namespace(deleted),
+        namespace(json!({"uid": "recreated"})),
+        unread,
+    ] {
+        listed.namespaces = namespaces;
+        let page = page(&listed, None, &Prices::new());
+        let why = "volume-warden why pvc/safe -n shop";
+        assert_eq!(commands(&page, "unused"), [why]);
+        let undelete = "volume-warden undelete pvc gone -n shop --to-namespace shop";
+        assert_eq!(commands(&page, "trash"), [undelete]);
+    }
+    listed.namespaces = shop();
+    let page = page(&listed, None, &Prices::new());
+    assert_eq!(commands(&page, "unused").len(), 2);
+}
+
 #[test]
 fn the_trash_has_the_end_of_each_window() {
     let in_trash =
@@ -113,6 +146,7 @@ fn the_trash_has_the_end_of_each_window() {
             read(in_trash("b", "data", "Retain")),
             read(requested),
         ],
+        namespaces: shop(),
         ..Listed::default()
     };
     listed.volumes.push(read(volume(

@@ -5,7 +5,9 @@ mod hostile;
 mod large;
 
 use super::{Subject, html};
+use crate::hashing::HashMap;
 use crate::inventory::Listed;
+use crate::objects::{Namespace, Tracked as _};
 use crate::unused::{
     Output, Prices, rows, shown,
     test_objects::{claim, pod, read, volume},
@@ -73,6 +75,18 @@ fn record_with(claim: &str, changes: Value) -> Value {
         "spec": {"claimRef": {"name": claim}}})
 }
 
+/// The namespace `shop` of the records.
+fn shop() -> HashMap<String, Namespace> {
+    namespace(json!({"uid": "n"}))
+}
+
+/// The namespace `shop` with this metadata.
+fn namespace(metadata: Value) -> HashMap<String, Namespace> {
+    let wire = serde_json::from_value(json!({"metadata": metadata})).expect("a namespace");
+    let namespace = Namespace::track(wire).expect("kept");
+    [("shop".to_owned(), namespace)].into_iter().collect()
+}
+
 /// Claims and volumes in every state.
 fn mixed() -> Listed {
     let since = |time: &str| {
@@ -103,6 +117,7 @@ fn mixed() -> Listed {
             read(volume("kept", "Released", json!({}))),
             read(volume("trashed", "Released", trash)),
         ],
+        namespaces: shop(),
         ..Listed::default()
     }
 }
