@@ -15,11 +15,14 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The time of the last watch activity, in milliseconds since `began`.
+/// The time of the last watch activity.
 #[derive(Clone)]
 pub(crate) struct WatchActivity {
     began: Instant,
+    /// In milliseconds since `began`.
     last: Arc<AtomicU64>,
+    /// For how many milliseconds there was no activity before the last response began.
+    before: Arc<AtomicU64>,
 }
 
 impl WatchActivity {
@@ -29,6 +32,7 @@ impl WatchActivity {
         let heard = Self {
             began: Instant::now(),
             last: Arc::default(),
+            before: Arc::default(),
         };
         let observed = heard.clone();
         metrics.feeds.begun(kind);
@@ -41,10 +45,22 @@ impl WatchActivity {
         self.began.elapsed().saturating_sub(last)
     }
 
+    /// Returns for how long nothing was received before the last response, or since, if that is
+    /// longer. The last response may be a watch that contains only an error.
+    pub(super) fn silence(&self) -> Duration {
+        let before = Duration::from_millis(self.before.load(Ordering::Relaxed));
+        self.age().max(before)
+    }
+
+    fn begin(&self) {
+        self.before
+            .store(milliseconds(self.age()), Ordering::Relaxed);
+        self.now();
+    }
+
     fn now(&self) {
-        let now = self.began.elapsed().as_millis();
-        self.last
-            .store(now.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        let now = milliseconds(self.began.elapsed());
+        self.last.store(now, Ordering::Relaxed);
     }
 
     /// Returns a client whose responses are observed, those of lists, too. An error response does
@@ -67,7 +83,7 @@ impl WatchActivity {
     ) -> Response<impl HttpBody<Data = Bytes, Error = kube::Error>> {
         let good = answer.status().is_success();
         if good {
-            self.now();
+            self.begin();
         }
         answer.map(|body| {
             body.map_frame(move |frame| {
@@ -78,6 +94,10 @@ impl WatchActivity {
             })
         })
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -4,34 +4,27 @@
 //! other kind. kube's shared reflector streams are not used: they never report a delete, and one
 //! lost wake-up stops them permanently.
 
-use super::progress::Progress;
-use super::store::Store;
-use crate::cluster::api::doubling;
+use super::{
+    activity::WatchActivity,
+    failure::{Backoff, WATCH_SECONDS, lost, needs_list},
+    progress::Progress,
+    store::Store,
+};
 use crate::{
-    hashing::Keyed,
-    objects::{Kind, ObjectName, Tracked},
+    objects::{ObjectName, Tracked},
     telemetry::Metrics,
 };
-use futures::StreamExt;
+use futures::{StreamExt, future::BoxFuture};
 use kube::{
     Api,
     runtime::watcher::{self, Event, watcher},
 };
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::{hash::BuildHasher, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Maximum duration of one watch request; the watch then continues with another one. Some load
-/// balancers close a connection that was idle for four minutes.
-const WATCH_SECONDS: u32 = 200;
 /// Interval of a new list, which corrects the store after etcd was restored from a backup.
 const RELIST: Duration = Duration::from_secs(6 * 3600);
-const FIRST_DELAY: Duration = Duration::from_millis(200);
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// The backoff of a watch is reset if its last failure is longer ago than this. It exceeds the
-/// longest delay and the time of a list: otherwise, if the API server answered every watch with
-/// 410, each list would reset the backoff.
-const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
 
 /// A change of one object in a feed.
 #[derive(Debug)]
@@ -114,18 +107,25 @@ impl<T: Tracked> Feed<T> {
         self.write().mark_stale(name, object);
     }
 
-    /// Watches the kind until the future is dropped.
-    pub async fn run(self: Arc<Self>, api: Api<T::Wire>) {
-        let mut backoff = Backoff::default();
-        loop {
-            self.watch(&api, &mut backoff).await;
-        }
+    /// Watches the kind until the future is dropped. `activity` observes the responses to `api`.
+    pub(super) fn run(
+        self: &Arc<Self>,
+        api: Api<T::Wire>,
+        activity: WatchActivity,
+    ) -> BoxFuture<'static, ()> {
+        let feed = self.clone();
+        Box::pin(async move {
+            let mut backoff = Backoff::default();
+            loop {
+                feed.watch(&api, &activity, &mut backoff).await;
+            }
+        })
     }
 
     /// Runs one watcher, until [`needs_list`] is true for an error or [`RELIST`] has passed. After
     /// most other failures the watch continues at its resourceVersion, so that an API server that
     /// was unavailable for seconds sends only what has changed.
-    async fn watch(&self, api: &Api<T::Wire>, backoff: &mut Backoff) {
+    async fn watch(&self, api: &Api<T::Wire>, activity: &WatchActivity, backoff: &mut Backoff) {
         let mut config = watcher::Config::default()
             .timeout(WATCH_SECONDS)
             .page_size(500);
@@ -138,7 +138,7 @@ impl<T: Tracked> Feed<T> {
                 Ok(event) => self.take(event),
                 Err(error) => {
                     self.metrics.feeds.failed(T::KIND);
-                    self.progress.failed();
+                    self.progress.failed(lost(&error, activity.silence()));
                     let delay = backoff.next(T::KIND);
                     tracing::warn!(kind = T::KIND.plural(), %error, ?delay, "watch failed");
                     tokio::time::sleep(delay).await;
@@ -234,45 +234,6 @@ impl<T: Tracked> Feed<T> {
     /// Applies one watch event: the object as it is now, or its last state before its deletion.
     pub(crate) fn hear(&self, object: T::Wire, exists: bool) {
         self.put(object, exists);
-    }
-}
-
-/// Returns whether no watch can begin at the resourceVersion any more. kube's watcher lists again
-/// if such an error ends a watch, but not if the API server answers the start of a watch with it. A
-/// new watcher always begins with a list.
-fn needs_list(error: &watcher::Error) -> bool {
-    let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error else {
-        return false;
-    };
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    // After a restore from a backup the API server may not know the resourceVersion yet.
-    let unknown = causes.any(|cause| cause.reason == "ResourceVersionTooLarge");
-    matches!(status.code, 400 | 410) || unknown
-}
-
-#[derive(Default)]
-struct Backoff {
-    failures: u32,
-    last: Option<Instant>,
-}
-
-impl Backoff {
-    /// Returns the delay before the next attempt: a random part, between one half and all, of a
-    /// delay that doubles with each failure, up to [`LONGEST_DELAY`]. So the watches of all kinds
-    /// and replicas do not retry at the same time.
-    fn next(&mut self, kind: Kind) -> Duration {
-        if self
-            .last
-            .is_some_and(|last| last.elapsed() > FORGIVEN_AFTER)
-        {
-            self.failures = 0;
-        }
-        self.last = Some(Instant::now());
-        self.failures += 1;
-        let longest = doubling(FIRST_DELAY, LONGEST_DELAY, self.failures);
-        let random = Keyed::default().hash_one((kind.plural(), self.failures));
-        let thousandths = 500 + u32::try_from(random % 501).unwrap_or_default();
-        longest * thousandths / 1000
     }
 }
 

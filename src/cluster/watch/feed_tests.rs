@@ -1,15 +1,16 @@
 use super::*;
 use crate::objects::{
-    Pod,
+    Kind, Pod,
     pod::{ClaimSource, PodSpec, PodVolume, PodWire},
 };
-use futures::FutureExt as _;
+use futures::{FutureExt as _, stream};
 use http_body_util::StreamBody;
 use hyper::body::{Bytes, Frame};
 use kube::{Client, api::ObjectMeta, client::Body};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::Notify;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::{sync::Notify, task::JoinHandle};
 
 fn pod(name: &str, uid: &str, claim: Option<&str>) -> PodWire {
     let source = claim.map(|claim| ClaimSource {
@@ -113,6 +114,12 @@ fn observed() -> (Arc<Feed<Pod>>, Arc<Mutex<Vec<Duration>>>) {
     (feed, missed)
 }
 
+fn run(feed: &Arc<Feed<Pod>>, client: Client) -> JoinHandle<()> {
+    let activity = WatchActivity::observed(Kind::Pod, &feed.metrics);
+    let api = Api::all(activity.client(&client));
+    tokio::spawn(feed.run(api, activity))
+}
+
 fn answer(code: u16, body: &serde_json::Value) -> http::Response<Body> {
     let body = Body::from(body.to_string().into_bytes());
     let response = http::Response::builder().status(code).body(body);
@@ -147,13 +154,65 @@ async fn a_listener_learns_for_how_long_changes_may_have_been_missed() {
         Ok::<_, std::io::Error>(answer(code, &body))
     });
     let (feed, missed) = observed();
-    let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
+    let running = run(&feed, Client::new(service, "default"));
     tokio::time::sleep(Duration::from_secs(200)).await;
     running.abort();
     let missed = missed.lock();
     let (last, longest) = (missed.last(), missed.iter().max());
     assert_eq!(last, longest, "the LIST ends the outage: {missed:?}");
     assert!(longest >= Some(&Duration::from_secs(85)), "{missed:?}");
+}
+
+/// A load balancer may drop what an API server sends, and the next one may not know the
+/// resourceVersion, which it says in a watch that has begun.
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_that_cannot_go_on_counts_from_its_last_event() {
+    const DIES_AT: u64 = 100;
+    for (silent, expected) in [(true, 205), (false, 0)] {
+        let watches = AtomicU32::new(0);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let watch = request.uri().query().unwrap_or_default().contains("watch=");
+            let number = if watch {
+                watches.fetch_add(1, Ordering::Relaxed)
+            } else {
+                u32::MAX
+            };
+            async move {
+                let last_event = tokio::time::sleep(Duration::from_secs(DIES_AT));
+                let bookmark = json!({"type": "BOOKMARK", "object": {"kind": "Pod", "apiVersion": "v1",
+                    "metadata": {"resourceVersion": "7"}}});
+                let gone = json!({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410}});
+                let list = json!({"kind": "PodList", "apiVersion": "v1", "items": [],
+                    "metadata": {"resourceVersion": "7"}});
+                let frame = |value: serde_json::Value| {
+                    Ok::<_, std::io::Error>(Frame::data(Bytes::from(format!("{value}\n"))))
+                };
+                let frames = match number {
+                    0 => {
+                        let sent = stream::once(async move {
+                            last_event.await;
+                            frame(bookmark)
+                        });
+                        match silent {
+                            true => sent.chain(stream::pending()).boxed(),
+                            false => sent.boxed(),
+                        }
+                    }
+                    1 => stream::iter([frame(gone)]).boxed(),
+                    u32::MAX => stream::iter([frame(list)]).boxed(),
+                    _ => stream::pending().boxed(),
+                };
+                Ok::<_, std::io::Error>(http::Response::new(StreamBody::new(frames)))
+            }
+        });
+        let (feed, missed) = observed();
+        let running = run(&feed, Client::new(service, "default"));
+        tokio::time::sleep(Duration::from_secs(DIES_AT + 300)).await;
+        running.abort();
+        let missed = missed.lock();
+        let longest = missed.iter().max().map(Duration::as_secs);
+        assert_eq!(longest, Some(expected), "silent: {silent}: {missed:?}");
+    }
 }
 
 /// An overloaded API server may answer a LIST with an error after minutes.
@@ -171,7 +230,7 @@ async fn a_list_that_fails_after_minutes_counts_from_its_beginning() {
         Ok::<_, std::io::Error>(answer(code, &list))
     });
     let (feed, missed) = observed();
-    let running = tokio::spawn(feed.clone().run(Api::all(Client::new(service, "default"))));
+    let running = run(&feed, Client::new(service, "default"));
     feed.synced().await;
     running.abort();
     let missed = missed.lock();
@@ -193,13 +252,13 @@ async fn silent(time: Duration) -> (Vec<u64>, Vec<u64>) {
         let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []});
         let list = Ok::<_, std::io::Error>(Frame::data(Bytes::from(list.to_string())));
         let frames = match watch {
-            true => futures::stream::pending().boxed(),
-            false => futures::stream::iter([list]).boxed(),
+            true => stream::pending().boxed(),
+            false => stream::iter([list]).boxed(),
         };
         async move { Ok::<_, std::io::Error>(http::Response::new(StreamBody::new(frames))) }
     });
     let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
-    let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
+    let running = run(&feed, Client::new(service, "default"));
     tokio::time::sleep(time).await;
     running.abort();
     seen.lock().clone()
@@ -246,18 +305,6 @@ async fn every_kind_is_listed_again_when_the_page_says_so() {
     assert!(page.contains("every kind is listed again every six hours"));
 }
 
-#[tokio::test(start_paused = true)]
-async fn backoff_grows_and_is_forgiven() {
-    let mut backoff = Backoff::default();
-    for failures in 1..=10 {
-        let longest = doubling(FIRST_DELAY, LONGEST_DELAY, failures);
-        let delay = backoff.next(Kind::Pod);
-        assert!(delay >= longest / 2 && delay <= longest, "{delay:?}");
-    }
-    tokio::time::advance(FORGIVEN_AFTER * 2).await;
-    assert!(backoff.next(Kind::Pod) <= FIRST_DELAY);
-}
-
 /// Runs a feed against an API server that answers LISTs with no pods, and watches with one status
 /// after another; when there are none left, a watch stays open. Returns the number of LISTs
 /// and of watches until then.
@@ -292,7 +339,7 @@ async fn requests(statuses: &[(u16, &str)]) -> (usize, usize) {
         }
     });
     let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
-    let running = tokio::spawn(feed.run(Api::all(Client::new(service, "default"))));
+    let running = run(&feed, Client::new(service, "default"));
     let counts = || {
         let queries = queries.lock();
         let watches = queries.iter().filter(|query| query.contains("watch="));

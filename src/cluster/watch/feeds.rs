@@ -89,24 +89,21 @@ impl Feeds {
         namespace: Option<&str>,
         system_namespace: &str,
     ) -> BoxFuture<'static, ()> {
-        let client = &WatchActivity::observed(kind, &self.metrics).client(&paced(client));
+        let activity = WatchActivity::observed(kind, &self.metrics);
+        let client = &activity.client(&paced(client));
+        let all = client.clone();
         match kind {
-            Kind::Pod => Box::pin(self.pods.clone().run(scoped(client, namespace))),
-            Kind::PersistentVolumeClaim => {
-                Box::pin(self.claims.clone().run(scoped(client, namespace)))
-            }
-            Kind::PersistentVolume => Box::pin(self.volumes.clone().run(Api::all(client.clone()))),
-            Kind::StatefulSet => Box::pin(self.sets.clone().run(scoped(client, namespace))),
-            Kind::StorageClass => Box::pin(self.classes.clone().run(Api::all(client.clone()))),
-            Kind::VolumeAttachment => {
-                Box::pin(self.attachments.clone().run(Api::all(client.clone())))
-            }
-            Kind::Namespace => Box::pin(self.namespaces.clone().run(Api::all(client.clone()))),
-            Kind::ConfigMap => {
-                let own = Api::namespaced(client.clone(), system_namespace);
-                Box::pin(self.saved.clone().run(own))
-            }
-            Kind::TrashList => Box::pin(self.trash_lists.clone().run(scoped(client, namespace))),
+            Kind::Pod => self.pods.run(scoped(client, namespace), activity),
+            Kind::PersistentVolumeClaim => self.claims.run(scoped(client, namespace), activity),
+            Kind::PersistentVolume => self.volumes.run(Api::all(all), activity),
+            Kind::StatefulSet => self.sets.run(scoped(client, namespace), activity),
+            Kind::StorageClass => self.classes.run(Api::all(all), activity),
+            Kind::VolumeAttachment => self.attachments.run(Api::all(all), activity),
+            Kind::Namespace => self.namespaces.run(Api::all(all), activity),
+            Kind::ConfigMap => self
+                .saved
+                .run(Api::namespaced(all, system_namespace), activity),
+            Kind::TrashList => self.trash_lists.run(scoped(client, namespace), activity),
         }
     }
 
@@ -117,7 +114,7 @@ impl Feeds {
     }
 
     /// Calls `listener` at each failure of the watch of the kind, and at the end of a LIST after
-    /// failures, with the time since the first failure: for so long, changes may have been missed.
+    /// failures, with the time since the outage began: for so long, changes may have been missed.
     pub fn during_outage(&self, kind: Kind, listener: impl Fn(Duration) + Send + Sync + 'static) {
         self.progress(kind).during_outage(listener);
     }

@@ -2,6 +2,7 @@
 
 mod activity;
 mod excluded;
+mod failure;
 mod feed;
 mod feeds;
 mod outage;

@@ -29,12 +29,14 @@ impl Outage {
         self.listing.get_or_insert_with(Instant::now);
     }
 
-    /// Records a failure. Returns the time since the outage began: with its first failure, or with
-    /// the LIST that failed first.
-    pub(super) fn failed(&mut self) -> Duration {
+    /// Records a failure. Returns the time since the outage began: with its first failure, with the
+    /// LIST that failed first, or, if the API server sent nothing for a time before it, `silence`
+    /// ago.
+    pub(super) fn failed(&mut self, silence: Duration) -> Duration {
         let now = Instant::now();
         let known = self.present().map(|failures| failures.first);
         let first = known.or(self.listing).unwrap_or(now);
+        let first = first.min(now.checked_sub(silence).unwrap_or(first));
         self.failures = Some(Failures { first, last: now });
         now - first
     }
@@ -65,36 +67,52 @@ mod tests {
     async fn an_outage_lasts_from_its_first_failure_to_the_next_list() {
         let mut outage = Outage::default();
         assert_eq!(outage.end(), Duration::ZERO, "it never failed");
-        assert_eq!(outage.failed(), Duration::ZERO);
+        assert_eq!(outage.failed(Duration::ZERO), Duration::ZERO);
         advance(SECOND * 30).await;
-        assert_eq!(outage.failed(), SECOND * 30);
+        assert_eq!(outage.failed(Duration::ZERO), SECOND * 30);
         advance(SECOND * 10).await;
         assert_eq!(outage.end(), SECOND * 40);
-        assert_eq!(outage.failed(), Duration::ZERO, "another one");
+        assert_eq!(outage.failed(Duration::ZERO), Duration::ZERO, "another one");
         // A watch that goes on reports nothing while nothing changes.
         advance(APART).await;
-        assert_eq!(outage.failed(), Duration::ZERO, "it had ended");
+        assert_eq!(
+            outage.failed(Duration::ZERO),
+            Duration::ZERO,
+            "it had ended"
+        );
         advance(APART).await;
         assert_eq!(outage.end(), Duration::ZERO, "it had ended");
     }
 
     #[tokio::test(start_paused = true)]
+    async fn silence_before_a_failure_belongs_to_its_outage() {
+        let mut outage = Outage::default();
+        advance(APART).await;
+        assert_eq!(outage.failed(SECOND * 20), SECOND * 20);
+        advance(SECOND).await;
+        assert_eq!(outage.failed(Duration::ZERO), SECOND * 21);
+        assert_eq!(outage.failed(SECOND * 5), SECOND * 21, "it began earlier");
+        assert_eq!(outage.failed(SECOND * 40), SECOND * 40);
+        assert_eq!(outage.end(), SECOND * 40);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_list_that_takes_long_belongs_to_its_outage() {
         let mut outage = Outage::default();
-        outage.failed();
+        outage.failed(Duration::ZERO);
         outage.begin_list();
         advance(APART * 2).await;
-        assert_eq!(outage.failed(), APART * 2, "it failed");
+        assert_eq!(outage.failed(Duration::ZERO), APART * 2, "it failed");
         outage.begin_list();
         advance(APART * 2).await;
         assert_eq!(outage.end(), APART * 4, "it succeeded");
-        outage.failed();
+        outage.failed(Duration::ZERO);
         advance(APART).await;
         outage.begin_list();
         advance(SECOND).await;
         assert_eq!(outage.end(), Duration::ZERO, "the watch went on before");
         outage.begin_list();
         advance(APART).await;
-        assert_eq!(outage.failed(), APART, "the LIST failed");
+        assert_eq!(outage.failed(Duration::ZERO), APART, "the LIST failed");
     }
 }

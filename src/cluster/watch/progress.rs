@@ -49,6 +49,7 @@ impl Progress {
     /// Calls `listener` at each failure of the watch, and at the end of a LIST after failures, with
     /// the time since the outage began: for so long, changes may have been missed. A watch that is
     /// silent does not fail: kube's watcher goes on at the same resourceVersion, with another one.
+    /// If the API server does not know that version any more, the outage began with the silence.
     pub(super) fn during_outage(&self, listener: impl Fn(Duration) + Send + Sync + 'static) {
         let mut listeners = self.during_outage.write();
         listeners.push(Box::new(listener));
@@ -59,9 +60,10 @@ impl Progress {
         self.outage.lock().begin_list();
     }
 
-    /// Records that the watch or a LIST failed.
-    pub(super) fn failed(&self) {
-        self.missed(Outage::failed);
+    /// Records that the watch or a LIST failed, and for how long the watch had been silent and
+    /// changes of that time are lost.
+    pub(super) fn failed(&self, silence: Duration) {
+        self.missed(|outage| outage.failed(silence));
     }
 
     /// Records that a LIST succeeded, before the objects that it lacks are removed.
