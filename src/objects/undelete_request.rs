@@ -24,14 +24,20 @@ impl<'a> UndeleteRequest<'a> {
         volume.or_else(claim).unwrap_or(Self::Either(text))
     }
 
-    /// Returns whether the request names the deleted claim of this name.
-    pub fn names_claim(&self, claim: &str) -> bool {
-        matches!(self, Self::Claim(name) | Self::Either(name) if *name == claim)
+    /// Returns the name of the deleted claim, if the request may name one.
+    pub fn claim(self) -> Option<&'a str> {
+        match self {
+            Self::Claim(name) | Self::Either(name) => Some(name),
+            Self::Volume(_) => None,
+        }
     }
 
-    /// Returns whether the request names the volume of this name.
-    pub fn names_volume(&self, volume: &str) -> bool {
-        matches!(self, Self::Volume(name) | Self::Either(name) if *name == volume)
+    /// Returns the name of the volume, if the request may name one.
+    pub fn volume(self) -> Option<&'a str> {
+        match self {
+            Self::Volume(name) | Self::Either(name) => Some(name),
+            Self::Claim(_) => None,
+        }
     }
 }
 
@@ -52,18 +58,27 @@ mod tests {
     #[test]
     fn a_prefix_decides_what_a_name_is() {
         for (text, claim, volume) in [
-            ("data", true, true),
-            ("pvc/data", true, false),
-            ("pv/data", false, true),
-            ("pv/pvc/data", false, false),
-            ("pod/data", false, false),
-            ("", false, false),
+            ("data", Some("data"), Some("data")),
+            ("pvc/data", Some("data"), None),
+            ("pv/data", None, Some("data")),
+            ("pv/pvc/data", None, Some("pvc/data")),
+            ("pod/data", Some("pod/data"), Some("pod/data")),
+            ("", Some(""), Some("")),
         ] {
             let request = UndeleteRequest::parse(text);
-            assert_eq!(request.names_claim("data"), claim, "{text:?}");
-            assert_eq!(request.names_volume("data"), volume, "{text:?}");
+            assert_eq!(
+                (request.claim(), request.volume()),
+                (claim, volume),
+                "{text:?}"
+            );
         }
-        assert!(UndeleteRequest::parse(&of_claim("data")).names_claim("data"));
-        assert!(UndeleteRequest::parse(&of_volume("data")).names_volume("data"));
+        assert_eq!(
+            UndeleteRequest::parse(&of_claim("data")).claim(),
+            Some("data")
+        );
+        assert_eq!(
+            UndeleteRequest::parse(&of_volume("data")).volume(),
+            Some("data")
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     recorded::{record_if_deleted, recorded},
+    renamed::Renamed,
     restorers::Restorers,
     rule::{Decision, Left, View, decide},
     usage::Usage,
@@ -18,7 +19,7 @@ use crate::{
         volume::Phase,
     },
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The watches that pvc-trash reads, except that of the copies. No two of the feeds are ever locked
 /// at once.
@@ -36,6 +37,7 @@ pub struct Caches {
     pub namespaces: Option<Arc<Feed<Namespace>>>,
     restorers: Arc<Restorers>,
     usage: Arc<Usage>,
+    renamed: Arc<Renamed>,
     excluded: Excluded,
     namespace: Option<Arc<str>>,
 }
@@ -51,6 +53,9 @@ impl Caches {
         let usage = Arc::new(Usage::new(max_bytes));
         let counted = usage.clone();
         feeds.volumes.listen(move |change| counted.update(change));
+        let renamed: Arc<Renamed> = Arc::default();
+        let index = renamed.clone();
+        feeds.volumes.listen(move |change| index.update(change));
         Self {
             volumes: feeds.volumes.clone(),
             claims: feeds.claims.clone(),
@@ -58,6 +63,7 @@ impl Caches {
             namespaces: namespace.is_none().then(|| feeds.namespaces.clone()),
             restorers,
             usage,
+            renamed,
             excluded: Excluded::by_label(feeds, namespace),
             namespace: namespace.map(Into::into),
         }
@@ -238,16 +244,23 @@ impl Caches {
         namespace: &str,
         requested: UndeleteRequest<'_>,
     ) -> Vec<(ObjectName, Arc<Volume>)> {
-        let fits = |name: &ObjectName, record: &TrashRecord| {
-            record.claim.namespace == namespace
-                && (requested.names_claim(&record.claim.name) || requested.names_volume(&name.name))
-        };
+        let claim = requested.claim();
+        let claim = claim.map(|name| ObjectName::new(namespace, name));
+        let volume = requested.volume().map(ObjectName::cluster_scoped);
         let mut found: Vec<_> = {
             let volumes = self.volumes.read();
-            let found = volumes.objects().filter(|(name, volume)| {
-                record_if_deleted(volume).is_some_and(|record| fits(name, record))
+            let of_claim = claim.iter().flat_map(|claim| {
+                let referring = volumes.names_referring_to(claim).cloned();
+                referring.chain(self.renamed.volumes_of(claim))
             });
-            let found = found.map(|(name, volume)| (name.clone(), volume.clone()));
+            let names: BTreeSet<_> = of_claim.chain(volume).collect();
+            let found = names.into_iter().filter_map(|name| {
+                let volume = volumes.get(&name)?;
+                let recorded = &record_if_deleted(&volume)?.claim;
+                let is_named = requested.volume() == Some(&*name.name)
+                    || requested.claim() == Some(&*recorded.name);
+                (is_named && recorded.namespace == namespace).then(|| (name, volume.clone()))
+            });
             found.collect()
         };
         let claims = self.claims.read();
@@ -259,7 +272,6 @@ impl Caches {
                 claim.is_none_or(|claim| claim.uid != bound.uid)
             })
         });
-        found.sort_by(|(one, _), (other, _)| one.cmp(other));
         found
     }
 

@@ -37,6 +37,7 @@ mod rebinding;
 mod reconcile;
 mod recorded;
 mod refusals;
+mod renamed;
 mod reports;
 mod restorers;
 mod rule;

@@ -183,14 +183,14 @@ fn requested_volume<'a>(
     let request = UndeleteRequest::parse(requested);
     let named = own
         .iter()
-        .find(|(name, ..)| request.names_volume(&name.name));
+        .find(|(name, ..)| request.volume() == Some(&*name.name));
     let last = || latest(&own, |(_, volume, record)| Deletion::of(volume, record));
     let (name, volume, record) = match named.map_or_else(last, |named| Ok(Some(named))) {
         Ok(Some(chosen)) => *chosen,
         Ok(None) => return Err(unknown(requested, namespace)),
         Err(two) => return Err(unordered(requested, two.map(|(name, ..)| &*name.name))),
     };
-    let other = |deleted: &str| request.names_claim(deleted) && record.claim.name != deleted;
+    let other = |deleted: &str| request.claim() == Some(deleted) && record.claim.name != deleted;
     if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
         return Err(ambiguous(requested));
     }

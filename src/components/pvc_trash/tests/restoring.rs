@@ -185,10 +185,13 @@ async fn an_earlier_claim_is_not_restored_instead_of_the_last_one() {
     };
     let bound = json!({"status": {"phase": "Bound"}});
     let reserved = json!({"spec": {"claimRef": {"uid": ""}}, "status": {"phase": "Available"}});
+    let renamed = json!({"spec": {"claimRef": {"name": "restored", "uid": ""}},
+        "status": {"phase": "Available"}});
     let returned = json!({"status": {"phase": "Available"}});
     for (changes, of_record) in [
         (&bound, json!({})),
         (&reserved, json!({"reservedAt": DELETED})),
+        (&renamed, json!({"reservedAt": DELETED})),
         (&returned, json!({"returnedAt": DELETED})),
     ] {
         let reviews = of_two(changes, &of_record, &[]);
