@@ -37,7 +37,7 @@ pub fn run(options: ReportOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn write(options: ReportOptions) -> anyhow::Result<ExitCode> {
-    let inventory = match options.inventory.read(true).await {
+    let inventory = match options.inventory.read_with_namespaces().await {
         Ok(inventory) => inventory,
         Err(code) => return Ok(code),
     };
@@ -45,6 +45,7 @@ async fn write(options: ReportOptions) -> anyhow::Result<ExitCode> {
         listed: &inventory.listed,
         namespace: inventory.namespace.as_deref(),
         prices: &inventory.prices,
+        cluster_flags: &inventory.cluster_flags,
         now: inventory.now,
     });
     if options.html == Path::new("-") {

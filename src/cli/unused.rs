@@ -40,7 +40,7 @@ pub fn run(options: UnusedOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
-    let inventory = match options.inventory.read(false).await {
+    let inventory = match options.inventory.read().await {
         Ok(inventory) => inventory,
         Err(code) => return Ok(code),
     };

@@ -4,7 +4,8 @@
 use super::Listed;
 use crate::{
     hashing::{HashMap, HashSet},
-    objects::{CompactText, ListedClaim, Workload, stateful_set::ordinal},
+    objects::{CompactText, ListedClaim, MAX_TEXT, Workload, stateful_set::ordinal},
+    plain::bounded,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
@@ -59,7 +60,9 @@ impl References {
         let namespace = claim.namespace().unwrap_or_default();
         let mut references = self.to(&namespace, &claim.name_any());
         for owner in claim.owner_references() {
-            let name = format!("{} {}", owner.kind, owner.name);
+            // The API server limits neither text.
+            let [kind, name] = [&owner.kind, &owner.name].map(|text| bounded(text, MAX_TEXT));
+            let name = format!("{kind} {name}");
             let with_state = format!("{name} (");
             let is_named = |each: &String| *each == name || each.starts_with(&with_state);
             if !references.iter().any(is_named) {

@@ -58,7 +58,8 @@ impl Reuse {
 }
 
 impl Record {
-    fn parse(text: &str) -> Option<Self> {
+    /// Parses the value of [`CLAIM_NAMESPACE`]; none if it is invalid.
+    pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('/').filter(|part| !part.is_empty());
         let parts = [parts.next()?, parts.next()?, parts.next()?];
         let [namespace, namespace_uid, claim_uid] = parts;

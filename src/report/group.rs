@@ -43,7 +43,7 @@ pub(super) fn groups(subject: &Subject<'_>, rows: &[Row]) -> [Group; 5] {
     let released = of(State::Released).map(|row| lines::of_volume(subject, row));
     let available = of(State::Available).map(|row| lines::of_volume(subject, row));
     let unused = of(State::Unused).map(|row| lines::unused(subject, row, &records));
-    [
+    let mut groups = [
         Group {
             id: "unused",
             title: "Unused claims",
@@ -99,10 +99,24 @@ pub(super) fn groups(subject: &Subject<'_>, rows: &[Row]) -> [Group; 5] {
             list: csv(),
             ..Group::of(available.collect())
         },
-    ]
+    ];
+    for command in groups.iter_mut().flat_map(Group::commands) {
+        command.push_str(subject.cluster_flags);
+    }
+    groups
 }
 
 impl Group {
+    /// All commands of the group.
+    fn commands(&mut self) -> impl Iterator<Item = &mut String> {
+        let next = self.lines.iter_mut().filter_map(|line| line.next.as_mut());
+        let next = next.flat_map(|next| {
+            let undo = next.undo.as_mut().map(|(_, command)| command);
+            [Some(&mut next.command), undo].into_iter().flatten()
+        });
+        next.chain(&mut self.list)
+    }
+
     /// The number of claims and volumes, including those that are left out.
     pub(super) fn number(&self) -> usize {
         self.lines.len() + self.left_out

@@ -6,7 +6,10 @@ use super::{
     command, stuck, text,
     trash::{Record, Records},
 };
-use crate::unused::{Row, State};
+use crate::{
+    columns::first,
+    unused::{Row, State},
+};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
 
@@ -67,14 +70,11 @@ pub(super) fn unused(subject: &Subject<'_>, row: &Row, records: &Records<'_>) ->
             undo: None,
         })
     });
-    let references = row.referenced_by.iter().take(REFERENCES);
-    let mut note: Vec<String> = references.map(|each| text::bounded(each, 300)).collect();
-    if let Some(more @ 1..) = row.referenced_by.len().checked_sub(REFERENCES) {
-        note.push(format!("and {more} more"));
-    }
+    let references = row.referenced_by.iter();
+    let references: Vec<_> = references.map(|each| text::bounded(each, 300)).collect();
     let mut line = Line::new(subject, row, claim(row), None);
-    if !note.is_empty() {
-        line.note = note.join(", ");
+    if !references.is_empty() {
+        line.note = first(&references, REFERENCES);
     }
     Line { next, ..line }
 }

@@ -36,6 +36,9 @@ pub(crate) struct Subject<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// The prices; empty if no cost is shown.
     pub(crate) prices: &'a Prices,
+    /// The flags that select the cluster, each after a space, for the commands of the page: a
+    /// command that deletes something must not run in another cluster.
+    pub(crate) cluster_flags: &'a str,
     /// The time of the page, to which all ages are relative.
     pub(crate) now: Timestamp,
 }

@@ -5,13 +5,16 @@ use super::{
     sum::{GIB, Sum},
 };
 use crate::{
-    columns::{age, aligned},
+    columns::{age, aligned, first},
     plain::{Plain, indented_json},
 };
 use clap::ValueEnum;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// Maximum number of references that a table names.
+const REFERENCES: usize = 3;
 
 /// The format of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -67,7 +70,7 @@ fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
             row.capacity.clone(),
             row.since
                 .map_or_else(|| "unknown".to_owned(), |since| age(since, now)),
-            row.referenced_by.join(", "),
+            first(&row.referenced_by, REFERENCES),
         ];
         if wide {
             let cost = row.cost(prices).map(|cost| format!("{cost:.2}"));

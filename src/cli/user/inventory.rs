@@ -50,18 +50,32 @@ pub(in crate::cli) struct Inventory {
     /// The only namespace that was listed; none if all were.
     pub(in crate::cli) namespace: Option<String>,
     pub(in crate::cli) prices: Prices,
+    /// The flags of the command line that select the cluster, for commands that the output
+    /// proposes.
+    pub(in crate::cli) cluster_flags: String,
     /// The time after the reads, to which all ages are relative.
     pub(in crate::cli) now: Timestamp,
 }
 
 impl InventoryOptions {
-    /// Lists the objects, and with `namespaces` also the namespaces, with the caller's rights, and
-    /// reports what cannot be listed.
+    /// Lists the objects with the caller's rights, and reports what cannot be listed.
     ///
     /// # Errors
     /// The exit code, after the error is printed, if there is no usable kubeconfig, or
     /// the claims or the pods could not be listed.
-    pub(in crate::cli) async fn read(self, namespaces: bool) -> Result<Inventory, ExitCode> {
+    pub(in crate::cli) async fn read(self) -> Result<Inventory, ExitCode> {
+        self.list(false).await
+    }
+
+    /// Lists as [`Self::read`] does, and also the namespaces.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub(in crate::cli) async fn read_with_namespaces(self) -> Result<Inventory, ExitCode> {
+        self.list(true).await
+    }
+
+    async fn list(self, namespaces: bool) -> Result<Inventory, ExitCode> {
         let (client, default) = cluster(&self.caller).await?;
         let namespace = match self.all_namespaces {
             true => None,
@@ -80,6 +94,7 @@ impl InventoryOptions {
             listed,
             namespace,
             prices: self.prices.into_iter().collect(),
+            cluster_flags: self.caller.cluster_flags(),
             now: Clock::system().timestamp(),
         })
     }

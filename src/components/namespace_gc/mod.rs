@@ -80,7 +80,8 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// A namespace that Kubernetes does not have was deleted from the storage backend.
+        /// A namespace that Kubernetes does not have was deleted from the storage backend, or is not
+        /// there any more after a deletion that failed.
         DELETED: Normal "Lease" = "NamespaceDeleted";
         /// Kubernetes has deleted the namespace, but it is not empty in the storage backend.
         /// Volume Warden deletes it there once it is empty.

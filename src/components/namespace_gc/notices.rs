@@ -33,10 +33,16 @@ impl Notices {
         }
     }
 
+    /// Returns how the text of each Event about the namespace begins.
+    pub fn beginning(namespace: &str) -> String {
+        format!("namespace {namespace} ")
+    }
+
     /// Publishes that the namespace was deleted from the backend.
     pub fn deleted(&self, namespace: &str) {
         let note = format!(
-            "namespace {namespace} is not in Kubernetes, and was deleted from {}",
+            "{}is not in Kubernetes, and was deleted from {}",
+            Notices::beginning(namespace),
             self.backend
         );
         tracing::info!(
@@ -44,6 +50,22 @@ impl Notices {
             backend = self.backend,
             reason = DELETED,
             "the namespace was deleted from the backend"
+        );
+        self.publish(DELETED, false, note, || {});
+    }
+
+    /// Publishes that the backend does not have the namespace any more, whose removal had failed.
+    pub fn absent(&self, namespace: &str) {
+        let note = format!(
+            "{}could not be deleted before; {} answers that it does not have it any more",
+            Notices::beginning(namespace),
+            self.backend
+        );
+        tracing::info!(
+            namespace,
+            backend = self.backend,
+            reason = DELETED,
+            "the backend does not have the namespace any more"
         );
         self.publish(DELETED, false, note, || {});
     }
@@ -108,16 +130,13 @@ impl Notices {
 /// The text of the Event about a namespace that stays in the backend. Only [`Reason::NotEmpty`] comes
 /// after a live read of Kubernetes and an answer of the backend.
 fn note(namespace: &str, backend: &str, (reason, why): (Reason, &Sentence)) -> String {
-    match reason {
+    let rest = match reason {
         Reason::NotEmpty => format!(
-            "namespace {namespace} is not in Kubernetes, but still in {backend}; it is deleted once \
-             it is empty: {why}"
+            "is not in Kubernetes, but still in {backend}; it is deleted once it is empty: {why}"
         ),
-        _ => format!(
-            "namespace {namespace} could not be deleted from {backend}; Volume Warden retries: \
-             {why}"
-        ),
-    }
+        _ => format!("could not be deleted from {backend}; Volume Warden retries: {why}"),
+    };
+    Notices::beginning(namespace) + &rest
 }
 
 #[cfg(test)]

@@ -87,8 +87,8 @@ impl NamespaceGcReconciler {
         }
     }
 
-    /// Records the result of a removal, and publishes an Event if the namespace was deleted, or if
-    /// the reason of a failure is new.
+    /// Records the result of a removal, and publishes an Event if the namespace was deleted or is
+    /// absent after a failure, or if the reason of a failure is new.
     ///
     /// # Errors
     /// If the removal failed, or this replica does not lead.
@@ -121,6 +121,10 @@ impl NamespaceGcReconciler {
                 ));
             }
             Removal::Deleted => self.notices.deleted(&name.name),
+            // An Event reported the failure.
+            Removal::Absent if self.waiting.origin(name).is_some() => {
+                self.notices.absent(&name.name);
+            }
             Removal::Absent | Removal::Kept | Removal::Withheld => {}
         }
         self.waiting.forget(name);

@@ -102,6 +102,35 @@ fn a_deletion_is_proposed_only_if_it_can_be_undone() {
     assert!(!page(&listed, None, &Prices::new()).contains("kubectl delete"));
 }
 
+/// The page is read where another cluster may be the current one.
+#[test]
+fn each_command_is_for_the_cluster_of_the_page() {
+    let mut listed = mixed();
+    let many = (0..250).map(|number| read(claim(&format!("data-{number}"), json!({}))));
+    listed.claims.extend(many);
+    let safe = json!({"status": {"capacity": {"storage": "1Ti"}}});
+    listed.claims.push(read(claim("safe", safe)));
+    let safe = volume("pv-safe", "Bound", record("safe", "Delete"));
+    listed.volumes.push(read(safe));
+    let page = html(&Subject {
+        listed: &listed,
+        namespace: None,
+        prices: &Prices::new(),
+        cluster_flags: " --context=prod",
+        now: now(),
+    });
+    let groups = ["unused", "stuck", "released", "trash", "available"];
+    let all: Vec<_> = groups
+        .iter()
+        .flat_map(|group| commands(&page, group))
+        .collect();
+    for command in &all {
+        assert!(command.ends_with(" --context=prod"), "{command}");
+    }
+    // 200 claims, the deletion of one of which has two commands, a list of all, and six others.
+    assert_eq!(all.len(), 208);
+}
+
 /// In the namespace of the claim, users cannot undo a deletion: only an administrator can.
 #[test]
 fn in_a_namespace_that_is_not_handled_only_an_administrator_restores() {

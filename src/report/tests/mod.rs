@@ -25,6 +25,7 @@ fn page(listed: &Listed, namespace: Option<&str>, prices: &Prices) -> String {
         listed,
         namespace,
         prices,
+        cluster_flags: "",
         now: now(),
     })
 }

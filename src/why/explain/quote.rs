@@ -1,5 +1,6 @@
 //! Quotes messages of Events, conditions and statuses, and lists names, in the sentence of a cause.
 
+pub(super) use crate::columns::first;
 use crate::plain::bounded;
 
 /// Maximum number of characters that a cause quotes of one message. The API server limits neither
@@ -31,27 +32,9 @@ pub(super) fn sentence(message: &str) -> String {
     }
 }
 
-/// The first of these texts, at most as many as `most`, and the number of the others, within a
-/// sentence.
-pub(super) fn first(all: &[String], most: usize) -> String {
-    let first = all[..all.len().min(most)].join(", ");
-    match all.len().saturating_sub(most) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_others_are_counted() {
-        let all = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!(first(&all, 3), "a, b, c");
-        assert_eq!(first(&all, 1), "a and 2 more");
-        assert_eq!(first(&[], 1), "");
-    }
 
     #[test]
     fn a_message_is_cut_between_characters() {

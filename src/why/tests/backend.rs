@@ -3,7 +3,8 @@
 use super::*;
 
 const EVENTS: &str = "/api/v1/namespaces/system/events";
-const MESSAGE: &str = "namespace shop is not in Kubernetes, but still in directory";
+const MESSAGE: &str =
+    "namespace shop could not be deleted from directory; Volume Warden retries: it does not answer";
 
 /// A Warning about the deletion of the namespace `shop`, with these changes.
 fn event(changes: &Value) -> Value {

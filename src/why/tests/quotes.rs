@@ -129,18 +129,31 @@ async fn names_in_the_spec_of_a_pod_are_bounded() {
     }
 }
 
-/// The API server checks the annotation as little as the owner references.
+/// The API server checks the annotation and the name of the volume as little as the owner
+/// references.
 #[tokio::test]
 async fn texts_of_a_claim_are_bounded() {
     let class = json!({STORAGE_CLASS: long()});
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": long(), "uid": "gone"});
-    for (metadata, expected) in [
-        (json!({"annotations": class}), Code::ClassMissing),
-        (json!({"ownerReferences": [owner]}), Code::DeadOwner),
+    let named = json!({"volumeName": long()});
+    for (changes, expected) in [
+        (
+            json!({"metadata": {"annotations": class}}),
+            Code::ClassMissing,
+        ),
+        (
+            json!({"metadata": {"ownerReferences": [owner]}}),
+            Code::DeadOwner,
+        ),
+        (json!({"spec": named}), Code::VolumeMissing),
+        (
+            json!({"spec": named, "status": {"phase": "Lost"}}),
+            Code::VolumeMissing,
+        ),
     ] {
         let mut claim = json!({"metadata": {"name": "data", "namespace": "shop", "uid": "c"},
             "spec": {}, "status": {"phase": "Pending"}});
-        json_patch::merge(&mut claim["metadata"], &metadata);
+        json_patch::merge(&mut claim, &changes);
         let cluster = Cluster::default().claim(claim);
         assert_bounded(cluster, &Object::claim("shop", "data"), expected).await;
     }

@@ -283,7 +283,9 @@ async fn a_volume_in_the_trash_is_not_freed() {
 #[tokio::test]
 async fn the_next_step_says_whether_pv_releaser_frees_the_volume() {
     let label = json!({"metadata": {"labels": {RELEASER_LABEL: "a"}}});
-    for (changes, frees) in [(label, true), (json!({}), false)] {
+    let mut failed = label.clone();
+    failed["status"] = json!({"phase": "Failed"});
+    for (changes, frees) in [(label, true), (json!({}), false), (failed, false)] {
         let mut bound = data("other");
         bound["status"]["phase"] = "Bound".into();
         let cluster = Cluster::default().volume(disk(&changes)).claim(bound);
@@ -293,6 +295,36 @@ async fn the_next_step_says_whether_pv_releaser_frees_the_volume() {
         assert_eq!(sentence.contains("makes the volume Available again"), frees);
         let kept = purpose(&answer).contains("until an administrator decides");
         assert_eq!(kept, !frees);
+    }
+}
+
+/// In the scope `namespace`, pv-releaser frees no volume if the namespace of its claim is not
+/// recorded. In the phase Failed, it frees none.
+#[tokio::test]
+async fn what_pv_releaser_does_depends_on_the_record_and_the_phase() {
+    let record = json!({"annotations": {"volume-warden.dev/claim-namespace": "shop/n/old"}});
+    let other = json!({"annotations": {"volume-warden.dev/claim-namespace": "shop/n/older"}});
+    let any = json!({"labels": {"volume-warden.dev/release-scope": "cluster"}});
+    let label = json!({"labels": {RELEASER_LABEL: "a"}});
+    let (any_namespace, again) = ("a claim of any namespace", "Available again");
+    for (metadata, phase, unlabelled, labelled) in [
+        (&record, "Released", (true, false), (true, false)),
+        (&any, "Released", (true, false), (true, false)),
+        (&other, "Released", (true, true), (true, true)),
+        (&json!({}), "Released", (true, true), (true, true)),
+        (&record, "Failed", (false, false), (false, false)),
+    ] {
+        for (has_label, expected) in [(false, unlabelled), (true, labelled)] {
+            let mut changes = json!({"metadata": metadata, "status": {"phase": phase}});
+            if has_label {
+                json_patch::merge(&mut changes["metadata"], &label);
+            }
+            let answer = Cluster::default().volume(disk(&changes));
+            let answer = answer.explained(&Object::volume("disk")).await;
+            let said = &answer.chain[0].sentence;
+            let found = (said.contains(again), said.contains(any_namespace));
+            assert_eq!(found, expected, "{phase} {metadata} {has_label}: {said}");
+        }
     }
 }
 
@@ -312,16 +344,40 @@ async fn a_parked_volume_waits_for_its_namespace() {
     let parked = parked();
     let cluster = || Cluster::default().volume(disk(&parked));
     let object = Object::volume("disk");
-    let with = |uid: &str| {
-        let namespace = json!({"metadata": {"name": "yard", "uid": uid}});
+    let yard = |changes: Value| {
+        let mut namespace = json!({"metadata": {"name": "yard", "uid": "n"}});
+        json_patch::merge(&mut namespace["metadata"], &changes);
         cluster().with("/api/v1/namespaces", namespace)
     };
-    let answer = with("n").explained(&object).await;
+    let with = |uid: &str| yard(json!({"uid": uid}));
+    let runs = |cluster: Cluster, renewed| {
+        let lease = wardens::lease("pv-releaser", renewed);
+        cluster.lease(lease).installed("volume-warden")
+    };
+    let answer = runs(with("n"), NOW).explained(&object).await;
     let said = format!("{answer:?}");
     assert!(
         said.contains("in the namespace yard") && said.contains("Healthy"),
         "{said}"
     );
+    let excluded = yard(json!({"labels": {"volume-warden.dev/exclude": "true"}}));
+    let deleted = yard(json!({"deletionTimestamp": NOW}));
+    for (cluster, why) in [
+        (with("n"), "not whether pv-releaser runs"),
+        (
+            runs(with("n"), "2026-01-01T00:00:00Z"),
+            "not whether pv-releaser runs",
+        ),
+        (runs(excluded, NOW), "has opted out"),
+        (runs(deleted, NOW), "is being deleted"),
+    ] {
+        let answer = cluster.explained(&object).await;
+        let said = format!("{answer:?}");
+        assert!(
+            said.contains("NothingFound") && said.contains(why),
+            "{said}"
+        );
+    }
     let answer = cluster().without("namespaces").explained(&object).await;
     let said = format!("{answer:?}");
     assert!(said.contains("NothingFound"), "{said}");

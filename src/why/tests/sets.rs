@@ -46,6 +46,42 @@ async fn a_claim_that_the_api_server_refuses_is_missing() {
     assert_eq!(codes(&answer), [Code::ClaimMissing]);
 }
 
+/// The controller reports a failure again with each attempt, at least every 1,000 s.
+#[tokio::test]
+async fn a_refusal_from_before_a_success_is_over() {
+    for (created, last, code) in [
+        (None, "2026-01-01T00:10:00Z", Code::ClaimMissing),
+        (
+            Some("2026-01-01T00:35:00Z"),
+            "2026-01-01T00:30:00Z",
+            Code::PodPending,
+        ),
+        (
+            Some("2026-01-01T00:29:00Z"),
+            "2026-01-01T00:30:00Z",
+            Code::ClaimMissing,
+        ),
+        // It may have created another pod between two attempts for this one.
+        (
+            Some("2026-01-01T00:55:00Z"),
+            "2026-01-01T00:50:00Z",
+            Code::ClaimMissing,
+        ),
+    ] {
+        let mut cluster = refused(LIMIT);
+        let (_, failed) = cluster.objects.last_mut().expect("the Event");
+        failed["lastTimestamp"] = last.into();
+        let mut success = failed.clone();
+        success["reason"] = "SuccessfulCreate".into();
+        success["lastTimestamp"] = created.into();
+        if created.is_some() {
+            cluster = cluster.with("/api/v1/namespaces/shop/events", success);
+        }
+        let answer = cluster.explained(&web()).await;
+        assert_eq!(codes(&answer), [code], "{created:?} {last}");
+    }
+}
+
 /// The Event can be about an earlier refusal, and the quota may have room by now.
 #[tokio::test]
 async fn the_message_of_an_event_names_no_quota() {

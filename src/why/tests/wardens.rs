@@ -11,7 +11,7 @@ fn deleted(at: &str) -> Cluster {
     Cluster::default().claim(claim)
 }
 
-fn lease(component: &str, renewed: &str) -> Value {
+pub(super) fn lease(component: &str, renewed: &str) -> Value {
     let labels = json!({
         (format!("volume-warden.dev/{component}")): "", "app.kubernetes.io/part-of": "volume-warden",
     });

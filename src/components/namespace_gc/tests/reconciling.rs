@@ -82,6 +82,24 @@ async fn ns_04_a_namespace_is_deleted_once_it_is_empty() {
     );
 }
 
+/// Otherwise the last Event would say that the backend still has the namespace.
+#[tokio::test(start_paused = true)]
+async fn an_event_says_that_a_waiting_namespace_was_deleted_by_someone_else() {
+    let scene = Scene::new(by_events()).await;
+    scene.have("shop");
+    scene.storage.fill("shop");
+    scene.delete("shop");
+    sleep(MINUTE * 5).await;
+    scene.storage.state().namespaces.clear();
+    sleep(MINUTE * 10).await;
+    assert_eq!(
+        scene.server.reasons(),
+        ["NamespaceNotEmpty", "NamespaceDeleted"]
+    );
+    let note = scene.server.state().events[1]["note"].to_string();
+    assert!(note.contains("does not have it any more"), "{note}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn ns_05_an_hour_has_few_attempts() {
     let scene = Scene::new(by_events()).await;

@@ -30,7 +30,8 @@ pub(super) fn named(
         Look::Unread => return None,
         Look::Absent => {
             let sentence = format!(
-                "The claim names the volume {name}, which does not exist, and it can be bound to no other volume."
+                "The claim names the volume {}, which does not exist, and it can be bound to no other volume.",
+                quote::name(name)
             );
             return Some(Cause::new(Code::VolumeMissing, sentence, evidence).run(
                 "kubectl get pv",

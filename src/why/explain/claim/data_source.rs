@@ -5,7 +5,7 @@
 
 use crate::{
     objects::is_subdomain,
-    why::{Cause, Code, Evidence, Object, read::PersistentVolumeClaim},
+    why::{Cause, Code, Evidence, Object, explain::quote, read::PersistentVolumeClaim},
 };
 
 /// The kinds of data sources from which the provisioner itself creates a volume.
@@ -53,8 +53,9 @@ impl<'a> DataSource<'a> {
 
     /// The cause that the controller of the data source has not created the volume of the claim.
     pub(super) fn cause(&self, object: &Object, provisioner: &str) -> Cause {
-        let Self { kind, name, .. } = *self;
-        let place = self.namespace.map(|of| format!(" in the namespace {of}"));
+        let [kind, name] = [self.kind, self.name].map(quote::name);
+        let place = self.namespace.map(quote::name);
+        let place = place.map(|of| format!(" in the namespace {of}"));
         let sentence = format!(
             "The claim waits until its volume is created from {kind} {name}{}. The controller of that kind creates the volume; the provisioner \
              {provisioner} creates none from such a data source.",

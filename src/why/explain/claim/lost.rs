@@ -8,7 +8,7 @@ use crate::{
     objects::keys::{BIND_COMPLETED, BINDER_PREFIX},
     why::{
         Cause, Code, Evidence, Look, Object, World,
-        explain::{reuse, trash, wardens},
+        explain::{quote, reuse, trash, wardens},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -33,9 +33,10 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
 /// The cause for a claim whose volume does not exist.
 pub(super) fn missing(object: &Object, volume: &str) -> Cause {
     let sentence = format!(
-        "The claim was bound to the volume {volume}, which does not exist any more. If the storage \
+        "The claim was bound to the volume {}, which does not exist any more. If the storage \
          of that volume still exists, create a PersistentVolume with the same name, source and \
-         claimRef and the policy Retain: it makes the claim Bound again."
+         claimRef and the policy Retain: it makes the claim Bound again.",
+        quote::name(volume)
     );
     let evidence = Evidence::new(object.to_string(), "spec.volumeName");
     Cause::new(Code::VolumeMissing, sentence, evidence).run(

@@ -8,7 +8,7 @@
 
 use crate::{
     components::namespace_gc::{
-        NamespaceGc,
+        NamespaceGc, Notices,
         reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
     },
     why::{
@@ -19,8 +19,8 @@ use crate::{
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
 use kube::ResourceExt;
 
-/// Explains that the namespace is still in the storage backend, if its latest Event says so.
-/// Otherwise the namespace is absent.
+/// Explains that the namespace is still in the storage backend, or could not be deleted there, if
+/// its latest Event says so. Otherwise the namespace is absent.
 pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     let selection = Selection {
         labels: "",
@@ -41,7 +41,10 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
     };
     match latest(&about, &leases) {
         Some((event, lease)) if event.reason.as_deref() != Some(DELETED) => {
-            let state = "gone from Kubernetes, and still in the storage backend";
+            let state = match event.reason.as_deref() {
+                Some(NOT_EMPTY) => "gone from Kubernetes, and still in the storage backend",
+                _ => "gone from Kubernetes, and not known to be deleted from the storage backend",
+            };
             let answer = Answer::of(object, state).since(events::since(event));
             Look::Found(answer.because([cause(event, lease)]))
         }
@@ -51,11 +54,11 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
 
 /// The Events that report on the deletion of the namespace from the storage backend.
 fn about<'a>(events: &'a [Event], namespace: &str) -> impl Iterator<Item = &'a Event> {
-    let about = format!("namespace {namespace} is not in Kubernetes");
+    let about = Notices::beginning(namespace);
     events.iter().filter(move |event| {
         let reason = event.reason.as_deref().unwrap_or_default();
         let note = event.message.as_deref().unwrap_or_default();
-        [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason) && note.starts_with(&about)
+        [DELETED, NOT_EMPTY, DELETE_FAILED].contains(&reason) && note.starts_with(&*about)
     })
 }
 
@@ -119,7 +122,7 @@ mod tests {
         let event = json!({
             "metadata": {"namespace": "system"}, "reason": reason,
             "involvedObject": {"kind": "Lease", "namespace": "system", "name": "warden", "uid": "l"},
-            "message": format!("namespace {namespace} is not in Kubernetes, and so on"),
+            "message": format!("namespace {namespace} is one that Kubernetes does not have"),
             "eventTime": format!("2026-01-01T00:{minute:02}:00.000000Z"),
         });
         serde_json::from_value(event).expect("an event")

@@ -15,6 +15,11 @@ use kube::ResourceExt;
 /// The reason of the Event that the StatefulSet controller emits when the API server refuses a pod
 /// or a claim.
 const FAILED: &str = "FailedCreate";
+/// The reason of its Event about a pod or a claim that it has created.
+const CREATED: &str = "SuccessfulCreate";
+/// Time in seconds after which the controller has tried again to create a pod, and has reported a
+/// failure again. The longest delay between two attempts is 1,000 s.
+const RETRIED: i64 = 20 * 60;
 
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     let stale = stale::causes(one, ordinal);
@@ -29,12 +34,27 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     if claims.iter().any(|(_, look)| matches!(look, Look::Unread)) {
         return Vec::new();
     }
-    let uid = one.set.metadata.uid.as_deref();
-    match events::latest(one.world, one.object, uid, FAILED) {
+    match failure(one) {
         Some(Some(event)) => vec![refused(one, ordinal, &claims, &event)],
         Some(None) => vec![not_yet(one, ordinal)],
         None => Vec::new(),
     }
+}
+
+/// The latest failure that the controller reports, or `Some(None)` if there is none, or if it is
+/// over: the controller has created a pod or a claim since, and has not reported a failure for
+/// [`RETRIED`]. None if the Events could not be read.
+fn failure(one: &One<'_>) -> Option<Option<Event>> {
+    let uid = one.set.metadata.uid.as_deref();
+    let latest = |reason| events::latest(one.world, one.object, uid, reason);
+    let (failed, created) = (latest(FAILED)?, latest(CREATED)?);
+    let last_created = created.as_ref().and_then(events::last);
+    let goes_on = |failed: &Event| {
+        let last = events::last(failed);
+        let age = last.map(|last| one.world.now.as_second() - last.as_second());
+        last >= last_created || age.is_some_and(|age| age < RETRIED)
+    };
+    Some(failed.filter(goes_on))
 }
 
 /// The cause that a quota does not allow one of the missing claims of the pod; none if no quota
@@ -108,7 +128,7 @@ fn not_yet(one: &One<'_>, ordinal: u32) -> Cause {
     let name = format!("{}-{ordinal}", one.object.name.name);
     let pod = Object::pod(one.object.namespace_name(), &name);
     let sentence = format!(
-        "The pod {name} does not exist. The StatefulSet controller creates it, and has reported nothing about it."
+        "The pod {name} does not exist. The StatefulSet controller creates it, and reports no failure."
     );
     let evidence = Evidence::new(pod.to_string(), "metadata.name");
     Cause::new(Code::PodPending, sentence, evidence).run(

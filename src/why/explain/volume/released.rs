@@ -1,7 +1,10 @@
 //! Explains volumes whose claim is deleted.
 
 use crate::{
-    objects::managed_by::RELEASER_LABEL,
+    objects::{
+        managed_by::RELEASER_LABEL,
+        reuse::{CLAIM_NAMESPACE, RELEASE_SCOPE, Record},
+    },
     why::{
         Cause, Code, Evidence, Look, Object, World,
         explain::{attachments, claim, events, quote, reuse, trash, volumes::lacking},
@@ -145,20 +148,47 @@ fn retained(
         let attached = attached.map(attachments::attached);
         return [cause].into_iter().chain(attached).collect();
     }
-    let sentence = format!(
-        "{} With the label {RELEASER_LABEL}=<controller id>, Volume Warden's pv-releaser would make the volume Available again.",
-        cause.sentence
-    );
-    let cause = Cause { sentence, ..cause };
+    let cause = match is_released(volume) {
+        true => with_label(cause, next_is_known(volume)),
+        false => cause,
+    };
     let purpose = "only if any next claim may see the data on the volume: the command makes the volume Available";
     vec![reuse::free(world, volume, cause, "/spec/claimRef", purpose)]
 }
 
-/// The cause with what pv-releaser does with the volume; none if the volume has not its label.
+/// The cause with the labels with which pv-releaser would take the volume.
+fn with_label(cause: Cause, next_is_known: bool) -> Cause {
+    let (labels, whose) = match next_is_known {
+        true => (String::new(), ""),
+        false => (
+            format!(" and {RELEASE_SCOPE}=cluster"),
+            ", for a claim of any namespace, because that of the deleted claim is not recorded",
+        ),
+    };
+    let sentence = format!(
+        "{} With {RELEASER_LABEL}=<controller id>{labels} as labels, Volume Warden's pv-releaser would make the volume Available again{whose}.",
+        cause.sentence
+    );
+    Cause { sentence, ..cause }
+}
+
+/// The cause with what pv-releaser does with the volume; none if the volume has not its label, or
+/// is not Released, so that pv-releaser does nothing.
 fn by_releaser(object: &Object, volume: &PersistentVolume, cause: &Cause) -> Option<Cause> {
     let id = volume.labels().get(RELEASER_LABEL)?;
+    if !is_released(volume) {
+        return None;
+    }
+    let does = match next_is_known(volume) {
+        true => "makes the volume Available again, once no node has it attached".to_owned(),
+        // The StorageClass or the flag --release-scope may permit any namespace.
+        false => format!(
+            "makes the volume Available again only if a claim of any namespace may have it, as the label {RELEASE_SCOPE}=cluster \
+             says: the namespace of the deleted claim is not recorded"
+        ),
+    };
     let sentence = format!(
-        "{} Volume Warden's pv-releaser with the controller id {id} makes the volume Available again, once no node has it attached.",
+        "{} Volume Warden's pv-releaser with the controller id {id} {does}.",
         cause.sentence
     );
     let cause = Cause {
@@ -169,4 +199,27 @@ fn by_releaser(object: &Object, volume: &PersistentVolume, cause: &Cause) -> Opt
         object.describe(),
         "to see the Events of pv-releaser, if the volume stays Released",
     ))
+}
+
+fn is_released(volume: &PersistentVolume) -> bool {
+    let status = volume.status.as_ref();
+    status.and_then(|status| status.phase.as_deref()) == Some("Released")
+}
+
+/// Returns whether it is known which claims may get the volume: those of any namespace, by its
+/// label, or those of the namespace that is recorded for its deleted claim.
+fn next_is_known(volume: &PersistentVolume) -> bool {
+    let spec = volume.spec.as_ref();
+    let claim = spec.and_then(|spec| spec.claim_ref.as_ref());
+    let record = volume.annotations().get(CLAIM_NAMESPACE);
+    let record = record.and_then(|record| Record::parse(record));
+    let is_recorded = claim.zip(record).is_some_and(|(claim, record)| {
+        claim.uid.as_deref() == Some(&*record.claim_uid.to_string())
+            && claim.namespace.as_deref() == Some(&*record.namespace)
+    });
+    is_recorded
+        || volume
+            .labels()
+            .get(RELEASE_SCOPE)
+            .is_some_and(|scope| scope == "cluster")
 }

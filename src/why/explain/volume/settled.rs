@@ -1,13 +1,17 @@
 //! Explains volumes that are not being deleted and that have a claim, or may get a claim.
 
-use crate::objects::reuse::Record;
-use crate::why::{
-    Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
-    explain::{
-        claim, reuse,
-        volumes::{lacking, parked_for},
+use crate::{
+    components::pv_releaser::PvReleaser,
+    objects::{namespace::EXCLUDE, reuse::Record},
+    why::{
+        Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
+        explain::{
+            claim, reuse,
+            volumes::{lacking, parked_for},
+            wardens,
+        },
+        read::{PersistentVolume, PersistentVolumeClaim},
     },
-    read::{PersistentVolume, PersistentVolumeClaim},
 };
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::ResourceExt;
@@ -72,7 +76,7 @@ fn parked_volume(
 ) -> Answer {
     let namespace = &record.namespace;
     let found = match world.get::<Namespace>("", namespace) {
-        Look::Found(found) => found.uid(),
+        Look::Found(found) => Some(found),
         Look::Absent => None,
         Look::Unread => {
             let examined = format!(
@@ -81,9 +85,9 @@ fn parked_volume(
             return answer.concluding(Conclusion::nothing_found(object, examined));
         }
     };
-    if found.as_deref() == Some(&*record.namespace_uid) {
-        let waits = "the volume waits for the next claim that fits it in the namespace";
-        return answer.concluding(Conclusion::healthy(format!("{waits} {namespace}")));
+    let is_recorded = |found: &&Namespace| found.uid().as_deref() == Some(&*record.namespace_uid);
+    if let Some(recorded) = found.as_deref().filter(is_recorded) {
+        return answer.concluding(waiting_in(world, object, recorded));
     }
     let again = match found {
         Some(_) => "deleted and created again",
@@ -95,6 +99,26 @@ fn parked_volume(
     let evidence = Evidence::new(object.to_string(), "claimRef");
     let cause = Cause::new(Code::ParkedForDeletedNamespace, sentence, evidence);
     answer.because([reuse::hand_over(world, volume, cause)])
+}
+
+/// The conclusion for a parked volume that waits for a claim of this namespace.
+fn waiting_in(world: &World, object: &Object, namespace: &Namespace) -> Conclusion {
+    let waits = format!(
+        "waits for the next claim that fits it in the namespace {}",
+        namespace.name_any()
+    );
+    let (label, value) = EXCLUDE;
+    let label = namespace.labels().get(label);
+    let state = if namespace.metadata.deletion_timestamp.is_some() {
+        "which is being deleted"
+    } else if label.is_some_and(|label| label == value) {
+        "which has opted out, so no claim there gets it"
+    } else if wardens::at_work(world, &PvReleaser).is_none() {
+        "but not whether pv-releaser runs, which gives it to that claim"
+    } else {
+        return Conclusion::healthy(format!("the volume {waits}"));
+    };
+    Conclusion::nothing_found(object, format!("the volume, which {waits}, {state}"))
 }
 
 /// The conclusion for a Bound volume. It is healthy if its claim is Bound to this volume, too.
