@@ -3,7 +3,7 @@
 use super::keys::BIND_COMPLETED;
 pub use super::keys::{AWAITING_POD, SCALED_WITH};
 use super::{
-    CompactText, Kind, ManagedBy, ObjectName, Tracked,
+    CompactText, Kind, MAX_TEXT, ManagedBy, ObjectName, Tracked,
     claim_trash::ClaimTrash,
     expiry::ClaimExpiry,
     finalizers::{self, Finalizers},
@@ -18,6 +18,9 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// No volume has this name.
+const NO_VOLUME: &str = "/";
+
 /// The fields of a claim that the rules read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
@@ -31,7 +34,8 @@ pub struct Claim {
     pub finalizers: Finalizers,
     /// Whether the claim has any annotations. If not, a patch that adds one must add the map, too.
     pub annotated: bool,
-    /// The volume that the claim names; empty if it names none.
+    /// The volume that the claim names; empty if it names none. A text of more than [`MAX_TEXT`]
+    /// bytes, which users may write, is kept as `/`.
     pub volume_name: CompactText,
     /// Whether the claim has the annotation [`BIND_COMPLETED`], which the volume binder writes.
     pub bind_completed: bool,
@@ -156,13 +160,21 @@ impl From<ClaimWire> for Claim {
             deleting: deleted.is_some(),
             finalizers: finalizers::shared(metadata.finalizers.unwrap_or_default()),
             annotated: !annotations.is_empty(),
-            volume_name: wire.spec.volume_name.unwrap_or_default().into(),
+            volume_name: kept_volume_name(wire.spec.volume_name.as_deref()),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
             pending: !matches!(wire.status.phase.as_deref(), Some("Bound" | "Lost")),
             bound: wire.status.phase.as_deref() == Some("Bound"),
             unused,
             rare: rare.into(),
         }
+    }
+}
+
+/// Returns the name of the volume that is kept. The API server does not limit it in a claim.
+fn kept_volume_name(name: Option<&str>) -> CompactText {
+    match name.unwrap_or_default() {
+        long if long.len() > MAX_TEXT => NO_VOLUME.into(),
+        name => name.into(),
     }
 }
 
@@ -188,6 +200,24 @@ impl Tracked for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The API server accepts any text as the name of the volume, up to the size of an object.
+    #[test]
+    fn a_long_volume_name_is_not_kept() {
+        let named = |name: &str| {
+            Claim::from(ClaimWire {
+                spec: serde_json::from_value(serde_json::json!({"volumeName": name}))
+                    .expect("a spec"),
+                ..ClaimWire::default()
+            })
+        };
+        let longest = "v".repeat(MAX_TEXT);
+        assert_eq!(&*named(&longest).volume_name.to_string(), longest);
+        let long = named(&format!("{longest}v")).volume_name;
+        assert_eq!(long, CompactText::from(NO_VOLUME));
+        assert!(!crate::objects::is_possible_name(NO_VOLUME));
+        assert_eq!(named("").volume_name, CompactText::from(""));
+    }
 
     /// A cluster has many claims, and each is in memory.
     #[test]

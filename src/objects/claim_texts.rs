@@ -4,6 +4,7 @@
 use super::keys::{MANAGER, OWN, TRACKED_INSTANCE};
 use super::{
     Kind, Tracked,
+    claim::ClaimSpec,
     managed_by::{LEGACY_LABEL, PROVISIONER_LABEL, RELEASER_LABEL},
     metadata,
 };
@@ -46,6 +47,8 @@ const TRACKING: [&str; 2] = [TRACKED_INSTANCE, MANAGER];
 pub struct ClaimTexts {
     /// The uid of the claim; a recreated claim has another one.
     pub uid: Box<str>,
+    /// The volume that the claim names; empty if it names none.
+    pub volume_name: Box<str>,
     /// The recorded labels, without those that must not be restored.
     pub labels: BTreeMap<String, String>,
     /// The recorded annotations, without those that must not be restored.
@@ -59,6 +62,9 @@ pub struct ClaimTextsWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
+    /// Which volume the claim names.
+    #[serde(default)]
+    pub spec: ClaimSpec,
 }
 
 impl Tracked for ClaimTexts {
@@ -87,6 +93,7 @@ impl Tracked for ClaimTexts {
         };
         Some(Self {
             uid: uid.unwrap_or_default().into(),
+            volume_name: wire.spec.volume_name.unwrap_or_default().into(),
             labels: kept(labels, is_kept_label),
             annotations: kept(annotations, is_kept_annotation),
         })

@@ -236,14 +236,16 @@ impl Caches {
         self.namespace.as_deref().filter(|only| *only != namespace)
     }
 
-    /// Returns the volumes that are kept for a deleted claim of a namespace of this name, and that
-    /// `requested` names, as the volume or as the deleted claim, sorted by name. Some are not in the
-    /// trash yet, or are being restored.
+    /// Returns the volumes that are kept for a deleted claim of the namespace of `creating`, and
+    /// that `requested` names, as the volume or as the deleted claim, sorted by name. Some are not in
+    /// the trash yet, or are being restored. A claim that is being deleted counts as deleted, and so
+    /// does one with the name of `creating`, the claim that is about to be created.
     pub fn deleted(
         &self,
-        namespace: &str,
+        creating: &ObjectName,
         requested: UndeleteRequest<'_>,
     ) -> Vec<(ObjectName, Arc<Volume>)> {
+        let namespace = &*creating.namespace;
         let claim = requested.claim();
         let claim = claim.map(|name| ObjectName::new(namespace, name));
         let volume = requested.volume().map(ObjectName::cluster_scoped);
@@ -269,7 +271,8 @@ impl Caches {
             let bound = bound.filter(|_| volume.phase == Phase::Bound);
             bound.is_none_or(|bound| {
                 let claim = claims.get(&bound.name);
-                claim.is_none_or(|claim| claim.uid != bound.uid)
+                bound.name == *creating
+                    || claim.is_none_or(|claim| claim.uid != bound.uid || claim.deleting)
             })
         });
         found

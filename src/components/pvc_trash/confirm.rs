@@ -172,7 +172,8 @@ impl Live {
     }
 
     /// Adds to the record what only live reads show: the uid of the claim's namespace, and the
-    /// claim's labels and annotations. Adds nothing if the claim has been deleted.
+    /// claim's labels and annotations. Adds nothing if the claim has been deleted. Returns the name
+    /// of the volume that the claim names; empty if it names none, or has been deleted.
     ///
     /// The claim's uid is known before the namespace is read, and the claim exists after that. So
     /// the namespace is the one in which the claim was created: a namespace is deleted only after
@@ -180,21 +181,26 @@ impl Live {
     ///
     /// # Errors
     /// When one of them could not be read. Both reads together take at most `limit`.
-    pub async fn complete(&self, claim: &mut RecordedClaim, limit: Duration) -> kube::Result<()> {
+    pub async fn complete(
+        &self,
+        claim: &mut RecordedClaim,
+        limit: Duration,
+    ) -> kube::Result<Box<str>> {
         let until = Instant::now() + limit;
         let name = ObjectName::cluster_scoped(claim.namespace.as_str());
         let Some(namespace) = self.namespaces.get(&name, limit).await? else {
-            return Ok(());
+            return Ok(Box::default());
         };
         let rest = until.saturating_duration_since(Instant::now());
         let name = ObjectName::new(claim.namespace.as_str(), claim.name.as_str());
         let live = self.texts.get(&name, rest).await?;
-        if let Some(live) = live.filter(|live| *live.uid == *claim.uid) {
-            claim.namespace_uid = Some(namespace.uid.to_string());
-            claim.labels = live.labels;
-            claim.annotations = live.annotations;
-        }
-        Ok(())
+        let Some(live) = live.filter(|live| *live.uid == *claim.uid) else {
+            return Ok(Box::default());
+        };
+        claim.namespace_uid = Some(namespace.uid.to_string());
+        claim.labels = live.labels;
+        claim.annotations = live.annotations;
+        Ok(live.volume_name)
     }
 
     /// Does the same as [`Self::complete`], for the reconciler.
@@ -203,7 +209,7 @@ impl Live {
     /// When the namespace or the claim could not be read.
     pub async fn complete_record(&self, claim: &mut RecordedClaim) -> Result<(), ReconcileError> {
         let completed = self.complete(claim, UNHURRIED).await;
-        completed.map_err(ReconcileError::unread(
+        completed.map(drop).map_err(ReconcileError::unread(
             "the namespace of the claim, or the claim,",
         ))
     }

@@ -39,6 +39,7 @@ mod recorded;
 mod refusals;
 mod renamed;
 mod reports;
+mod restoration;
 mod restorers;
 mod rule;
 #[cfg(test)]
@@ -56,7 +57,7 @@ pub use copies::forget;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use patch::{disable, give, purge};
-pub use webhooks::restore;
+pub use restoration::restore;
 
 /// Name of the component pvc-trash in flags, logs and metrics.
 pub const NAME: &str = "pvc-trash";

@@ -4,7 +4,8 @@ use super::{
     NAME,
     rebind::{Kept, Named, Rebinding, View, decide, is_open},
     recorded::record_in_trash,
-    webhooks::{Reviews, restore},
+    restoration::restore,
+    webhooks::Reviews,
 };
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},

@@ -16,7 +16,8 @@ pub(super) fn unknown(requested: &str, namespace: &str) -> Answer {
         "no deleted claim {requested:?} of the namespace {namespace} is in the trash. Check its \
          name, and whether its undelete window has ended. If the namespace was deleted and \
          recreated after the claim, only an administrator can restore it, with the flag \
-         --to-namespace of volume-warden undelete"
+         --to-namespace of volume-warden undelete. A claim without the annotation {UNDELETE} gets a \
+         new volume"
     ))
 }
 

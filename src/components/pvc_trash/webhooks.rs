@@ -6,8 +6,11 @@ use super::{
     caches::Caches,
     confirm::Live,
     patch,
-    recorded::{record_if_deleted, record_in_trash, recorded},
-    refusals::{ambiguous, refuse, unbindable, unknown, unordered, unsettled},
+    recorded::recorded,
+    refusals::{refuse, unknown},
+    restoration::{
+        give_back, named_volume, other_origin, requested_volume, restore, without_request,
+    },
     rule::record_at_creation,
 };
 use crate::{
@@ -15,19 +18,13 @@ use crate::{
     objects::{
         MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
-        deletion_order::{Deletion, latest},
-        fit::{NeedWire, requested as requested_storage},
-        patch::add_at,
-        trash::{RecordedClaim, TrashRecord},
+        fit::NeedWire,
+        trash::TrashRecord,
         undelete_request::{UNDELETE, UndeleteRequest},
         volume::{RETAIN, VolumeWire},
     },
 };
-use json_patch::PatchOperation;
-use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
-use kube::api::ObjectMeta;
-use serde_json::json;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// The caches and the live reads of the webhooks.
 pub struct Reviews {
@@ -67,7 +64,8 @@ pub fn deletions(reviews: &Arc<Reviews>) -> Review {
 
 impl Reviews {
     /// Enables the trash for a new volume if [`record_at_creation`] decides so, so that no stored
-    /// version of the volume has the policy Delete.
+    /// version of the volume has the policy Delete. A volume whose claim has got another one
+    /// meanwhile stays as it is: kube-controller-manager deletes it, but only with that policy.
     async fn volume(&self, request: &Request) -> Reviewed {
         let volume = Volume::from(request.object::<VolumeWire>()?);
         let record = self
@@ -78,11 +76,13 @@ impl Reviews {
             return Ok(Answer::Allow);
         };
         let completed = self.live.complete(&mut record.claim, request.call_budget);
-        if let Err(error) = completed.await {
+        match completed.await {
+            Ok(other) if !other.is_empty() && *other != *request.name => return Ok(Answer::Allow),
+            Ok(_) => {}
             // The reconciler completes the record, once the volume is Bound.
-            tracing::debug!(component = NAME, %error, "the claim or its namespace could not be \
-                read, so the record of the new volume lacks the uid of the namespace; the \
-                reconciler adds it later");
+            Err(error) => tracing::debug!(component = NAME, %error, "the claim or its namespace \
+                could not be read, so the record of the new volume lacks the uid of the namespace; \
+                the reconciler adds it later"),
         }
         Ok(Answer::Patch {
             operations: patch::record(&volume, &record),
@@ -118,7 +118,14 @@ impl Reviews {
             return Err(Unavailable::unsynced("volumes"));
         }
         let parsed = UndeleteRequest::parse(requested);
-        let found = self.caches.deleted(&request.namespace, parsed);
+        let creating = ObjectName::new(&*request.namespace, &*request.name);
+        let mut found = self.caches.deleted(&creating, parsed);
+        if let Some(origin) = other_origin(&claim.spec, &found) {
+            return Ok(without_request(origin));
+        }
+        if let Some(named) = named_volume(&claim.spec) {
+            found.retain(|(name, _)| *name.name == *named);
+        }
         if found.is_empty() {
             return Ok(unknown(requested, &request.namespace));
         }
@@ -165,44 +172,6 @@ impl Reviews {
     }
 }
 
-/// Returns which of these volumes the claim gets, with its record, or the refusal of the claim. Only
-/// claims of the namespace with this uid count, and of those with one name the one that was deleted
-/// last. If its volume is not in the trash, the claim gets no other one instead.
-fn requested_volume<'a>(
-    found: &'a [(ObjectName, Arc<Volume>)],
-    namespace_uid: Option<&str>,
-    requested: &str,
-    namespace: &str,
-) -> Result<(&'a ObjectName, &'a Volume, &'a TrashRecord), Answer> {
-    let own = found.iter().filter_map(|(name, volume)| {
-        let record = record_if_deleted(volume)?;
-        let own = record.is_of(namespace_uid);
-        own.then_some((name, &**volume, record))
-    });
-    let own: Vec<_> = own.collect();
-    let request = UndeleteRequest::parse(requested);
-    let named = own
-        .iter()
-        .find(|(name, ..)| request.volume() == Some(&*name.name));
-    let last = || latest(&own, |(_, volume, record)| Deletion::of(volume, record));
-    let (name, volume, record) = match named.map_or_else(last, |named| Ok(Some(named))) {
-        Ok(Some(chosen)) => *chosen,
-        Ok(None) => return Err(unknown(requested, namespace)),
-        Err(two) => return Err(unordered(requested, two.map(|(name, ..)| &*name.name))),
-    };
-    let other = |deleted: &str| request.claim() == Some(deleted) && record.claim.name != deleted;
-    if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
-        return Err(ambiguous(requested));
-    }
-    if record_in_trash(volume).is_none() {
-        return Err(unsettled(requested));
-    }
-    match record.is_restorable() {
-        true => Ok((name, volume, record)),
-        false => Err(unbindable(requested)),
-    }
-}
-
 fn warning(record: &TrashRecord) -> String {
     let kept = record.window().map_or_else(
         || "until an administrator deletes it".to_owned(),
@@ -213,61 +182,4 @@ fn warning(record: &TrashRecord) -> String {
         record.claim.name,
         record.command()
     )
-}
-
-/// Sets the volume, its class and its mode in the claim, and adds what the claim leaves out, such
-/// as access modes and size.
-pub fn restore(
-    claim: &PersistentVolumeClaimSpec,
-    name: &ObjectName,
-    volume: &Volume,
-) -> Vec<PatchOperation> {
-    let mut operations = Vec::new();
-    if *claim == PersistentVolumeClaimSpec::default() {
-        // The object may have no `spec`. An empty one stays empty.
-        operations.push(add_at(&["spec"], json!({})));
-    }
-    operations.push(add_at(&["spec", "volumeName"], json!(&*name.name)));
-    operations.push(add_at(&["spec", "storageClassName"], json!(&*volume.class)));
-    let trash = volume.trash.as_deref();
-    // The API server has already set the default mode, which looks like a requested one. So the
-    // mode of the volume replaces it.
-    if let Some(mode) = trash.and_then(|trash| trash.mode.as_deref()) {
-        operations.push(add_at(&["spec", "volumeMode"], json!(mode)));
-    }
-    let attributes = trash.and_then(|trash| trash.attributes_class.as_deref());
-    if let Some(class) = attributes.filter(|_| claim.volume_attributes_class_name.is_none()) {
-        let path = ["spec", "volumeAttributesClassName"];
-        operations.push(add_at(&path, json!(class)));
-    }
-    if let Some(trash) = trash.filter(|_| claim.access_modes.is_none()) {
-        operations.push(add_at(
-            &["spec", "accessModes"],
-            json!(&trash.access_modes[..]),
-        ));
-    }
-    if let Some(trash) = trash.filter(|_| requested_storage(claim).is_none()) {
-        let request = json!({"requests": {"storage": &*trash.capacity}});
-        operations.push(add_at(&["spec", "resources"], request));
-    }
-    operations
-}
-
-/// Adds the recorded labels of the deleted claim to a claim without labels, and its annotations to
-/// a claim whose only annotation is the request: an author who writes labels or annotations gets
-/// only those.
-pub(super) fn give_back(claim: &ObjectMeta, deleted: &RecordedClaim) -> Vec<PatchOperation> {
-    let number = |texts: &Option<BTreeMap<_, _>>| texts.as_ref().map_or(0, BTreeMap::len);
-    let mut operations = Vec::new();
-    let labels = deleted.kept_labels();
-    if number(&claim.labels) == 0 && !labels.is_empty() {
-        operations.push(add_at(&["metadata", "labels"], json!(labels)));
-    }
-    if number(&claim.annotations) == 1 {
-        let kept = deleted.kept_annotations().into_iter();
-        operations.extend(
-            kept.map(|(key, value)| add_at(&["metadata", "annotations", key], json!(value))),
-        );
-    }
-    operations
 }

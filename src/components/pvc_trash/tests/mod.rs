@@ -1,6 +1,7 @@
 //! Tests of pvc-trash: its rule as tables, and its reconciler with a simulated API server.
 
 mod copies;
+mod creation;
 mod disabling;
 mod events;
 mod full;

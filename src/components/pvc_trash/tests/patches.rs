@@ -4,7 +4,7 @@ use super::{FINALIZER, claim, record, recorded, volume};
 use crate::{
     components::pvc_trash::{
         patch,
-        webhooks::{give_back, restore},
+        restoration::{give_back, restore},
     },
     objects::{
         ObjectName, Volume,

@@ -62,8 +62,14 @@ async fn answered(requested: &str, namespace: &'static str, changes: Value) -> A
 
 /// The answer about a claim that requests this text.
 async fn review(reviews: &Arc<Reviews>, requested: &str) -> Answer {
+    review_of(reviews, requested, json!({})).await
+}
+
+/// The answer about a claim with this spec that requests this text.
+async fn review_of(reviews: &Arc<Reviews>, requested: &str, spec: Value) -> Answer {
     let hooks = hooks(reviews);
-    let claim = json!({"metadata": {"name": "again", "annotations": {UNDELETE: requested}}});
+    let claim =
+        json!({"metadata": {"name": "again", "annotations": {UNDELETE: requested}}, "spec": spec});
     let request = json!({
         "uid": "review", "operation": "CREATE", "namespace": "ns", "name": "again", "object": claim,
         "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
@@ -202,11 +208,24 @@ async fn an_earlier_claim_is_not_restored_instead_of_the_last_one() {
         let exact = review(&reviews, "pv/pv").await;
         assert!(matches!(exact, Answer::Patch { .. }), "{exact:?}");
     }
-    // The later claim exists.
-    let claim = json!({"metadata": {"namespace": "ns", "name": "data", "uid": "2"}, "spec": {"volumeName": "late"}});
-    let reviews = of_two(&bound, &json!({}), &[claim]);
-    let answer = review(&reviews, "pvc/data").await;
-    assert!(matches!(answer, Answer::Patch { .. }), "{answer:?}");
+    // The later claim exists, or is being deleted, or the watch shows it although a claim of its
+    // name is created.
+    let later = |name: &str, deleted: Value| {
+        let metadata =
+            json!({"namespace": "ns", "name": name, "uid": "2", "deletionTimestamp": deleted});
+        json!({"metadata": metadata, "spec": {"volumeName": "late"}})
+    };
+    let deleted = json!({"spec": {"claimRef": {"name": "again"}}, "status": {"phase": "Bound"}});
+    for (changes, claim, restores) in [
+        (&bound, later("data", Value::Null), true),
+        (&bound, later("data", json!(DELETED)), false),
+        (&deleted, later("again", Value::Null), false),
+    ] {
+        let reviews = of_two(changes, &json!({}), std::slice::from_ref(&claim));
+        let answer = review(&reviews, "pvc/data").await;
+        let restored = matches!(answer, Answer::Patch { .. });
+        assert_eq!(restored, restores, "{claim}: {answer:?}");
+    }
 }
 
 #[tokio::test]
@@ -217,6 +236,46 @@ async fn a_request_is_refused_if_the_order_of_deletions_is_not_known() {
         assert!(message.contains(words), "{message}");
     }
     assert_eq!(chosen("pv/b", &same).await, "b");
+}
+
+/// A backup, or the manifest of a claim that was restored before, has the annotation, too.
+#[tokio::test]
+async fn a_claim_that_gets_its_data_elsewhere_requests_nothing() {
+    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
+    let answer = |spec: Value, requested: &'static str| {
+        let reviews = reviews.clone();
+        async move { review_of(&reviews, requested, spec).await }
+    };
+    let snapshot = json!({"dataSource": {"apiGroup": "snapshot.storage.k8s.io",
+        "kind": "VolumeSnapshot", "name": "daily"}});
+    let reference = json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "other"}});
+    let other = json!({"volumeName": "another"});
+    for (spec, requested) in [
+        (snapshot, "pvc/data"),
+        (reference, "pvc/data"),
+        (other.clone(), "pvc/data"),
+        (other, "pvc/gone"),
+    ] {
+        let Answer::Patch {
+            operations,
+            warnings,
+            ..
+        } = answer(spec.clone(), requested).await
+        else {
+            unreachable!("{spec}");
+        };
+        let mut claim = json!({"metadata": {"annotations": {UNDELETE: requested}}, "spec": spec});
+        let before = claim["spec"].clone();
+        json_patch::patch(&mut claim, &operations).expect("applies");
+        let found = (&claim["metadata"]["annotations"], &claim["spec"]);
+        assert_eq!(found, (&json!({}), &before));
+        assert!(warnings[0].contains("is removed"), "{warnings:?}");
+    }
+    // Without another origin, the claim would get an empty volume.
+    let gone = answer(json!({}), "pvc/gone").await;
+    assert!(matches!(gone, Answer::Deny { .. }), "{gone:?}");
+    let own = answer(json!({"volumeName": "pv"}), "pvc/data").await;
+    assert!(matches!(own, Answer::Patch { operations, .. } if operations.len() > 1));
 }
 
 /// Static volumes are often named after claims, also after those of others.

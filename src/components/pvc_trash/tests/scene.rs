@@ -20,6 +20,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// What the API server answers, and the patches that it got.
+#[derive(Default)]
 pub(super) struct Server {
     /// The claims that exist.
     pub(super) claims: Vec<Value>,
