@@ -10,11 +10,11 @@
 use super::{
     NAME,
     caches::Caches,
-    fitting::{fitting, is_of, stays_reserved},
+    fitting::{fits, fitting, is_of, stays_reserved},
     identity::Identity,
     patch::{action, park, reservation},
     reasons::{CANNOT_RELEASE, PARKED, RESERVED},
-    reserved::Reserved,
+    reserved::{Reserved, Undelivered},
 };
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
@@ -119,30 +119,54 @@ impl Handover {
             }
             Err(_) => return Ok(self.refused(&name, EARLIER)),
         };
-        if just_now.as_deref().is_some_and(|of| *of != *uid) {
-            return Ok(self.refused(&name, EARLIER));
+        let reserved_wrongly = |undelivered: &Undelivered| undelivered.objection(&need, &uid);
+        if let Some(why) = just_now.as_ref().and_then(reserved_wrongly) {
+            return Ok(self.refused(&name, why));
         }
+        let exists = self.caches.claims.read().get(&name).is_some();
         let stays = |each: &(_, _)| stays_reserved(each, &need, &uid);
         let (kept, ended): (Vec<_>, Vec<_>) = reserved.into_iter().partition(stays);
-        for (volume_name, volume) in &ended {
-            let parked = self.park(volume_name, volume, Caller::Review(until)).await;
-            if !parked.written() {
-                let why = match is_of(volume, &uid) {
-                    true => MISFIT,
-                    false => EARLIER,
-                };
-                return Ok(self.refused(&name, why));
+        let misfits = !ended.is_empty() && ended.iter().all(|(_, volume)| is_of(volume, &uid));
+        if misfits && exists {
+            let live = self
+                .identity
+                .claims
+                .get(&name, Caller::Review(until).limit());
+            // The reservation is that of the claim that exists: this one is not stored.
+            if matches!(live.await, Ok(Some(_))) {
+                return Ok(Answer::Allow);
             }
+        }
+        if let Some(why) = self.end(&ended, &uid, until).await {
+            return Ok(self.refused(&name, why));
         }
         // The API server refuses a claim that exists only after this review. A client that repeats
         // such a creation would keep a volume reserved. If the watch shows a claim that is deleted
         // already, `serve` reserves the volume later.
-        let exists = self.caches.claims.read().get(&name).is_some();
         if kept.is_empty() && just_now.is_none() && !exists {
             self.reserve(&name, &need, &uid, Caller::Review(until))
                 .await;
         }
         Ok(Answer::Allow)
+    }
+
+    /// Parks these reserved volumes. Returns why the claim is refused if one could not be parked.
+    async fn end(
+        &self,
+        reserved: &[(ObjectName, Arc<Volume>)],
+        namespace_uid: &str,
+        until: Instant,
+    ) -> Option<&'static str> {
+        for (name, volume) in reserved {
+            let parked = self.park(name, volume, Caller::Review(until)).await;
+            if !parked.written() {
+                return Some(match is_of(volume, namespace_uid) {
+                    true => MISFIT,
+                    false => EARLIER,
+                });
+            }
+        }
+        None
     }
 
     fn refused(&self, name: &ObjectName, why: &str) -> Answer {
@@ -261,11 +285,22 @@ impl Handover {
         applied
     }
 
-    /// Returns the uid of the namespace of the claim for which this process has reserved a volume,
-    /// as long as the watch hides that volume or shows it as it was before.
-    fn reserved_just_now(&self, claim: &ObjectName) -> Option<Box<str>> {
+    /// Returns the volume that this process has reserved for the claim, as long as the watch hides
+    /// that volume or shows it as it was before.
+    fn reserved_just_now(&self, claim: &ObjectName) -> Option<Undelivered> {
         let volumes = self.caches.volumes.read();
-        self.reserved.namespace_uid(claim, &volumes)
+        self.reserved.undelivered(claim, &volumes)
+    }
+}
+
+impl Undelivered {
+    /// Returns why a claim of the reserved name, in the namespace with this uid, must not get the
+    /// volume; none if it may.
+    fn objection(&self, need: &Need, namespace_uid: &str) -> Option<&'static str> {
+        if *self.namespace_uid != *namespace_uid {
+            return Some(EARLIER);
+        }
+        (!fits(&self.name, &self.volume, need)).then_some(MISFIT)
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::{
     cluster::Store,
     hashing::HashMap,
-    objects::{CompactText, ObjectName, Volume},
+    objects::{ObjectName, Volume},
 };
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The reservations by claim. A watch may be silent for minutes.
 #[derive(Debug, Default)]
@@ -14,17 +15,27 @@ pub struct Reserved(Mutex<HashMap<ObjectName, Written>>);
 #[derive(Debug)]
 struct Written {
     volume: ObjectName,
-    /// The `resourceVersion` of the volume before the reservation.
-    before: CompactText,
+    /// The volume before the reservation.
+    before: Arc<Volume>,
     /// The uid of the namespace of the claim.
     namespace_uid: Box<str>,
+}
+
+/// A reservation that the watch has not delivered yet.
+pub struct Undelivered {
+    /// The name of the reserved volume.
+    pub name: ObjectName,
+    /// The volume before the reservation.
+    pub volume: Arc<Volume>,
+    /// The uid of the namespace of the claim.
+    pub namespace_uid: Box<str>,
 }
 
 impl Written {
     /// Returns whether the watch still has the volume as it was before the reservation.
     fn is_undelivered(&self, volumes: &Store<Volume>) -> bool {
         let volume = volumes.get(&self.volume);
-        volume.is_some_and(|volume| volume.resource_version == self.before)
+        volume.is_some_and(|volume| volume.resource_version == self.before.resource_version)
     }
 }
 
@@ -34,7 +45,7 @@ impl Reserved {
     pub fn record(
         &self,
         claim: &ObjectName,
-        (volume, before): (&ObjectName, &Volume),
+        (volume, before): (&ObjectName, &Arc<Volume>),
         namespace_uid: &str,
         volumes: &Store<Volume>,
     ) {
@@ -42,18 +53,20 @@ impl Reserved {
         reserved.retain(|_, written| written.is_undelivered(volumes));
         let written = Written {
             volume: volume.clone(),
-            before: before.resource_version.clone(),
+            before: before.clone(),
             namespace_uid: namespace_uid.into(),
         };
         reserved.insert(claim.clone(), written);
     }
 
-    /// Returns the uid of the namespace of the claim for which a volume is reserved, as long as the
-    /// watch has not delivered the reservation.
-    pub fn namespace_uid(&self, claim: &ObjectName, volumes: &Store<Volume>) -> Option<Box<str>> {
+    /// Returns the reservation for the claim, as long as the watch has not delivered it.
+    pub fn undelivered(&self, claim: &ObjectName, volumes: &Store<Volume>) -> Option<Undelivered> {
         let reserved = self.0.lock();
         let written = reserved.get(claim)?;
-        let undelivered = written.is_undelivered(volumes);
-        undelivered.then(|| written.namespace_uid.clone())
+        written.is_undelivered(volumes).then(|| Undelivered {
+            name: written.volume.clone(),
+            volume: written.before.clone(),
+            namespace_uid: written.namespace_uid.clone(),
+        })
     }
 }

@@ -342,6 +342,11 @@ async fn a_reservation_is_known_before_the_watch_delivers_it() {
     let served = scene.releaser.handover.serve(&data).await;
     served.expect("nothing is to be done");
     assert_eq!(patches(&scene).len(), 1, "only one volume is reserved");
+    // kube-controller-manager does not compare the class of a claim with a reserved volume.
+    let other = wanted(json!({"spec": {"storageClassName": "slow"}}));
+    let reviewed = scene.releaser.handover.review(&review(&other, false)).await;
+    let refused = matches!(&reviewed, Ok(Answer::Deny { .. }));
+    assert!(refused, "the reserved volume does not fit: {reviewed:?}");
     // After a minute, the cached volume counts as current again.
     tokio::time::advance(std::time::Duration::from_secs(120)).await;
     *scene.server.namespace.lock() = Some("m");
@@ -362,6 +367,23 @@ async fn a_claim_that_exists_gets_no_second_volume() {
     let reviewed = scene.releaser.handover.review(&request).await;
     assert_eq!(reviewed, Ok(Answer::Allow));
     assert!(patches(&scene).is_empty());
+}
+
+/// The reservation is that of the claim that exists: the API server refuses the second one.
+#[tokio::test(start_paused = true)]
+async fn a_second_creation_does_not_end_the_reservation_of_the_claim() {
+    for exists in [true, false] {
+        let scene = Scene::new(Options::default());
+        *scene.server.namespace.lock() = Some("n");
+        scene.watch_volume("5", reserved("n", Some("2026-01-01T00:00:00Z")));
+        // The watch may show a claim that is deleted.
+        scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+        *scene.server.claim.lock() = exists.then(|| wanted(json!({})));
+        let other = wanted(json!({"spec": {"storageClassName": "slow"}}));
+        let reviewed = scene.releaser.handover.review(&review(&other, false)).await;
+        assert_eq!(reviewed, Ok(Answer::Allow), "{exists}");
+        assert_eq!(patches(&scene).len(), usize::from(!exists), "{exists}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
