@@ -4,7 +4,7 @@
 use super::{
     ClusterObjects,
     piece::{Piece, object},
-    trash::{self, Kept, Purge},
+    trash::{self, Kept, Needs, Purge},
 };
 use crate::{
     causes::{FinishedPods, uses},
@@ -94,8 +94,9 @@ pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
         let user = user(name, claim, &pods);
         plan.claim(name, claim, user, updates.remove(name), terms);
     }
+    let needs = terms.purge_trash.then(|| Needs::new(objects, &claims));
     for (name, volume) in objects.volumes.objects() {
-        plan.volume((name, volume), (objects, &claims), terms);
+        plan.volume((name, volume), (&claims, needs.as_ref()), terms);
     }
     if terms.drains(&TrashListing) {
         plan.lists(&objects.lists);
@@ -161,7 +162,7 @@ impl Plan {
     fn volume(
         &mut self,
         (name, volume): (&ObjectName, &Volume),
-        (objects, claims): (&ClusterObjects, &Store<Claim>),
+        (claims, needs): (&Store<Claim>, Option<&Needs<'_>>),
         terms: &Terms,
     ) {
         let kind = Kind::PersistentVolume;
@@ -174,10 +175,9 @@ impl Plan {
             piece.label(RELEASER_LABEL);
         }
         if terms.drains(&PvcTrash) {
-            let purge = match terms.purge_trash {
-                true => trash::purge(&mut piece, name, volume, (objects, claims)),
-                false => Purge::NotDue,
-            };
+            let purge = needs.map_or(Purge::NotDue, |needs| {
+                trash::purge(&mut piece, name, volume, needs)
+            });
             match purge {
                 Purge::Planned => {}
                 Purge::Needed(kept) => self.kept.push(kept),

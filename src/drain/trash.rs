@@ -7,8 +7,9 @@ use super::{
 use crate::{
     cluster::Store,
     components::pvc_trash,
+    hashing::HashMap,
     objects::{
-        Claim, Kind, ObjectName, Volume,
+        Claim, CompactText, Kind, ObjectName, Volume, VolumeAttachment, VolumeSource,
         patch::remove,
         trash::{OriginalPolicy, TRASH, Trash, UNDELETE_TOUCHED},
         trash_entry::{Entry, Next},
@@ -67,14 +68,14 @@ pub(super) fn purge(
     piece: &mut Piece,
     name: &ObjectName,
     volume: &Volume,
-    (objects, claims): (&ClusterObjects, &Store<Claim>),
+    needs: &Needs<'_>,
 ) -> Purge {
     let entry = Entry::of(name, volume);
     let entry = entry.filter(|entry| matches!(entry.next, Next::Until(Some(_)) | Next::Requested));
     let Some((entry, claim_ref)) = entry.zip(volume.claimed_by()) else {
         return Purge::NotDue;
     };
-    if let Some(why) = needed(name, objects, claims) {
+    if let Some(why) = needs.of(name) {
         let object = object(Kind::PersistentVolume, name);
         let why = format!("it is in the trash, and {why}");
         return Purge::Needed(Kept { object, why });
@@ -89,17 +90,50 @@ pub(super) fn purge(
     Purge::Planned
 }
 
-/// Why the data of a volume in the trash may still be needed, as a clause.
-fn needed(name: &ObjectName, objects: &ClusterObjects, claims: &Store<Claim>) -> Option<String> {
-    if let Some((_, attachment)) = objects.attachments.named_referrers(name).next() {
-        return Some(format!("it is attached to the node {}", attachment.node));
+/// What may still need the data of volumes, indexed once for all volumes in the trash.
+pub(super) struct Needs<'a> {
+    attachments: &'a Store<VolumeAttachment>,
+    sources: &'a Store<VolumeSource>,
+    /// One claim for each volume that claims name.
+    claims: HashMap<&'a CompactText, &'a ObjectName>,
+    /// Up to two volumes for each known place of data.
+    same: HashMap<&'a VolumeSource, Vec<&'a ObjectName>>,
+}
+
+impl<'a> Needs<'a> {
+    /// The needs that these objects and claims show.
+    pub(super) fn new(objects: &'a ClusterObjects, claims: &'a Store<Claim>) -> Self {
+        let named = claims.objects();
+        let mut same: HashMap<_, Vec<_>> = HashMap::default();
+        let known = objects.sources.objects();
+        for (name, source) in known.filter(|(_, source)| source.is_known()) {
+            let volumes = same.entry(&**source).or_default();
+            if volumes.len() < 2 {
+                volumes.push(name);
+            }
+        }
+        Self {
+            attachments: &objects.attachments,
+            sources: &objects.sources,
+            claims: named
+                .map(|(name, claim)| (&claim.volume_name, name))
+                .collect(),
+            same,
+        }
     }
-    let mut claims = claims.objects();
-    if let Some((claim, _)) = claims.find(|(_, claim)| claim.volume_name == *name.name) {
-        return Some(format!("the claim {claim} requests its data"));
+
+    /// Why the data of a volume in the trash may still be needed, as a clause.
+    fn of(&self, name: &ObjectName) -> Option<String> {
+        if let Some((_, attachment)) = self.attachments.named_referrers(name).next() {
+            return Some(format!("it is attached to the node {}", attachment.node));
+        }
+        if let Some(claim) = self.claims.get(&CompactText::from(&*name.name)) {
+            return Some(format!("the claim {claim} requests its data"));
+        }
+        let own = self.sources.get(name)?;
+        let twin = self.same.get(&*own)?.iter().find(|other| **other != name)?;
+        Some(format!("the volume {twin} has the same data"))
     }
-    let twin = pvc_trash::twin(&objects.sources, name);
-    twin.map(|twin| format!("the volume {twin} has the same data"))
 }
 
 /// Disables the trash for a Bound volume if neither it nor its claim is deleted or being deleted,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Where the data of a volume is, to find other volumes with the same data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VolumeSource(Option<Box<str>>);
 
 /// A volume with its complete `spec`, as it is parsed.
@@ -37,9 +37,14 @@ impl VolumeSource {
         Self(source(spec).map(Into::into))
     }
 
+    /// Returns whether it is known where the data is.
+    pub fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Returns whether both volumes are known to have the same data.
     pub fn is_shared_with(&self, other: &Self) -> bool {
-        self.0.is_some() && self == other
+        self.is_known() && self == other
     }
 }
 

@@ -76,7 +76,7 @@ impl Live {
 }
 
 /// Returns another of these volumes that has the same data.
-pub fn twin(volumes: &Store<VolumeSource>, name: &ObjectName) -> Option<ObjectName> {
+fn twin(volumes: &Store<VolumeSource>, name: &ObjectName) -> Option<ObjectName> {
     let own = volumes.get(name)?;
     let mut others = volumes.objects().filter(|(other, _)| *other != name);
     let (other, _) = others.find(|(_, other)| own.is_shared_with(other))?;

@@ -52,7 +52,6 @@ mod webhooks;
 pub use assemble::PvcTrash;
 #[cfg(feature = "simulation")]
 pub use caches::Caches;
-pub use confirm_purge::twin;
 pub use copies::forget;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
