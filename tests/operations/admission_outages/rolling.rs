@@ -12,6 +12,7 @@ use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -148,20 +149,28 @@ async fn start(cluster: &Cluster, name: &str) -> Result<Arc<Warden>> {
 /// kube-proxy do together.
 async fn update_endpoints(webhooks: Webhooks, running: Running) {
     let mut tick = interval(PROPAGATION);
+    let mut known = BTreeMap::new();
     loop {
         let replicas = running.lock().clone();
-        let ports = replicas.iter().map(async |replica| {
+        let probes = replicas.iter().map(async |replica| {
+            let port = replica.webhook_port();
             let ready = match timeout(PROPAGATION, replica.readiness()).await {
                 Ok(Ok(status)) => status == 200,
                 // On a busy machine, a probe may get no answer, which the kubelet tolerates: such a
-                // replica stays an endpoint while its process runs. The timeout is short, because a
-                // slow probe delays the removal of another replica, which may be shutting down.
-                Ok(Err(_)) | Err(_) => replica.process().is_running(),
+                // replica stays what it was while its process runs. A replica that ends closes the
+                // port of the probes last, and must not become an endpoint again. The timeout is
+                // short, because a slow probe delays the removal of another replica, which may be
+                // shutting down.
+                Ok(Err(_)) | Err(_) => {
+                    replica.process().is_running() && known.get(&port).is_none_or(|ready| *ready)
+                }
             };
-            ready.then(|| replica.webhook_port())
+            (port, ready)
         });
-        let ready = join_all(ports).await.into_iter().flatten();
-        webhooks.serve(SERVICE, ready.collect());
+        let probed = join_all(probes).await;
+        known = probed.into_iter().collect();
+        let ready = known.iter().filter(|(_, ready)| **ready);
+        webhooks.serve(SERVICE, ready.map(|(port, _)| *port).collect());
         tick.tick().await;
     }
 }
