@@ -1,10 +1,11 @@
 //! Configures log lines on standard error.
 
 use crate::plain::Plain;
-use tracing::Subscriber;
+use tracing::{Level, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{
     EnvFilter, Layer,
     field::MakeExt,
+    filter::{FilterExt as _, FilterFn, filter_fn},
     fmt::{FormatFields, format::debug_fn},
     layer::SubscriberExt,
     registry::LookupSpan,
@@ -22,7 +23,7 @@ pub enum Format {
 }
 
 /// Starts logging. `RUST_LOG` sets the levels; the default is `info`, and `warn` for kube's own
-/// modules.
+/// modules. Of [`CLIENT`], at most errors are logged.
 pub fn init(format: Format) {
     // If logging was started before, as in tests, the first start remains in effect.
     let _ = tracing_subscriber::registry()
@@ -30,9 +31,11 @@ pub fn init(format: Format) {
         .try_init();
 }
 
-/// What is logged unless `RUST_LOG` says otherwise. kube's client warns of an answer that it cannot
-/// parse with the whole answer, which may be a Secret; its callers log the error.
-const FILTER: &str = "info,kube=warn,kube_client::client=error";
+/// What is logged unless `RUST_LOG` says otherwise.
+const FILTER: &str = "info,kube=warn";
+/// kube's client. It warns of an answer that it cannot parse with the whole answer, which may be a
+/// Secret; its callers log the error.
+const CLIENT: &str = "kube_client::client";
 
 /// Returns the layer that writes log lines in this format.
 pub(super) fn lines<S>(format: Format) -> impl Layer<S>
@@ -52,7 +55,14 @@ where
             .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
             .boxed(),
     };
-    lines.with_filter(filter)
+    lines.with_filter(filter.and(without_answers()))
+}
+
+/// Leaves out what [`CLIENT`] logs below the level of errors.
+fn without_answers() -> FilterFn {
+    let logs: fn(&Metadata<'_>) -> bool =
+        |line| *line.level() == Level::ERROR || !line.target().starts_with(CLIENT);
+    filter_fn(logs).with_max_level_hint(LevelFilter::TRACE)
 }
 
 /// Returns the format of the fields of a text line. An error that quotes foreign text with a line
@@ -86,6 +96,34 @@ mod tests {
 
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn no_filter_makes_the_client_log_answers() {
+        for (filter, expected) in [
+            ("trace", "failed other "),
+            ("info,kube_client::client=debug", "failed other "),
+            ("off", ""),
+        ] {
+            let written = Written::default();
+            let writer = written.clone();
+            let lines = tracing_subscriber::fmt::layer()
+                .event_format(
+                    tracing_subscriber::fmt::format()
+                        .with_level(false)
+                        .with_target(false)
+                        .without_time(),
+                )
+                .with_writer(move || writer.clone())
+                .with_filter(EnvFilter::new(filter).and(without_answers()));
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+                tracing::warn!(target: "kube_client::client", "answer");
+                tracing::error!(target: "kube_client::client", "failed");
+                tracing::warn!(target: "kube_client::config", "other");
+            });
+            let written = String::from_utf8(written.0.lock().clone()).expect("UTF-8");
+            assert_eq!(written.replace('\n', " "), expected, "{filter}");
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
     pki::Authority,
 };
 use crate::clock::Clock;
-use crate::cluster::{UNHURRIED, within};
+use crate::cluster::{UNHURRIED, existing, within};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api,
@@ -22,7 +22,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) async fn read(&self) -> kube::Result<Option<Secret>> {
-        within(UNHURRIED, self.api.get_opt(&self.name)).await
+        existing(within(UNHURRIED, self.api.get(&self.name)).await)
     }
 
     /// Writes the Secret. It fails if another replica has written the Secret since it was read; the

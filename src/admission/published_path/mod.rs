@@ -71,7 +71,7 @@ pub struct PathPublisher {
     /// The state that the Secret had last. It is written again if the Secret loses it; a deleted
     /// Secret is recreated only if RBAC permits that.
     known: Option<State>,
-    /// The next path, and when this replica first knew that the Secret contains it.
+    /// The next path, and since when all rounds of this replica have found it in the Secret.
     next_seen: Option<(PathSecret, Instant)>,
     reported: Reported,
     ready: Arc<AtomicBool>,
@@ -138,6 +138,9 @@ impl PathPublisher {
     /// read the webhook configurations, the round ends before it reads the Secret, and accepts no
     /// path.
     async fn round(&mut self) -> anyhow::Result<bool> {
+        // If this round does not read the Secret, those of another replica may have failed, too:
+        // it may not know the next path yet, so the time until its publication begins again.
+        let next_seen = self.next_seen.take();
         let mut found = self.configurations.read().await?;
         if found.is_empty() {
             self.ready.store(true, Ordering::Relaxed);
@@ -145,7 +148,7 @@ impl PathPublisher {
         if self.configurations.are_forbidden() {
             return Ok(false);
         }
-        let (state, written) = self.share(&found).await?;
+        let (state, written) = self.share(&found, next_seen).await?;
         let carries = |carried| carries(&found, &state.current, carried);
         let unprefixed = !state.published && carries(Carried::Unprefixed);
         self.paths.accept(state.accepted(), unprefixed);
@@ -180,8 +183,10 @@ impl PathPublisher {
     async fn share(
         &mut self,
         found: &[StoredConfiguration],
+        next_seen: Option<(PathSecret, Instant)>,
     ) -> anyhow::Result<(State, anyhow::Result<()>)> {
         let secret = self.store.read().await?;
+        self.next_seen = next_seen;
         let stored = secret.as_ref().and_then(secret::decode);
         let state = match stored.as_ref().or(self.known.as_ref()) {
             Some(state) => {

@@ -3,7 +3,7 @@
 use super::state::State;
 use crate::{
     admission::PathSecret,
-    cluster::{UNHURRIED, within},
+    cluster::{UNHURRIED, existing, within},
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret, jiff::Timestamp};
 use kube::{
@@ -27,7 +27,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) async fn read(&self) -> kube::Result<Option<Secret>> {
-        within(UNHURRIED, self.api.get_opt(&self.name)).await
+        existing(within(UNHURRIED, self.api.get(&self.name)).await)
     }
 
     /// Stores the state in the Secret. It fails if another replica has written the Secret since it

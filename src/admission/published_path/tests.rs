@@ -333,6 +333,33 @@ async fn a_rotation_is_accepted_by_all_before_it_is_published() {
     }
 }
 
+/// While the API server is away, no replica learns the next path.
+#[tokio::test(start_paused = true)]
+async fn a_rotation_waits_again_after_rounds_that_failed() {
+    crate::tls::install_crypto();
+    for fail in [
+        |state: &mut Stored, fails| state.secrets_fail = fails,
+        |state: &mut Stored, fails| state.configurations_code = if fails { 403 } else { 200 },
+    ] {
+        let api = Fake::new(None);
+        let (mut replica, _) = api.replica();
+        round(&mut replica).await;
+        round(&mut replica).await;
+        let old = api.path().expect("is published");
+        api.expire();
+        round(&mut replica).await;
+        api.edit(|state| fail(state, true));
+        let _ = replica.round().await;
+        tokio::time::advance(ROTATION.announced()).await;
+        api.edit(|state| fail(state, false));
+        round(&mut replica).await;
+        assert_eq!(api.path().as_ref(), Some(&old), "not published yet");
+        tokio::time::advance(ROTATION.announced()).await;
+        round(&mut replica).await;
+        assert_ne!(api.path(), Some(old));
+    }
+}
+
 /// A replica is ready if no webhook calls its Service, and it does not read the Secret if it may
 /// not read the webhook configurations.
 #[tokio::test]

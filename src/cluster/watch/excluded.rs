@@ -36,15 +36,17 @@ impl Excluded {
             .is_some_and(|namespace| namespace.excluded)
     }
 
-    /// Returns a notification that is sent after a namespace has opted out, or in again.
+    /// Returns a notification that is sent after a namespace has opted out, or in again, or one that
+    /// had opted out is deleted.
     pub fn changes(&self) -> Arc<Notify> {
         let notify = Arc::new(Notify::new());
         if let Some(namespaces) = &self.namespaces {
             let notify = notify.clone();
             namespaces.listen(move |change| {
-                // A namespace that is created or deleted has no objects.
-                let both = change.old.zip(change.new);
-                if both.is_some_and(|(old, new)| old.excluded != new.excluded) {
+                // A namespace that is created has no objects. After the deletion of one, the watch
+                // of another kind may already show objects of the next one of its name.
+                let is_excluded = change.new.is_some_and(|new| new.excluded);
+                if change.old.is_some_and(|old| old.excluded != is_excluded) {
                     notify.notify_one();
                 }
             });
@@ -98,6 +100,12 @@ mod tests {
             .namespaces
             .hear(namespace("out", json!({label: "true"})), true);
         assert!(changed(), "it opts out again");
+        feeds.namespaces.hear(namespace("plain", json!({})), false);
+        assert!(!changed(), "it had not opted out");
+        feeds
+            .namespaces
+            .hear(namespace("out", json!({label: "true"})), false);
+        assert!(changed(), "the next namespace of its name may not opt out");
     }
 
     #[test]
