@@ -58,6 +58,11 @@ impl Reuse {
 }
 
 impl Record {
+    /// Returns whether the record is that of the claim with this uid in this namespace.
+    pub fn is_of_claim(&self, namespace: &str, uid: &CompactText) -> bool {
+        self.claim_uid == *uid && *self.namespace == *namespace
+    }
+
     /// Parses the value of [`CLAIM_NAMESPACE`]; none if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('/').filter(|part| !part.is_empty());

@@ -101,9 +101,7 @@ impl Volume {
     pub fn is_recorded(&self) -> bool {
         self.claimed_by()
             .zip(self.record())
-            .is_some_and(|(claim, record)| {
-                claim.uid == record.claim_uid && claim.name.namespace == record.namespace
-            })
+            .is_some_and(|(claim, record)| record.is_of_claim(&claim.name.namespace, &claim.uid))
     }
 
     /// Returns whether the volume is parked: no claim can be bound to it until Volume Warden

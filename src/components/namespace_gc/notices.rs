@@ -40,34 +40,38 @@ impl Notices {
 
     /// Publishes that the namespace was deleted from the backend.
     pub fn deleted(&self, namespace: &str) {
-        let note = format!(
-            "{}is not in Kubernetes, and was deleted from {}",
-            Notices::beginning(namespace),
+        let how = format!(
+            "is not in Kubernetes, and was deleted from {}",
             self.backend
         );
-        tracing::info!(
+        self.gone(
             namespace,
-            backend = self.backend,
-            reason = DELETED,
-            "the namespace was deleted from the backend"
+            &how,
+            "the namespace was deleted from the backend",
         );
-        self.publish(DELETED, false, note, || {});
     }
 
     /// Publishes that the backend does not have the namespace any more, whose removal had failed.
     pub fn absent(&self, namespace: &str) {
-        let note = format!(
-            "{}could not be deleted before; {} answers that it does not have it any more",
-            Notices::beginning(namespace),
+        let how = format!(
+            "could not be deleted before; {} answers that it does not have it any more",
             self.backend
         );
+        self.gone(
+            namespace,
+            &how,
+            "the backend does not have the namespace any more",
+        );
+    }
+
+    fn gone(&self, namespace: &str, how: &str, message: &str) {
         tracing::info!(
             namespace,
             backend = self.backend,
             reason = DELETED,
-            "the backend does not have the namespace any more"
+            "{message}"
         );
-        self.publish(DELETED, false, note, || {});
+        self.publish(DELETED, false, Self::beginning(namespace) + how, || {});
     }
 
     /// Publishes that the namespace could not be removed from the backend, and is retried. Calls

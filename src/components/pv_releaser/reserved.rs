@@ -10,18 +10,10 @@ use std::sync::Arc;
 
 /// The reservations by claim. A watch may be silent for minutes.
 #[derive(Debug, Default)]
-pub struct Reserved(Mutex<HashMap<ObjectName, Written>>);
-
-#[derive(Debug)]
-struct Written {
-    volume: ObjectName,
-    /// The volume before the reservation.
-    before: Arc<Volume>,
-    /// The uid of the namespace of the claim.
-    namespace_uid: Box<str>,
-}
+pub struct Reserved(Mutex<HashMap<ObjectName, Undelivered>>);
 
 /// A reservation that the watch has not delivered yet.
+#[derive(Clone, Debug)]
 pub struct Undelivered {
     /// The name of the reserved volume.
     pub name: ObjectName,
@@ -31,11 +23,11 @@ pub struct Undelivered {
     pub namespace_uid: Box<str>,
 }
 
-impl Written {
+impl Undelivered {
     /// Returns whether the watch still has the volume as it was before the reservation.
     fn is_undelivered(&self, volumes: &Store<Volume>) -> bool {
-        let volume = volumes.get(&self.volume);
-        volume.is_some_and(|volume| volume.resource_version == self.before.resource_version)
+        let volume = volumes.get(&self.name);
+        volume.is_some_and(|volume| volume.resource_version == self.volume.resource_version)
     }
 }
 
@@ -51,9 +43,9 @@ impl Reserved {
     ) {
         let mut reserved = self.0.lock();
         reserved.retain(|_, written| written.is_undelivered(volumes));
-        let written = Written {
-            volume: volume.clone(),
-            before: before.clone(),
+        let written = Undelivered {
+            name: volume.clone(),
+            volume: before.clone(),
             namespace_uid: namespace_uid.into(),
         };
         reserved.insert(claim.clone(), written);
@@ -63,10 +55,6 @@ impl Reserved {
     pub fn undelivered(&self, claim: &ObjectName, volumes: &Store<Volume>) -> Option<Undelivered> {
         let reserved = self.0.lock();
         let written = reserved.get(claim)?;
-        written.is_undelivered(volumes).then(|| Undelivered {
-            name: written.volume.clone(),
-            volume: written.before.clone(),
-            namespace_uid: written.namespace_uid.clone(),
-        })
+        written.is_undelivered(volumes).then(|| written.clone())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     objects::{
+        CompactText,
         managed_by::RELEASER_LABEL,
         reuse::{CLAIM_NAMESPACE, RELEASE_SCOPE, Record},
     },
@@ -214,8 +215,8 @@ fn next_is_known(volume: &PersistentVolume) -> bool {
     let record = volume.annotations().get(CLAIM_NAMESPACE);
     let record = record.and_then(|record| Record::parse(record));
     let is_recorded = claim.zip(record).is_some_and(|(claim, record)| {
-        claim.uid.as_deref() == Some(&*record.claim_uid.to_string())
-            && claim.namespace.as_deref() == Some(&*record.namespace)
+        let uid = CompactText::from(claim.uid.as_deref().unwrap_or_default());
+        record.is_of_claim(claim.namespace.as_deref().unwrap_or_default(), &uid)
     });
     is_recorded
         || volume
