@@ -1,6 +1,6 @@
 //! Reads of any kind, with the caller's rights.
 
-use crate::cluster::within;
+use crate::cluster::{existing, within};
 use kube::{Api, api::ListParams};
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, time::Duration};
@@ -43,5 +43,5 @@ pub(super) async fn get<K>(api: &Api<K>, name: &str) -> kube::Result<Option<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    within(PAGE_LIMIT, api.get_opt(name)).await
+    existing(within(PAGE_LIMIT, api.get(name)).await)
 }
