@@ -20,6 +20,10 @@ pub struct Settings {
     pub flags: ArgMatches,
     /// The API client, without kube's retries.
     pub client: Client,
+    /// The API client of the leader election, with connections of its own. If an API server
+    /// disappears without closing them, the pool of `client` may hold many dead connections, and each
+    /// attempt to renew the Lease would wait for another one.
+    pub lease_client: Client,
     /// The only namespace whose claims, pods, StatefulSets and lists of deleted claims are watched;
     /// all namespaces if none. Cluster-scoped objects are watched in any case.
     pub namespace: Option<String>,
@@ -50,7 +54,7 @@ impl Settings {
     /// Creates what the components share, and the leader election. Nothing runs yet.
     pub fn share(self) -> (Shared, Elector) {
         let (client, metrics, clock) = (self.client, self.metrics, self.clock);
-        let leases = Api::namespaced(client.clone(), &self.lease.namespace);
+        let leases = Api::namespaced(self.lease_client, &self.lease.namespace);
         let (elector, leadership) =
             Elector::new(leases, self.lease.clone(), metrics.clone(), clock.clone());
         let observation: Arc<Observation> = Arc::default();

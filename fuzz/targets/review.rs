@@ -227,6 +227,7 @@ fn settings(cluster: &Cluster, metrics: &Arc<Metrics>, flags: &[&str]) -> Settin
     Settings {
         flags: command.get_matches_from(flags),
         client: cluster.client(),
+        lease_client: cluster.client(),
         namespace: None,
         system_namespace: "volume-warden".to_owned(),
         exempt: Vec::new(),

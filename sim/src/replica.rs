@@ -92,9 +92,11 @@ impl Replica {
             connection: connection.clone(),
         };
         let (metrics, stop) = (Arc::new(Metrics::new()), CancellationToken::new());
+        let client = Client::new(wire, "default");
         let settings = Settings {
             flags: flags(&start.flags)?,
-            client: Client::new(wire, "default"),
+            lease_client: client.clone(),
+            client,
             namespace: start.namespace.map(str::to_owned),
             system_namespace: SYSTEM_NAMESPACE.into(),
             exempt: vec!["kube-system".into()],

@@ -43,7 +43,7 @@ pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> 
     install_crypto();
     let runtime = || Builder::new_multi_thread().enable_all().build();
     // The webhook server has its own threads, so that a review that is answered from memory does not
-    // wait for those of the watches and reconcilers. These drive the only client of the API server.
+    // wait for those of the watches and reconcilers. These drive the clients of the API server.
     let (runtime, reviews) = (runtime()?, runtime()?);
     #[cfg(feature = "otlp")]
     let _traces = crate::telemetry::otlp::init(options.log_format, runtime.handle())?;
@@ -97,6 +97,7 @@ impl Process {
 
     async fn run(mut self) -> anyhow::Result<()> {
         let client = self.options.cluster.client().await?;
+        let lease_client = self.options.cluster.client().await?;
         let names: Vec<_> = self
             .components
             .iter()
@@ -115,7 +116,7 @@ impl Process {
         // The signal handlers come before the first task: a signal that ended the process directly
         // would leave the Lease held.
         let signals = Signals::new()?;
-        let (shared, elector) = self.shared(&client);
+        let (shared, elector) = self.shared(&client, lease_client);
         let assembly = Assembly::new(&self.components, shared).await?;
         let stop = self.tasks.stop.clone();
         self.tasks.spawn("leader election", elector.run(stop));
@@ -147,11 +148,12 @@ impl Process {
         load.await.map(Some)
     }
 
-    fn shared(&self, client: &Client) -> (Shared, Elector) {
+    fn shared(&self, client: &Client, lease_client: Client) -> (Shared, Elector) {
         let options = &self.options;
         let settings = assembly::Settings {
             flags: options.component_flags.0.clone(),
             client: client.clone(),
+            lease_client,
             namespace: options.cluster.namespace(),
             system_namespace: self.system_namespace.clone(),
             exempt: options.server.exempt_namespaces(),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     cli::{Cli, Command, command},
-    cluster::test_server::silent,
+    cluster::test_server::{answering, failure, silent},
     components::ALL,
 };
 use clap::FromArgMatches;
@@ -36,17 +36,21 @@ fn shipped_timeouts() -> BTreeMap<String, Duration> {
     timeouts
 }
 
-#[tokio::test]
-async fn review_timeouts_equal_those_of_the_manifests() {
+/// A process with all components.
+fn process() -> Process {
     install_crypto();
     let matches = command(ALL).try_get_matches_from(["volume-warden", "run"]);
     let cli = Cli::from_arg_matches(&matches.expect("no flags are needed"));
     let Ok(Command::Run(options)) = cli.map(|cli| cli.command) else {
         panic!("another command");
     };
-    let client = silent();
-    let process = Process::start(*options, ALL, Handle::current()).expect("a process");
-    let (shared, _elector) = process.shared(&client);
+    Process::start(*options, ALL, Handle::current()).expect("a process")
+}
+
+#[tokio::test]
+async fn review_timeouts_equal_those_of_the_manifests() {
+    let (process, client) = (process(), silent());
+    let (shared, _elector) = process.shared(&client, client.clone());
     let assembly = Assembly::new(&process.components, shared).await;
     let hooks = assembly.expect("components").webhooks;
     let mut timeouts: BTreeMap<String, Duration> = BTreeMap::new();
@@ -58,4 +62,21 @@ async fn review_timeouts_equal_those_of_the_manifests() {
     let bind = timeouts["bind.pv-protection"];
     timeouts.insert("phase.pv-protection".to_owned(), bind);
     assert_eq!(timeouts, shipped_timeouts());
+}
+
+/// The other calls may wait on connections to an API server that has disappeared.
+#[tokio::test(start_paused = true)]
+async fn the_leader_election_has_a_client_and_connections_of_its_own() {
+    let (sent, mut received) = tokio::sync::mpsc::unbounded_channel();
+    let leases = answering(move |head, _| {
+        let _ = sent.send(head.uri.path().to_owned());
+        failure(503, "ServiceUnavailable")
+    });
+    let process = process();
+    let (_shared, elector) = process.shared(&silent(), leases);
+    let election = tokio::spawn(elector.run(process.tasks.stop.clone()));
+    let first = tokio::time::timeout(Duration::from_secs(60), received.recv()).await;
+    let first = first.expect("a request of the election").expect("its path");
+    assert!(first.contains("/leases/"), "{first}");
+    election.abort();
 }
