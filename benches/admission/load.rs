@@ -48,7 +48,7 @@ pub fn installed() -> Result<()> {
                 "`{program}` is not in PATH: this part requires `wrk` and `taskset`; \
                  on Debian and Ubuntu, run `apt-get install wrk util-linux`"
             ),
-            said => drop(said?),
+            printed => drop(printed?),
         }
     }
     Ok(())
@@ -68,15 +68,15 @@ pub async fn load(core: usize, url: String, body: &Path, time: Duration) -> Resu
 }
 
 fn parse(output: &Output) -> Result<Load> {
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     let whole = || {
         format!(
-            "output of wrk: {said}{}",
+            "output of wrk: {printed}{}",
             String::from_utf8_lossy(&output.stderr)
         )
     };
     ensure!(output.status.success(), whole());
-    let last = said.lines().last().with_context(whole)?;
+    let last = printed.lines().last().with_context(whole)?;
     let load: Load = serde_json::from_str(last).with_context(whole)?;
     ensure!(load.requests > 0 && load.failed == 0, whole());
     Ok(load)

@@ -77,7 +77,7 @@ async fn measure(claims: usize, namespaces: usize) -> Result<()> {
             .delete(&claim, &DeleteParams::default())
             .await?;
         let began = Instant::now();
-        let asked = Command::new(env!("CARGO_BIN_EXE_volume-warden"))
+        let output = Command::new(env!("CARGO_BIN_EXE_volume-warden"))
             .args([
                 "why",
                 "pvc",
@@ -92,11 +92,11 @@ async fn measure(claims: usize, namespaces: usize) -> Result<()> {
             .output()?;
         times.push(began.elapsed());
         ensure!(
-            asked.status.success(),
+            output.status.success(),
             "{}",
-            String::from_utf8_lossy(&asked.stderr)
+            String::from_utf8_lossy(&output.stderr)
         );
-        let answer: serde_json::Value = serde_json::from_slice(&asked.stdout)?;
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         ensure!(answer["chain"][0]["code"] == "InUse", "{answer}");
         calls = calls.max(answer["calls"].as_u64().context("no calls")?);
     }

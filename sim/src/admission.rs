@@ -101,7 +101,7 @@ impl Reviews {
             .connection
             .resumed(&cluster.schedule, passage.order)
             .await;
-        let answer = in_time(cluster, call, ask(&endpoint.router, &uri, body)).await?;
+        let answer = in_time(cluster, call, review(&endpoint.router, &uri, body)).await?;
         let chance = digest((cluster.seed, "again", key));
         repeat(cluster, &endpoint, &uri, call, now, (chance, &answer));
         cluster.schedule.turn(passage.answer, passage.order).await;
@@ -143,7 +143,7 @@ async fn in_time(
 ///
 /// # Errors
 /// When the answer is not an AdmissionReview.
-pub async fn ask(router: &Router, uri: &str, body: Bytes) -> Result<Value, String> {
+pub async fn review(router: &Router, uri: &str, body: Bytes) -> Result<Value, String> {
     let request = Request::post(uri).header("content-type", "application/json");
     let request = request
         .body(axum::body::Body::from(body))

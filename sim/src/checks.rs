@@ -163,8 +163,8 @@ impl Checks {
     }
 
     /// Returns what the invariants remember, for the check at the end.
-    pub fn with_ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        look(&self.state.lock().ledger)
+    pub fn with_ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+        read(&self.state.lock().ledger)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reviews that are sent a second time, with the object as the first answer patched it.
 
 use crate::{
-    admission::{Endpoint, ask},
+    admission::{self, Endpoint},
     checks::{Repeated, is_allowed, patched},
     cluster::Cluster,
 };
@@ -41,7 +41,7 @@ pub fn repeat(
             original,
         };
         let body = Bytes::from(serde_json::to_vec(&review).unwrap_or_default());
-        let answer = ask(&endpoint.router, &uri, body).await;
+        let answer = admission::review(&endpoint.router, &uri, body).await;
         let Some(answer) = answer.ok().filter(|_| !endpoint.connection.is_cut()) else {
             return;
         };

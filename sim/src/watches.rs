@@ -49,7 +49,7 @@ pub fn delayed(wire: Wire, path: String, identity: u64, timeout: Duration, body:
                 cluster.schedule.turn(end, order).await;
             }
             (fate == WatchFate::Delivered).then(|| {
-                listening.iter().for_each(Listening::heard);
+                listening.iter().for_each(Listening::received);
                 (Ok(Frame::data(bytes)), (wire, body, number + 1, listening))
             })
         }

@@ -54,7 +54,7 @@ impl Log<'_> {
         let dry_run = request.dry_run.unwrap_or_default();
         let withheld =
             self.dry_run && matches!(reviewed, Ok(Answer::Deny { .. } | Answer::Patch { .. }));
-        let said = if withheld { "would answer" } else { "review" };
+        let message = if withheld { "would answer" } else { "review" };
         macro_rules! line {
         ($level:ident, $why:expr, $suppressed:expr) => {
             tracing::$level!(
@@ -70,7 +70,7 @@ impl Log<'_> {
                 took,
                 why = $why,
                 suppressed = $suppressed,
-                "{said}"
+                "{message}"
             )
         };
     }

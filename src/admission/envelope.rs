@@ -38,7 +38,7 @@ pub fn decode(body: &[u8]) -> Result<Request, String> {
 /// request, and a warning describes the denial or patch.
 pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
     let answer = if dry_run {
-        said_only(answer)
+        described(answer)
     } else {
         (answer, Vec::new())
     };
@@ -51,7 +51,7 @@ pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
     serde_json::to_vec(&review).unwrap_or_default()
 }
 
-fn said_only(answer: Answer) -> (Answer, Vec<String>) {
+fn described(answer: Answer) -> (Answer, Vec<String>) {
     let warning = match &answer {
         Answer::Deny { message, .. } => {
             format!("volume-warden (dry run) would refuse this: {message}")

@@ -36,7 +36,7 @@ pub enum Review {
     FromMemory(Arc<dyn Fn(&Request) -> Reviewed + Send + Sync>),
     /// Computes the answer with calls to the API server, which waits for the answer meanwhile. The
     /// calls must fit into the call budget of the request and be as few as possible.
-    Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
+    WithCalls(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Reviewed> + Send + Sync>),
     /// Combines two reviews; see [`Review::and`].
     Combined(Arc<Combined>),
 }
@@ -56,7 +56,7 @@ impl Review {
     }
 
     /// Creates a review that may call the API server.
-    pub fn asking<State, Answering>(
+    pub fn with_calls<State, Answering>(
         state: &Arc<State>,
         review: impl Fn(Arc<State>, Arc<Request>) -> Answering + Send + Sync + 'static,
     ) -> Self
@@ -65,7 +65,7 @@ impl Review {
         Answering: Future<Output = Reviewed> + Send + 'static,
     {
         let state = state.clone();
-        Self::Asking(Arc::new(move |request| {
+        Self::WithCalls(Arc::new(move |request| {
             Box::pin(review(state.clone(), request))
         }))
     }
@@ -75,7 +75,7 @@ impl Review {
     pub(super) async fn outcome(&self, request: Arc<Request>, place: &str) -> Outcome {
         let answer: BoxFuture<'_, Reviewed> = match self {
             Self::FromMemory(review) => Box::pin(async move { review(&request) }),
-            Self::Asking(review) => Box::pin(async move { review(request).await }),
+            Self::WithCalls(review) => Box::pin(async move { review(request).await }),
             Self::Combined(reviews) => return reviews.outcome(request).await,
         };
         let answered = AssertUnwindSafe(answer).catch_unwind().await;
@@ -98,7 +98,7 @@ impl Review {
     pub(crate) fn remembered(&self, request: &Request) -> Reviewed {
         match self {
             Self::FromMemory(review) => review(request),
-            Self::Asking(_) | Self::Combined(_) => {
+            Self::WithCalls(_) | Self::Combined(_) => {
                 unreachable!("this review calls the API server, so it has no answer from memory")
             }
         }
@@ -113,7 +113,7 @@ impl Review {
                     false => review(request),
                 })
             }
-            Self::Asking(review) => Self::Asking(Arc::new(move |request| {
+            Self::WithCalls(review) => Self::WithCalls(Arc::new(move |request| {
                 match excluded.contains(&request.namespace) {
                     true => Box::pin(ready(Ok(Answer::Allow))),
                     false => review(request),
@@ -194,10 +194,10 @@ mod tests {
         feeds.namespaces.list(vec![out]);
         let refuse = |_: &Request| Ok(Answer::deny("refused".to_owned()));
         let state = Arc::new(());
-        let asking = Review::asking(&state, |_, _| async {
+        let with_calls = Review::with_calls(&state, |_, _| async {
             Ok(Answer::deny("refused".to_owned()))
         });
-        for review in [Review::from_memory(refuse), asking] {
+        for review in [Review::from_memory(refuse), with_calls] {
             let review = review.outside(Excluded::by_label(&feeds, None));
             for (namespace, refused) in [("out", false), ("in", true), ("", true)] {
                 let request = json!({

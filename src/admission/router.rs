@@ -211,7 +211,9 @@ async fn answer(
     // The body is dropped now, because the parsed request holds copies of its objects.
     drop(body);
     let span = decision::span(hook.path, &request);
-    let outcome = ask(hook, request.clone()).instrument(span.clone()).await;
+    let outcome = call_hook(hook, request.clone())
+        .instrument(span.clone())
+        .await;
     let (verdict, reviewed) = (outcome.verdict(), outcome.reviewed);
     span.record("verdict", verdict);
     let log = decision::Log {
@@ -236,7 +238,7 @@ async fn answer(
 /// Calls the webhook. It also returns [`Unavailable`] if the webhook panics, or does not review
 /// such requests: then its configuration is wrong or of a newer release. The API server counts that
 /// as a failed webhook call. It is no denial, because the user cannot correct it.
-async fn ask(hook: &Hook, request: Arc<Request>) -> Outcome {
+async fn call_hook(hook: &Hook, request: Arc<Request>) -> Outcome {
     if !hook.rules.iter().any(|rule| rule.covers(&request)) {
         let (resource, sub) = (&request.resource.resource, &request.sub_resource);
         let why = format!(

@@ -22,7 +22,7 @@ mod user;
 mod why;
 
 use self::{
-    print::complain,
+    print::print_error,
     trash::{purge, undelete},
 };
 use crate::{component::ComponentRef, version};
@@ -113,7 +113,7 @@ pub fn main(components: &'static [ComponentRef]) -> ExitCode {
             // here.
             Ok(usage) => usage.format(&mut command).exit(),
             Err(error) => {
-                complain(format_args!("{error:#}"));
+                print_error(format_args!("{error:#}"));
                 ExitCode::FAILURE
             }
         },
@@ -130,7 +130,7 @@ impl Cli {
             // Warnings about old flag names: `run` logs them, and `why` has no flag with an old
             // name.
             Command::Run(_) | Command::Why(_) => {}
-            _ => warnings.iter().for_each(complain),
+            _ => warnings.iter().for_each(print_error),
         }
         match self.command {
             Command::Run(options) => {

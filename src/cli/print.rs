@@ -30,7 +30,7 @@ pub(super) fn print_while_read(text: &str) -> io::Result<bool> {
 ///
 /// # Errors
 /// When it cannot be printed.
-pub(super) fn say(sentence: impl Display) -> anyhow::Result<()> {
+pub(super) fn print_step(sentence: impl Display) -> anyhow::Result<()> {
     Ok(print(&Plain(sentence).to_string())?)
 }
 
@@ -44,7 +44,7 @@ pub(super) fn keep_first_error(first: &mut io::Result<()>, next: io::Result<()>)
 
 /// Prints an error or a warning on standard error, as one line. If standard error cannot be written,
 /// nothing else can report it: the exit code still shows the result.
-pub(super) fn complain(sentence: impl Display) {
+pub(super) fn print_error(sentence: impl Display) {
     let _ = writeln!(io::stderr(), "volume-warden: {}", Plain(sentence));
 }
 

@@ -52,7 +52,7 @@ impl Question {
 /// Runs the probe. The exit code is 0 if it succeeds and 1 if it fails; no answer is an error.
 pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
     let address = command.options.probe_bind_address;
-    let answer = ask(address, command.question.path());
+    let answer = get(address, command.question.path());
     let answer = answer.with_context(|| format!("no answer from {address}"))?;
     let (head, body) = answer
         .split_once("\r\n\r\n")
@@ -62,7 +62,7 @@ pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!succeeded)))
 }
 
-fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;

@@ -22,7 +22,7 @@ use self::{
 };
 use super::{
     options::connection::DEFAULT_NAMESPACE,
-    print::{complain, print},
+    print::{print, print_error},
     user::{
         caller::{CallerOptions, cluster},
         exit_code::unreadable,
@@ -105,7 +105,7 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     });
     if entries.is_empty() {
         let place = namespace.map_or_else(String::new, |only| format!(" of the namespace {only}"));
-        complain(format_args!("no deleted claim{place} is in the trash"));
+        print_error(format_args!("no deleted claim{place} is in the trash"));
     }
     if !entries.is_empty() || options.output == Output::Json {
         print(&shown(
@@ -116,7 +116,7 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     }
     let removed = count_removed(&client, &options.system_namespace, (&volumes, namespace)).await;
     if removed > 0 {
-        complain(notice(removed, &options.system_namespace));
+        print_error(notice(removed, &options.system_namespace));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! `volume-warden unused`: lists the storage that no pod uses.
 
 use super::{
-    print::{complain, print},
+    print::{print, print_error},
     user::{inventory::InventoryOptions, runtime::block_on},
 };
 use crate::{
@@ -50,7 +50,7 @@ async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
         retain_older(&mut rows, age, now);
     }
     if rows.is_empty() {
-        complain(match options.older_than {
+        print_error(match options.older_than {
             None => "nothing is unused",
             Some(_) => "nothing is known to be unused for that long",
         });
@@ -67,7 +67,7 @@ async fn list(options: UnusedOptions) -> anyhow::Result<ExitCode> {
 fn retain_older(rows: &mut Vec<Row>, age: Duration, now: Timestamp) {
     let unknown = rows.iter().filter(|row| row.since.is_none()).count();
     if unknown > 0 {
-        complain(format_args!(
+        print_error(format_args!(
             "claims and volumes left out, because it is unknown since when they are unused: \
              {unknown}"
         ));

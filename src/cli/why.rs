@@ -8,7 +8,7 @@ mod table;
 mod tree;
 
 use super::{
-    print::{complain, print_while_read},
+    print::{print_error, print_while_read},
     user::{
         caller::{CallerOptions, cluster},
         exit_code::UNREADABLE,
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     clock::Clock,
     go_duration,
-    why::{Explanation, Object, Survey, Which, ask, survey},
+    why::{Explanation, Object, Survey, Which, explain_live, survey},
 };
 use clap::{Args, error::ErrorKind};
 use kind::Kind;
@@ -99,7 +99,7 @@ async fn why(options: WhyOptions) -> anyhow::Result<ExitCode> {
     if options.watch {
         return options.follow(client, &object).await;
     }
-    let explanation = ask(client, &object, Clock::system().timestamp()).await;
+    let explanation = explain_live(client, &object, Clock::system().timestamp()).await;
     match options.report(&explanation, &object)? {
         ControlFlow::Continue(code) | ControlFlow::Break(code) => Ok(code),
     }
@@ -159,7 +159,7 @@ impl WhyOptions {
             }
             Survey::NoNamespace => {
                 let namespace = which.namespace.unwrap_or_default();
-                complain(format_args!("there is no Namespace {namespace}"));
+                print_error(format_args!("there is no Namespace {namespace}"));
                 Ok(ExitCode::from(NOT_FOUND))
             }
         }
@@ -170,7 +170,8 @@ impl WhyOptions {
     async fn follow(&self, client: Client, object: &Object) -> anyhow::Result<ExitCode> {
         let (mut previous, mut existed) = (None, false);
         loop {
-            let explanation = ask(client.clone(), object, Clock::system().timestamp()).await;
+            let explanation =
+                explain_live(client.clone(), object, Clock::system().timestamp()).await;
             let code = if previous
                 .as_ref()
                 .is_some_and(|previous| explanation.says_the_same_as(previous))
@@ -217,12 +218,12 @@ impl WhyOptions {
                 code
             }
             Explanation::NotFound => {
-                complain(format_args!("there is no {object}"));
+                print_error(format_args!("there is no {object}"));
                 ExitCode::from(NOT_FOUND)
             }
             Explanation::Unread(errors) => {
                 for error in errors {
-                    complain(error);
+                    print_error(error);
                 }
                 ExitCode::from(UNREADABLE)
             }

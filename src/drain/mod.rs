@@ -62,7 +62,7 @@ pub mod reasons {
         /// the object.
         FAILED_CLEANUP: Warning "claim, volume" = "FailedCleanup";
         /// `volume-warden drain` removed what Volume Warden wrote on the object.
-        TAKEN_BACK = "TakenBack";
+        CLEANED_UP = "CleanedUp";
     }
 }
 

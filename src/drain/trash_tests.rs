@@ -261,7 +261,7 @@ fn what_may_still_be_needed_is_not_purged() {
     }))
     .expect("readable");
     let requested = objects(&none(), &volume, &[]);
-    requested.caches.claims.hear(claim, true);
+    requested.caches.claims.deliver(claim, true);
     let why = kept(&requested);
     assert!(why.contains("the claim ns/again requests"), "{why}");
 }

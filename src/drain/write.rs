@@ -4,7 +4,7 @@ use super::{
     Condition, Drain, NAME, Piece,
     piece::object,
     read::MAX_AGE,
-    reasons::{FAILED_CLEANUP, TAKEN_BACK},
+    reasons::{CLEANED_UP, FAILED_CLEANUP},
 };
 use crate::{
     cluster::{Action, Applied, Basis, Lane, LiveGet, OnRefusal, Proof, Target, UNHURRIED},
@@ -79,7 +79,7 @@ impl Drain {
         let mut action = self.decide(piece).await?;
         if piece.forgets {
             let target = piece.target();
-            ended(self.apply.check(NAME, &target, &action, TAKEN_BACK).await)?;
+            ended(self.apply.check(NAME, &target, &action, CLEANED_UP).await)?;
             if is_late() {
                 return Err(Applied::Stale);
             }
@@ -90,7 +90,7 @@ impl Drain {
         let mut applied = Applied::Done;
         if !piece.operations.is_empty() {
             let target = piece.target();
-            applied = self.apply.perform(NAME, &target, action, TAKEN_BACK).await;
+            applied = self.apply.perform(NAME, &target, action, CLEANED_UP).await;
         }
         if piece.applied_status {
             ended(applied)?;
@@ -133,7 +133,7 @@ impl Drain {
         let action = Action::apply_status(json!({}), Basis::Object)
             .on_refusal(AGAIN)
             .of_existing();
-        self.apply.perform(NAME, &target, action, TAKEN_BACK).await
+        self.apply.perform(NAME, &target, action, CLEANED_UP).await
     }
 
     /// Reads live the claim that the condition names. Returns a proof if the condition holds.

@@ -68,7 +68,7 @@ impl<S: Source> Loaded<S> {
         loop {
             tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(POLL) => {} }
             let file = self.file().display().to_string();
-            match self.look(&serving).await {
+            match self.reload(&serving).await {
                 Ok(None) => reported = None,
                 Ok(Some(content)) => {
                     tracing::info!(file, what, "mounted file reloaded");
@@ -92,7 +92,7 @@ impl<S: Source> Loaded<S> {
     }
 
     /// Reads the files and puts changed content into service; none if the content is unchanged.
-    async fn look(&self, serving: &ServingCertificate) -> anyhow::Result<Option<S::Content>> {
+    async fn reload(&self, serving: &ServingCertificate) -> anyhow::Result<Option<S::Content>> {
         let content = self.source.read().await?;
         if content == self.served {
             return Ok(None);

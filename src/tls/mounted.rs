@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Interval of checks whether the caBundle matches the certificate.
-const LOOK: Duration = Duration::from_secs(30);
+const INTERVAL: Duration = Duration::from_secs(30);
 
 /// The files of a certificate and its private key.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub async fn judge(
     warnings: Warnings,
     stop: CancellationToken,
 ) {
-    let mut pace = Pace::new(LOOK);
+    let mut pace = Pace::new(INTERVAL);
     loop {
         let certificate = serving.certificate.load_full();
         let same = || {
@@ -77,9 +77,9 @@ pub async fn judge(
                 false
             }
         };
-        warnings.look(&serving);
-        let (looked, pause) = (Instant::now(), pace.after(well));
-        while looked.elapsed() < pause && same() {
+        warnings.check(&serving);
+        let (checked, pause) = (Instant::now(), pace.after(well));
+        while checked.elapsed() < pause && same() {
             tokio::select! { () = stop.cancelled() => return, () = tokio::time::sleep(FIRST_RETRY) => {} }
         }
         if !same() {

@@ -105,7 +105,7 @@ impl SelfSigned {
                 // The shared material has changed, so the next renewal step may be due.
                 pace.reset();
             }
-            warnings.look(&self.serving);
+            warnings.check(&self.serving);
             let overdue = self.is_overdue();
             let pause = pace.after(done.is_ok() && !overdue);
             tokio::select! { () = stop.cancelled() => return, () = self.due(pause, overdue) => {} }

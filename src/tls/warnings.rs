@@ -25,7 +25,7 @@ pub mod reasons {
 
 /// The last warning about each certificate, by the time of its expiry: the days left at which it
 /// was due, and whether the Event was published.
-type Said = BTreeMap<(Watched, i64), (i64, bool)>;
+type Reported = BTreeMap<(Watched, i64), (i64, bool)>;
 
 /// Reports certificates that were not renewed.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct Warnings {
     lease: LeaseObject,
     /// Where the certificate is stored: a file or a Secret.
     source: Arc<str>,
-    said: Arc<Mutex<Said>>,
+    reported: Arc<Mutex<Reported>>,
 }
 
 impl Warnings {
@@ -45,35 +45,35 @@ impl Warnings {
             apply,
             lease,
             source: source.into(),
-            said: Arc::default(),
+            reported: Arc::default(),
         }
     }
 
     /// Checks the certificates in service, and warns about those that were not renewed.
-    pub(super) fn look(&self, serving: &ServingCertificate) {
+    pub(super) fn check(&self, serving: &ServingCertificate) {
         let now = serving.clock.now();
         for (which, validity) in serving.watched() {
             let threshold = validity.and_then(|validity| threshold(validity, now));
             if let (Some(validity), Some(days)) = (validity, threshold) {
-                self.say((which, validity.until), days, now);
+                self.warn((which, validity.until), days, now);
             }
         }
     }
 
-    fn say(&self, certificate: (Watched, i64), days: i64, now: OffsetDateTime) {
-        let said = self.said.lock().get(&certificate).copied();
-        if said == Some((days, true)) {
+    fn warn(&self, certificate: (Watched, i64), days: i64, now: OffsetDateTime) {
+        let reported = self.reported.lock().get(&certificate).copied();
+        if reported == Some((days, true)) {
             return;
         }
         let note = self.note(certificate, now);
-        if said.is_none_or(|(before, _)| before != days) {
+        if reported.is_none_or(|(before, _)| before != days) {
             tracing::warn!(
                 reason = reasons::NOT_RENEWED,
                 note,
                 "certificate not renewed"
             );
         }
-        self.said.lock().insert(certificate, (days, true));
+        self.reported.lock().insert(certificate, (days, true));
         let warnings = self.clone();
         #[expect(clippy::disallowed_methods, reason = "no renewal waits for this Event")]
         tokio::spawn(async move {
@@ -88,7 +88,7 @@ impl Warnings {
             // If the Event is not published, the leader publishes it, or this replica at its next
             // check.
             let otherwise = move || {
-                warnings.said.lock().insert(certificate, (days, false));
+                warnings.reported.lock().insert(certificate, (days, false));
             };
             match lease {
                 Some(lease) => apply.publish(lease, announcement, otherwise),

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Rule.** An explanation is a pure function of the objects that were read and the time. The
-//! function requests objects from the [`World`]. [`ask()`] reads the requested objects that were
+//! function requests objects from the [`World`]. [`explain_live()`] reads the requested objects that were
 //! not read yet, and calls the function again, until it requests no further object. So only the
 //! objects that matter are read, usually with two to four calls. An object that could not be read
 //! is reported, and nothing is concluded from it.
@@ -19,8 +19,8 @@
 //! while the owner of the finalizer may be running.
 
 mod answer;
-mod ask;
 mod explain;
+mod live;
 mod read;
 mod stuck;
 #[cfg(test)]
@@ -29,6 +29,6 @@ mod world;
 
 pub use crate::causes::{Cause, Code, Evidence, Next, Object};
 pub use answer::{Answer, Conclusion};
-pub use ask::{Explanation, ask};
+pub use live::{Explanation, explain_live};
 pub use stuck::{Item, Stuck, Survey, Which, survey};
-pub use world::{Look, Readable, Selection, World};
+pub use world::{Lookup, Readable, Selection, World};

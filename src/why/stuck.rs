@@ -14,7 +14,7 @@
 
 mod candidates;
 
-use super::{Answer, Code, Conclusion, Look, Next, Object, World, explain::explain};
+use super::{Answer, Code, Conclusion, Lookup, Next, Object, World, explain::explain};
 use crate::causes::{Cause, ObjectKind};
 use candidates::{claims, namespaces, pods, sets, volumes};
 use k8s_openapi::jiff::Timestamp;
@@ -108,8 +108,8 @@ fn items(world: &World, which: &Which) -> Option<Vec<Item>> {
         .chain(sets(world, which))
         .chain(namespaces);
     let answers = objects.filter_map(|object| match explain(world, &object) {
-        Look::Found(answer) => Some((object, answer)),
-        Look::Absent | Look::Unread => None,
+        Lookup::Found(answer) => Some((object, answer)),
+        Lookup::Absent | Lookup::Unread => None,
     });
     let oldest = world.now.as_second() - i64::try_from(which.min_age.as_secs()).unwrap_or(i64::MAX);
     let stuck = answers.filter(|(object, answer)| {

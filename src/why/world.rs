@@ -2,14 +2,14 @@
 //! reads that are still requested.
 
 mod listed;
-mod look;
 mod lookup;
+mod lookups;
 mod question;
 
 use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, Resource};
-pub use look::Look;
+pub use lookup::Lookup;
 use question::{Fetch, Question, Reading};
 use serde::de::DeserializeOwned;
 use std::{

@@ -85,7 +85,7 @@ impl TestServer {
         };
         let unanswered = Arc::<Notify>::default();
         let silent = Hook {
-            review: Review::asking(&unanswered, |begun, _| async move {
+            review: Review::with_calls(&unanswered, |begun, _| async move {
                 begun.notify_one();
                 std::future::pending().await
             }),

@@ -150,7 +150,7 @@ fn deleted_by_volume_warden(ledger: &Ledger, now: u64, claim: &Value, ages: Ages
 /// pods were listed names it, its volume is recorded for the trash, and the hourly limit is not
 /// exceeded.
 fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
-    let said = |what: &str| Some(("S13", format!("the claim {} expired {what}", name(claim))));
+    let violation = |what: &str| Some(("S13", format!("the claim {} expired {what}", name(claim))));
     let named = |pod: &&std::sync::Arc<Value>| {
         let listed = |born| born + age < now;
         namespace(pod) == namespace(claim)
@@ -158,13 +158,13 @@ fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
             && ledger.born(uid(pod)).is_some_and(listed)
     };
     if ledger.plan.expire_unused().is_none() {
-        return said("although its class says nothing of that");
+        return violation("although its class says nothing of that");
     }
     if !owners(claim).is_empty() {
-        return said("although it has an owner");
+        return violation("although it has an owner");
     }
     if let Some(pod) = ledger.all("pods").find(named) {
-        return said(&format!("although the pod {} names it", name(pod)));
+        return violation(&format!("although the pod {} names it", name(pod)));
     }
     // Users delete no claim in these histories.
     let announced = |each: &&std::sync::Arc<Value>| {
@@ -177,7 +177,7 @@ fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
     let earlier = deleted.filter(announced).count();
     let limit = ledger.plan.max_expiries();
     if limit.is_some_and(|limit| earlier >= limit * ledger.plan.processes()) {
-        return said("beyond the limit of the hour");
+        return violation("beyond the limit of the hour");
     }
     let volume = text(claim, "/spec/volumeName");
     let kept = ledger.all("persistentvolumes").any(|each| {
@@ -189,7 +189,7 @@ fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
     if kept {
         None
     } else {
-        said("although its data cannot be restored")
+        violation("although its data cannot be restored")
     }
 }
 

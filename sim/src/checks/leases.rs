@@ -18,7 +18,7 @@ const FAST: u64 = 100;
 const EXPIRED: u64 = 15_000;
 /// The pause, in milliseconds, between two reads of the Lease by a replica that does not lead:
 /// `FOLLOW_PERIOD` in `src/cluster/leader/lease.rs`.
-const LOOK: u64 = 1_500;
+const FOLLOW_PERIOD: u64 = 1_500;
 /// Tolerance, in milliseconds, for the rounding of times in the schedule.
 const ROUNDING: u64 = 100;
 
@@ -70,8 +70,8 @@ fn until_released(plan: &Plan) -> Option<u64> {
 /// follower sees the renewal at its next read, counts from there, and writes after a later read.
 /// Each read has a request and an answer, and the last one is followed by the request of the write.
 fn until_expired(plan: &Plan) -> Option<u64> {
-    let look = LOOK + 4 * plan.faults.latency;
-    takes_over(plan).then_some(EXPIRED + 2 * look + ROUNDING)
+    let pause = FOLLOW_PERIOD + 4 * plan.faults.latency;
+    takes_over(plan).then_some(EXPIRED + 2 * pause + ROUNDING)
 }
 
 /// Whether, besides the replica that may end, another one always runs and its requests are not

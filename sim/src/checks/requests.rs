@@ -23,7 +23,7 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
         return None;
     }
     let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-    let said = |what: &str| {
+    let violation = |what: &str| {
         Some((
             "S8",
             format!("{client} sent {} {path} {what}", request.method()),
@@ -49,7 +49,7 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
         _ => false,
     };
     if !guarded {
-        return said("without a precondition");
+        return violation("without a precondition");
     }
     let leads = ledger
         .renewed(client)
@@ -60,7 +60,7 @@ pub fn check(ledger: &Ledger, client: &str, now: u64, request: &Request<Bytes>) 
     if leads || reserves {
         sending::check(ledger, now, request, body)
     } else {
-        said("without the Lease")
+        violation("without the Lease")
     }
 }
 
@@ -87,7 +87,7 @@ pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
         return None;
     }
     let start = &ledger.plan.start;
-    let said = |why: &str| {
+    let violation = |why: &str| {
         let (plural, namespace, name) = (change.plural, &change.namespace, &change.name);
         Some((
             "S9",
@@ -95,7 +95,7 @@ pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
         ))
     };
     if start.dry_run {
-        return said("in a dry run");
+        return violation("in a dry run");
     }
     let namespace = start.namespace?;
     let object = change.before.as_deref().or(change.after.as_deref())?;
@@ -111,6 +111,6 @@ pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
     };
     match inside {
         true => None,
-        false => said(&format!("with --namespace={namespace}")),
+        false => violation(&format!("with --namespace={namespace}")),
     }
 }

@@ -9,8 +9,8 @@ use volume_warden_apiserver_model::WebhookCall;
 /// Checks the answer to a review that began at the virtual millisecond `began`: it has the uid of
 /// the request, and a refusal never relies on a cache alone.
 pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value) -> Found {
-    let asked = text(call.review, "/request/uid");
-    if text(answer, "/response/uid") != asked {
+    let requested = text(call.review, "/request/uid");
+    if text(answer, "/response/uid") != requested {
         return Some(("S10", format!("{} answered another request", call.webhook)));
     }
     if is_allowed(answer) {

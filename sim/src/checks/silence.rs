@@ -30,7 +30,7 @@ impl Watches {
     }
 
     /// Records that something arrived on the watch, or that the client ended it.
-    fn heard(&mut self, plan: &Plan, now: u64, number: u64, ended: bool) -> Found {
+    fn received(&mut self, plan: &Plan, now: u64, number: u64, ended: bool) -> Found {
         let (what, last) = self.open.remove(&number)?;
         let found = silent(plan, now, &what, last);
         if !ended {
@@ -80,14 +80,14 @@ impl Listening {
     }
 
     /// Records that something arrives on the watch.
-    pub fn heard(&self) {
+    pub fn received(&self) {
         self.learn(false);
     }
 
     fn learn(&self, ended: bool) {
         let now = self.cluster.schedule.now();
         self.cluster.checks.with_watches(now, |watches, plan| {
-            watches.heard(plan, now, self.number, ended)
+            watches.received(plan, now, self.number, ended)
         });
     }
 }
@@ -110,10 +110,10 @@ mod tests {
         };
         let mut watches = Watches::default();
         let number = watches.begin(0, "the watch".into());
-        assert_eq!(watches.heard(&plan, 200_000, number, false), None);
+        assert_eq!(watches.received(&plan, 200_000, number, false), None);
         assert_eq!(watches.silent(&plan, 405_000), None);
         assert!(watches.silent(&plan, 405_101).is_some());
-        assert!(watches.heard(&plan, 405_101, number, true).is_some());
+        assert!(watches.received(&plan, 405_101, number, true).is_some());
         assert_eq!(watches.silent(&plan, 900_000), None, "the watch ended");
         let page = include_str!("../../../docs/operations/failures.md");
         assert!(page.contains("the watch is restarted within 205 s |"));

@@ -22,16 +22,16 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     let before = change.before.as_deref();
     // A volume loses its record when a claim is bound to it, not while it is at risk.
     let record = record(after).or_else(|| record(before.filter(|_| is_at_risk(after))?))?;
-    let said = |what: &str| {
+    let violation = |what: &str| {
         let message = format!("the volume {} of a deleted claim {what}", name(after));
         Some(("S12", message))
     };
     let owner = text(after, "/spec/claimRef/namespace");
     if !owner.is_empty() && owner != record.claim.namespace {
-        return said("was given to another namespace");
+        return violation("was given to another namespace");
     }
     if is_given_to_a_later_namespace(ledger, before, after, &record) {
-        return said("was given to a later namespace of the same name");
+        return violation("was given to a later namespace of the same name");
     }
     if !is_at_risk(after) || before.is_some_and(is_at_risk) {
         return None;
@@ -41,10 +41,10 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
         .all("persistentvolumeclaims")
         .any(|each| uid(each) == claim)
     {
-        return said("is purged though the claim exists");
+        return violation("is purged though the claim exists");
     }
     if record.policy == OriginalPolicy::Retain {
-        return said("is purged though its policy was Retain");
+        return violation("is purged though its policy was Retain");
     }
     let requested = annotation(after, PURGE) == Some(claim);
     // The window has ended by Volume Warden's record and by the actual deletion of the claim.
@@ -55,7 +55,7 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
         && deleted.is_none_or(|deleted| deleted + window <= now + SECOND);
     let void = record.claim.uid != claim;
     if void || !(ended || requested) {
-        return said("is purged within its window");
+        return violation("is purged within its window");
     }
     None
 }

@@ -83,7 +83,7 @@ fn crossed(ledger: &Ledger, change: &Change) -> Found {
 /// S6: claimRef is cleared only on a Released volume with the policy Retain that is not being
 /// deleted and was not attached.
 fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value, age: u64) -> Found {
-    let said = |what: &str| {
+    let violation = |what: &str| {
         Some((
             "S6",
             format!(
@@ -93,13 +93,13 @@ fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value, age: u64) -> Found
         ))
     };
     if text(volume, "/status/phase") != "Released" {
-        return said("it was not Released");
+        return violation("it was not Released");
     }
     if text(volume, "/spec/persistentVolumeReclaimPolicy") != "Retain" {
-        return said("its policy is not Retain");
+        return violation("its policy is not Retain");
     }
     if is_deleting(volume) {
-        return said("it is being deleted");
+        return violation("it is being deleted");
     }
     // The volume of a deleted claim may be restored while it is attached.
     let restored = trash::record(volume).is_some();
@@ -109,7 +109,7 @@ fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value, age: u64) -> Found
                 && ledger.born(uid(each)).is_some_and(|born| born + age < now)
         });
     if attached {
-        said("it is attached")
+        violation("it is attached")
     } else {
         None
     }

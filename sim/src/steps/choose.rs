@@ -51,12 +51,13 @@ pub fn choose(random: &mut fastrand::Rng, count: usize, trash: bool) -> Vec<Step
     steps
 }
 
-/// Milliseconds from the announcement of an expiry to shortly before the last look at the claim.
-const LAST_LOOK: u64 = 57_000;
+/// Milliseconds from the announcement of an expiry to shortly before the last evaluation of the
+/// claim.
+const LAST_EVALUATION: u64 = 57_000;
 
 /// Chooses the steps of a history in which `claims` claims expire, each with its virtual
-/// millisecond. Pods are created around the two looks at one of the first two claims, a minute
-/// apart, and around its deletion.
+/// millisecond. Pods are created around the two evaluations of one of the first two claims, a
+/// minute apart, and around its deletion.
 pub fn expiring(random: &mut fastrand::Rng, begin: u64, claims: u8) -> Vec<(u64, Step)> {
     let claims = 1..=claims;
     let new = claims
@@ -68,8 +69,8 @@ pub fn expiring(random: &mut fastrand::Rng, begin: u64, claims: u8) -> Vec<(u64,
         steps.push((announced + random.u64(0..200), Step::HastenExpiry { claim }));
     }
     for pod in 1..=random.u8(1..=4) {
-        let look = [0, LAST_LOOK, LAST_LOOK, LAST_LOOK][random.usize(..4)];
-        let at = announced + look + random.u64(0..8_000);
+        let evaluation = [0, LAST_EVALUATION, LAST_EVALUATION, LAST_EVALUATION][random.usize(..4)];
+        let at = announced + evaluation + random.u64(0..8_000);
         let (claim, finishes, on_node) = (number(random), random.bool(), random.bool());
         steps.push((
             at,

@@ -149,14 +149,14 @@ async fn a_panic_is_a_failed_call() {
 /// A panic is caught even after the first await of a review that calls the API server.
 #[tokio::test]
 async fn a_panic_of_a_review_that_asks_is_one_too() {
-    let mut asking = hook(|_| Answer::Allow);
-    asking.review = Review::Asking(Arc::new(|_| {
+    let mut with_calls = hook(|_| Answer::Allow);
+    with_calls.review = Review::WithCalls(Arc::new(|_| {
         Box::pin(async {
             tokio::task::yield_now().await;
             unreachable!("on purpose")
         })
     }));
-    let why = unanswered(asking, pod_review()).await;
+    let why = unanswered(with_calls, pod_review()).await;
     assert!(why.contains("panicked in /hook"), "{why}");
 }
 
@@ -314,11 +314,11 @@ async fn a_body_that_never_arrives_is_given_up_when_the_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_review_may_ask_for_half_of_the_time_that_is_left() {
-    let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let budgets = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let router = {
-        let asked = asked.clone();
+        let budgets = budgets.clone();
         let hook = hook(move |request| {
-            asked.lock().push(request.call_budget);
+            budgets.lock().push(request.call_budget);
             Answer::Allow
         });
         router(vec![hook], &options(false))
@@ -336,9 +336,9 @@ async fn a_review_may_ask_for_half_of_the_time_that_is_left() {
     let request = HttpRequest::post("/hook").body(Body::from_stream(late));
     let response = router.clone().oneshot(request.expect("a request")).await;
     assert_eq!(response.expect("answers").status(), StatusCode::OK);
-    let asked = asked.lock().clone();
+    let budgets = budgets.lock().clone();
     let [half, short] = [TIMEOUT / 2, TIMEOUT * 15 / 100];
-    assert_eq!(asked, [half, short, half, TIMEOUT * 3 / 10]);
+    assert_eq!(budgets, [half, short, half, TIMEOUT * 3 / 10]);
 }
 
 struct Paths(Router);

@@ -143,7 +143,7 @@ impl Session {
     async fn refresh(&self, token: &Token) -> Result<(), Failure> {
         self.wire.reload().await?;
         let request = Request::new(Method::POST, &["auth", "refresh"]);
-        let granted = self.ask(&request, Some(token), "refresh").await?;
+        let granted = self.request_token(&request, Some(token), "refresh").await?;
         self.token.send_replace(Some(granted));
         Ok(())
     }
@@ -190,18 +190,18 @@ impl Session {
             body: Some(Body(json)),
             ..Request::new(Method::POST, &["auth", "login"])
         };
-        self.ask(&request, None, "login").await
+        self.request_token(&request, None, "login").await
     }
 
     /// Requests a token. An error does not repeat the text of the response, because it may contain
     /// the password.
-    async fn ask(
+    async fn request_token(
         &self,
         request: &Request<'_>,
         token: Option<&Token>,
         what: &str,
     ) -> Result<Token, Failure> {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let response = self.wire.send(request, token).await?;
         let status = response.status();
         if status != StatusCode::OK {
@@ -209,7 +209,7 @@ impl Session {
         }
         let headers = response.headers().clone();
         let body = body::whole(response, body::SMALL).await?;
-        Token::granted(&headers, &body, asked, self.refresh_interval).ok_or_else(|| {
+        Token::granted(&headers, &body, requested_at, self.refresh_interval).ok_or_else(|| {
             Failure::server(format!("StorageOS answered the {what} without a token"))
         })
     }

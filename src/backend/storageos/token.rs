@@ -38,13 +38,13 @@ struct Inner {
 }
 
 impl Token {
-    /// Reads the token from the response to a request sent at `asked`; none if there is no valid
+    /// Reads the token from the response to a request sent at `requested_at`; none if there is no valid
     /// token. The header takes precedence over the body. If the server does not report a lifetime,
     /// it is twice the `interval`.
     pub(super) fn granted(
         headers: &HeaderMap,
         body: &[u8],
-        asked: Instant,
+        requested_at: Instant,
         interval: Duration,
     ) -> Option<Self> {
         let body: UserSession = serde_json::from_slice(body).unwrap_or_default();
@@ -65,9 +65,9 @@ impl Token {
             .map(Duration::from_secs);
         let half = life.map_or(interval, |life| life / 2).max(SHORTEST);
         // A lifetime that the clock cannot represent counts as not reported.
-        let due = asked
+        let due = requested_at
             .checked_add(half)
-            .unwrap_or(asked + interval.max(SHORTEST));
+            .unwrap_or(requested_at + interval.max(SHORTEST));
         Some(Self { header, due })
     }
 
@@ -128,11 +128,12 @@ mod tests {
     }
 
     fn half(pairs: &[(&'static str, &'static str)], body: &str) -> Duration {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let mut headers = headers(pairs);
         headers.insert(AUTHORIZATION, HeaderValue::from_static("t"));
-        let granted = Token::granted(&headers, body.as_bytes(), asked, INTERVAL).expect("granted");
-        granted.due - asked
+        let granted =
+            Token::granted(&headers, body.as_bytes(), requested_at, INTERVAL).expect("granted");
+        granted.due - requested_at
     }
 
     #[test]

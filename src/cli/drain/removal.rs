@@ -2,7 +2,7 @@
 
 use super::{DrainOptions, InTree};
 use crate::{
-    cli::print::{keep_first_error, print, say},
+    cli::print::{keep_first_error, print, print_step},
     clock::Clock,
     cluster::{Apply, Elector, Leadership, LeaseName},
     component::ComponentRef,
@@ -58,7 +58,7 @@ impl Removal<'_> {
                 true => "exists in another namespace",
                 false => "is held",
             };
-            say(format_args!(
+            print_step(format_args!(
                 "{message}: without --dry-run, drain removes nothing while it {until}"
             ))?;
         }

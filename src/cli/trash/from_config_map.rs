@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     cli::{
-        print::{complain, print},
+        print::{print, print_error},
         user::exit_code::unreadable,
     },
     clock::Clock,
@@ -39,7 +39,7 @@ pub(super) async fn show(
     let rows = list.volumes.iter();
     let rows = rows.map(|volume| Row::listed(namespace, volume)).collect();
     print(&shown(rows, output, Clock::system().timestamp()))?;
-    complain(source(namespace, list.left_out));
+    print_error(source(namespace, list.left_out));
     Ok(ExitCode::SUCCESS)
 }
 

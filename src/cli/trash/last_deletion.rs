@@ -2,7 +2,7 @@
 //! the one that the caller means, so no volume of an earlier claim of its name is selected instead.
 
 use crate::{
-    cli::{print::complain, user::exit_code::unreadable},
+    cli::{print::print_error, user::exit_code::unreadable},
     cluster::{Store, UNHURRIED, error_message, existing, within},
     objects::{
         ObjectName, Volume,
@@ -78,7 +78,7 @@ pub(super) async fn last_is_settled(
     match last {
         None => Ok(()),
         Some(last) => {
-            complain(format_args!(
+            print_error(format_args!(
                 "the volume {} of the deleted claim {claim} is not Released yet, or its data is \
                  being restored. Run this again in a minute, or select another volume: {select}",
                 last.name

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cli::{
-        print::{complain, say},
+        print::{print_error, print_step},
         user::exit_code::unreadable,
     },
     clock::Clock,
@@ -64,7 +64,7 @@ pub(super) async fn restore_in(
     let entry = match chosen(&found, restoration, from) {
         Ok(entry) => entry,
         Err(why) => {
-            complain(why);
+            print_error(why);
             return Ok(ExitCode::FAILURE);
         }
     };
@@ -76,11 +76,11 @@ pub(super) async fn restore_in(
         Err(code) => return Ok(code),
     };
     let volume = &*entry.name.name;
-    say(restoration.created(volume))?;
+    print_step(restoration.created(volume))?;
     if let Err(error) = give_volume(client, &entry, restoration, &created).await {
         return Ok(not_given(&claims, restoration, volume, &created, &error).await);
     }
-    say(WAITING)?;
+    print_step(WAITING)?;
     let end = tokio::select! {
         end = restoration.bound(&claims, &created, timeout) => end,
         never = keep_changing(&claims, &created) => match never {},
@@ -197,7 +197,7 @@ async fn not_given(
             format!("Delete the claim, which has no data; this command could not: {error}")
         }
     };
-    complain(format_args!(
+    print_error(format_args!(
         "the claim {restoration} does not get volume {volume}, which this command did not change: \
          {}. {claim}",
         error_message(error)

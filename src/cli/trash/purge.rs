@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cli::{
-        print::{complain, say},
+        print::{print_error, print_step},
         user::{
             caller::{CallerOptions, cluster},
             exit_code::unreadable,
@@ -107,17 +107,17 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
     let entry = match chosen(&found, Clock::system().timestamp()) {
         Ok(entry) => entry,
         Err(None) => {
-            complain(missing(options.target.kind, namespace, name));
+            print_error(missing(options.target.kind, namespace, name));
             return Ok(ExitCode::FAILURE);
         }
         Err(Some(why)) => {
-            complain(why);
+            print_error(why);
             return Ok(ExitCode::FAILURE);
         }
     };
-    say(description(entry, Clock::system().timestamp()))?;
+    print_step(description(entry, Clock::system().timestamp()))?;
     if !options.yes && !confirmed()? {
-        complain("nothing is deleted");
+        print_error("nothing is deleted");
         return Ok(ExitCode::FAILURE);
     }
     request(&client, entry).await
@@ -233,11 +233,11 @@ async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode>
     let (name, params) = (&*entry.name.name, PatchParams::default());
     match within(UNHURRIED, api.patch(name, &params, &patch)).await {
         Ok(_) => {
-            say(requested(name))?;
+            print_step(requested(name))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) if is_refused(&error) => {
-            complain(format_args!(
+            print_error(format_args!(
                 "the purge of volume {name} was refused, or the volume has changed meanwhile: {}",
                 error_message(&error)
             ));

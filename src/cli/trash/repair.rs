@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cli::{
         options::connection::DEFAULT_NAMESPACE,
-        print::{complain, print},
+        print::{print, print_error},
         user::{
             caller::{CallerOptions, cluster},
             exit_code::unreadable,
@@ -92,11 +92,11 @@ async fn create_confirmed(
     });
     let unknown: Vec<_> = unknown.collect();
     for name in &unknown {
-        complain(format_args!("no volume {name} was removed without a purge"));
+        print_error(format_args!("no volume {name} was removed without a purge"));
     }
     if removed.is_empty() {
         if unknown.is_empty() {
-            complain("no volume was removed without a purge");
+            print_error("no volume was removed without a purge");
         }
         return Ok(code(unknown.is_empty()));
     }
@@ -113,7 +113,7 @@ async fn create_confirmed(
         return create_all(client, &shown, complete).await;
     }
     if !confirmed()? {
-        complain("no volume is created");
+        print_error("no volume is created");
         return Ok(ExitCode::FAILURE);
     }
     let now = match self::removed(client, options).await {
@@ -123,7 +123,7 @@ async fn create_confirmed(
     let is_unchanged = |each: &&Removed| now.iter().any(|now| now.is_same_plan(each));
     let (unchanged, changed): (Vec<_>, Vec<_>) = shown.into_iter().partition(is_unchanged);
     for each in &changed {
-        complain(format_args!(
+        print_error(format_args!(
             "volume {} is not created: since it was listed, its copy has changed, or it must not \
              be created any more. Run it again",
             each.name()
@@ -137,7 +137,7 @@ async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed
     let namespace = &options.system_namespace;
     let found = read(client, namespace).await.map_err(unreadable)?;
     if found.before.objects().next().is_none() {
-        complain(format_args!(
+        print_error(format_args!(
             "there is no copy of a volume in the namespace {namespace}. If Volume Warden is \
              installed in another one, name it with --system-namespace"
         ));
@@ -181,7 +181,7 @@ async fn create_all(
         match create(client, each).await {
             Ok(()) => print(&created_again(name))?,
             Err(error) if is_refused(&error) => {
-                complain(format_args!(
+                print_error(format_args!(
                     "volume {name} is not created: {}",
                     error_message(&error)
                 ));

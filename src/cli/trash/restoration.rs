@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{
-        print::{complain, say},
+        print::{print_error, print_step},
         user::exit_code::UNREADABLE,
     },
     cluster::{UNHURRIED, error_message, is_absent, is_refused, within},
@@ -90,7 +90,7 @@ impl Restoration<'_> {
     ) -> Result<PersistentVolumeClaim, ExitCode> {
         let created = within(UNHURRIED, claims.create(&PostParams::default(), claim)).await;
         created.map_err(|error| {
-            complain(self.refusal(&error));
+            print_error(self.refusal(&error));
             match is_refused(&error) {
                 true => ExitCode::FAILURE,
                 false => ExitCode::from(UNREADABLE),
@@ -141,18 +141,18 @@ impl Restoration<'_> {
     ) -> anyhow::Result<ExitCode> {
         match end {
             End::Bound => {
-                say(self.restored(volume))?;
+                print_step(self.restored(volume))?;
                 return Ok(ExitCode::SUCCESS);
             }
-            End::Deleted => complain(format_args!(
+            End::Deleted => print_error(format_args!(
                 "the claim {self} was deleted before it was Bound"
             )),
             // Any client may have written this Event, so its text is quoted.
-            End::Refused(why) => complain(format_args!(
+            End::Refused(why) => print_error(format_args!(
                 "the claim {self} is not Bound, and its Event {CANNOT_RESTORE} says: {why:?}"
             )),
             End::Late(last) => {
-                complain(self.late(timeout, last));
+                print_error(self.late(timeout, last));
                 return Ok(ExitCode::from(UNREADABLE));
             }
         }

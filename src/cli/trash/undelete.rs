@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     cli::{
-        print::{complain, say},
+        print::{print_error, print_step},
         user::{
             caller::{CallerOptions, cluster},
             runtime::block_on,
@@ -97,11 +97,11 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let Some(volume) = volume_of(&created) else {
-        complain(restoration.not_filled_in());
+        print_error(restoration.not_filled_in());
         return Ok(ExitCode::FAILURE);
     };
-    say(restoration.created(volume))?;
-    say(WAITING)?;
+    print_step(restoration.created(volume))?;
+    print_step(WAITING)?;
     let end = restoration.bound(&claims, &created, options.timeout).await;
     restoration.ended(volume, options.timeout, end)
 }

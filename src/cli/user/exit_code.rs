@@ -1,6 +1,6 @@
 //! The exit code of a command of a user that could not read what it requires.
 
-use crate::cli::print::complain;
+use crate::cli::print::print_error;
 use std::process::ExitCode;
 
 /// Exit code of a command if something that it requires could not be read, if there is no
@@ -11,6 +11,6 @@ pub(in crate::cli) const UNREADABLE: u8 = 3;
 /// Prints the error, and returns the exit code for something that could not be read, or for a write
 /// whose outcome is unknown.
 pub(in crate::cli) fn unreadable(error: String) -> ExitCode {
-    complain(error);
+    print_error(error);
     ExitCode::from(UNREADABLE)
 }

@@ -6,7 +6,7 @@ use super::{
     target,
 };
 use crate::{
-    cli::print::complain,
+    cli::print::print_error,
     clock::Clock,
     cluster::error_message,
     inventory::{self, Listed, ReferencePath},
@@ -89,7 +89,7 @@ impl InventoryOptions {
         if namespaces {
             listed.read_namespaces(&client, namespace.as_deref()).await;
         }
-        listed.errors.iter().for_each(complain);
+        listed.errors.iter().for_each(print_error);
         Ok(Inventory {
             listed,
             namespace,

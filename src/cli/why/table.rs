@@ -2,7 +2,7 @@
 
 use super::tree::age_of;
 use crate::{
-    cli::print::{complain, print},
+    cli::print::{print, print_error},
     plain::Plain,
     why::{Item, Stuck},
 };
@@ -77,7 +77,7 @@ pub(super) fn report(stuck: &Stuck, text: &str) -> anyhow::Result<()> {
         print(text.trim_end())?;
     }
     for sentence in &stuck.unread {
-        complain(format_args!("not known: {sentence}"));
+        print_error(format_args!("not known: {sentence}"));
     }
     Ok(())
 }

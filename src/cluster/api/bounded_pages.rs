@@ -47,19 +47,19 @@ fn bounded_by(client: &Client, most: usize) -> Client {
 async fn page(
     client: &Client,
     request: Request<Body>,
-    asked: u32,
+    requested: u32,
     most: usize,
     limits: &Limits,
 ) -> Result<Page, Error> {
     let (mut head, _) = request.into_parts();
     let path = head.uri.path().to_owned();
-    let mut limit = asked;
+    let mut limit = requested;
     match is_continued(&head.uri) {
         true => {
             limit = limits
                 .lock()
                 .get(&path)
-                .map_or(asked, |less| asked.min(*less))
+                .map_or(requested, |less| requested.min(*less))
         }
         false => drop(limits.lock().remove(&path)),
     }
@@ -71,7 +71,7 @@ async fn page(
         // One object has any size.
         let most_bytes = if limit <= 1 { usize::MAX } else { most };
         if let Some((page, size)) = read(answer, most_bytes).await? {
-            if limit < asked && size <= most / 2 {
+            if limit < requested && size <= most / 2 {
                 limits.lock().insert(path, limit * 2);
             }
             return Ok(page);
@@ -141,18 +141,18 @@ mod tests {
     /// The size of each, about.
     const SIZE: usize = 1000;
 
-    type Asked = Arc<Mutex<Vec<(u32, usize)>>>;
+    type Requests = Arc<Mutex<Vec<(u32, usize)>>>;
 
     /// An API server whose continue tokens are the numbers of the next objects, and the limits and
     /// tokens of its requests.
-    fn server() -> (Client, Asked) {
+    fn server() -> (Client, Requests) {
         server_with(|_| SIZE)
     }
 
     /// The same with objects of these sizes.
-    fn server_with(size: fn(usize) -> usize) -> (Client, Asked) {
-        let asked = Asked::default();
-        let seen = asked.clone();
+    fn server_with(size: fn(usize) -> usize) -> (Client, Requests) {
+        let requested = Requests::default();
+        let seen = requested.clone();
         let client = answering(move |head, _| {
             let uri = &head.uri;
             let mut pairs = uri.query().unwrap_or_default().split('&');
@@ -166,12 +166,12 @@ mod tests {
             let next = (to < COUNT).then(|| to.to_string());
             (200, json!({"metadata": {"continue": next}, "items": items}))
         });
-        (client, asked)
+        (client, requested)
     }
 
     /// Lists all objects in pages of 16, with at most this number of bytes in each answer. Returns
     /// the limits and tokens of the requests.
-    async fn list(client: &Client, asked: &Asked) -> Vec<(u32, usize)> {
+    async fn list(client: &Client, requested: &Requests) -> Vec<(u32, usize)> {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), "ns");
         let (mut params, mut names) = (ListParams::default().limit(16), Vec::new());
         loop {
@@ -184,18 +184,18 @@ mod tests {
         }
         let all: Vec<_> = (0..COUNT).map(|number| format!("n{number}")).collect();
         assert_eq!(names, all);
-        std::mem::take(&mut *asked.lock())
+        std::mem::take(&mut *requested.lock())
     }
 
     #[tokio::test]
     async fn a_page_that_is_too_large_is_requested_with_fewer_objects() {
-        let (server, asked) = server();
+        let (server, requested) = server();
         let plain = bounded_by(&server, 17 * SIZE + 2000);
-        let pages = list(&plain, &asked).await;
+        let pages = list(&plain, &requested).await;
         assert_eq!(pages, [(16, 0), (16, 16), (16, 32)]);
         let bounded = bounded_by(&server, 4 * SIZE);
         for _ in 0..2 {
-            let pages = list(&bounded, &asked).await;
+            let pages = list(&bounded, &requested).await;
             assert_eq!(pages[..3], [(16, 0), (2, 0), (2, 2)], "{pages:?}");
             assert_eq!(
                 pages.len(),
@@ -208,8 +208,8 @@ mod tests {
     /// Those that follow in the same LIST may belong to others.
     #[tokio::test]
     async fn a_few_large_objects_do_not_slow_the_rest_of_a_list() {
-        let (server, asked) = server_with(|number| if number < 2 { 60 * SIZE } else { SIZE });
-        let pages = list(&bounded_by(&server, 40 * SIZE), &asked).await;
+        let (server, requested) = server_with(|number| if number < 2 { 60 * SIZE } else { SIZE });
+        let pages = list(&bounded_by(&server, 40 * SIZE), &requested).await;
         assert_eq!(
             pages,
             [
@@ -229,8 +229,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_object_may_have_any_size() {
-        let (server, asked) = server();
-        let pages = list(&bounded_by(&server, SIZE / 2), &asked).await;
+        let (server, requested) = server();
+        let pages = list(&bounded_by(&server, SIZE / 2), &requested).await;
         assert_eq!(pages[..4], [(16, 0), (2, 0), (1, 0), (1, 1)]);
     }
 }

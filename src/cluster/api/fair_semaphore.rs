@@ -153,8 +153,8 @@ mod tests {
         name.into()
     }
 
-    /// Returns the order in which `callers` get their permits. They ask in the given order, and
-    /// each holds its permit for one write.
+    /// Returns the order in which `callers` get their permits. They request permits in the given
+    /// order, and each holds its permit for one write.
     async fn order(semaphore: &Arc<FairSemaphore>, callers: &[&str]) -> String {
         let served = Mutex::new(Vec::new());
         let calls = callers.iter().map(|caller| {
@@ -178,8 +178,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn namespaces_take_turns_and_each_keeps_its_order() {
         let semaphore = FairSemaphore::new(1);
-        let asked = ["a-1", "a-2", "a-3", "a-4", "b-1", "b-2", "c-1"];
-        let served = order(&semaphore, &asked).await;
+        let requests = ["a-1", "a-2", "a-3", "a-4", "b-1", "b-2", "c-1"];
+        let served = order(&semaphore, &requests).await;
         assert_eq!(served, "a-1 a-2 b-1 c-1 a-3 b-2 a-4");
         assert_eq!(free(&semaphore), (1, 0, 0), "nothing is remembered");
     }
@@ -188,8 +188,8 @@ mod tests {
     async fn eight_thousand_writes_of_one_namespace_delay_another_by_one_write() {
         let semaphore = FairSemaphore::new(32);
         let bulk: Vec<_> = (0..8000).map(|_| "bulk").collect();
-        let asked: Vec<_> = bulk.into_iter().chain(["other"]).collect();
-        let served = order(&semaphore, &asked).await;
+        let requests: Vec<_> = bulk.into_iter().chain(["other"]).collect();
+        let served = order(&semaphore, &requests).await;
         let place = served.split(' ').position(|caller| caller == "other");
         assert!(
             place.is_some_and(|place| (32..=34).contains(&place)),

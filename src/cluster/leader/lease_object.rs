@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-const LOOK: Duration = Duration::from_secs(4);
+const READ_TIMEOUT: Duration = Duration::from_secs(4);
 /// Age from which the uid is read again: the Lease may have been recreated with another uid.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
@@ -57,7 +57,7 @@ impl LeaseObject {
         {
             return Some(uid.clone());
         }
-        let lease = timeout(LOOK, self.leases.get(&self.lease.name)).await;
+        let lease = timeout(READ_TIMEOUT, self.leases.get(&self.lease.name)).await;
         let uid = lease.ok().and_then(Result::ok)?.metadata.uid?;
         *known = Some((uid.clone(), Instant::now()));
         Some(uid)

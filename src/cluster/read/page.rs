@@ -120,11 +120,11 @@ mod tests {
     ) -> (kube::Result<usize>, Vec<bool>) {
         let answers = Mutex::new(answers.into_iter().collect::<Vec<_>>().into_iter());
         let (answers, requests) = (Arc::new(answers), Arc::new(Mutex::new(Vec::new())));
-        let asked = requests.clone();
+        let recorded = requests.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let accepts = request.headers().get(ACCEPT);
             let in_protobuf = accepts.is_some_and(|types| *types == ENCODINGS);
-            asked.lock().push(in_protobuf);
+            recorded.lock().push(in_protobuf);
             let next = answers.lock().next();
             async move {
                 let (code, media_type, body) = next.expect("no other request");

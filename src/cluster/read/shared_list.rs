@@ -34,7 +34,7 @@ type Caller<T> = oneshot::Sender<ListResult<T>>;
 type Listed<T> = Evidence<Arc<Store<T>>>;
 
 /// The callers that wait for a LIST of one namespace.
-struct Asking<T> {
+struct Pending<T> {
     /// When the present LIST began, if one is under way.
     began: Option<Instant>,
     /// The callers that the present LIST serves.
@@ -56,7 +56,7 @@ pub struct SharedList<T: Tracked> {
     api: ApiOf<T>,
     client: Client,
     /// The callers that wait for a LIST, by namespace.
-    asking: Mutex<HashMap<Arc<str>, Asking<T>>>,
+    pending: Mutex<HashMap<Arc<str>, Pending<T>>>,
     /// The last result for each namespace, removed after `KEPT`. A later caller gets it only if
     /// its LIST began after the caller's `since`.
     kept: Mutex<HashMap<Arc<str>, Listed<T>>>,
@@ -81,7 +81,7 @@ impl<T: Tracked> SharedList<T> {
         Arc::new(Self {
             api: <T::Wire as Resource>::Scope::api,
             client: client.clone(),
-            asking: Mutex::default(),
+            pending: Mutex::default(),
             kept: Mutex::default(),
             in_flight: Semaphore::new(lists),
             metrics,
@@ -116,8 +116,8 @@ impl<T: Tracked> SharedList<T> {
         if let Some(kept) = kept {
             return Ok(kept);
         }
-        let (asker, answer) = oneshot::channel();
-        self.ask(namespace, since, asker);
+        let (caller, answer) = oneshot::channel();
+        self.request(namespace, since, caller);
         let gone = |_| {
             Err(Arc::new(kube::Error::Service(
                 "the shared LIST was aborted".into(),
@@ -126,21 +126,21 @@ impl<T: Tracked> SharedList<T> {
         answer.await.unwrap_or_else(gone)
     }
 
-    fn ask(self: &Arc<Self>, namespace: &Arc<str>, since: Instant, asker: Caller<T>) {
-        let mut asking = self.asking.lock();
-        if let Some(asked) = asking.get_mut(namespace) {
-            match asked.began {
-                Some(began) if began > since => asked.present.push(asker),
-                _ => asked.next.push(asker),
+    fn request(self: &Arc<Self>, namespace: &Arc<str>, since: Instant, caller: Caller<T>) {
+        let mut pending = self.pending.lock();
+        if let Some(entry) = pending.get_mut(namespace) {
+            match entry.began {
+                Some(began) if began > since => entry.present.push(caller),
+                _ => entry.next.push(caller),
             }
             return;
         }
-        let asked = Asking {
+        let entry = Pending {
             began: None,
             present: Vec::new(),
-            next: vec![asker],
+            next: vec![caller],
         };
-        asking.insert(namespace.clone(), asked);
+        pending.insert(namespace.clone(), entry);
         let mut reader = Reader {
             lists: self.clone(),
             namespace: namespace.clone(),
@@ -234,7 +234,7 @@ mod tests {
     async fn callers_before_the_list_began_share_it_and_later_callers_do_not() {
         let (lists, count) = lists();
         let ns: Arc<str> = "ns".into();
-        let ask = |after: u64| {
+        let request = |after: u64| {
             let (lists, ns) = (lists.clone(), ns.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(after)).await;
@@ -243,14 +243,20 @@ mod tests {
         };
         // Two callers arrive within the gathering time, two during the first LIST and one during
         // the second.
-        let askers = [ask(0), ask(10), ask(500), ask(900), ask(1500)];
+        let callers = [
+            request(0),
+            request(10),
+            request(500),
+            request(900),
+            request(1500),
+        ];
         let mut seen = Vec::new();
-        for asker in askers {
-            seen.push(asker.await.expect("answers"));
+        for caller in callers {
+            seen.push(caller.await.expect("answers"));
         }
         assert_eq!(seen, [1, 1, 2, 2, 3]);
         assert_eq!(count.load(Ordering::SeqCst), 3);
-        assert!(lists.asking.lock().is_empty(), "no reader is left");
+        assert!(lists.pending.lock().is_empty(), "no reader is left");
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,7 +302,7 @@ mod tests {
         let (lists, count) = lists();
         let ns: Arc<str> = "ns".into();
         // One caller arrives every 10 ms, for six seconds.
-        let askers: Vec<_> = (0..600)
+        let callers: Vec<_> = (0..600)
             .map(|index| {
                 let (lists, ns) = (lists.clone(), ns.clone());
                 tokio::spawn(async move {
@@ -305,8 +311,8 @@ mod tests {
                 })
             })
             .collect();
-        for asker in askers {
-            asker.await.expect("answers");
+        for caller in callers {
+            caller.await.expect("answers");
         }
         // A LIST takes a second on this API server, so only this number of LISTs fits.
         let lists = count.load(Ordering::SeqCst);

@@ -72,7 +72,7 @@ impl Tokens {
             reason = "a client cannot shorten the pause by disconnecting"
         )]
         tokio::spawn(async move {
-            let judgement = shared.ask(&token).await;
+            let judgement = shared.judge(&token).await;
             shared.remember(token, judgement);
             let _ = sender.send(judgement);
             if judgement != Judgement::Allowed {
@@ -85,7 +85,7 @@ impl Tokens {
 }
 
 impl Shared {
-    async fn ask(&self, token: &str) -> Judgement {
+    async fn judge(&self, token: &str) -> Judgement {
         match within(LIMIT, self.review(token)).await {
             Ok(judgement) => judgement,
             Err(error) => {

@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn pauses_grow_until_success_or_a_change() {
         let mut pace = Pace::new(Duration::from_secs(60));
-        let mut pauses = |looks: [bool; 6]| looks.map(|well| pace.after(well).as_secs());
+        let mut pauses = |outcomes: [bool; 6]| outcomes.map(|well| pace.after(well).as_secs());
         assert_eq!(
             pauses([false, false, false, false, false, false]),
             [2, 4, 8, 16, 30, 30]

@@ -29,15 +29,15 @@ impl WatchActivity {
     /// Starts the measurement, and reports the age of the last activity at every scrape of the
     /// metrics.
     pub(crate) fn observed(kind: Kind, metrics: &Metrics) -> Self {
-        let heard = Self {
+        let activity = Self {
             began: Instant::now(),
             last: Arc::default(),
             before: Arc::default(),
         };
-        let observed = heard.clone();
+        let observed = activity.clone();
         metrics.feeds.begun(kind);
         metrics.before_scrape(move |metrics| metrics.feeds.age(kind, observed.age()));
-        heard
+        activity
     }
 
     fn age(&self) -> Duration {
@@ -66,12 +66,12 @@ impl WatchActivity {
     /// Returns a client whose responses are observed, those of lists, too. An error response does
     /// not count as watch activity.
     pub(crate) fn client(&self, client: &Client) -> Client {
-        let (inner, heard) = (client.clone(), self.clone());
+        let (inner, activity) = (client.clone(), self.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (inner, heard) = (inner.clone(), heard.clone());
+            let (inner, activity) = (inner.clone(), activity.clone());
             async move {
                 let answer = inner.send(request).await?;
-                Ok::<_, kube::Error>(heard.listen(answer))
+                Ok::<_, kube::Error>(activity.listen(answer))
             }
         });
         Client::new(service, client.default_namespace())
@@ -147,7 +147,7 @@ mod tests {
         let client =
             WatchActivity::observed(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
         tokio::time::sleep(Duration::from_secs(100)).await;
-        assert_eq!(age(&metrics), 100, "nothing was heard yet");
+        assert_eq!(age(&metrics), 100, "nothing was received yet");
         let api: Api<Pod> = Api::all(client);
         let events = api.watch(&WatchParams::default(), "0").await;
         let mut events = events.expect("a watch").boxed();
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(age(&metrics), 30);
         let event = events.try_next().await.expect("an event");
         assert!(matches!(event, Some(WatchEvent::Bookmark(_))));
-        assert_eq!(age(&metrics), 0, "a bookmark was heard");
+        assert_eq!(age(&metrics), 0, "a bookmark was received");
     }
 
     #[tokio::test(start_paused = true)]

@@ -91,20 +91,22 @@ mod tests {
         }
         let changes = excluded.changes();
         let changed = || changes.notified().now_or_never().is_some();
-        feeds.namespaces.hear(namespace("in", json!({})), true);
+        feeds.namespaces.deliver(namespace("in", json!({})), true);
         assert!(!changed(), "it had not opted out");
-        feeds.namespaces.hear(namespace("out", json!({})), true);
+        feeds.namespaces.deliver(namespace("out", json!({})), true);
         assert!(!excluded.contains("out"), "the label was removed");
         assert!(changed());
         feeds
             .namespaces
-            .hear(namespace("out", json!({label: "true"})), true);
+            .deliver(namespace("out", json!({label: "true"})), true);
         assert!(changed(), "it opts out again");
-        feeds.namespaces.hear(namespace("plain", json!({})), false);
+        feeds
+            .namespaces
+            .deliver(namespace("plain", json!({})), false);
         assert!(!changed(), "it had not opted out");
         feeds
             .namespaces
-            .hear(namespace("out", json!({label: "true"})), false);
+            .deliver(namespace("out", json!({label: "true"})), false);
         assert!(changed(), "the next namespace of its name may not opt out");
     }
 

@@ -232,7 +232,7 @@ impl<T: Tracked> Feed<T> {
     }
 
     /// Applies one watch event: the object as it is now, or its last state before its deletion.
-    pub(crate) fn hear(&self, object: T::Wire, exists: bool) {
+    pub(crate) fn deliver(&self, object: T::Wire, exists: bool) {
         self.put(object, exists);
     }
 }

@@ -98,7 +98,7 @@ async fn who_waits_for_an_object_is_notified_after_a_new_list() {
     let notified = || after.notified().now_or_never().is_some();
     feed.list(vec![]);
     assert!(!notified(), "everything begins after the first list");
-    feed.hear(pod("a", "1", Some("x")), true);
+    feed.deliver(pod("a", "1", Some("x")), true);
     assert!(!notified(), "a watch reports each change");
     feed.list(vec![]);
     assert!(notified());

@@ -176,14 +176,14 @@ impl Apply {
     ) {
         let (kind, object, outcome) = (target.kind.plural(), target.name, applied.label());
         self.metrics.work.acted(component, action, reason, outcome);
-        let said = if self.dry_run { "would act" } else { "action" };
+        let message = if self.dry_run { "would act" } else { "action" };
         match applied {
             Applied::Failed(error) => {
                 // That of a webhook that cannot be called contains its address.
                 let error = for_log(error);
-                tracing::warn!(component, kind, %object, action, reason, outcome, %error, "{said}");
+                tracing::warn!(component, kind, %object, action, reason, outcome, %error, "{message}");
             }
-            _ => tracing::info!(component, kind, %object, action, reason, outcome, "{said}"),
+            _ => tracing::info!(component, kind, %object, action, reason, outcome, "{message}"),
         }
     }
 

@@ -118,7 +118,7 @@ impl Collection {
     /// # Errors
     /// If a list could not be read or is implausible, see [`Abort`]. Nothing was deleted then.
     pub async fn run(&self, waiting: &HashSet<String>, done: Done<'_>) -> Result<Collected, Abort> {
-        let mut found = self.look().await?;
+        let mut found = self.read().await?;
         let orphans = self.judge(&found, waiting).contains(&Verdict::Orphan);
         if orphans {
             tokio::time::sleep(self.options.confirm_after).await;
@@ -137,7 +137,7 @@ impl Collection {
 
     /// Lists the backend before Kubernetes, so that a namespace that is created in both meanwhile
     /// is found in Kubernetes.
-    async fn look(&self) -> Result<Snapshot, Abort> {
+    async fn read(&self) -> Result<Snapshot, Abort> {
         let seen = match self.options.scope {
             Scope::Seen => self.seen.read().await.map_err(Abort::Seen)?,
             Scope::All => HashSet::default(),

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 /// Maximum duration of the live read of a Kubernetes namespace immediately before its deletion in
 /// the backend.
-const LOOK: Duration = Duration::from_secs(4);
+const READ_BUDGET: Duration = Duration::from_secs(4);
 /// The name of the action in metrics and logs.
 const ACTION: &str = "DeleteFromBackend";
 
@@ -172,7 +172,7 @@ impl Remover {
     ) -> Removal {
         let removal = self.delete(listed, retry).await;
         let why = origin.name();
-        let said = if self.options.dry_run {
+        let message = if self.options.dry_run {
             "would act"
         } else {
             "action"
@@ -185,7 +185,7 @@ impl Remover {
             action = ACTION,
             reason = why,
             outcome = removal.name(),
-            "{said}"
+            "{message}"
         );
         removal
     }
@@ -202,7 +202,7 @@ impl Remover {
                 Record::Unreadable(why) => return Removal::waits(Reason::Unconfirmed, why),
             }
         }
-        match self.live.get(&name, LOOK).await {
+        match self.live.get(&name, READ_BUDGET).await {
             Ok(None) => {}
             Ok(Some(_)) => return Removal::Kept,
             Err(error) => {

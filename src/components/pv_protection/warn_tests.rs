@@ -16,7 +16,7 @@ fn request(old_object: &Value) -> Request {
     serde_json::from_value(review).expect("a request")
 }
 
-fn asked(old_object: &Value) -> Reviewed {
+fn reviewed(old_object: &Value) -> Reviewed {
     let request = request(old_object);
     let hook = deletions_hook();
     assert!(hook.rules.iter().any(|rule| rule.covers(&request)));
@@ -24,7 +24,7 @@ fn asked(old_object: &Value) -> Reviewed {
 }
 
 fn deleted(phase: &str, finalizers: &[&str]) -> Answer {
-    asked(&json!({
+    reviewed(&json!({
         "metadata": {"name": "volume", "finalizers": finalizers},
         "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "1"}},
         "status": {"phase": phase},
@@ -77,7 +77,7 @@ fn a_volume_without_holders_gets_no_warning() {
 #[test]
 fn an_unreadable_request_is_not_refused() {
     for object in [json!(null), json!("text"), json!({"metadata": 3})] {
-        let answer = asked(&object);
+        let answer = reviewed(&object);
         assert!(answer.is_err(), "{answer:?}");
     }
 }

@@ -27,7 +27,7 @@ pub fn hooks(
         namespace: namespace.map(str::to_owned),
         excluded: excluded.clone(),
     });
-    let review = Review::asking(&guard, |guard, request| async move {
+    let review = Review::with_calls(&guard, |guard, request| async move {
         guard.review(&request).await
     });
     vec![

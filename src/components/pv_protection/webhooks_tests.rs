@@ -91,7 +91,7 @@ fn review(operation: &str, sub_resource: &str, object: Value, old_object: Value)
 }
 
 /// The answer of the webhook that the webhook configuration calls, with a current watch.
-fn asked(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
+fn answer_to(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
     asked_within(claims, None, request)
 }
 
@@ -150,7 +150,7 @@ fn rebound(deleting: bool, before: &Value, after: &Value) -> Answer {
         volume(deleting, after, "Available"),
         volume(deleting, before, "Available"),
     );
-    asked(&claims(), &request)
+    answer_to(&claims(), &request)
 }
 
 /// The answer to an update that changes the phase from the first value to the second.
@@ -161,7 +161,7 @@ fn moved(deleting: bool, claim_ref: &Value, before: &str, after: &str) -> Answer
         volume(deleting, claim_ref, after),
         volume(deleting, claim_ref, before),
     );
-    asked(&claims(), &request)
+    answer_to(&claims(), &request)
 }
 
 #[track_caller]
@@ -250,7 +250,7 @@ fn labels_of_a_deleting_volume_may_be_edited() {
     let before = volume(true, &to("fresh"), "Available");
     let mut after = before.clone();
     after["metadata"]["labels"] = json!({"a": "b"});
-    let answer = asked(&claims(), &review("UPDATE", "", after, before));
+    let answer = answer_to(&claims(), &review("UPDATE", "", after, before));
     assert_eq!(answer, Answer::Allow);
 }
 
@@ -303,7 +303,7 @@ fn protected(finalizers: &Value, deletion: &Value) -> Value {
     volume["metadata"]["finalizers"] = finalizers.clone();
     volume["metadata"]["deletionTimestamp"] = deletion.clone();
     let request = review("CREATE", "", volume.clone(), json!(null));
-    match asked(&claims(), &request) {
+    match answer_to(&claims(), &request) {
         Answer::Allow => {}
         Answer::Patch { operations, .. } => {
             json_patch::patch(&mut volume, &operations).expect("applies");

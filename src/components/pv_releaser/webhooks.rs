@@ -32,7 +32,7 @@ pub fn volume_hook(webhook: VolumeWebhook) -> Hook {
         path: "/pv-releaser/volumes",
         rules: &[Rule("CREATE", "persistentvolumes")],
         timeout: Duration::from_secs(2),
-        review: Review::asking(&webhook, |webhook, request| async move {
+        review: Review::with_calls(&webhook, |webhook, request| async move {
             webhook.review(&request).await
         }),
     }
@@ -46,7 +46,7 @@ pub fn reservation_hook(handover: Handover) -> Hook {
         path: "/pv-releaser/reservations",
         rules: &[Rule("CREATE", "persistentvolumeclaims")],
         timeout: Duration::from_secs(2),
-        review: Review::asking(&handover, |handover, request| async move {
+        review: Review::with_calls(&handover, |handover, request| async move {
             handover.review(&request).await
         }),
     }

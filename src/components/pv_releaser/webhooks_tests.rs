@@ -62,7 +62,7 @@ async fn answered(caches: &Caches, request: &Request, claim_uid: &'static str) -
     answer.expect("an answer")
 }
 
-async fn asked(caches: &Caches, request: &Request) -> Answer {
+async fn reviewed(caches: &Caches, request: &Request) -> Answer {
     answered(caches, request, "other").await
 }
 
@@ -71,7 +71,7 @@ async fn a_volume_for_a_managed_claim_is_labelled_at_creation() {
     let caches = caches(json!({PROVISIONER_LABEL: us()}));
     let Answer::Patch {
         operations, what, ..
-    } = asked(&caches, &created(json!({}))).await
+    } = reviewed(&caches, &created(json!({}))).await
     else {
         panic!("it is labelled");
     };
@@ -134,7 +134,7 @@ async fn all_other_volumes_are_allowed_unchanged() {
         ),
     ] {
         assert_eq!(
-            asked(&caches, &created(volume)).await,
+            reviewed(&caches, &created(volume)).await,
             Answer::Allow,
             "{row}"
         );
@@ -145,5 +145,5 @@ async fn all_other_volumes_are_allowed_unchanged() {
 async fn an_empty_watch_refuses_nothing() {
     let feeds = Feeds::new(&Arc::new(Metrics::new()));
     let caches = Caches::new(&feeds, None, Options::default());
-    assert_eq!(asked(&caches, &created(json!({}))).await, Answer::Allow);
+    assert_eq!(reviewed(&caches, &created(json!({}))).await, Answer::Allow);
 }

@@ -72,7 +72,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         caches,
         apply: shared.apply.clone(),
         limit: HourlyLimit::new(options.expiry_max_deletions),
-        looks: Default::default(),
+        first_evaluations: Default::default(),
         named: Default::default(),
         reported: Arc::default(),
         announced: Arc::default(),

@@ -76,8 +76,8 @@ impl Scene {
         let (path, status, body) = self.answer;
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let (status, body) = match request.uri().path() {
-                asked if asked == path => (status, body.clone()),
-                asked => (200, stored(asked)),
+                requested if requested == path => (status, body.clone()),
+                requested => (200, stored(requested)),
             };
             let response = http::Response::builder()
                 .status(status)

@@ -3,11 +3,11 @@
 use super::{
     NAME,
     confirm::Confirmed,
-    looks::LOOK_EXPIRES,
+    first_evaluations::EVALUATION_EXPIRES,
     notices,
     reasons::EXPIRED,
     reconcile::PvcExpiryReconciler,
-    requeue::{limited, second_look},
+    requeue::{limited, second_evaluation},
     rule::Decision,
 };
 use crate::{
@@ -18,24 +18,24 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Minimum time between the two live evaluations that precede the deletion of a claim.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+const BETWEEN_EVALUATIONS: Duration = Duration::from_secs(60);
 
 impl PvcExpiryReconciler {
     /// Evaluates the claim live once, by reading everything that the rule depends on. If the claim
     /// is due, the first such evaluation requests a second one, and the second one deletes the
     /// claim.
     pub(super) async fn expire(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
-        let first = self.looks.first(name, &claim.uid);
-        if let Some(rest) = first.and_then(|first| BETWEEN_LOOKS.checked_sub(first.elapsed()))
+        let first = self.first_evaluations.first(name, &claim.uid);
+        if let Some(rest) = first.and_then(|first| BETWEEN_EVALUATIONS.checked_sub(first.elapsed()))
             && !rest.is_zero()
         {
-            return Ok(second_look(rest));
+            return Ok(second_evaluation(rest));
         }
         // A place within the hourly limit is reserved first, so that no more claims are read than
-        // can be deleted. It is returned after the first look, so claims that wait for their second
-        // look count, too.
-        if first.is_none() && self.limit.is_reached_by(self.looks.waiting()) {
-            return Ok(limited(BETWEEN_LOOKS));
+        // can be deleted. It is returned after the first evaluation, so claims that wait for
+        // their second evaluation count, too.
+        if first.is_none() && self.limit.is_reached_by(self.first_evaluations.waiting()) {
+            return Ok(limited(BETWEEN_EVALUATIONS));
         }
         let mut slot = match self.limit.reserve() {
             Ok(slot) => slot,
@@ -48,27 +48,29 @@ impl PvcExpiryReconciler {
             let confirmed = self.live.confirm(name, &claim.uid, observed, now).await?;
             Ok::<_, ReconcileError>((named_by, confirmed))
         };
-        let read = read.await.inspect_err(|_| self.looks.forget(name));
+        let read = read
+            .await
+            .inspect_err(|_| self.first_evaluations.forget(name));
         let (named_by, confirmed) = read?;
         // During these reads a pod may have used the claim and ended.
         if self.caches.observed(name) != observed {
-            self.looks.forget(name);
+            self.first_evaluations.forget(name);
             let why = "a pod has used the claim meanwhile, or a watch has been interrupted";
             return Err(ReconcileError::new(why));
         }
         if let Some(what) = named_by.first() {
-            self.looks.forget(name);
+            self.first_evaluations.forget(name);
             self.cancel(name, &confirmed.claim).await?;
             return Ok(self.named.remember(name, &claim.uid, what));
         }
         let Some(record) = confirmed.record.as_ref().filter(|_| confirmed.is_due()) else {
-            self.looks.forget(name);
+            self.first_evaluations.forget(name);
             let why = "a live read shows that the claim does not expire now";
             return Err(ReconcileError::new(why));
         };
         if first.is_none() {
-            self.looks.record(name, &claim.uid);
-            return Ok(second_look(BETWEEN_LOOKS));
+            self.first_evaluations.record(name, &claim.uid);
+            return Ok(second_evaluation(BETWEEN_EVALUATIONS));
         }
         let action = Action::delete(confirmed.proof).of_existing();
         let target = Target::of(name, &confirmed.claim);
@@ -84,13 +86,13 @@ impl PvcExpiryReconciler {
             slot.give_back();
             // The claim leaves its place within the limit, so that it delays no others: its owner
             // can have each deletion refused, or end in a conflict.
-            self.looks.forget(name);
+            self.first_evaluations.forget(name);
             if let Applied::Failed(error) = &applied {
-                return Err(ReconcileError::after(LOOK_EXPIRES, error.to_string()));
+                return Err(ReconcileError::after(EVALUATION_EXPIRES, error.to_string()));
             }
         }
         if applied.written() {
-            self.looks.forget(name);
+            self.first_evaluations.forget(name);
             let event = notices::expired(name, record);
             self.apply.announce(Regarding::of(name, claim), event);
         }

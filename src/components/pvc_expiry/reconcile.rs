@@ -4,7 +4,7 @@ use super::{
     NAME,
     caches::Caches,
     confirm::Live,
-    looks::Looks,
+    first_evaluations::FirstEvaluations,
     named::NamedClaims,
     notices,
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
@@ -41,7 +41,7 @@ pub struct PvcExpiryReconciler {
     /// Limits the deletions of any hour to `--expiry-max-deletions`.
     pub limit: HourlyLimit,
     /// When live reads first showed that a claim is due, by claim.
-    pub looks: Looks,
+    pub first_evaluations: FirstEvaluations,
     /// The claims that a workload or a custom resource named at the last read.
     pub named: NamedClaims,
     /// The causes that Events have already reported, by claim.
@@ -107,7 +107,7 @@ impl PvcExpiryReconciler {
     /// Removes the announcement from a claim of a namespace that has opted out. Otherwise the claim
     /// could expire, without another announcement, as soon as the namespace opts in again.
     async fn opted_out(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
-        self.looks.forget(name);
+        self.first_evaluations.forget(name);
         match claim.rare.is_announced() && !claim.deleting {
             true => self.cancel(name, claim).await,
             false => Ok(Requeue::OnEvent),
@@ -138,7 +138,7 @@ impl Reconcile for PvcExpiryReconciler {
 
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         let Some(claim) = self.caches.claim(name) else {
-            self.looks.forget(name);
+            self.first_evaluations.forget(name);
             return Ok(Requeue::OnEvent);
         };
         if self.caches.excludes(&name.namespace) {
@@ -156,7 +156,7 @@ impl Reconcile for PvcExpiryReconciler {
         };
         self.report_announced(name, &claim, announced);
         if decision != Decision::Expire {
-            self.looks.forget(name);
+            self.first_evaluations.forget(name);
         }
         let acts = matches!(decision, Decision::Announce(_) | Decision::Expire);
         if let Some(rest) = self.named.rest(name, &claim.uid).filter(|_| acts) {

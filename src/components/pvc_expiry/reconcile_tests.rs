@@ -116,7 +116,7 @@ impl Scene {
             live: Live::new(&metrics, &client, Vec::new(), None),
             apply: Arc::new(apply.excluding(excluded)),
             limit: HourlyLimit::new(20),
-            looks: Default::default(),
+            first_evaluations: Default::default(),
             named: Default::default(),
             reported: Arc::default(),
             announced: Arc::default(),
@@ -208,7 +208,7 @@ async fn a_namespace_that_opts_out_loses_the_announcement() {
     let patches = scene.sent("PATCH", "/persistentvolumeclaims/data");
     assert_eq!(patches.len(), 1, "{patches:?}");
     assert!(patches[0].contains("\"remove\"") && patches[0].contains("expires-at"));
-    scene.feeds.claims.hear(read(claim(json!({}))), true);
+    scene.feeds.claims.deliver(read(claim(json!({}))), true);
     assert_eq!(scene.reconciler.candidates(), []);
     scene.reconciler.reconcile(&name()).await.expect("nothing");
     assert_eq!(scene.sent("PATCH", "").len(), 0);
@@ -267,8 +267,8 @@ async fn a_claim_that_was_used_during_the_reads_is_kept() {
         tokio::time::advance(Duration::from_secs(61)).await;
         let short = async {
             if used {
-                scene.feeds.pods.hear(read(pod()), true);
-                scene.feeds.pods.hear(read(pod()), false);
+                scene.feeds.pods.deliver(read(pod()), true);
+                scene.feeds.pods.deliver(read(pod()), false);
             }
         };
         let name = name();
@@ -291,13 +291,13 @@ async fn a_claim_that_is_used_while_its_deletion_waits_is_kept() {
     }
     let meanwhile = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        scene.feeds.pods.hear(read(pod()), true);
+        scene.feeds.pods.deliver(read(pod()), true);
         drop(permits);
     };
     let (second, ()) = tokio::join!(scene.reconciler.reconcile(&name), meanwhile);
     second.expect_err("nothing was written");
     assert_eq!(scene.sent("DELETE", "").len(), 0);
-    assert_eq!(scene.reconciler.looks.waiting(), 0);
+    assert_eq!(scene.reconciler.first_evaluations.waiting(), 0);
 }
 
 /// A tenant can have the deletions of claims refused, by a policy, or end in a conflict, by updates.
@@ -307,12 +307,12 @@ async fn a_claim_whose_deletion_is_refused_leaves_its_place() {
     for refusal in [403, 409, 0] {
         let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
         scene.reconciler.reconcile(&name()).await.expect("waits");
-        assert_eq!(scene.reconciler.looks.waiting(), 1);
+        assert_eq!(scene.reconciler.first_evaluations.waiting(), 1);
         tokio::time::advance(Duration::from_secs(61)).await;
         scene.api.refusal.store(refusal, Ordering::SeqCst);
         let second = scene.reconciler.reconcile(&name()).await;
         assert_eq!(second.is_err(), refusal != 0, "{second:?}");
-        assert_eq!(scene.reconciler.looks.waiting(), 0, "{refusal}");
+        assert_eq!(scene.reconciler.first_evaluations.waiting(), 0, "{refusal}");
     }
 }
 
@@ -325,7 +325,7 @@ async fn a_claim_whose_reads_fail_leaves_its_place() {
     scene.api.is_refusing_lists.store(true, Ordering::SeqCst);
     let second = scene.reconciler.reconcile(&name()).await;
     assert!(second.is_err(), "{second:?}");
-    assert_eq!(scene.reconciler.looks.waiting(), 0);
+    assert_eq!(scene.reconciler.first_evaluations.waiting(), 0);
 }
 
 /// The clock of this process is two days slow. The next leader may have a correct one.
@@ -364,17 +364,20 @@ async fn an_announcement_is_published_once_also_by_a_new_leader() {
     assert!(events[0].contains("will be deleted at 2026-02-08T00:00:00Z"));
     assert_eq!(published().await.len(), 0, "once");
     let earlier = claim(json!({EXPIRES_AT: "2026-02-07T00:00:00Z"}));
-    scene.feeds.claims.hear(read(earlier), true);
+    scene.feeds.claims.deliver(read(earlier), true);
     assert_eq!(published().await.len(), 1, "another time");
 }
 
-/// A place is returned after the first look, so without another limit all due claims would be read.
+/// A place is returned after the first evaluation, so without another limit all due claims would be read.
 #[tokio::test(start_paused = true)]
 async fn no_more_claims_are_read_than_may_be_deleted() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
     for number in 0..20 {
         let other = ObjectName::new("shop", number.to_string());
-        scene.reconciler.looks.record(&other, &"other".into());
+        scene
+            .reconciler
+            .first_evaluations
+            .record(&other, &"other".into());
     }
     let outcome = scene.reconciler.reconcile(&name()).await;
     let Ok(Requeue::After(delay, why)) = outcome else {
@@ -384,14 +387,14 @@ async fn no_more_claims_are_read_than_may_be_deleted() {
     assert_eq!(scene.sent("GET", "").len(), 0, "nothing is read");
 }
 
-/// The deletion of a claim enqueues no reconcile, but that of its second look is due a minute later.
+/// The deletion of a claim enqueues no reconcile, but that of its second evaluation is due a minute later.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_deleted_leaves_its_place() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
     scene.reconciler.reconcile(&name()).await.expect("waits");
     scene.feeds.claims.list(vec![]);
     scene.reconciler.reconcile(&name()).await.expect("absent");
-    assert_eq!(scene.reconciler.looks.waiting(), 0);
+    assert_eq!(scene.reconciler.first_evaluations.waiting(), 0);
 }
 
 /// The full pass enqueues each claim every ten minutes.

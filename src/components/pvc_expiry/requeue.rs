@@ -19,7 +19,7 @@ pub(super) fn wait(now: Timestamp, until: Timestamp) -> Requeue {
     )
 }
 
-pub(super) fn second_look(delay: Duration) -> Requeue {
+pub(super) fn second_evaluation(delay: Duration) -> Requeue {
     let why = "waiting for a second live read, which must confirm that the claim expires before it \
         is deleted";
     Requeue::After(delay, why.to_owned())

@@ -75,35 +75,35 @@ async fn is_enqueued(queue: &WorkQueue<ObjectName>) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_looked_at_when_its_volume_changes_in_what_the_rule_reads() {
     let (caches, queue) = scene();
-    caches.volumes.hear(read(volume("Available")), true);
+    caches.volumes.deliver(read(volume("Available")), true);
     assert!(!is_enqueued(&queue).await, "nothing changed");
-    caches.volumes.hear(read(volume("Bound")), true);
+    caches.volumes.deliver(read(volume("Bound")), true);
     assert!(is_enqueued(&queue).await, "the phase");
     let mut deleted = volume("Bound");
     deleted["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
-    caches.volumes.hear(read(deleted.clone()), true);
+    caches.volumes.deliver(read(deleted.clone()), true);
     assert!(is_enqueued(&queue).await, "the policy");
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    caches.volumes.hear(read(deleted), true);
+    caches.volumes.deliver(read(deleted), true);
     assert!(is_enqueued(&queue).await, "another obstacle");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_looked_at_when_its_class_its_condition_or_its_pods_change() {
     let (caches, queue) = scene();
-    caches.classes.hear(read(class("60d", "72h")), true);
+    caches.classes.deliver(read(class("60d", "72h")), true);
     assert!(is_enqueued(&queue).await, "the class");
-    caches.classes.hear(read(class("60d", "off")), true);
+    caches.classes.deliver(read(class("60d", "off")), true);
     assert!(is_enqueued(&queue).await, "the undelete window");
-    caches.claims.hear(read(claim("True")), true);
+    caches.claims.deliver(read(claim("True")), true);
     assert!(!is_enqueued(&queue).await, "nothing changed");
-    caches.claims.hear(read(claim("False")), true);
+    caches.claims.deliver(read(claim("False")), true);
     assert!(is_enqueued(&queue).await, "the condition");
-    caches.pods.hear(read(pod("a")), true);
+    caches.pods.deliver(read(pod("a")), true);
     assert!(is_enqueued(&queue).await, "a pod that names it");
-    caches.pods.hear(read(pod("a")), true);
+    caches.pods.deliver(read(pod("a")), true);
     assert!(!is_enqueued(&queue).await, "the same pod");
-    caches.pods.hear(read(pod("a")), false);
+    caches.pods.deliver(read(pod("a")), false);
     assert!(is_enqueued(&queue).await, "the pod is gone");
 }
 
@@ -114,29 +114,29 @@ fn the_last_pod_counts_if_nothing_writes_the_condition() {
     let name = ObjectName::new("shop", "data");
     caches.observation.begin(Timestamp::UNIX_EPOCH);
     let seen = || caches.observed(&name) > Some(Timestamp::UNIX_EPOCH);
-    caches.pods.hear(read(pod("a")), true);
+    caches.pods.deliver(read(pod("a")), true);
     assert!(!seen(), "the rule sees a pod that exists");
-    caches.pods.hear(read(pod("b")), true);
+    caches.pods.deliver(read(pod("b")), true);
     assert!(seen(), "another pod of the same name");
-    caches.claims.hear(read(claim("False")), true);
+    caches.claims.deliver(read(claim("False")), true);
     assert!(!seen(), "the condition is written");
-    caches.pods.hear(read(pod("b")), false);
+    caches.pods.deliver(read(pod("b")), false);
     assert!(!seen(), "the condition will be written");
-    caches.claims.hear(read(claim("True")), true);
+    caches.claims.deliver(read(claim("True")), true);
     let mut ended = pod("c");
     ended["status"]["phase"] = json!("Succeeded");
-    caches.pods.hear(read(ended.clone()), true);
-    caches.pods.hear(read(ended.clone()), false);
+    caches.pods.deliver(read(ended.clone()), true);
+    caches.pods.deliver(read(ended.clone()), false);
     assert!(!seen(), "it had ended before");
-    caches.pods.hear(read(pod("c")), true);
-    caches.pods.hear(read(ended), true);
+    caches.pods.deliver(read(pod("c")), true);
+    caches.pods.deliver(read(ended), true);
     assert!(seen(), "the pod ends");
-    caches.claims.hear(read(claim("False")), true);
-    caches.claims.hear(read(claim("True")), true);
-    caches.pods.hear(read(pod("d")), true);
+    caches.claims.deliver(read(claim("False")), true);
+    caches.claims.deliver(read(claim("True")), true);
+    caches.pods.deliver(read(pod("d")), true);
     assert!(!seen(), "the ended pod is replaced");
-    caches.pods.hear(read(pod("d")), false);
+    caches.pods.deliver(read(pod("d")), false);
     assert!(seen(), "the pod is deleted");
-    caches.claims.hear(read(claim("True")), false);
+    caches.claims.deliver(read(claim("True")), false);
     assert!(!seen(), "the claim is gone");
 }

@@ -51,14 +51,14 @@ impl HeldClaimReporter {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(PERIOD) => self.look(self.clock.timestamp().as_second()),
+                () = tokio::time::sleep(PERIOD) => self.evaluate(self.clock.timestamp().as_second()),
             }
         }
     }
 
     /// Evaluates all held claims at `now`, in seconds since 1970. Nothing is evaluated before the
     /// watches are complete: an incomplete index would show a claim that is in use as unused.
-    pub(super) fn look(&self, now: i64) {
+    pub(super) fn evaluate(&self, now: i64) {
         let synced = self.claims.is_synced() && self.pods.is_synced();
         if !synced || !self.leadership.holds() {
             return;

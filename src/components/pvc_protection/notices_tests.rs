@@ -54,12 +54,12 @@ impl Scene {
     /// A reporter that leads, without claims and pods.
     fn new() -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
-        let heard = events.clone();
+        let recorded = events.clone();
         let client = answering(move |head, event| {
             if head.uri.path().contains("/ending/") {
                 return (403, String::new());
             }
-            heard.lock().push(event.clone());
+            recorded.lock().push(event.clone());
             (200, event.to_string())
         });
         let (lead, leadership) = Elector::by_hand();
@@ -95,20 +95,20 @@ impl Scene {
         self.lead.replace(leads.then_some(until));
     }
 
-    fn hear(&self, claim: ClaimWire) {
-        self.reporter.claims.hear(claim, true);
+    fn deliver(&self, claim: ClaimWire) {
+        self.reporter.claims.deliver(claim, true);
     }
 
     /// The claim `data`, held by a pod that runs.
     fn used(self) -> Self {
-        self.hear(claim("data", "1", &[PVC_PROTECTION, "other"]));
-        self.reporter.pods.hear(pod("data", "Running"), true);
+        self.deliver(claim("data", "1", &[PVC_PROTECTION, "other"]));
+        self.reporter.pods.deliver(pod("data", "Running"), true);
         self
     }
 
     /// The notes of the Events of one evaluation at that time.
-    async fn look(&self, now: i64) -> Vec<String> {
-        self.reporter.look(now);
+    async fn evaluate(&self, now: i64) -> Vec<String> {
+        self.reporter.evaluate(now);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let published = std::mem::take(&mut *self.events.lock());
         let note = |event: &Value| event["note"].as_str().unwrap_or_default().to_owned();
@@ -122,7 +122,7 @@ const USED: &str = "The claim is kept because pod ns/web uses it. What to do, on
 #[tokio::test(start_paused = true)]
 async fn the_holder_of_a_claim_is_reported_once() {
     let scene = Scene::new().used();
-    scene.reporter.look(LATER);
+    scene.reporter.evaluate(LATER);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let published = scene.events.lock().clone();
     let [event] = &published[..] else {
@@ -136,66 +136,66 @@ async fn the_holder_of_a_claim_is_reported_once() {
     assert_eq!(event["regarding"]["name"], "data");
     scene.events.lock().clear();
     for _ in 0..3 {
-        assert!(scene.look(LATER).await.is_empty());
+        assert!(scene.evaluate(LATER).await.is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_soon_after_its_pod_is_not_reported() {
     let scene = Scene::new().used();
-    assert!(scene.look(DELETED + 9).await.is_empty());
-    assert_eq!(scene.look(DELETED + 10).await, [USED]);
+    assert!(scene.evaluate(DELETED + 9).await.is_empty());
+    assert_eq!(scene.evaluate(DELETED + 10).await, [USED]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_cause_is_reported() {
     let scene = Scene::new().used();
-    assert_eq!(scene.look(LATER).await.len(), 1);
-    scene.reporter.pods.hear(pod("data", "Succeeded"), true);
-    let finished = scene.look(LATER).await;
+    assert_eq!(scene.evaluate(LATER).await.len(), 1);
+    scene.reporter.pods.deliver(pod("data", "Succeeded"), true);
+    let finished = scene.evaluate(LATER).await;
     assert!(finished.len() == 1 && finished[0].contains("The workload has finished"));
-    scene.hear(claim("data", "1", &["other"]));
-    let foreign = scene.look(LATER).await;
+    scene.deliver(claim("data", "1", &["other"]));
+    let foreign = scene.evaluate(LATER).await;
     assert!(foreign.len() == 1 && foreign[0].starts_with("The finalizer other keeps the object"));
-    assert!(scene.look(LATER).await.is_empty());
+    assert!(scene.evaluate(LATER).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_about_to_be_deleted_is_not_reported() {
     let scene = Scene::new();
-    scene.hear(claim("data", "1", &[PVC_PROTECTION, "other"]));
-    scene.hear(claim("gone", "2", &[]));
-    assert!(scene.look(LATER).await.is_empty());
+    scene.deliver(claim("data", "1", &[PVC_PROTECTION, "other"]));
+    scene.deliver(claim("gone", "2", &[]));
+    assert!(scene.evaluate(LATER).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn deleted_claims_are_forgotten() {
     let scene = Scene::new().used();
-    assert_eq!(scene.look(LATER).await.len(), 1);
+    assert_eq!(scene.evaluate(LATER).await.len(), 1);
     scene.reporter.claims.list(Vec::new());
-    assert!(scene.look(LATER).await.is_empty());
+    assert!(scene.evaluate(LATER).await.is_empty());
     let name = ObjectName::new("ns", "data");
     let known = scene
         .reporter
         .events
         .news(&name, "1", HashSet::from_iter([Code::InUse]));
     assert_eq!(known.len(), 1, "it was forgotten");
-    scene.hear(claim("data", "2", &[PVC_PROTECTION]));
-    assert_eq!(scene.look(LATER).await.len(), 1, "another claim");
+    scene.deliver(claim("data", "2", &[PVC_PROTECTION]));
+    assert_eq!(scene.evaluate(LATER).await.len(), 1, "another claim");
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_publishes() {
     let scene = Scene::new().used();
     scene.leads(false);
-    scene.reporter.look(LATER);
+    scene.reporter.evaluate(LATER);
     let name = ObjectName::new("ns", "data");
     let causes = HashSet::from_iter([Code::InUse]);
     let unsaid = scene.reporter.events.news(&name, "1", causes);
     assert_eq!(unsaid.len(), 1, "it did not even try");
     scene.reporter.events.forget(&name);
     scene.leads(true);
-    assert_eq!(scene.look(LATER).await, [USED]);
+    assert_eq!(scene.evaluate(LATER).await, [USED]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,10 +203,10 @@ async fn no_event_before_both_watches_are_complete() {
     let mut scene = Scene::new().used();
     let complete = scene.reporter.pods.clone();
     scene.reporter.pods = Feed::new(Arc::new(Metrics::new()));
-    scene.hear(claim("data", "1", &["other"]));
-    assert!(scene.look(LATER).await.is_empty());
+    scene.deliver(claim("data", "1", &["other"]));
+    assert!(scene.evaluate(LATER).await.is_empty());
     scene.reporter.pods = complete;
-    assert_eq!(scene.look(LATER).await.len(), 1);
+    assert_eq!(scene.evaluate(LATER).await.len(), 1);
 }
 
 /// If more claims are held than one evaluation may report, later evaluations report the remaining
@@ -216,11 +216,11 @@ async fn events_for_many_claims_are_spread() {
     let scene = Scene::new();
     let names: Vec<_> = (0..120).map(|number| number.to_string()).collect();
     for name in &names {
-        scene.hear(claim(name, name, &["other"]));
+        scene.deliver(claim(name, name, &["other"]));
     }
     let mut published = Vec::new();
     for _ in 0..4 {
-        published.push(scene.look(LATER).await.len());
+        published.push(scene.evaluate(LATER).await.len());
     }
     assert_eq!(published, [50, 50, 20, 0]);
 }
@@ -233,8 +233,8 @@ async fn claims_that_get_no_event_do_not_delay_others() {
         let scene = Scene::new().used();
         many(namespace)
             .into_iter()
-            .for_each(|claim| scene.hear(claim));
-        let published = [scene.look(LATER).await, scene.look(LATER).await];
+            .for_each(|claim| scene.deliver(claim));
+        let published = [scene.evaluate(LATER).await, scene.evaluate(LATER).await];
         assert_eq!(published.map(|notes| notes.len()), expected, "{namespace}");
     }
 }

@@ -85,7 +85,7 @@ struct Scene {
 impl Scene {
     /// The pod was seen to leave, and its claim is reconciled.
     async fn leaves(&self, name: &str) {
-        self.feeds.pods.hear(read(pod(name)), false);
+        self.feeds.pods.deliver(read(pod(name)), false);
         let name = ObjectName::new("ns", name);
         self.reconciler.reconcile(&name).await.expect("no failure");
     }
@@ -119,7 +119,7 @@ fn scene(pods: Vec<Value>) -> Scene {
     };
     reconciler.listen(&Arc::new(WorkQueue::default()));
     for name in ["a", "b"] {
-        feeds.claims.hear(read(claim(name)), true);
+        feeds.claims.deliver(read(claim(name)), true);
     }
     Scene {
         server,
@@ -137,12 +137,12 @@ async fn an_update_of_a_pod_that_changes_nothing_enqueues_no_claim() {
     scene.reconciler.listen(&queue);
     let mut ended = pod("a");
     ended["status"]["phase"] = "Failed".into();
-    scene.feeds.pods.hear(read(ended.clone()), true);
+    scene.feeds.pods.deliver(read(ended.clone()), true);
     assert!(!queue.is_empty(), "it may not use its claim any more");
     let key = queue.take().await;
     queue.done(&key);
     ended["metadata"]["annotations"] = json!({"any": "text"});
-    scene.feeds.pods.hear(read(ended), true);
+    scene.feeds.pods.deliver(read(ended), true);
     assert!(queue.is_empty());
 }
 
@@ -180,7 +180,7 @@ async fn a_list_from_long_before_a_pod_left_does_not_decide() {
     scene.leaves("a").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     scene.server.pods.lock().push(later_pod());
-    scene.feeds.pods.hear(read(pod("b")), false);
+    scene.feeds.pods.deliver(read(pod("b")), false);
     let b = ObjectName::new("ns", "b");
     scene
         .reconciler
@@ -196,7 +196,7 @@ async fn a_pod_that_the_watch_delivers_during_the_list_keeps_its_claim() {
     let scene = scene(vec![]);
     let meanwhile = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        scene.feeds.pods.hear(read(later_pod()), true);
+        scene.feeds.pods.deliver(read(later_pod()), true);
     };
     tokio::join!(scene.leaves("b"), meanwhile);
     let counts = ["GET", "PATCH"].map(|method| scene.server.number_of(method));
@@ -207,7 +207,7 @@ async fn a_pod_that_the_watch_delivers_during_the_list_keeps_its_claim() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_the_watch_delivers_while_the_removal_waits_keeps_its_claim() {
     let scene = scene(vec![]);
-    scene.feeds.pods.hear(read(pod("b")), false);
+    scene.feeds.pods.deliver(read(pod("b")), false);
     let (b, lanes) = (ObjectName::new("ns", "b"), &scene.reconciler.apply.lanes);
     let permits = [
         lanes.permit(Lane::Bulk, &b.namespace).await,
@@ -215,7 +215,7 @@ async fn a_pod_that_the_watch_delivers_while_the_removal_waits_keeps_its_claim()
     ];
     let meanwhile = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        scene.feeds.pods.hear(read(later_pod()), true);
+        scene.feeds.pods.deliver(read(later_pod()), true);
         drop(permits);
     };
     let (removed, ()) = tokio::join!(scene.reconciler.reconcile(&b), meanwhile);
@@ -238,7 +238,7 @@ async fn a_claim_without_its_finalizer_is_urgent() {
     let mut unprotected = claim("c");
     unprotected["metadata"]["deletionTimestamp"].take();
     unprotected["metadata"]["finalizers"].take();
-    scene.feeds.claims.hear(read(unprotected), true);
+    scene.feeds.claims.deliver(read(unprotected), true);
     let urgent = |name| scene.reconciler.is_urgent(&ObjectName::new("ns", name));
     assert_eq!(
         [urgent("a"), urgent("c"), urgent("absent")],

@@ -22,7 +22,7 @@ fn failing(faults: &[&'static str]) -> Scene {
     let scene = scene(vec![]);
     *scene.server.faults.lock() = faults.to_vec();
     for name in ["a", "b"] {
-        scene.feeds.pods.hear(read(pod(name)), false);
+        scene.feeds.pods.deliver(read(pod(name)), false);
     }
     scene
 }
@@ -63,14 +63,14 @@ async fn a_claim_that_is_not_being_deleted_costs_no_request() {
     let scene = scene(vec![]);
     let mut living = claim("c");
     living["metadata"]["deletionTimestamp"].take();
-    scene.feeds.claims.hear(read(living), true);
-    scene.feeds.pods.hear(read(pod("c")), true);
+    scene.feeds.claims.deliver(read(living), true);
+    scene.feeds.pods.deliver(read(pod("c")), true);
     let mut namesake = pod("c");
     json_patch::merge(
         &mut namesake,
         &json!({"metadata": {"uid": "next"}, "spec": {"volumes": []}}),
     );
-    scene.feeds.pods.hear(read(namesake), true);
+    scene.feeds.pods.deliver(read(namesake), true);
     let requeue = reconciled(&scene, "c").await.expect("no failure");
     assert_eq!(requeue, Requeue::OnEvent);
     assert_eq!(*scene.server.requests.lock(), [""; 0]);

@@ -36,7 +36,7 @@ fn review(name: &str, old_object: &Value) -> Request {
     serde_json::from_value(review).expect("a request")
 }
 
-fn asked(pods: &Arc<Feed<Pod>>, mode: FinishedPods, request: &Request) -> Reviewed {
+fn reviewed(pods: &Arc<Feed<Pod>>, mode: FinishedPods, request: &Request) -> Reviewed {
     let hook = deletions_hook(pods, mode);
     assert!(hook.rules.iter().any(|rule| rule.covers(request)));
     hook.review.remembered(request)
@@ -44,7 +44,7 @@ fn asked(pods: &Arc<Feed<Pod>>, mode: FinishedPods, request: &Request) -> Review
 
 fn deleted(pods: &Arc<Feed<Pod>>, mode: FinishedPods, name: &str, finalizers: &[&str]) -> Answer {
     let claim = json!({"metadata": {"name": name, "namespace": "ns", "finalizers": finalizers}});
-    asked(pods, mode, &review(name, &claim)).expect("an answer")
+    reviewed(pods, mode, &review(name, &claim)).expect("an answer")
 }
 
 /// The sentence of the only warning, without the beginning that all warnings share.
@@ -103,7 +103,7 @@ fn a_claim_without_holders_gets_no_warning() {
 #[test]
 fn before_the_pods_are_listed_there_is_no_warning() {
     let unlisted = Feed::<Pod>::new(Arc::new(Metrics::new()));
-    unlisted.hear(pod("web", "used", "Running"), true);
+    unlisted.deliver(pod("web", "used", "Running"), true);
     let answer = deleted(&unlisted, FinishedPods::Hold, "used", &[PVC_PROTECTION]);
     assert_eq!(answer, Answer::Allow);
 }
@@ -111,7 +111,7 @@ fn before_the_pods_are_listed_there_is_no_warning() {
 #[test]
 fn an_unreadable_request_is_not_refused() {
     for object in [json!(null), json!("text"), json!({"metadata": 3})] {
-        let answer = asked(&pods(), FinishedPods::Hold, &review("used", &object));
+        let answer = reviewed(&pods(), FinishedPods::Hold, &review("used", &object));
         assert!(answer.is_err(), "{answer:?}");
     }
 }

@@ -45,7 +45,7 @@ pub fn hooks(
             path: "/pvc-protection/pods",
             rules: &[Rule("CREATE", "pods")],
             timeout: Duration::from_secs(1),
-            review: Review::asking(&guard, |guard, request| async move {
+            review: Review::with_calls(&guard, |guard, request| async move {
                 guard.created_pod(&request).await
             }),
         },
@@ -55,7 +55,7 @@ pub fn hooks(
             // guard.
             rules: &[Rule("CREATE", "pods/binding"), Rule("CREATE", "bindings")],
             timeout: Duration::from_secs(1),
-            review: Review::asking(&guard, |guard, request| async move {
+            review: Review::with_calls(&guard, |guard, request| async move {
                 guard.binding(&request).await
             }),
         },
@@ -135,7 +135,7 @@ impl Guard {
     async fn refuse_deleting_claims(&self, request: &Request, pod: &Pod, next: &str) -> Answer {
         let suspects = self.suspects(&request.namespace, pod);
         // The claims are read concurrently, because the call budget is limited.
-        let looks = suspects.iter().map(async |claim| {
+        let reads = suspects.iter().map(async |claim| {
             // If the claim could not be read, the pod is not refused.
             let live = self
                 .live
@@ -145,8 +145,8 @@ impl Guard {
                 .flatten();
             live.is_some_and(|live| is_in_the_way(&live, pod, &claim.name))
         });
-        let looks = join_all(looks).await;
-        let mut in_the_way = suspects.iter().zip(looks).filter(|(_, is)| *is);
+        let reads = join_all(reads).await;
+        let mut in_the_way = suspects.iter().zip(reads).filter(|(_, is)| *is);
         let Some((claim, _)) = in_the_way.next() else {
             return Answer::Allow;
         };

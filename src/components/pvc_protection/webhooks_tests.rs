@@ -114,7 +114,7 @@ fn review(resource: &str, sub_resource: &str, namespace: &str, object: Value) ->
 }
 
 /// The answer of the webhook that the webhook configuration calls, with current watches.
-fn asked(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
+fn answer_to(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request) -> Answer {
     reviewed(claims, pods, request).expect("an answer")
 }
 
@@ -140,10 +140,10 @@ async fn reviewed_before(
     pods: &Arc<Feed<Pod>>,
     request: &Request,
 ) -> Reviewed {
-    asked_by(&api(live), claims, pods, request).await
+    reviewed_by(&api(live), claims, pods, request).await
 }
 
-async fn asked_by(
+async fn reviewed_by(
     client: &Client,
     claims: &Arc<Feed<Claim>>,
     pods: &Arc<Feed<Pod>>,
@@ -173,7 +173,7 @@ fn refused_for(claim: &str, answer: &Answer, row: &str) {
 fn created(namespace: &str, pod: Value) -> Answer {
     let request = review("pods", "", namespace, pod);
     // No watch contains the pod, because it is just being created.
-    asked(&claims(), &Feed::filled(Vec::new()), &request)
+    answer_to(&claims(), &Feed::filled(Vec::new()), &request)
 }
 
 /// The duration of a review does not depend on the number of claims, because they are read
@@ -184,8 +184,8 @@ async fn a_silent_api_server_costs_one_timeout() {
     let request = review("pods", "", "ns", pod);
     let (claims, pods) = (claims(), Feed::filled(Vec::new()));
     let client = silent();
-    let asked = asked_by(&client, &claims, &pods, &request);
-    let answer = tokio::time::timeout(request.call_budget * 3 / 2, asked).await;
+    let answer_to = reviewed_by(&client, &claims, &pods, &request);
+    let answer = tokio::time::timeout(request.call_budget * 3 / 2, answer_to).await;
     assert!(matches!(answer, Ok(Ok(Answer::Allow))), "{answer:?}");
 }
 
@@ -303,7 +303,7 @@ fn bound(namespace: &str, pod: &str) -> Answer {
     };
     let answers = [("pods", "binding"), ("bindings", "")].map(|(resource, sub_resource)| {
         let request = review(resource, sub_resource, namespace, binding());
-        asked(&claims(), &known_pods(), &request)
+        answer_to(&claims(), &known_pods(), &request)
     });
     let [answer, legacy] = answers;
     assert_eq!(answer, legacy, "{namespace}/{pod}");
@@ -323,7 +323,7 @@ async fn a_claim_that_a_pod_names_a_thousand_times_is_read_once() {
     let client = Client::new(service, "default");
     let volumes = vec![explicit("gone"); 1000];
     let request = review("pods", "", "ns", pod("new", &volumes, on_a_node()));
-    let answer = asked_by(&client, &claims(), &known_pods(), &request).await;
+    let answer = reviewed_by(&client, &claims(), &known_pods(), &request).await;
     refused_for("gone", &answer.expect("an answer"), "a thousand volumes");
     assert_eq!(reads.load(Ordering::SeqCst), 1);
 }
@@ -381,7 +381,7 @@ fn a_binding_is_judged_by_its_own_pod() {
     let answer = |uid: Value| {
         let binding = json!({"metadata": {"name": "explicit", "uid": uid}});
         let request = review("pods", "binding", "ns", binding);
-        asked(&claims(), &known_pods(), &request)
+        answer_to(&claims(), &known_pods(), &request)
     };
     assert_eq!(answer(json!("recreated")), Answer::Allow);
     for uid in [json!("explicit-uid"), json!(""), json!(null)] {
@@ -435,7 +435,7 @@ fn protected(finalizers: &Value, deletion: &Value) -> Value {
     let metadata = json!({"deletionTimestamp": deletion, "finalizers": finalizers});
     let mut claim = claim("ns", "new", json!({"metadata": metadata}));
     let request = review("persistentvolumeclaims", "", "ns", claim.clone());
-    match asked(&claims(), &known_pods(), &request) {
+    match answer_to(&claims(), &known_pods(), &request) {
         Answer::Allow => {}
         Answer::Patch { operations, .. } => {
             json_patch::patch(&mut claim, &operations).expect("applies");

@@ -137,7 +137,7 @@ impl PvcProvisionerReconciler {
         let caller = Caller::Reconciler(Instant::now() + MAX_AGE);
         let created = self
             .apply
-            .create(NAME, creation, caller, reasons::ASKED_FOR);
+            .create(NAME, creation, caller, reasons::REQUESTED);
         match created.await {
             Applied::Done => {
                 self.notices.provisioned(name, user, None);
@@ -194,7 +194,7 @@ impl PvcProvisionerReconciler {
         let mut operations = owner_references::rewrite(&claim.rare.owners, &[self.owner(user)]);
         operations.push(without_mark());
         let action = Action::own(operations, Basis::Object).of_existing();
-        let applied = self.write(name, claim, action, reasons::POD_SEEN).await;
+        let applied = self.write(name, claim, action, reasons::OWNER_ADDED).await;
         if applied.written() {
             self.see(name, claim, user);
         }
@@ -241,7 +241,7 @@ fn target<'a>(name: &'a ObjectName, claim: &'a Claim) -> Target<'a> {
 
 /// The pod's request for the claim. A pod that waits for the claim has one.
 fn claim_request(claim: &ObjectName, user: &User) -> Option<ClaimRequest> {
-    let (volume, template) = (user.asks.as_ref()?, user.template.as_ref()?);
+    let (volume, template) = (user.requested_volume.as_ref()?, user.template.as_ref()?);
     Some(ClaimRequest {
         volume: volume.clone(),
         claim: claim.name.clone(),

@@ -79,7 +79,7 @@ async fn given(code: u16) -> (bool, Vec<String>) {
     let name = ObjectName::new("ns", "c");
     let user = user("p", true, true);
     let claim = Arc::new(Claim::from(claim()));
-    reconciler.waiting.look(&name, &claim);
+    reconciler.waiting.observe(&name, &claim);
     let given = reconciler.give(&name, &claim, &user).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let notes = notes.lock().clone();
@@ -125,7 +125,7 @@ async fn no_claim_is_deleted_that_a_pod_names_by_then() {
         let permit = lanes.permit(Lane::Bulk, &name.namespace).await;
         let meanwhile = async {
             if named {
-                reconciler.caches.pods.hear(pod(), true);
+                reconciler.caches.pods.deliver(pod(), true);
             }
             drop(permit);
         };

@@ -57,8 +57,8 @@ impl Caches {
 
     /// Converts the pod to a user of the claim, with its request for the claim, if it has a valid
     /// one.
-    pub fn asker(&self, name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
-        Templates::new(&self.policy).asks(user(name, pod), pod, claim)
+    pub fn requesting_user(&self, name: &ObjectName, pod: &Pod, claim: &ObjectName) -> User {
+        Templates::new(&self.policy).with_request(user(name, pod), pod, claim)
     }
 
     /// Converts the pods to users of the claim, sorted by [`User::rank`] as if none had been seen
@@ -69,15 +69,15 @@ impl Caches {
         let mut users: Vec<_> = users.collect();
         users.sort_by(|(one, _), (other, _)| one.rank(None).cmp(&other.rank(None)));
         let mut templates = Templates::new(&self.policy);
-        let mut asking = Vec::with_capacity(users.len());
+        let mut requesting = Vec::with_capacity(users.len());
         for (user, pod) in users {
             let parsed = templates.parsed.len();
-            asking.push(templates.asks(user, pod, claim));
+            requesting.push(templates.with_request(user, pod, claim));
             if templates.parsed.len() > parsed {
                 yield_now().await;
             }
         }
-        asking
+        requesting
     }
 
     /// The names of the cached pods that request the claim and have a template for it, valid or
@@ -111,7 +111,7 @@ fn user(name: &ObjectName, pod: &Pod) -> User {
         created: claim_requests.map_or(0, |claim_requests| claim_requests.created),
         name: (&*name.name).into(),
         uid: pod.uid.to_string().into(),
-        asks: None,
+        requested_volume: None,
         template: None,
     }
 }
@@ -142,10 +142,10 @@ impl<'a> Templates<'a> {
 
     /// Adds the pod's request for the claim to the user, if its template is valid and allowed. The
     /// request of a pod that has ended is added in any case, without the template.
-    fn asks(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
+    fn with_request(&mut self, mut user: User, pod: &'a Pod, claim: &ObjectName) -> User {
         if let Some((volume, text)) = request(pod, claim) {
             user.template = self.read(text).filter(|_| !user.ended);
-            user.asks = (user.ended || user.template.is_some()).then(|| volume.into());
+            user.requested_volume = (user.ended || user.template.is_some()).then(|| volume.into());
         }
         user
     }

@@ -116,9 +116,9 @@ pub mod reasons {
         /// never checked.
         REQUESTER_UNKNOWN: Warning "pod" = "ErrRequesterUnknown";
         /// Volume Warden creates the claim: a pod requests the claim, and it does not exist.
-        ASKED_FOR = "AskedFor";
+        REQUESTED = "Requested";
         /// The pod that the claim was created for became its owner.
-        POD_SEEN = "PodSeen";
+        OWNER_ADDED = "OwnerAdded";
         /// Volume Warden deletes the claim: the pod that the claim was created for was never
         /// stored, or is deleted, and no pod names the claim.
         ORPHANED = "Orphaned";
@@ -126,7 +126,7 @@ pub mod reasons {
         EXISTS = "Exists";
         /// Volume Warden removes the marker and keeps the claim: the pod that the claim was
         /// created for does not exist, but another pod names the claim.
-        NAMED = "Named";
+        NAMED_BY_OTHER_POD = "NamedByOtherPod";
         /// Volume Warden removes the marker and keeps the claim: another client has given the claim
         /// an owner.
         OWNED = "Owned";
@@ -134,6 +134,6 @@ pub mod reasons {
         /// The marker stays until the claim is Bound.
         CLAIM_PENDING = "ClaimPending";
         /// No pod requests the claim.
-        NOT_WANTED = "NotWanted";
+        NOT_REQUESTED = "NotRequested";
     }
 }

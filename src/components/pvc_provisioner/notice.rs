@@ -146,7 +146,7 @@ impl Notice {
         let sentence = format!(
             "pods of the {kind} {controller} were refused after their claims were created, so the claims of this pod are created once the pod exists"
         );
-        Self::new(reasons::ASKED_FOR, sentence)
+        Self::new(reasons::REQUESTED, sentence)
     }
 
     /// The notice that the requested claim is being deleted, and what follows.

@@ -73,7 +73,7 @@ impl Notices {
     /// Publishes that the claim was created for the pod. `uid` is the uid of the claim, if known.
     pub fn provisioned(&self, claim: &ObjectName, user: &User, uid: Option<&CompactText>) {
         self.no_obstacle(claim);
-        let volume = user.asks.as_deref().unwrap_or_default();
+        let volume = user.requested_volume.as_deref().unwrap_or_default();
         let notice = Notice::provisioned(&claim.name, volume);
         let related = reference(claim, uid);
         self.publish(pod_of(claim, user), notice, Some(related), || {});

@@ -117,12 +117,12 @@ fn a_claim_with_an_invalid_marker_and_no_owner_is_reported() {
         )
     };
     let claim = ObjectName::new("ns", "c");
-    let found = |minute| shared(&claim, &pod(asks()), &caches(minute));
+    let found = |minute| shared(&claim, &pod(request_annotations()), &caches(minute));
     assert_eq!(found(9), None);
     assert_eq!(found(10), Some(Notice::shared("c", &[])));
 }
 
-fn asks() -> Value {
+fn request_annotations() -> Value {
     let prefix = crate::objects::claim_requests::PREFIX;
     let template = super::super::tests::TEMPLATE;
     json!({format!("{prefix}v.enabled"): "true", format!("{prefix}v.pvc"): template})

@@ -316,8 +316,8 @@ fn askers(pods: Vec<PodWire>) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let claim = ObjectName::new("ns", "c");
     let users = runtime.expect("a runtime").block_on(caches.users(&claim));
-    let asking = users.iter().filter(|user| user.asks.is_some());
-    asking.map(|user| user.name.to_string()).collect()
+    let requesting = users.iter().filter(|user| user.requested_volume.is_some());
+    requesting.map(|user| user.name.to_string()).collect()
 }
 
 /// Parsing one template may take almost a millisecond, and any tenant may write such templates.

@@ -120,7 +120,7 @@ impl PvcProvisionerReconciler {
     fn wait(&self, name: &ObjectName, claim: Option<&Claim>) -> Wait {
         let marked = |claim: &&Claim| is_marked(claim, &self.options.controller_id);
         match claim.filter(marked) {
-            Some(claim) => self.waiting.look(name, claim),
+            Some(claim) => self.waiting.observe(name, claim),
             None => {
                 self.waiting.forget(name);
                 Wait::default()
@@ -207,7 +207,7 @@ impl PvcProvisionerReconciler {
             .get(&pod, GET_LIMIT)
             .await
             .map_err(ReconcileError::unread("the pod"))?;
-        let live = live.map(|live| self.caches.asker(&pod, &live, name));
+        let live = live.map(|live| self.caches.requesting_user(&pod, &live, name));
         Ok(live.filter(|live| known.is_still_candidate(live)))
     }
 

@@ -152,7 +152,7 @@ pub fn is_in_time(awaiting: &AwaitingPod) -> bool {
 
 fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     match view.candidate() {
-        None => Decision::Leave(reasons::NOT_WANTED),
+        None => Decision::Leave(reasons::NOT_REQUESTED),
         Some(_) if terms.admission_only => Decision::Act(Step::RefuseRequester),
         Some(user) => Decision::Act(Step::Create(user)),
     }
@@ -165,13 +165,13 @@ fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),
         Some(user) => Decision::Act(Step::Give(user)),
-        None => unasked(view, writable, terms),
+        None => unrequested(view, writable, terms),
     }
 }
 
 /// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet,
 /// so it does not apply if a pod that requests the claim was seen.
-fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
+fn unrequested<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
     let left = match view.wait.seen {
         Some(_) => Duration::ZERO,
         None => terms.grace.saturating_sub(view.wait.waited),
@@ -179,7 +179,7 @@ fn unasked<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a,
     let used = !view.users.is_empty();
     match used {
         _ if !left.is_zero() => Decision::Later(left),
-        true => keep(writable, reasons::NAMED),
+        true => keep(writable, reasons::NAMED_BY_OTHER_POD),
         false => Decision::Act(Step::Collect),
     }
 }

@@ -23,8 +23,8 @@ fn claim(changes: Value) -> Claim {
     wire.into()
 }
 
-/// A pod that uses the claim, and requests it if `asks`. It has started unless it `waits`.
-pub(super) fn user(name: &str, asks: bool, waits: bool) -> User {
+/// A pod that uses the claim, and requests it if `requests`. It has started unless it `waits`.
+pub(super) fn user(name: &str, requests: bool, waits: bool) -> User {
     User {
         deleting: false,
         ended: false,
@@ -33,7 +33,7 @@ pub(super) fn user(name: &str, asks: bool, waits: bool) -> User {
         created: 0,
         name: name.into(),
         uid: format!("{name}-uid").into(),
-        asks: asks.then(|| "v".into()),
+        requested_volume: requests.then(|| "v".into()),
         template: None,
     }
 }
@@ -107,7 +107,7 @@ fn a_claim_is_created_for_a_pod_that_waits() {
             ..user("a", true, true)
         }],
     ] {
-        assert_eq!(decided(None, &users, true, 0), "leave NotWanted");
+        assert_eq!(decided(None, &users, true, 0), "leave NotRequested");
     }
 }
 
@@ -214,17 +214,17 @@ fn waited(unchanged: u64, seen: bool) -> Wait {
 /// it, and its write would fail.
 #[test]
 fn a_pending_claim_is_written_only_after_a_quiet_period() {
-    let asker = [user("a", true, true)];
+    let requesting_user = [user("a", true, true)];
     let another = [user("b", false, true)];
-    for (phase, unchanged, asked, used) in [
+    for (phase, unchanged, requesting, used) in [
         (json!(null), 0, "await a", "leave ClaimPending"),
         (json!("Pending"), 599, "await a", "leave ClaimPending"),
-        (json!("Pending"), 600, "give a", "keep Named"),
-        (json!("Bound"), 0, "give a", "keep Named"),
-        (json!("Lost"), 0, "give a", "keep Named"),
+        (json!("Pending"), 600, "give a", "keep NamedByOtherPod"),
+        (json!("Bound"), 0, "give a", "keep NamedByOtherPod"),
+        (json!("Lost"), 0, "give a", "keep NamedByOtherPod"),
     ] {
         let claim = claim(json!({"status": {"phase": phase}}));
-        for (users, expected) in [(&asker, asked), (&another, used)] {
+        for (users, expected) in [(&requesting_user, requesting), (&another, used)] {
             let view = View {
                 claim: Some(&claim),
                 users,
@@ -259,7 +259,7 @@ fn a_claim_whose_pod_was_seen_is_collected_once_the_pod_is_deleted() {
         assert_eq!(decided(&[], false, true), "confirm", "{phase}");
         assert_eq!(decided(&[], true, true), "collect", "{phase}");
         let used = match phase {
-            "Bound" => "keep Named",
+            "Bound" => "keep NamedByOtherPod",
             _ => "leave ClaimPending",
         };
         assert_eq!(decided(&another, true, true), used, "{phase}");
@@ -274,8 +274,8 @@ fn a_marked_claim_without_a_pod_is_collected_and_with_another_user_kept() {
         (0, false, "later 60", "later 60"),
         (59, true, "later 1", "later 1"),
         (60, false, "confirm", "confirm"),
-        (60, true, "collect", "keep Named"),
-        (999, true, "collect", "keep Named"),
+        (60, true, "collect", "keep NamedByOtherPod"),
+        (999, true, "collect", "keep NamedByOtherPod"),
     ] {
         let what = format!("{waited} {confirmed}");
         let claim = Some(&marked);
@@ -401,7 +401,7 @@ fn a_candidate_that_is_read_live_is_still_the_candidate() {
         ),
         (
             User {
-                asks: None,
+                requested_volume: None,
                 ..first()
             },
             false,

@@ -68,9 +68,9 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
         return Vec::new();
     }
     let stays = change.old.map(|pod| &pod.uid) == change.new.map(|pod| &pod.uid);
-    let asked = [change.old, change.new].into_iter().flatten();
-    let asked = asked.filter(|pod| pod.claim_requests.is_some());
-    let mut subjects: Vec<_> = asked
+    let requesting = [change.old, change.new].into_iter().flatten();
+    let requesting = requesting.filter(|pod| pod.claim_requests.is_some());
+    let mut subjects: Vec<_> = requesting
         .flat_map(|pod| match stays {
             true => keys(change.name, requested(change.name, pod)),
             false => keys(change.name, claims(change.name, pod)),
@@ -175,15 +175,15 @@ mod tests {
 
     #[test]
     fn a_pod_triggers_its_claims_when_its_requests_change() {
-        let asks = || compact(json!({}));
+        let request = || compact(json!({}));
         let plain = || compact(json!({"metadata": {"annotations": null}}));
         let all = ["claim ns/c", "pod ns/p"];
-        assert_eq!(triggered_by_pod(None, asks(), false), all);
+        assert_eq!(triggered_by_pod(None, request(), false), all);
         let status = json!({"status": {"conditions": [{"type": "PodScheduled"}]}});
-        assert!(triggered_by_pod(asks(), compact(status), false).is_empty());
+        assert!(triggered_by_pod(request(), compact(status), false).is_empty());
         let runs = compact(json!({"status": {"phase": "Running"}}));
-        assert!(!triggered_by_pod(asks(), runs, false).is_empty());
-        assert_eq!(triggered_by_pod(asks(), None, false), all);
+        assert!(!triggered_by_pod(request(), runs, false).is_empty());
+        assert_eq!(triggered_by_pod(request(), None, false), all);
         let other = json!({"spec": {"volumes": [
             {"name": "v", "persistentVolumeClaim": {"claimName": "c"}},
             {"name": "w", "persistentVolumeClaim": {"claimName": "named"}}]}});
@@ -228,7 +228,7 @@ mod tests {
             let triggered: Vec<_> = triggered.map(|subject| subject.to_string()).collect();
             triggered.join(", ")
         };
-        let asks = || vec![pod(json!({}))];
+        let request = || vec![pod(json!({}))];
         let (there, bound) = (
             claim(json!({})),
             claim(json!({"spec": {"volumeName": "v"}})),
@@ -243,10 +243,10 @@ mod tests {
         let owned = marked(json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "2"}]));
         let marked = marked(json!(null));
         let both = "pod ns/p, claim ns/c";
-        assert_eq!(triggered(asks(), &there, &None), both);
-        assert_eq!(triggered(asks(), &there, &going), both);
-        assert_eq!(triggered(asks(), &there, &bound), "");
-        assert_eq!(triggered(asks(), &None, &marked), both);
+        assert_eq!(triggered(request(), &there, &None), both);
+        assert_eq!(triggered(request(), &there, &going), both);
+        assert_eq!(triggered(request(), &there, &bound), "");
+        assert_eq!(triggered(request(), &None, &marked), both);
         assert_eq!(triggered(vec![], &None, &marked), "claim ns/c");
         assert_eq!(triggered(vec![], &marked, &owned), "claim ns/c");
         assert_eq!(triggered(vec![], &there, &None), "");

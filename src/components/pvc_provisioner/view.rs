@@ -26,7 +26,7 @@ impl<'a> View<'a> {
         self.users.iter().filter(move |user| match claim {
             None => user.waits(),
             Some(claim) if claim.deleting => user.waits() && !user.scheduled,
-            Some(_) => user.asks.is_some(),
+            Some(_) => user.requested_volume.is_some(),
         })
     }
 
@@ -82,7 +82,7 @@ pub struct User {
     pub uid: Box<str>,
     /// The volume for which the pod requests the claim; none if the pod only uses the claim. A pod
     /// whose template is invalid requests nothing.
-    pub asks: Option<Box<str>>,
+    pub requested_volume: Option<Box<str>>,
     /// The template of the claim; none if the pod does not request the claim, or has ended: the
     /// template of such a pod is not kept.
     pub template: Option<Arc<Template>>,
@@ -94,7 +94,7 @@ pub type Rank<'a> = ([bool; 3], i64, [&'a str; 2]);
 impl User {
     /// Whether the pod requests the claim, has not started, and is not being deleted.
     fn waits(&self) -> bool {
-        self.asks.is_some() && !self.started && !self.deleting
+        self.requested_volume.is_some() && !self.started && !self.deleting
     }
 
     /// The rank of the pod. If several pods request a claim, the claim belongs to the pod with the

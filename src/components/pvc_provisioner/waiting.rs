@@ -45,7 +45,7 @@ impl Memory {
 
 impl Waiting {
     /// Returns what is remembered of the claim. The first call for a claim begins its record.
-    pub fn look(&self, name: &ObjectName, claim: &Claim) -> Wait {
+    pub fn observe(&self, name: &ObjectName, claim: &Claim) -> Wait {
         let mut memories = self.memories.lock();
         let memory = memories
             .entry(name.clone())
@@ -100,22 +100,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_wait_begins_when_the_claim_is_first_seen() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
-        let look = |uid, version| {
-            let wait = waiting.look(&name, &claim(uid, version));
+        let observe = |uid, version| {
+            let wait = waiting.observe(&name, &claim(uid, version));
             (wait.waited.as_secs(), wait.unchanged.as_secs())
         };
         let minute = || tokio::time::advance(Duration::from_secs(60));
-        assert_eq!(look("1", "1"), (0, 0));
+        assert_eq!(observe("1", "1"), (0, 0));
         minute().await;
-        assert_eq!(look("1", "1"), (60, 60));
+        assert_eq!(observe("1", "1"), (60, 60));
         minute().await;
-        assert_eq!(look("1", "2"), (120, 0), "it has changed");
+        assert_eq!(observe("1", "2"), (120, 0), "it has changed");
         minute().await;
-        assert_eq!(look("1", "2"), (180, 60));
-        assert_eq!(look("2", "3"), (0, 0), "another claim");
+        assert_eq!(observe("1", "2"), (180, 60));
+        assert_eq!(observe("2", "3"), (0, 0), "another claim");
         minute().await;
         waiting.forget(&name);
-        assert_eq!(look("2", "3"), (0, 0));
+        assert_eq!(observe("2", "3"), (0, 0));
         waiting.retain(|each| *each != name);
         assert!(waiting.memories.lock().is_empty());
     }
@@ -124,13 +124,13 @@ mod tests {
     async fn see_returns_true_once_per_pod() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
         let (first, second) = (claim("1", "1"), claim("2", "2"));
-        assert_eq!(waiting.look(&name, &first).seen, None);
+        assert_eq!(waiting.observe(&name, &first).seen, None);
         assert!(waiting.see(&name, &first, "pod"));
         assert!(!waiting.see(&name, &first, "pod"));
         assert!(waiting.see(&name, &first, "another pod"));
-        let seen = waiting.look(&name, &first).seen;
+        let seen = waiting.observe(&name, &first).seen;
         assert_eq!(seen.as_deref(), Some("another pod"));
-        assert!(!waiting.see(&name, &second, "pod"), "not looked at");
-        assert_eq!(waiting.look(&name, &second).seen, None, "another claim");
+        assert!(!waiting.see(&name, &second, "pod"), "not observed");
+        assert_eq!(waiting.observe(&name, &second).seen, None, "another claim");
     }
 }

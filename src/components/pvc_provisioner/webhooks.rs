@@ -51,7 +51,7 @@ pub fn hook(webhook: PodWebhook) -> Hook {
         path: "/pvc-provisioner/pods",
         rules: &[Rule("CREATE", "pods")],
         timeout: Duration::from_secs(2),
-        review: Review::asking(&webhook, |webhook, request| async move {
+        review: Review::with_calls(&webhook, |webhook, request| async move {
             webhook.review(&request).await
         }),
     }
@@ -188,7 +188,7 @@ impl PodWebhook {
         };
         let created = self
             .apply
-            .create(NAME, creation, caller, reasons::ASKED_FOR);
+            .create(NAME, creation, caller, reasons::REQUESTED);
         let created = created.await;
         let is_new = matches!(created, Applied::Done);
         match created {

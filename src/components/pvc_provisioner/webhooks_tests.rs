@@ -27,10 +27,10 @@ fn api(code: u16, reason: &'static str, allowed: bool) -> (Client, Calls) {
     let log = calls.clone();
     let client = answering(move |head, _| {
         let path = head.uri.path().to_owned();
-        let asks = path.ends_with("subjectaccessreviews");
+        let authorizes = path.ends_with("subjectaccessreviews");
         log.lock().push(path);
         match code {
-            _ if asks => (
+            _ if authorizes => (
                 201,
                 json!({"metadata": {}, "spec": {}, "status": {"allowed": allowed}}),
             ),
@@ -135,7 +135,7 @@ impl Scene {
     }
 }
 
-fn asks(template: &str) -> Value {
+fn requesting(template: &str) -> Value {
     json!({format!("{PREFIX}v.enabled"): "true", format!("{PREFIX}v.pvc"): template})
 }
 
@@ -155,7 +155,7 @@ fn slow_api(pause: Duration, conflicts_for: &'static str) -> Client {
 /// The answer to a pod that requests the claims `c` and `d`, if each response of the API server
 /// takes so many milliseconds. The review has half a second.
 async fn answered_slowly(milliseconds: u64, conflicts_for: &'static str) -> String {
-    let mut annotations = asks(TEMPLATE);
+    let mut annotations = requesting(TEMPLATE);
     annotations[format!("{PREFIX}w.enabled")] = json!("true");
     annotations[format!("{PREFIX}w.pvc")] = json!(TEMPLATE);
     let api = slow_api(Duration::from_millis(milliseconds), conflicts_for);
@@ -183,19 +183,19 @@ async fn a_slow_response_is_waited_for() {
 
 #[tokio::test]
 async fn the_claim_is_created_before_the_answer() {
-    let (answer, calls) = Scene::default().review(asks(TEMPLATE), false).await;
+    let (answer, calls) = Scene::default().review(requesting(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls), ("allowed", vec![CLAIMS.into()]));
     let elsewhere = Scene {
         namespace: Some("other".into()),
         ..Scene::default()
     };
-    let (answer, calls) = elsewhere.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = elsewhere.review(requesting(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
     let exempt = Scene {
         exempt: vec!["kube-system".into(), "ns".into()],
         ..Scene::default()
     };
-    let (answer, calls) = exempt.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = exempt.review(requesting(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
     let (answer, calls) = Scene::default()
         .review(json!({"other": "annotation"}), false)
@@ -205,10 +205,10 @@ async fn the_claim_is_created_before_the_answer() {
 
 #[tokio::test]
 async fn a_dry_run_creates_nothing_and_reports_what_it_would_create() {
-    let (answer, calls) = Scene::default().review(asks(TEMPLATE), true).await;
+    let (answer, calls) = Scene::default().review(requesting(TEMPLATE), true).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 0));
     let misspelt = "apiVersion: v1\nkind: PersistentVolumeClaim\nspec:\n  storageclassName: fast\n";
-    let (answer, calls) = Scene::default().review(asks(misspelt), true).await;
+    let (answer, calls) = Scene::default().review(requesting(misspelt), true).await;
     assert!(
         answer.contains("line 4, column 3") && answer.contains("spec.storageclassName"),
         "{answer}"
@@ -218,7 +218,7 @@ async fn a_dry_run_creates_nothing_and_reports_what_it_would_create() {
         dry_run: true,
         ..Scene::default()
     };
-    let (answer, calls) = dry.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = dry.review(requesting(TEMPLATE), false).await;
     assert_eq!(
         (answer.as_str(), calls.len()),
         (
@@ -238,14 +238,14 @@ async fn an_existing_claim_is_not_created_again() {
         ..Scene::default()
     };
     assert_eq!(
-        exists.review(asks(TEMPLATE), false).await,
+        exists.review(requesting(TEMPLATE), false).await,
         ("allowed".into(), vec![])
     );
     let stale = Scene {
         claims: vec![going],
         ..Scene::default()
     };
-    let (answer, calls) = stale.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = stale.review(requesting(TEMPLATE), false).await;
     assert!(
         answer.starts_with("warned: waiting for claim \"c\" to be deleted"),
         "{answer}"
@@ -256,7 +256,10 @@ async fn an_existing_claim_is_not_created_again() {
         reason: "AlreadyExists",
         ..Scene::default()
     };
-    assert_eq!(unknown.review(asks(TEMPLATE), false).await.0, "allowed");
+    assert_eq!(
+        unknown.review(requesting(TEMPLATE), false).await.0,
+        "allowed"
+    );
 }
 
 /// The API server answers with a conflict, for example, when two requests update the same quota.
@@ -267,7 +270,7 @@ async fn a_conflict_is_retried_while_the_review_waits() {
         reason: "Conflict",
         ..Scene::default()
     };
-    let (answer, calls) = conflict.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = conflict.review(requesting(TEMPLATE), false).await;
     assert!(answer.starts_with("warned: claim \"c\""), "{answer}");
     assert!(calls.len() > 10, "{calls:?}");
 }
@@ -281,19 +284,21 @@ async fn bad_templates_cause_warnings_or_refusals() {
         },
         ..Scene::default()
     };
-    let (answer, calls) = Scene::default().review(asks("kind: List"), false).await;
+    let (answer, calls) = Scene::default()
+        .review(requesting("kind: List"), false)
+        .await;
     assert!(
         answer.starts_with("warned: the template of volume \"v\" cannot be used"),
         "{answer}"
     );
     assert_eq!(calls.len(), 0);
-    let (answer, _) = strict().review(asks("kind: List"), false).await;
+    let (answer, _) = strict().review(requesting("kind: List"), false).await;
     assert!(
         answer.starts_with("denied 422: the template of volume \"v\""),
         "{answer}"
     );
     // A pod with one good and one bad volume is refused, and no claim is created for it.
-    let mut both = asks(TEMPLATE);
+    let mut both = requesting(TEMPLATE);
     both[format!("{PREFIX}w.enabled")] = json!("true");
     let (answer, calls) = strict().review(both.clone(), false).await;
     assert!(
@@ -308,7 +313,7 @@ async fn bad_templates_cause_warnings_or_refusals() {
     // The warning contains the message of the API server.
     for (code, refused) in [(400, true), (422, true), (403, false), (500, false)] {
         let (answer, _) = Scene { code, ..strict() }
-            .review(asks(TEMPLATE), false)
+            .review(requesting(TEMPLATE), false)
             .await;
         assert_eq!(
             answer.starts_with("denied 422"),
@@ -338,12 +343,12 @@ async fn a_user_who_may_not_create_claims_gets_none() {
         },
         ..Scene::default()
     };
-    let (answer, calls) = authorizing(true).review(asks(TEMPLATE), false).await;
+    let (answer, calls) = authorizing(true).review(requesting(TEMPLATE), false).await;
     assert_eq!(
         (answer.as_str(), calls),
         ("allowed", vec![ACCESS.into(), CLAIMS.into()])
     );
-    let (answer, calls) = authorizing(false).review(asks(TEMPLATE), false).await;
+    let (answer, calls) = authorizing(false).review(requesting(TEMPLATE), false).await;
     assert!(
         answer.starts_with("warned: jane may not create persistentvolumeclaims"),
         "{answer}"
@@ -364,33 +369,37 @@ async fn a_controller_whose_pods_are_refused_waits_for_its_claims() {
         ..Scene::default()
     };
     for _ in 0..5 {
-        let (answer, calls) = scene(json!([owner])).review(asks(TEMPLATE), false).await;
+        let (answer, calls) = scene(json!([owner]))
+            .review(requesting(TEMPLATE), false)
+            .await;
         assert_eq!((answer.as_str(), calls.len()), ("allowed", 1));
         tokio::time::advance(Duration::from_secs(20)).await;
     }
-    let (answer, calls) = scene(json!([owner])).review(asks(TEMPLATE), false).await;
+    let (answer, calls) = scene(json!([owner]))
+        .review(requesting(TEMPLATE), false)
+        .await;
     assert!(answer.contains("ReplicaSet web"), "{answer}");
     assert_eq!(calls, [""; 0]);
     let mut exists = scene(json!([owner]));
     exists.claims = vec![json!({"metadata": {"name": "c", "namespace": "ns", "uid": "u"}})];
-    let (answer, _) = exists.review(asks(TEMPLATE), false).await;
+    let (answer, _) = exists.review(requesting(TEMPLATE), false).await;
     assert_eq!(answer, "allowed", "nothing is to be created");
-    let (answer, calls) = scene(json!([])).review(asks(TEMPLATE), false).await;
+    let (answer, calls) = scene(json!([])).review(requesting(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 1));
     // The author of a pod writes the uid of its controller.
     let mut elsewhere = scene(json!([owner]));
     elsewhere.pods = "another";
-    let (answer, calls) = elsewhere.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = elsewhere.review(requesting(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 1));
     let mut checked = scene(json!([owner]));
     checked.options.authorize_requester = Authorize::PodCreator;
-    let (answer, calls) = checked.review(asks(TEMPLATE), false).await;
+    let (answer, calls) = checked.review(requesting(TEMPLATE), false).await;
     assert_eq!((answer.as_str(), calls.len()), ("allowed", 2));
     // Only the API server can judge such a template.
     let mut strict = scene(json!([owner]));
     strict.options.strict_templates = true;
     strict.code = 422;
-    let (answer, _) = strict.review(asks(TEMPLATE), false).await;
+    let (answer, _) = strict.review(requesting(TEMPLATE), false).await;
     assert!(answer.starts_with("denied 422"), "{answer}");
 }
 
@@ -410,10 +419,12 @@ async fn a_claim_that_may_be_deleted_soon_is_named_if_the_reconciler_creates_non
         scene
     };
     let (answer, calls) = scene(Authorize::PodCreator)
-        .review(asks(TEMPLATE), false)
+        .review(requesting(TEMPLATE), false)
         .await;
     assert!(answer.contains("re-create the pod"), "{answer}");
     assert_eq!(calls, [""; 0]);
-    let (answer, _) = scene(Authorize::Off).review(asks(TEMPLATE), false).await;
+    let (answer, _) = scene(Authorize::Off)
+        .review(requesting(TEMPLATE), false)
+        .await;
     assert_eq!(answer, "allowed");
 }

@@ -94,6 +94,6 @@ pub mod reasons {
         /// The claim is being deleted, and no pod waits for it.
         TERMINATING = "Terminating";
         /// Volume Warden deleted the claim: its pod was scaled down and deleted.
-        SCALED_AWAY = "ScaledAway";
+        SCALED_DOWN = "ScaledDown";
     }
 }

@@ -8,7 +8,7 @@ use super::{
     metrics,
     notices::{EventDeduplicator, announcement},
     patch::action,
-    reasons::SCALED_AWAY,
+    reasons::SCALED_DOWN,
     rivals::{LiveSets, Rivals},
     rule::{Step, Verdict},
     subject::Subject,
@@ -160,7 +160,7 @@ impl PvcRetentionReconciler {
                 action(&member.claim, verdict, update, proof),
                 verdict.fate.name(),
             ),
-            Step::Delete => (Action::delete(proof), SCALED_AWAY),
+            Step::Delete => (Action::delete(proof), SCALED_DOWN),
         };
         // An update is undone if the StatefulSet or the pod changes while it waits for its turn.
         let is_update = verdict.step != Step::Delete;
@@ -208,7 +208,7 @@ impl PvcRetentionReconciler {
 impl PvcRetentionReconciler {
     /// The claims of the StatefulSet and the verdicts on them by the watches. `None` if the
     /// StatefulSet is not managed.
-    fn look(&self, name: &ObjectName) -> Option<Judged> {
+    fn judge_cached(&self, name: &ObjectName) -> Option<Judged> {
         let set = self.caches.sets.read().get(name)?;
         let cached = managed(StatefulSet::clone(&set), None)?;
         let members = self.caches.members(name);
@@ -219,7 +219,7 @@ impl PvcRetentionReconciler {
     /// nothing delays these changes. [`Self::follow_policy`] processes a claim whose pod the watch
     /// does not show, and adds the owner of a claim that another StatefulSet may have created.
     async fn rescue(&self, name: &ObjectName) -> Reconciled {
-        let Some(cached) = self.look(name) else {
+        let Some(cached) = self.judge_cached(name) else {
             return Ok(Requeue::OnEvent);
         };
         if cached.rescues().next().is_none() {
@@ -244,7 +244,7 @@ impl PvcRetentionReconciler {
         if self.caches.sets.read().get(name).is_none() {
             self.events.forget(name);
         }
-        let Some(mut judged) = self.look(name) else {
+        let Some(mut judged) = self.judge_cached(name) else {
             return Ok(Requeue::OnEvent);
         };
         let doubted = judged.doubted(name);

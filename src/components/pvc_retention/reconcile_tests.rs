@@ -70,14 +70,14 @@ async fn a_change_of_its_claim_ends_the_backoff_of_a_set() {
     let (reconciler, queue) = scene();
     let web = ObjectName::new("ns", "web");
     let claims = &reconciler.caches.claims;
-    claims.hear(read(claim("2")), true);
+    claims.deliver(read(claim("2")), true);
     assert_eq!(next(&queue).await, None, "nothing had failed");
     queue.add(Subject::Policy(web.clone()));
     let begun = Instant::now();
     let key = next(&queue).await.expect("queued");
     queue.failed(&key, Duration::from_secs(300));
     assert_eq!(next(&queue).await, None, "it waits");
-    claims.hear(read(claim("3")), true);
+    claims.deliver(read(claim("3")), true);
     assert_eq!(next(&queue).await, Some(Subject::Policy(web)));
     assert!(begun.elapsed() < Duration::from_secs(1));
 }
@@ -111,7 +111,7 @@ async fn a_claim_that_another_set_uses_too_is_not_left_to_the_deletion_of_a_pod(
             caches,
             ..reconciler
         };
-        let judged = reconciler.look(&ObjectName::new("ns", "c"));
+        let judged = reconciler.judge_cached(&ObjectName::new("ns", "c"));
         let judged = judged.expect("c is managed");
         let verdicts = judged.rescues().map(|(_, verdict)| verdict.step.clone());
         verdicts.collect::<Vec<_>>()

@@ -228,11 +228,11 @@ mod tests {
         let (claims, sets) = (&caches.claims, &caches.sets);
         for ordinal in 0..3 {
             let claim = json!({"metadata": {"namespace": "ns", "name": format!("a-b-c-d-{ordinal}"), "uid": "1"}});
-            claims.hear(serde_json::from_value(claim).expect("a claim"), true);
+            claims.deliver(serde_json::from_value(claim).expect("a claim"), true);
         }
         let name = ObjectName::new("ns", "b-c-d");
         for each in ["b-c-d", "d"] {
-            sets.hear(read(set(each)).expect("a set"), true);
+            sets.deliver(read(set(each)).expect("a set"), true);
         }
         let own = sets.read().get(&name).expect("the set");
         let rivals = caches.rivals(&name, &own);
@@ -250,13 +250,13 @@ mod tests {
             serde_json::from_value(wire).expect("a set")
         };
         let caches = Caches::from(&Feeds::new(&Arc::new(Metrics::new())));
-        caches.sets.hear(set(1, "1"), true);
+        caches.sets.deliver(set(1, "1"), true);
         let queue = Arc::new(WorkQueue::default());
         queue.open();
         listen(&caches, &queue);
-        caches.sets.hear(set(1, "2"), true);
+        caches.sets.deliver(set(1, "2"), true);
         assert!(queue.is_empty());
-        caches.sets.hear(set(2, "3"), true);
+        caches.sets.deliver(set(2, "3"), true);
         assert!(!queue.is_empty());
     }
 

@@ -5,7 +5,7 @@
 //! they have no owner. The StatefulSet controller, working from a stale cache, may create claims
 //! even after their StatefulSet is deleted.
 
-mod ask;
+mod review_live;
 
 use super::{
     caches::pod_name,
@@ -84,7 +84,7 @@ pub fn hook(
         path: "/pvc-retention/claims",
         rules: CREATE_CLAIM,
         timeout: Duration::from_secs(2),
-        review: Review::asking(&webhook, |webhook, request| async move {
+        review: Review::with_calls(&webhook, |webhook, request| async move {
             webhook.review(&request).await
         }),
     }
@@ -134,7 +134,7 @@ impl ClaimWebhook {
                 Some(found) if readings.len() == 1 => {
                     self.confirm(request, &name, &claim, found).await
                 }
-                _ => self.ask(request, &name, &claim, &caches).await,
+                _ => self.review_live(request, &name, &claim, &caches).await,
             },
         )
     }
@@ -160,7 +160,7 @@ impl ClaimWebhook {
                 stamp(&CachedCandidate { set, ..found }, claim)
             }
             Ok(_) if !made_by_it(request) => Answer::Allow,
-            Ok(live) => ask::not_created(name, found.reading, live.is_some()),
+            Ok(live) => review_live::not_created(name, found.reading, live.is_some()),
             // The StatefulSet of the watch may be deleted or recreated: with its uid, the garbage
             // collector would delete a claim that a pod of the new StatefulSet uses.
             Err(error) if self.sets.read().get(&set).is_some() => {

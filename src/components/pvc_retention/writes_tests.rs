@@ -180,7 +180,7 @@ async fn a_claim_that_appears_later_gets_its_owner() {
     let key = Subject::Policy(web.clone());
     reconciler.reconcile(&key).await.expect("no failure");
     assert_eq!(*patches.lock(), [] as [Value; 0]);
-    reconciler.caches.claims.hear(read(claim("1")), true);
+    reconciler.caches.claims.deliver(read(claim("1")), true);
     let woken = [next(&queue).await, next(&queue).await];
     assert_eq!(woken, Subject::both(&web).map(Some));
     reconciler.reconcile(&key).await.expect("no failure");
@@ -258,10 +258,10 @@ async fn a_claim_is_not_deleted_that_is_needed_again_by_then() {
         let meanwhile = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             for set in sets {
-                reconciler.caches.sets.hear(read(set), true);
+                reconciler.caches.sets.deliver(read(set), true);
             }
             for pod in pods {
-                reconciler.caches.pods.hear(read(pod), true);
+                reconciler.caches.pods.deliver(read(pod), true);
             }
             drop(permit);
         };

@@ -40,13 +40,13 @@ impl Restorers {
 /// Returns the volume whose data the claim requests. None unless the claim has the annotation
 /// `undelete`, names a volume, is Pending and is not being deleted.
 pub fn requested(claim: &Claim) -> Option<&CompactText> {
-    let asks = claim
+    let requests = claim
         .rare
         .trash
         .as_deref()
         .is_some_and(|trash| trash.undelete.is_some());
     let waits = claim.pending && !claim.deleting && !claim.volume_name.is_empty();
-    (asks && waits).then_some(&claim.volume_name)
+    (requests && waits).then_some(&claim.volume_name)
 }
 
 #[cfg(test)]
@@ -69,15 +69,15 @@ mod tests {
         let updated = index.clone();
         claims.listen(move |change| updated.update(change));
         let requesting = |volume: &str| index.of(volume, None).len();
-        claims.hear(claim("one", "Pending"), true);
+        claims.deliver(claim("one", "Pending"), true);
         assert_eq!((requesting("one"), requesting("two")), (1, 0));
         assert_eq!(index.of("one", Some("other")), []);
-        claims.hear(claim("two", "Pending"), true);
+        claims.deliver(claim("two", "Pending"), true);
         assert_eq!((requesting("one"), requesting("two")), (0, 1));
-        claims.hear(claim("two", "Bound"), true);
+        claims.deliver(claim("two", "Bound"), true);
         assert_eq!(requesting("two"), 0);
-        claims.hear(claim("two", "Pending"), true);
-        claims.hear(claim("two", "Pending"), false);
+        claims.deliver(claim("two", "Pending"), true);
+        claims.deliver(claim("two", "Pending"), false);
         assert_eq!(requesting("two"), 0);
     }
 }

@@ -41,7 +41,7 @@ pub fn hooks(reviews: &Arc<Reviews>) -> Vec<Hook> {
             path: "/pvc-trash/volumes",
             rules: &[Rule("CREATE", "persistentvolumes")],
             timeout: Duration::from_secs(2),
-            review: Review::asking(reviews, |reviews, request| async move {
+            review: Review::with_calls(reviews, |reviews, request| async move {
                 reviews.volume(&request).await
             }),
         },
@@ -49,7 +49,7 @@ pub fn hooks(reviews: &Arc<Reviews>) -> Vec<Hook> {
             path: "/pvc-trash/claims",
             rules: &[Rule("CREATE", "persistentvolumeclaims")],
             timeout: Duration::from_secs(2),
-            review: Review::asking(reviews, |reviews, request| async move {
+            review: Review::with_calls(reviews, |reviews, request| async move {
                 reviews.restorer(&request).await
             }),
         },

@@ -89,11 +89,13 @@ fn the_volumes_of_a_namespace_are_those_whose_record_names_it() {
     let caches = Caches::new(&feeds, None);
     let known = || (caches.volumes_of("shop").len(), caches.candidates());
     let moved = json!({"claim": {"namespace": "other"}});
-    feeds.volumes.hear(wire("a", json!({}), json!({})), true);
+    feeds.volumes.deliver(wire("a", json!({}), json!({})), true);
     assert_eq!(known(), (1, vec![name_in("shop")]));
-    feeds.volumes.hear(wire("a", moved, json!({})), true);
+    feeds.volumes.deliver(wire("a", moved, json!({})), true);
     assert_eq!(known(), (0, vec![name_in("other")]));
-    feeds.volumes.hear(wire("a", json!({}), json!({})), false);
+    feeds
+        .volumes
+        .deliver(wire("a", json!({}), json!({})), false);
     assert_eq!(known(), (0, vec![]));
 }
 
@@ -300,7 +302,7 @@ impl Scene {
         map["metadata"]["resourceVersion"] = json!("7");
         *self.server.list.lock() = Some(map.clone());
         let wire = serde_json::from_value(map).expect("a ConfigMap");
-        self.feeds.trash_lists.hear(wire, true);
+        self.feeds.trash_lists.deliver(wire, true);
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
     }
 
@@ -315,14 +317,14 @@ impl Scene {
 async fn a_write_that_failed_is_repeated_after_a_second() {
     let scene = Scene::new();
     let volume = wire("a", json!({}), json!({}));
-    scene.feeds.volumes.hear(volume, true);
+    scene.feeds.volumes.deliver(volume, true);
     scene.deliver("changed").await;
     scene.server.refuses.store(true, Relaxed);
     let refused = scene.reconciler.reconcile(&name_in("shop")).await;
     // A shorter backoff would end within that second, and begin again: the evaluation then succeeds.
     let refused = format!("{:?}", refused.expect_err("it is repeated"));
     assert!(refused.contains("Exponential(1s)"), "{refused}");
-    scene.feeds.trash_lists.hear(
+    scene.feeds.trash_lists.deliver(
         serde_json::from_value(config_map(&name_in("shop"), "changed again")).expect("a list"),
         true,
     );
@@ -335,7 +337,7 @@ async fn a_write_that_failed_is_repeated_after_a_second() {
 async fn a_list_is_not_created_long_after_its_namespace_was_read() {
     let scene = Scene::new();
     let volume = wire("a", json!({}), json!({}));
-    scene.feeds.volumes.hear(volume, true);
+    scene.feeds.volumes.deliver(volume, true);
     let (name, lanes) = (name_in("shop"), &scene.reconciler.apply.lanes);
     let mut permits = Vec::new();
     for _ in 0..BULK {
@@ -352,7 +354,7 @@ async fn a_list_is_not_created_long_after_its_namespace_was_read() {
 async fn a_creation_that_conflicts_is_repeated() {
     let scene = Scene::new();
     let volume = wire("a", json!({}), json!({}));
-    scene.feeds.volumes.hear(volume, true);
+    scene.feeds.volumes.deliver(volume, true);
     scene.server.refuses.store(true, Relaxed);
     let refused = scene.reconciler.reconcile(&name_in("shop")).await;
     refused.expect_err("it is repeated");
@@ -367,11 +369,11 @@ async fn a_creation_that_conflicts_is_repeated() {
 async fn a_namespace_without_deleted_claims_is_not_read() {
     let scene = Scene::new();
     let bound = wire("a", json!({}), json!({"status": {"phase": "Bound"}}));
-    scene.feeds.volumes.hear(bound, true);
+    scene.feeds.volumes.deliver(bound, true);
     scene.reconcile().await;
     assert_eq!(scene.server.reads.load(Relaxed), 0);
     let released = wire("a", json!({}), json!({}));
-    scene.feeds.volumes.hear(released, true);
+    scene.feeds.volumes.deliver(released, true);
     scene.reconcile().await;
     assert_eq!(scene.server.reads.load(Relaxed), 1);
 }
@@ -382,7 +384,7 @@ async fn a_list_is_created_changed_and_deleted_with_its_preconditions() {
     scene
         .feeds
         .volumes
-        .hear(wire("a", json!({}), json!({})), true);
+        .deliver(wire("a", json!({}), json!({})), true);
     assert_eq!(scene.reconciler.candidates(), [name_in("shop")]);
     scene.reconcile().await;
     assert_eq!(scene.server.writes(), ["POST configmaps"]);
@@ -394,7 +396,7 @@ async fn a_list_is_created_changed_and_deleted_with_its_preconditions() {
     scene
         .feeds
         .volumes
-        .hear(wire("b", json!({}), json!({})), true);
+        .deliver(wire("b", json!({}), json!({})), true);
     scene.reconcile().await;
     assert_eq!(scene.server.writes()[1..], ["PATCH volume-warden-trash"]);
     let patch = scene.server.writes.lock()[1].1.to_string();
@@ -409,7 +411,7 @@ async fn a_list_is_created_changed_and_deleted_with_its_preconditions() {
         scene
             .feeds
             .volumes
-            .hear(wire(claim, json!({}), json!({})), false);
+            .deliver(wire(claim, json!({}), json!({})), false);
     }
     assert_eq!(scene.reconciler.candidates(), [name_in("shop")]);
     scene.reconcile().await;
@@ -426,12 +428,12 @@ async fn a_list_is_written_once_a_second() {
     scene
         .feeds
         .volumes
-        .hear(wire("a", json!({}), json!({})), true);
+        .deliver(wire("a", json!({}), json!({})), true);
     scene.reconcile().await;
     scene
         .feeds
         .volumes
-        .hear(wire("b", json!({}), json!({})), true);
+        .deliver(wire("b", json!({}), json!({})), true);
     assert!(matches!(scene.reconcile().await, Requeue::After(..)));
     assert_eq!(scene.server.writes().len(), 1);
     scene.deliver("{}").await;

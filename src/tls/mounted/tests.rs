@@ -113,7 +113,7 @@ async fn a_swap_right_after_the_start_is_followed() {
 }
 
 /// Returns how often the configuration is read in this number of seconds.
-async fn looks(api: &Fake, seconds: u64) -> usize {
+async fn checks(api: &Fake, seconds: u64) -> usize {
     let serving = ServingCertificate::new(&Metrics::new(), Clock::system());
     serving.put(&pair()).expect("serves");
     let (client, stop) = (api.client(), CancellationToken::new());
@@ -127,8 +127,11 @@ async fn looks(api: &Fake, seconds: u64) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_permanent_mismatch_is_checked_less_and_less_often() {
     crate::tls::install_crypto();
-    let looks = looks(&Fake::default(), 600).await;
-    assert!((15..=25).contains(&looks), "{looks} looks in ten minutes");
+    let checks = checks(&Fake::default(), 600).await;
+    assert!(
+        (15..=25).contains(&checks),
+        "{checks} checks in ten minutes"
+    );
 }
 
 /// A replica is not ready until it has read the configurations once; after an error, as at the
@@ -140,6 +143,6 @@ async fn what_cannot_be_read_is_read_again_soon() {
         fails: true,
         ..Fake::default()
     };
-    let looks = looks(&api, 20).await;
-    assert!(looks >= 4, "{looks} looks in twenty seconds");
+    let checks = checks(&api, 20).await;
+    assert!(checks >= 4, "{checks} checks in twenty seconds");
 }

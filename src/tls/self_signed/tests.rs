@@ -51,15 +51,15 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_secrets_it_asks_less_and_less() {
+async fn without_the_right_to_secrets_it_reads_less_and_less_often() {
     let api = Fake {
         forbids: true,
         ..Fake::default()
     };
     begin(&api);
     pass(10 * MINUTES).await;
-    let asked = api.calls("GET", "/secrets");
-    assert!((15..=25).contains(&asked), "{asked} times in ten minutes");
+    let reads = api.calls("GET", "/secrets");
+    assert!((15..=25).contains(&reads), "{reads} reads in ten minutes");
 }
 
 /// A caBundle that another program reverts delays the next step of a rotation. The replica writes

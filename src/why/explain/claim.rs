@@ -10,13 +10,13 @@ mod terminating;
 
 use super::{retention, reuse, volumes::Misfit};
 use crate::why::{
-    Answer, Cause, Code, Evidence, Look, Object, World,
+    Answer, Cause, Code, Evidence, Lookup, Object, World,
     read::{PersistentVolume, PersistentVolumeClaim},
 };
 use kube::ResourceExt;
 
 /// Explains why the claim is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
+pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     let claim = world.get::<PersistentVolumeClaim>(object.namespace_name(), &object.name.name);
     claim.map(|claim| answer(world, object, &claim))
 }

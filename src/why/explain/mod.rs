@@ -23,20 +23,20 @@ mod wardens;
 mod webhooks;
 mod writers;
 
-use super::{Answer, Look, Object, World};
+use super::{Answer, Lookup, Object, World};
 use crate::causes::ObjectKind;
 pub use claim::has_trouble;
 pub(super) use pod::may_lack_volumes;
 
 /// Explains an object. Absent if it does not exist, or `why` does not explain its kind; unread if
 /// it could not be read, or is not read yet.
-pub fn explain(world: &World, object: &Object) -> Look<Answer> {
+pub fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     match object.kind {
         ObjectKind::PersistentVolumeClaim => claim::explain(world, object),
         ObjectKind::PersistentVolume => volume::explain(world, object),
         ObjectKind::Pod => pod::explain(world, object),
         ObjectKind::StatefulSet => stateful_set::explain(world, object),
         ObjectKind::Namespace => namespace::explain(world, object),
-        ObjectKind::Other { .. } => Look::Absent,
+        ObjectKind::Other { .. } => Lookup::Absent,
     }
 }

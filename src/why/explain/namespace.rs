@@ -7,7 +7,7 @@ use super::{claim, pod, quote, wardens};
 use crate::{
     causes::{self, Holder},
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Look, Object, Selection, World,
+        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, Selection, World,
         read::{PersistentVolumeClaim, Pod},
     },
 };
@@ -22,11 +22,11 @@ const NAMED: usize = 3;
 const CONTENT: &str = "kubernetes";
 
 /// Explains why the namespace is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
+pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     match world.get::<Namespace>("", &object.name.name) {
-        Look::Found(namespace) => Look::Found(answer(world, object, &namespace)),
-        Look::Absent => backend::explain(world, object),
-        Look::Unread => Look::Unread,
+        Lookup::Found(namespace) => Lookup::Found(answer(world, object, &namespace)),
+        Lookup::Absent => backend::explain(world, object),
+        Lookup::Unread => Lookup::Unread,
     }
 }
 
@@ -41,10 +41,10 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
     let content = Content::of(namespace);
     let mut kept = claims(world, object, &content);
-    if kept == Look::Absent {
+    if kept == Lookup::Absent {
         kept = pods(world, object, &content);
     }
-    let unread = kept == Look::Unread;
+    let unread = kept == Lookup::Unread;
     let mut causes: Vec<Vec<Cause>> = kept.found().into_iter().collect();
     let explained = !causes.is_empty();
     causes.extend(
@@ -78,9 +78,9 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
 /// holds the first one that is being deleted, or else the first one. Absent if there are no claims,
 /// or if none is being deleted and nothing holds the first one: then Kubernetes waits for something
 /// else before it deletes them, or fails to.
-fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cause>> {
+fn claims(world: &World, object: &Object, content: &Content<'_>) -> Lookup<Vec<Cause>> {
     if !content.may_have("persistentvolumeclaims") {
-        return Look::Absent;
+        return Lookup::Absent;
     }
     let all = world.list::<PersistentVolumeClaim>(&object.name.name, Selection::default());
     all.and_then(|all| {
@@ -94,9 +94,9 @@ fn claims(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cau
 /// if there is none, or if a condition reports the objects that remain: Kubernetes deletes the pods
 /// of a namespace before any other object, and sets that condition only after them. Source:
 /// `deleteAllContent` in `pkg/controller/namespace/deletion`.
-fn pods(world: &World, object: &Object, content: &Content<'_>) -> Look<Vec<Cause>> {
+fn pods(world: &World, object: &Object, content: &Content<'_>) -> Lookup<Vec<Cause>> {
     if content.reports_objects() {
-        return Look::Absent;
+        return Lookup::Absent;
     }
     let all = world.list::<Pod>(&object.name.name, Selection::default());
     all.and_then(|all| {

@@ -1,7 +1,7 @@
 //! Explains the nodes of pods: those that do not answer, are not ready or do not exist.
 
 use super::quote;
-use crate::why::{Cause, Code, Evidence, Look, Object, World, read::Pod};
+use crate::why::{Cause, Code, Evidence, Lookup, Object, World, read::Pod};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::ResourceExt;
 
@@ -20,7 +20,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
     let name = name_of(pod)?;
     let object = Object::new("Node", "node", "", name);
     match world.get::<Node>("", name) {
-        Look::Absent => {
+        Lookup::Absent => {
             let sentence = format!(
                 "The node {name} of the pod does not exist. Kubernetes deletes the pods of such nodes some minutes later."
             );
@@ -31,7 +31,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
                 "to make sure that the node does not exist",
             ))
         }
-        Look::Found(node) => {
+        Lookup::Found(node) => {
             let ready = readiness(&node).filter(|ready| ready.status != "True")?;
             if ready.status == "False" {
                 return Some(not_ready(&object, ready));
@@ -55,7 +55,7 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
                  with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
             ))
         }
-        Look::Unread => None,
+        Lookup::Unread => None,
     }
 }
 

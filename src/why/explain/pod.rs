@@ -10,7 +10,7 @@ pub(super) mod quota;
 pub(super) mod terminating;
 mod waiting;
 
-use crate::why::{Answer, Cause, Conclusion, Look, Object, World, read::Pod};
+use crate::why::{Answer, Cause, Conclusion, Lookup, Object, World, read::Pod};
 use kube::ResourceExt;
 pub(in crate::why) use waiting::may_lack_volumes;
 
@@ -19,7 +19,7 @@ pub(in crate::why) use waiting::may_lack_volumes;
 type Causes = (Vec<Cause>, Vec<Cause>);
 
 /// Explains why the pod is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
+pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     let pod = world.get::<Pod>(object.namespace_name(), &object.name.name);
     pod.map(|pod| answer(world, object, &pod))
 }

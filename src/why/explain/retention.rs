@@ -11,7 +11,7 @@ use crate::{
         stateful_set::{Policy, Retention, readings},
     },
     why::{
-        Cause, Code, Evidence, Look, Object, Selection, World,
+        Cause, Code, Evidence, Lookup, Object, Selection, World,
         read::{PersistentVolumeClaim, Pod, StatefulSet},
     },
 };
@@ -47,11 +47,11 @@ fn is_dead(world: &World, object: &Object, owner: &OwnerReference) -> Option<boo
     }
 }
 
-fn is_other<K: ResourceExt>(look: Look<Arc<K>>, uid: &str) -> Option<bool> {
-    match look {
-        Look::Found(found) => Some(found.uid().as_deref() != Some(uid)),
-        Look::Absent => Some(true),
-        Look::Unread => None,
+fn is_other<K: ResourceExt>(lookup: Lookup<Arc<K>>, uid: &str) -> Option<bool> {
+    match lookup {
+        Lookup::Found(found) => Some(found.uid().as_deref() != Some(uid)),
+        Lookup::Absent => Some(true),
+        Lookup::Unread => None,
     }
 }
 

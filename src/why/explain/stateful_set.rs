@@ -9,7 +9,7 @@ use super::pod;
 use crate::{
     objects::StatefulSet as Kept,
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
+        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, World,
         read::{Pod, StatefulSet},
     },
 };
@@ -17,7 +17,7 @@ use kube::ResourceExt;
 use pods::Pods;
 
 /// Explains why the StatefulSet is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
+pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     let set = world.get::<StatefulSet>(object.namespace_name(), &object.name.name);
     set.map(|set| answer(world, object, &set))
 }

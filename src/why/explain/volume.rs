@@ -4,11 +4,11 @@ mod released;
 mod settled;
 mod terminating;
 
-use crate::why::{Answer, Look, Object, World, read::PersistentVolume};
+use crate::why::{Answer, Lookup, Object, World, read::PersistentVolume};
 use kube::ResourceExt;
 
 /// Explains why the volume is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
+pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     let volume = world.get::<PersistentVolume>("", &object.name.name);
     volume.map(|volume| answer(world, object, &volume))
 }

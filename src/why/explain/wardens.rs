@@ -5,7 +5,7 @@ use super::quote;
 use crate::{
     component::ComponentRef,
     installation,
-    why::{Cause, Code, Evidence, Look, Object, Selection, World},
+    why::{Cause, Code, Evidence, Lookup, Object, Selection, World},
 };
 use k8s_openapi::{
     api::{coordination::v1::Lease, rbac::v1::ClusterRoleBinding},
@@ -96,26 +96,26 @@ fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
     let object = in_tree_lease();
     let found = world.get::<Lease>(object.namespace_name(), &object.name.name);
     let (sentence, since) = match found {
-        Look::Found(lease) if is_held(&lease, world.now) => (
+        Lookup::Found(lease) if is_held(&lease, world.now) => (
             format!(
                 "Volume Warden's {component} is not installed, and kube-controller-manager runs but does not remove the protection finalizer: its \
                  protection controller is disabled, or late."
             ),
             None,
         ),
-        Look::Found(lease) => (
+        Lookup::Found(lease) => (
             format!(
                 "Volume Warden's {component} is not installed, and kube-controller-manager, which could remove the protection finalizer, is not running."
             ),
             renewed(&lease),
         ),
-        Look::Absent => (
+        Lookup::Absent => (
             format!(
                 "Volume Warden's {component} is not installed, and kube-controller-manager, which could remove the protection finalizer, has no Lease."
             ),
             None,
         ),
-        Look::Unread => return None,
+        Lookup::Unread => return None,
     };
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(since);
     Some(Cause::new(Code::OwnerNotRunning, sentence, evidence).run(

@@ -1,7 +1,7 @@
 //! Finds out whether the API server can reach and trust the webhook that writes on new objects.
 
 use super::wardens::pods_of_ours;
-use crate::why::{Cause, Code, Evidence, Look, Object, Selection, World};
+use crate::why::{Cause, Code, Evidence, Lookup, Object, Selection, World};
 use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, WebhookClientConfig},
     discovery::v1::EndpointSlice,
@@ -12,7 +12,7 @@ use x509_parser::pem::Pem;
 /// Why an object lacks what the webhook of this configuration writes; none if the configuration is
 /// not installed or not read, or if no fault is found.
 pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
-    let Look::Found(found) = world.get::<MutatingWebhookConfiguration>("", configuration) else {
+    let Lookup::Found(found) = world.get::<MutatingWebhookConfiguration>("", configuration) else {
         return None;
     };
     let called = &found.webhooks.as_ref()?.first()?.client_config;

@@ -2,7 +2,7 @@
 
 use super::Which;
 use crate::why::{
-    Look, Object, Readable, Selection, World,
+    Lookup, Object, Readable, Selection, World,
     explain::{has_trouble, may_lack_volumes},
     read::{PersistentVolume, PersistentVolumeClaim, Pod, StatefulSet},
 };
@@ -15,9 +15,9 @@ use std::sync::Arc;
 pub(super) fn namespaces(world: &World, which: &Which) -> Option<Vec<Object>> {
     let all = match &which.namespace {
         Some(name) => match world.get::<Namespace>("", name) {
-            Look::Found(namespace) => vec![(*namespace).clone()],
-            Look::Absent => return None,
-            Look::Unread => Vec::new(),
+            Lookup::Found(namespace) => vec![(*namespace).clone()],
+            Lookup::Absent => return None,
+            Lookup::Unread => Vec::new(),
         },
         None => {
             let all = world.list::<Namespace>("", Selection::default());

@@ -24,7 +24,9 @@ mod unread;
 mod volumes;
 mod wardens;
 
-use super::{Answer, Code, Explanation, Look, Next, Object, World, ask, explain::explain};
+use super::{
+    Answer, Code, Explanation, Lookup, Next, Object, World, explain::explain, explain_live,
+};
 use crate::cluster::test_server::answering;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -92,7 +94,7 @@ impl Cluster {
     /// Explains the object by the objects of this cluster.
     async fn explain(self, object: &Object) -> Explanation {
         let now: Timestamp = NOW.parse().expect("a time");
-        ask(self.client(), object, now).await
+        explain_live(self.client(), object, now).await
     }
 
     /// The answer about the object, which must exist and be readable.

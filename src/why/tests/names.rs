@@ -15,7 +15,7 @@ async fn explained(cluster: Cluster, object: &Object) -> (Answer, Vec<String>) {
         seen.lock().push(head.uri.to_string());
         cluster.answer(&head.uri)
     });
-    let explanation = ask(client, object, NOW.parse().expect("a time")).await;
+    let explanation = explain_live(client, object, NOW.parse().expect("a time")).await;
     let Explanation::Explained(answer) = explanation else {
         panic!("{explanation:?}")
     };

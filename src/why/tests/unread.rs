@@ -7,14 +7,21 @@ use k8s_openapi::api::core::v1::Node;
 async fn no_answer_takes_more_than_ten_calls() {
     let now = NOW.parse().expect("a time");
     let mut world = World::new(Cluster::default().client(), now);
-    let look = |world: &World| -> Vec<Look<Arc<Node>>> {
+    let lookup = |world: &World| -> Vec<Lookup<Arc<Node>>> {
         let names = (0..12).map(|index| format!("node-{index:02}"));
         names.map(|name| world.get::<Node>("", &name)).collect()
     };
-    assert!(look(&world).iter().all(|look| *look == Look::Unread));
+    assert!(
+        lookup(&world)
+            .iter()
+            .all(|lookup| *lookup == Lookup::Unread)
+    );
     assert!(world.fulfil().await);
-    let looks = look(&world);
-    let absent = looks.iter().filter(|look| **look == Look::Absent).count();
+    let lookups = lookup(&world);
+    let absent = lookups
+        .iter()
+        .filter(|lookup| **lookup == Lookup::Absent)
+        .count();
     assert_eq!((absent, world.calls()), (10, 10));
     assert!(!world.fulfil().await, "nothing is requested twice");
     assert_eq!(
@@ -71,7 +78,10 @@ async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
             "{object}: {explanation:?}"
         );
         let world = World::new(Cluster::default().client(), NOW.parse().expect("a time"));
-        assert!(matches!(explain(&world, &object), Look::Unread), "{object}");
+        assert!(
+            matches!(explain(&world, &object), Lookup::Unread),
+            "{object}"
+        );
     }
 }
 

@@ -99,7 +99,7 @@ async fn an_answer_does_not_change_with_the_time_alone() {
                 true => Cluster::default().with("/api/v1/namespaces", namespace.clone()),
                 false => cluster,
             };
-            ask(cluster.client(), &object, now.parse().expect("a time")).await
+            explain_live(cluster.client(), &object, now.parse().expect("a time")).await
         };
         let (one, other) = (at(NOW).await, at("2026-01-01T01:00:02Z").await);
         assert!(other.says_the_same_as(&one), "{one:?} {other:?}");

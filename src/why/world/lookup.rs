@@ -1,195 +1,37 @@
-//! The lookups of an explanation: each returns what was read, or requests it.
+//! The result of a lookup.
 
-use super::{
-    LISTED, Look, Readable, Scope, Selection, World,
-    listed::{Listed, PodOfClaims, UserOfClaims},
-    question::{self, Fetch, Metadata, Question},
-};
-use crate::{objects::can_exist, why::read::Pod};
-use kube::ResourceExt;
-use std::sync::Arc;
+/// The result of a lookup in [`World`](super::World).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lookup<T> {
+    /// The object exists.
+    Found(T),
+    /// The object does not exist.
+    Absent,
+    /// It is not known whether the object exists: it could not be read, or it is read before the
+    /// explanation runs again.
+    Unread,
+}
 
-/// Maximum number of objects that [`World::each`] reads with one GET each. It reads more with one
-/// LIST.
-const ONE_BY_ONE: usize = 2;
-
-impl World {
-    /// Looks up one object. If it was not read yet, requests it for the next [`Self::fulfil`]. The
-    /// namespace is empty for a cluster-scoped kind. A name that no object can have is absent.
-    pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<K>> {
-        if !can_exist(namespace, name) {
-            return Look::Absent;
-        }
-        if self.lists::<K>() {
-            let all = self.listed::<K, K>(namespace, question::listed::<K>);
-            return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
-        }
-        self.look(Question::new::<K>(namespace, name), question::one::<K>)
+impl<T> Lookup<T> {
+    /// Converts the object with `read`. `Absent` and `Unread` stay as they are.
+    pub fn map<U>(self, read: impl FnOnce(T) -> U) -> Lookup<U> {
+        self.and_then(|found| Some(read(found)))
     }
 
-    /// Looks up these objects of a namespace, in the order of the names: each with a GET, or all
-    /// with one LIST if there are many or if [`Self::get`] uses a LIST, too.
-    pub fn each<'a, K: Readable>(
-        &self,
-        namespace: &str,
-        names: impl ExactSizeIterator<Item = &'a str>,
-    ) -> Vec<Look<K>> {
-        if names.len() <= ONE_BY_ONE || self.lists::<K>() {
-            let read = names.map(|name| self.get(namespace, name).map(Arc::unwrap_or_clone));
-            return read.collect();
-        }
-        let Some(all) = self.list::<K>(namespace, Selection::default()).found() else {
-            return names.map(|_| Look::Unread).collect();
-        };
-        let read = names.map(|name| {
-            let object = all.iter().find(|object| object.name_any() == name);
-            object.cloned().map_or(Look::Absent, Look::Found)
-        });
-        read.collect()
-    }
-
-    /// Looks up whether an object exists, and requests its metadata if they were not read yet. Its
-    /// content is not read. A name that no object can have is absent.
-    pub fn metadata<K: Readable>(&self, namespace: &str, name: &str) -> Look<Arc<Metadata<K>>> {
-        if !can_exist(namespace, name) {
-            return Look::Absent;
-        }
-        if self.lists::<K>() {
-            let all = self.listed::<K, Metadata<K>>(namespace, question::listed_metadata::<K>);
-            return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
-        }
-        let question = Question::new::<K>(namespace, name).returning::<Metadata<K>>();
-        self.look(question, question::metadata::<K>)
-    }
-
-    /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
-    /// requests them if they were not read yet. The selection is ignored if all objects of the
-    /// kind are read at once, so a caller has to filter the result.
-    pub fn list<K: Readable>(
-        &self,
-        namespace: &str,
-        selection: Selection<'_>,
-    ) -> Look<Arc<Vec<K>>> {
-        let all_namespaces = namespace.is_empty() && self.scope == Scope::Namespace;
-        if self.lists::<K>() && !all_namespaces {
-            let all = self.listed::<K, K>(namespace, question::listed::<K>);
-            return all.map(|all| match namespace {
-                "" => all.everywhere(),
-                _ => all.in_namespace(namespace),
-            });
-        }
-        let question = Question {
-            labels: selection.labels.to_owned(),
-            fields: selection.fields.to_owned(),
-            ..Question::new::<K>(namespace, "")
-        };
-        self.look(question.returning::<Vec<K>>(), question::all::<K>)
-    }
-
-    /// Looks up all objects of a kind, in the namespace or, if it is none, in the cluster. The
-    /// result has one list for each namespace.
-    pub fn every<K: Readable>(&self, namespace: Option<&str>) -> Look<Vec<Arc<Vec<K>>>> {
-        match namespace {
-            Some(namespace) => self
-                .list(namespace, Selection::default())
-                .map(|all| vec![all]),
-            None => {
-                let all = self.listed::<K, K>("", question::listed::<K>);
-                all.map(|all| all.namespaces())
-            }
+    /// Converts the object as [`Self::map`] does. The result is `Absent` if `read` returns none.
+    pub fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Lookup<U> {
+        match self {
+            Self::Found(found) => read(found).map_or(Lookup::Absent, Lookup::Found),
+            Self::Absent => Lookup::Absent,
+            Self::Unread => Lookup::Unread,
         }
     }
 
-    /// Looks up the pods of a namespace that name the claim, and requests all pods of the namespace
-    /// if they were not read yet: the API server cannot select pods by their claims. Few users are
-    /// then read by their names, because a LIST of whole pods takes much longer.
-    pub fn users(&self, namespace: &str, claim: &str) -> Look<Vec<Pod>> {
-        if self.lists::<Pod>() {
-            let all = self.list::<Pod>(namespace, Selection::default());
-            let users = |all: Arc<Vec<Pod>>| {
-                let users = all.iter().filter(|pod| pod.rules.may_name(claim));
-                users.cloned().collect()
-            };
-            return all.map(users);
-        }
-        let question = Question::new::<Pod>(namespace, "").returning::<Vec<UserOfClaims>>();
-        let all = self.look::<Vec<UserOfClaims>>(question, question::users_of_claims);
-        let Some(all) = all.found() else {
-            return Look::Unread;
-        };
-        let users = all.iter().filter(|(_, pod)| pod.may_name(claim));
-        let names: Vec<&str> = users.map(|(name, _)| name.as_str()).collect();
-        if names.len() > ONE_BY_ONE {
-            return self.many_users(namespace, claim);
-        }
-        let mut users = Vec::new();
-        for user in self.each::<Pod>(namespace, names.into_iter()) {
-            match user {
-                Look::Found(pod) if pod.rules.may_name(claim) => users.push(pod),
-                // The pod was deleted after the LIST, and perhaps created again.
-                Look::Found(_) | Look::Absent => {}
-                Look::Unread => return Look::Unread,
-            }
-        }
-        Look::Found(users)
-    }
-
-    /// Looks up the pods that name the claim by a LIST of whole pods.
-    fn many_users(&self, namespace: &str, claim: &str) -> Look<Vec<Pod>> {
-        let question = Question::new::<Pod>(namespace, "").returning::<Vec<PodOfClaims>>();
-        let about = question.description();
-        let all = self.look::<Vec<PodOfClaims>>(question, question::pods_of_claims::<Pod>);
-        let Some(all) = all.found() else {
-            return Look::Unread;
-        };
-        let users = all.iter().filter(|pod| pod.names(claim));
-        match users.map(PodOfClaims::parse).collect() {
-            Ok(users) => Look::Found(users),
-            Err(error) => {
-                let sentence = format!("{about} could not be read: {error}");
-                self.unparsed.borrow_mut().insert(sentence);
-                Look::Unread
-            }
-        }
-    }
-
-    /// Whether this world reads all objects of this kind at once.
-    fn lists<K: Readable>(&self) -> bool {
-        let plural = &*K::plural(&());
-        match self.scope {
-            Scope::Single => false,
-            Scope::Namespace => LISTED.contains(&plural),
-            Scope::Cluster => LISTED.contains(&plural) || plural == "namespaces",
-        }
-    }
-
-    /// Looks up all objects of the kind `K`, each parsed as `T`: those of the cluster if the scope
-    /// is [`Scope::Cluster`], else those of the namespace.
-    fn listed<K: Readable, T: Send + Sync + 'static>(
-        &self,
-        namespace: &str,
-        fetch: Fetch,
-    ) -> Look<Arc<Listed<T>>> {
-        let namespace = match self.scope {
-            Scope::Cluster => "",
-            Scope::Single | Scope::Namespace => namespace,
-        };
-        let question = Question::new::<K>(namespace, "").returning::<Listed<T>>();
-        self.look(question, fetch)
-    }
-
-    fn look<T: Send + Sync + 'static>(&self, question: Question, fetch: Fetch) -> Look<Arc<T>> {
-        match self.read.get(&question) {
-            Some(Ok(Some(object))) => match object.clone().downcast::<T>() {
-                Ok(object) => Look::Found(object),
-                Err(_) => Look::Unread,
-            },
-            Some(Ok(None)) => Look::Absent,
-            Some(Err(_)) => Look::Unread,
-            None => {
-                self.requested.borrow_mut().insert(question, fetch);
-                Look::Unread
-            }
+    /// The object; none if it is absent or unread.
+    pub fn found(self) -> Option<T> {
+        match self {
+            Self::Found(found) => Some(found),
+            Self::Absent | Self::Unread => None,
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Call {
     /// The HTTP status of the response.
     pub code: u16,
     /// The webhooks that failed open, so that the call continued without them.
-    pub unasked: Vec<String>,
+    pub failed_open: Vec<String>,
 }
 
 impl Call {
@@ -194,8 +194,8 @@ impl From<Event> for Call {
     fn from(event: Event) -> Self {
         let object = event.object_ref;
         // One annotation for each webhook that failed open, keyed by its position.
-        let unasked = event.annotations.into_iter();
-        let unasked = unasked.filter(|(key, _)| key.starts_with("failed-open."));
+        let failed_open = event.annotations.into_iter();
+        let failed_open = failed_open.filter(|(key, _)| key.starts_with("failed-open."));
         Self {
             user_agent: event.user_agent,
             user: event.impersonated_user.unwrap_or(event.user).username,
@@ -207,7 +207,7 @@ impl From<Event> for Call {
             name: object.name,
             uri: event.request_uri,
             code: event.response_status.code,
-            unasked: unasked.map(|(_, webhook)| webhook).collect(),
+            failed_open: failed_open.map(|(_, webhook)| webhook).collect(),
         }
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::go_build;
 use crate::kubernetes::Kubernetes;
-use crate::util::say;
+use crate::util::log_progress;
 
 /// The variable that names a directory of built binaries.
 pub(crate) const DIRECTORY_VARIABLE: &str = "VOLUME_WARDEN_CONTROLPLANE_BIN";
@@ -90,7 +90,7 @@ pub(crate) fn build_once(
     let lock = cache.join("build.lock");
     let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
     if lock.try_lock().is_err() {
-        say("waiting for another process that builds");
+        log_progress("waiting for another process that builds");
         lock.lock().context("waiting for the build lock")?;
     }
     if missing_file(directory, files).is_none() {

@@ -12,7 +12,7 @@ use rustix::process::{Pid, setpriority_process};
 use serde::Deserialize;
 
 use crate::binaries::KWOK_STAGES;
-use crate::util::say;
+use crate::util::log_progress;
 
 const KWOK_MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kwok");
 const KUBERNETES_PACKAGES: [&str; 5] = [
@@ -34,7 +34,9 @@ const GO_MISSING: &str = "the test control plane is built once with the Go toolc
 
 /// Builds all binaries into `directory`, Kubernetes from this Go module, which pins the version.
 pub(crate) fn build(directory: &Path, kubernetes: &str, version: &str) -> Result<()> {
-    say("building a Kubernetes control plane for the tests, once; this takes several minutes");
+    log_progress(
+        "building a Kubernetes control plane for the tests, once; this takes several minutes",
+    );
     let flags = kubernetes_ldflags(version)?;
     go_build(
         "etcd and Kubernetes",
@@ -128,15 +130,15 @@ pub(crate) fn go_build(
 fn wait_with_progress(what: &str, mut child: Child) -> Result<ExitStatus> {
     let start = Instant::now();
     let mut said = start;
-    say(&format!("building {what}"));
+    log_progress(&format!("building {what}"));
     loop {
         if let Some(status) = child.try_wait()? {
-            say(&format!("built {what} in {} s", start.elapsed().as_secs()));
+            log_progress(&format!("built {what} in {} s", start.elapsed().as_secs()));
             return Ok(status);
         }
         if said.elapsed() >= PROGRESS_INTERVAL {
             said = Instant::now();
-            say(&format!(
+            log_progress(&format!(
                 "still building {what}, {} s so far",
                 start.elapsed().as_secs()
             ));

@@ -14,7 +14,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Writes to the terminal even in a test that passes: libtest captures `eprintln!`, not this.
-pub(crate) fn say(line: &str) {
+pub(crate) fn log_progress(line: &str) {
     // A closed stderr is not a failure.
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -270,7 +270,7 @@ async fn http_get(port: u16, path: &str) -> Result<(u16, String)> {
     let exchange = async {
         loop {
             let began = Instant::now();
-            let answer = ask(port, path).await;
+            let answer = get(port, path).await;
             let answered = answer.as_ref().is_ok_and(|answer| !answer.is_empty());
             // The server closes a connection whose request comes late, which a busy machine causes.
             if answered || began.elapsed() < HEAD_TIMEOUT {
@@ -292,7 +292,7 @@ async fn http_get(port: u16, path: &str) -> Result<(u16, String)> {
 }
 
 /// Everything that the server sends in answer to a GET; nothing if it closes the connection.
-async fn ask(port: u16, path: &str) -> Result<String> {
+async fn get(port: u16, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     // HTTP/1.0: the body is not chunked and ends with the connection.
     stream

@@ -130,7 +130,7 @@ impl OutageFixture {
             let untrusted = probes.any(|call| {
                 LAST_REPLACED
                     .iter()
-                    .all(|webhook| call.unasked.iter().any(|each| each == webhook))
+                    .all(|webhook| call.failed_open.iter().any(|each| each == webhook))
             });
             ensure!(untrusted, "{calls:?}");
             Ok(Some(self.cluster.audit().mark()?))
@@ -178,7 +178,7 @@ impl OutageFixture {
         let calls = self.cluster.audit().since(self.mark)?;
         let mut pod_calls = calls.iter().filter(|call| call.resource == "pods");
         let system =
-            pod_calls.find(|call| call.namespace == "kube-system" && !call.unasked.is_empty());
+            pod_calls.find(|call| call.namespace == "kube-system" && !call.failed_open.is_empty());
         ensure!(
             system.is_none(),
             "a webhook was called for a pod in kube-system: {system:?}"
@@ -189,14 +189,14 @@ impl OutageFixture {
     /// The requests without an answer from a webhook, each with the webhooks that failed.
     pub fn failed_open(&self) -> Result<BTreeSet<WebhookCalls>> {
         let calls = self.cluster.audit().since(self.mark)?;
-        let failed_open = calls.iter().filter(|call| !call.unasked.is_empty());
+        let failed_open = calls.iter().filter(|call| !call.failed_open.is_empty());
         let failed_open = failed_open.map(|call| WebhookCalls {
             resource: [call.resource.as_str(), call.subresource.as_str()]
                 .join("/")
                 .trim_end_matches('/')
                 .to_owned(),
             operation: operation(&call.verb).to_owned(),
-            webhooks: call.unasked.iter().cloned().collect(),
+            webhooks: call.failed_open.iter().cloned().collect(),
         });
         Ok(failed_open.collect())
     }

@@ -60,7 +60,7 @@ async fn a_rolling_restart_loses_no_review() -> Result<()> {
     let calls = cluster.audit().since(mark)?;
     let failed_open: Vec<_> = calls
         .iter()
-        .filter(|call| !call.unasked.is_empty())
+        .filter(|call| !call.failed_open.is_empty())
         .collect();
     ensure!(
         failed_open.is_empty(),

@@ -77,9 +77,9 @@ async fn has_failed_open(space: &Space, what: &[&str], mark: Mark) -> Result<boo
             .filter(|call| is_in_namespace(call) && is_deletion(call));
         anyhow::Ok(deletions.next().cloned())
     });
-    let unasked = deletion.await?.unasked;
+    let failed_open = deletion.await?.failed_open;
     let is_warning = |webhook: &String| webhook.starts_with("deletions.");
-    Ok(unasked.iter().any(is_warning))
+    Ok(failed_open.iter().any(is_warning))
 }
 
 #[tokio::test]

@@ -104,14 +104,14 @@ pub(super) fn full_lane(plan: &mut Plan, random: &mut fastrand::Rng) -> Steps {
 
 pub(super) fn unseen_pod(plan: &mut Plan, random: &mut fastrand::Rng) -> Steps {
     let announced = SETTLING + 4_000;
-    let second_look = announced + 60_000;
+    let second_evaluation = announced + 60_000;
     plan.faults.late_watch = late("pods", announced + 40_000, LATE);
     let mut steps = Steps::new();
     for claim in 1..=2 {
         steps.push((SETTLING, new_claim(claim, false)));
         let hastened = announced + random.u64(0..200);
         steps.push((hastened, Step::HastenExpiry { claim }));
-        let user = second_look - random.u64(1_200..8_000);
+        let user = second_evaluation - random.u64(1_200..8_000);
         steps.push((user, new_pod(claim, claim, random.bool())));
     }
     steps

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub(super) struct Reader<T: Tracked> {
     pub(super) lists: Arc<SharedList<T>>,
     pub(super) namespace: Arc<str>,
-    /// Whether this reader has removed its namespace from `asking`. An entry of that namespace then
+    /// Whether this reader has removed its namespace from `pending`. An entry of that namespace then
     /// belongs to a newer reader.
     pub(super) ended: bool,
 }
@@ -29,20 +29,20 @@ impl<T: Tracked> Reader<T> {
             let _permit = lists.in_flight.acquire().await;
             let Some(began) = self.begin() else { return };
             let answer = lists.read(&self.namespace, began).await;
-            for asker in self.end() {
+            for caller in self.end() {
                 // If the caller no longer waits for the result, sending it fails, which does not
                 // matter.
-                let _ = asker.send(answer.clone());
+                let _ = caller.send(answer.clone());
             }
         }
     }
 
     /// Waits until no new callers arrive, or for at most [`PATIENCE`].
     async fn gather(&self) {
-        let asking = || Some(self.lists.asking.lock().get(&self.namespace)?.next.len());
+        let pending = || Some(self.lists.pending.lock().get(&self.namespace)?.next.len());
         let (began, mut before) = (Instant::now(), Some(0));
-        while before != asking() && began.elapsed() < PATIENCE {
-            before = asking();
+        while before != pending() && began.elapsed() < PATIENCE {
+            before = pending();
             tokio::time::sleep(QUIET).await;
         }
     }
@@ -50,27 +50,27 @@ impl<T: Tracked> Reader<T> {
     /// Begins a LIST for the waiting callers. If no caller waits, it returns none and this reader
     /// ends; the next caller starts a new reader.
     fn begin(&mut self) -> Option<Instant> {
-        let mut asking = self.lists.asking.lock();
-        let asked = asking.get_mut(&self.namespace)?;
-        asked.present = std::mem::take(&mut asked.next);
-        asked.present.retain(|asker| !asker.is_closed());
-        if asked.present.is_empty() {
-            asking.remove(&self.namespace);
+        let mut pending = self.lists.pending.lock();
+        let entry = pending.get_mut(&self.namespace)?;
+        entry.present = std::mem::take(&mut entry.next);
+        entry.present.retain(|caller| !caller.is_closed());
+        if entry.present.is_empty() {
+            pending.remove(&self.namespace);
             self.ended = true;
             return None;
         }
-        asked.began = Some(Instant::now());
-        asked.began
+        entry.began = Some(Instant::now());
+        entry.began
     }
 
     /// Ends the LIST, and returns the callers that it serves.
     fn end(&self) -> Vec<Caller<T>> {
-        let mut asking = self.lists.asking.lock();
-        let Some(asked) = asking.get_mut(&self.namespace) else {
+        let mut pending = self.lists.pending.lock();
+        let Some(entry) = pending.get_mut(&self.namespace) else {
             return Vec::new();
         };
-        asked.began = None;
-        std::mem::take(&mut asked.present)
+        entry.began = None;
+        std::mem::take(&mut entry.present)
     }
 }
 
@@ -79,7 +79,7 @@ impl<T: Tracked> Reader<T> {
 impl<T: Tracked> Drop for Reader<T> {
     fn drop(&mut self) {
         if !self.ended {
-            self.lists.asking.lock().remove(&self.namespace);
+            self.lists.pending.lock().remove(&self.namespace);
         }
     }
 }

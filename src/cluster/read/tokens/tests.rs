@@ -53,12 +53,12 @@ async fn the_api_server_judges() {
     ] {
         assert_eq!(tokens.judge(token.into()).await, expected, "{token}");
     }
-    let asked = fake.0.lock()[1]["spec"].clone();
+    let sent = fake.0.lock()[1]["spec"].clone();
     let expected = json!({
         "user": "prometheus", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]},
         "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
     });
-    assert_eq!(asked, expected);
+    assert_eq!(sent, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -207,14 +207,14 @@ async fn ns_13_a_recreated_namespace_is_kept() {
         0,
         "the cached namespace is enough to keep it"
     );
-    scene.hear("shop", false);
+    scene.deliver("shop", false);
     sleep(MINUTE).await;
     assert_eq!(
         (scene.storage.has("shop"), scene.storage.deletions()),
         (true, 0),
         "it is read live"
     );
-    scene.hear("shop", true);
+    scene.deliver("shop", true);
     scene.storage.fill("shop");
     scene.delete("shop");
     sleep(SECOND * 5).await;
@@ -231,7 +231,7 @@ async fn ns_14_only_a_deletion_triggers_a_removal() {
     let scene = Scene::new(by_events()).await;
     scene.have("shop");
     for _ in 0..3 {
-        scene.hear("shop", true);
+        scene.deliver("shop", true);
         sleep(MINUTE).await;
     }
     assert_eq!(

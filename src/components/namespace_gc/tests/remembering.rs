@@ -24,7 +24,7 @@ async fn a_name_is_recorded_as_soon_as_the_watch_reports_it() {
     sleep(SECOND).await;
     assert_eq!(scene.server.recorded(), "default kube-system shop web");
     assert_eq!(scene.server.called("PUT configmaps"), 1, "both at once");
-    scene.hear("shop", true);
+    scene.deliver("shop", true);
     sleep(HOUR / 2).await;
     assert_eq!(scene.server.called("PUT configmaps"), 1);
     scene.shows(r#"seen_namespaces{state="Recorded"} 4"#);
@@ -170,7 +170,7 @@ async fn a_name_that_exists_nowhere_is_forgotten() {
 async fn a_name_that_exists_again_is_not_forgotten() {
     let scene = Scene::new(seen()).await;
     scene.server.record("back\ndefault\nkube-system\n");
-    scene.hear("back", true);
+    scene.deliver("back", true);
     sleep(MINUTE).await;
     assert_eq!(scene.server.called("LIST namespaces"), 1);
     assert_eq!(scene.server.recorded(), "back default kube-system");

@@ -26,8 +26,8 @@ async fn ns_20_a_namespace_created_in_both_meanwhile_is_kept() {
         scene.create_unseen("orphan");
         sleep(MINUTE).await;
         assert_eq!(listed, 1, "the backend was being listed");
-        let asked = scene.server.called("GET namespaces");
-        assert_eq!(asked, 0, "the LISTs are enough");
+        let reads = scene.server.called("GET namespaces");
+        assert_eq!(reads, 0, "the LISTs are enough");
         assert!(
             scene.storage.has("orphan") && scene.storage.deletions() == 0,
             "{wait:?}"

@@ -55,8 +55,8 @@ impl Scene {
     pub(super) fn following(options: Options) -> Self {
         let (storage, server) = (Arc::new(Storage::default()), Arc::new(Server::default()));
         let metrics = Arc::new(Metrics::new());
-        let asked = server.clone();
-        let client = answering(move |head, sent| asked.answer(head, sent));
+        let called = server.clone();
+        let client = answering(move |head, sent| called.answer(head, sent));
         let (lead, leadership) = Elector::by_hand();
         let dry_run = options.dry_run;
         let apply = Apply::new(
@@ -136,7 +136,7 @@ impl Scene {
     /// Creates a namespace in Kubernetes; the watch reports it.
     pub(super) fn create(&self, name: &str) {
         self.create_unseen(name);
-        self.hear(name, true);
+        self.deliver(name, true);
     }
 
     /// Creates a namespace in Kubernetes; the watch does not report it.
@@ -146,16 +146,16 @@ impl Scene {
 
     pub(super) fn delete(&self, name: &str) {
         self.delete_unseen(name);
-        self.hear(name, false);
+        self.deliver(name, false);
     }
 
     pub(super) fn delete_unseen(&self, name: &str) {
         self.server.state().namespaces.remove(name);
     }
 
-    pub(super) fn hear(&self, name: &str, exists: bool) {
+    pub(super) fn deliver(&self, name: &str, exists: bool) {
         let wire = serde_json::from_value(namespace(name)).expect("a namespace");
-        self.feed.hear(wire, exists);
+        self.feed.deliver(wire, exists);
     }
 
     /// Restarts the watch with a list of the existing namespaces.

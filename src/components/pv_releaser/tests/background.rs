@@ -15,7 +15,7 @@ use crate::{
 async fn a_volume_is_released_once() {
     let scene = Scene::new(cluster());
     scene.watch_volume("5", labelled());
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
         {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
@@ -23,10 +23,10 @@ async fn a_volume_is_released_once() {
         {"op": "remove", "path": "/metadata/labels/reclaimable-pv-releaser.kubernetes.io~1managed-by"},
     ]);
     assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
-    assert!(scene.look().await, "before the watch shows it");
+    assert!(scene.reconcile().await, "before the watch shows it");
     for version in ["6", "7", "8"] {
         scene.watch_volume(version, json!({"spec": {"claimRef": null}}));
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
     }
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
     assert_eq!(scene.server.reasons(), ["Released"]);
@@ -39,12 +39,12 @@ async fn an_attached_volume_is_left_until_it_is_detached() {
     scene.server.attached.lock().push("pv");
     scene.watch_volume("5", labelled());
     assert!(
-        !scene.look().await,
+        !scene.reconcile().await,
         "the watch has not shown it, so nothing would enqueue the volume"
     );
     let attachments = &scene.releaser.caches.attachments;
-    scene.hear(attachments, attachment("pv"));
-    assert!(scene.look().await && scene.woken().await);
+    scene.deliver(attachments, attachment("pv"));
+    assert!(scene.reconcile().await && scene.woken().await);
     assert_eq!(
         scene.server.sent("GET volumeattachments").len(),
         1,
@@ -53,7 +53,7 @@ async fn an_attached_volume_is_left_until_it_is_detached() {
     scene.server.attached.lock().clear();
     scene.lose(attachments, attachment("pv"));
     assert!(scene.woken().await && scene.server.sent("PATCH persistentvolumes").is_empty());
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
 }
 
@@ -67,7 +67,7 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
         .answers
         .lock()
         .extend([(422, "the test failed"), (409, "conflict")]);
-    assert!(!scene.look().await && !scene.look().await);
+    assert!(!scene.reconcile().await && !scene.reconcile().await);
     assert_eq!(scene.server.events(), []);
     let mut rebound = labelled();
     json_patch::merge(
@@ -75,7 +75,7 @@ async fn a_volume_that_changed_meanwhile_is_no_error() {
         &json!({"status": {"phase": "Bound"}, "spec": {"claimRef": {"uid": "2"}}}),
     );
     scene.watch_volume("6", rebound);
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
 }
 
@@ -85,11 +85,11 @@ async fn a_failed_write_is_reported_and_retried() {
     let scene = Scene::new(cluster());
     scene.watch_volume("5", labelled());
     scene.server.answers.lock().push_back((500, "etcd is away"));
-    assert!(!scene.look().await);
+    assert!(!scene.reconcile().await);
     let (reason, note) = scene.server.events().remove(0);
     assert_eq!(reason, "ErrReleasePV");
     assert!(note.ends_with("etcd is away") && note.len() < 100, "{note}");
-    assert!(scene.look().await && scene.look().await);
+    assert!(scene.reconcile().await && scene.reconcile().await);
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
 }
 
@@ -100,11 +100,11 @@ async fn no_event_says_that_a_volume_which_does_not_exist_was_changed() {
     for (changes, uid, reason) in [(labelled(), "2", "Released"), (bound, "1", "Associated")] {
         for absent in [true, false] {
             let scene = Scene::new(cluster());
-            scene.hear(&scene.releaser.caches.claims, claim(uid, claimed()));
+            scene.deliver(&scene.releaser.caches.claims, claim(uid, claimed()));
             scene.watch_volume("5", changes.clone());
             let answer = absent.then_some((404, "not found"));
             scene.server.answers.lock().extend(answer);
-            assert_eq!(scene.look().await, !absent, "{reason}");
+            assert_eq!(scene.reconcile().await, !absent, "{reason}");
             let done = format!("reason=\"{reason}\",outcome=\"Done\"");
             assert_eq!(scene.metrics.text().contains(&done), !absent, "{done}");
             let expected = Vec::from_iter((!absent).then_some(reason));
@@ -121,7 +121,7 @@ async fn no_event_says_that_a_volume_which_does_not_exist_was_parked() {
         scene.watch_volume("5", reserved("n", None));
         let answer = absent.then_some((404, "not found"));
         scene.server.answers.lock().extend(answer);
-        assert_eq!(scene.look().await, !absent);
+        assert_eq!(scene.reconcile().await, !absent);
         let expected = Vec::from_iter((!absent).then_some("Parked"));
         assert_eq!(scene.server.reasons(), expected);
     }
@@ -132,14 +132,14 @@ async fn no_event_says_that_a_volume_which_does_not_exist_was_parked() {
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_labelled_once_it_is_bound() {
     let scene = Scene::new(cluster());
-    scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
+    scene.deliver(&scene.releaser.caches.claims, claim("1", claimed()));
     for (version, phase, patches) in [
         ("5", "Pending", 0),
         ("6", "Available", 0),
         ("7", "Bound", 1),
     ] {
         scene.watch_volume(version, json!({"status": {"phase": phase}}));
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, patches, "{phase}");
     }
@@ -152,7 +152,7 @@ async fn a_failed_reservation_of_a_waiting_claim_is_retried() {
     *scene.server.namespace.lock() = Some("n");
     *scene.server.claim.lock() = Some(wanted(json!({})));
     scene.watch_volume("5", parked("n"));
-    scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+    scene.deliver(&scene.releaser.caches.claims, wanted(json!({})));
     let answers = [(500, "etcd is away"), (409, "conflict")];
     scene.server.answers.lock().extend(answers);
     let name = ObjectName::new("ns", "data");
@@ -177,7 +177,7 @@ async fn a_conflict_reserves_no_second_volume() {
         changes["spec"]["claimRef"]["name"] = json!(format!("parked-{name}"));
         scene.watch_volume("5", changes);
     }
-    scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+    scene.deliver(&scene.releaser.caches.claims, wanted(json!({})));
     scene.server.answers.lock().push_back((409, "conflict"));
     let name = ObjectName::new("ns", "data");
     assert!(scene.releaser.reconcile(&name).await.is_err());
@@ -190,11 +190,11 @@ async fn a_claim_of_a_namespace_that_has_opted_out_gets_no_parked_volume() {
         let scene = Scene::new(Options::default());
         let labels = json!({"volume-warden.dev/exclude": excluded});
         let namespace = json!({"metadata": {"name": "ns", "uid": "n", "labels": labels}});
-        scene.hear(&scene.releaser.caches.namespaces, namespace);
+        scene.deliver(&scene.releaser.caches.namespaces, namespace);
         *scene.server.namespace.lock() = Some("n");
         *scene.server.claim.lock() = Some(wanted(json!({})));
         scene.watch_volume("5", parked("n"));
-        scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+        scene.deliver(&scene.releaser.caches.claims, wanted(json!({})));
         let claim = ObjectName::new("ns", "data");
         assert!(scene.releaser.reconcile(&claim).await.is_ok());
         let written = scene.server.sent("PATCH persistentvolumes").len();
@@ -219,7 +219,7 @@ async fn a_reserved_volume_of_another_installation_or_in_the_trash_is_left_uncha
         let review = super::parking::review(&wanted(json!({})), false);
         let waiting = scene.releaser.caches.waiting_in(&"ns".into()).len();
         assert_eq!(waiting, expected, "{row}");
-        assert!(scene.look().await, "{row}");
+        assert!(scene.reconcile().await, "{row}");
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, expected, "{row}");
         let answer = scene.releaser.handover.review(&review).await;

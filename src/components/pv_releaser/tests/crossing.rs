@@ -101,8 +101,8 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
     for step in 1..=3 {
         *scene.server.namespace.lock() = uid(step);
         *scene.server.claim.lock() = Some(claim.clone()).filter(|_| step >= recreated);
-        scene.hear(&scene.releaser.caches.volumes, wire.clone());
-        scene.look().await;
+        scene.deliver(&scene.releaser.caches.volumes, wire.clone());
+        scene.reconcile().await;
         written(&scene, &mut seen, &mut wire);
         if wire["spec"]["claimRef"]["uid"].is_null() {
             wire["status"]["phase"] = json!("Available");
@@ -112,7 +112,7 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
     // volume may be reserved.
     if attempt.pick(&[true, false]) && options_of(&scene) == Scope::Namespace {
         *scene.server.namespace.lock() = Some("n");
-        scene.hear(&scene.releaser.caches.volumes, wire.clone());
+        scene.deliver(&scene.releaser.caches.volumes, wire.clone());
         let mut earlier = claim.clone();
         earlier["metadata"]["namespace"] = json!("ns");
         let _ = scene
@@ -123,7 +123,7 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
         written(&scene, &mut seen, &mut wire);
     }
     *scene.server.namespace.lock() = Some(if own { "m" } else { "n" });
-    scene.hear(&scene.releaser.caches.volumes, wire.clone());
+    scene.deliver(&scene.releaser.caches.volumes, wire.clone());
     let _ = scene.releaser.handover.review(&review(&claim, false)).await;
     written(&scene, &mut seen, &mut wire);
     (wire, claim)

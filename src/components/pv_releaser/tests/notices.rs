@@ -18,7 +18,7 @@ async fn a_volume_that_cannot_be_released_is_reported_once() {
     );
     for version in ["5", "6", "7"] {
         scene.watch_volume(version, deleted.clone());
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
     }
     assert_eq!(scene.server.reasons(), ["ErrReleasePV"]);
     assert_eq!(
@@ -26,7 +26,7 @@ async fn a_volume_that_cannot_be_released_is_reported_once() {
         [] as [Value; 0]
     );
     scene.watch_volume("8", labelled());
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.reasons(), ["ErrReleasePV", "Released"]);
 }
 
@@ -36,7 +36,7 @@ async fn an_orphan_is_reported_once_and_counted() {
     let scene = Scene::new(cluster());
     for version in ["5", "6"] {
         scene.watch_volume(version, json!({}));
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
     }
     let events = scene.server.events();
     let [(reason, note)] = &*events else {
@@ -63,14 +63,14 @@ async fn an_orphan_is_reported_once_and_counted() {
 async fn within_a_namespace_labelled_volumes_are_released_all_the_same() {
     let scene = Scene::within(Some("other"), cluster());
     scene.watch_volume("5", json!({}));
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.events(), []);
     scene.watch_volume("6", labelled());
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.reasons(), ["Released"]);
     let scene = Scene::within(Some("ns"), cluster());
     scene.watch_volume("5", json!({}));
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.reasons(), ["Orphaned"]);
 }
 
@@ -82,8 +82,8 @@ async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
     scene.watch_volume("5", json!({}));
     let name = ObjectName::cluster_scoped("pv");
     scene.releaser.reconcile(&name).await.expect("settled");
-    scene.hear(&scene.releaser.caches.claims, claim("1", json!(null)));
-    assert!(scene.look().await);
+    scene.deliver(&scene.releaser.caches.claims, claim("1", json!(null)));
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.events(), []);
 }
 
@@ -91,12 +91,12 @@ async fn a_volume_whose_claim_turns_up_late_was_no_orphan() {
 #[tokio::test(start_paused = true)]
 async fn a_label_added_at_admission_is_reported_once() {
     let scene = Scene::new(cluster());
-    scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
+    scene.deliver(&scene.releaser.caches.claims, claim("1", claimed()));
     let mut bound = labelled();
     json_patch::merge(&mut bound, &json!({"status": {"phase": "Bound"}}));
     for version in ["5", "6"] {
         scene.watch_volume(version, bound.clone());
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
     }
     assert_eq!(scene.server.reasons(), ["Associated"]);
     assert_eq!(
@@ -121,9 +121,9 @@ async fn a_volume_that_is_gone_is_forgotten() {
     let scene = Scene::new(cluster());
     for version in ["5", "6"] {
         scene.watch_volume(version, json!({}));
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
         scene.watch_no_volume(version);
-        assert!(scene.woken().await && scene.look().await);
+        assert!(scene.woken().await && scene.reconcile().await);
     }
     assert_eq!(scene.server.reasons(), ["Orphaned", "Orphaned"]);
 }
@@ -133,10 +133,10 @@ async fn a_volume_that_is_gone_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_stays_is_reported_with_its_node() {
     let scene = Scene::new(cluster());
-    scene.hear(&scene.releaser.caches.attachments, attachment("pv"));
+    scene.deliver(&scene.releaser.caches.attachments, attachment("pv"));
     for version in ["5", "6"] {
         scene.watch_volume(version, labelled());
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
     }
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(scene.server.events(), [], "detaching takes some time");
@@ -152,11 +152,11 @@ async fn an_attachment_that_stays_is_reported_with_its_node() {
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_detached_in_time_is_not_reported() {
     let scene = Scene::new(cluster());
-    scene.hear(&scene.releaser.caches.attachments, attachment("pv"));
+    scene.deliver(&scene.releaser.caches.attachments, attachment("pv"));
     scene.watch_volume("5", labelled());
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     scene.lose(&scene.releaser.caches.attachments, attachment("pv"));
-    assert!(scene.woken().await && scene.look().await);
+    assert!(scene.woken().await && scene.reconcile().await);
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(scene.server.reasons(), ["Released"]);
 }
@@ -168,7 +168,7 @@ async fn two_leaders_publish_one_event_about_an_orphan() {
     for _ in 0..2 {
         let scene = Scene::new(Options::default());
         scene.watch_volume("5", json!({}));
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
         let sent = scene.server.sent("POST events");
         names.push(sent[0]["metadata"]["name"].clone());
     }
@@ -179,11 +179,11 @@ async fn two_leaders_publish_one_event_about_an_orphan() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_exists_prevents_the_release() {
     let scene = Scene::new(cluster());
-    scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
+    scene.deliver(&scene.releaser.caches.claims, claim("1", claimed()));
     scene.watch_volume("5", labelled());
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 0);
     scene.lose(&scene.releaser.caches.claims, claim("1", claimed()));
-    assert!(scene.woken().await && scene.look().await);
+    assert!(scene.woken().await && scene.reconcile().await);
     assert_eq!(scene.server.reasons(), ["Associated", "Released"]);
 }

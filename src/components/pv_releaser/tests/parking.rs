@@ -209,7 +209,7 @@ async fn a_record_needs_proof() {
         *scene.server.claim.lock() = live;
         let earlier = json!({"metadata": {"annotations": {CLAIM_NAMESPACE: before}}});
         scene.watch_volume("5", changed(labelled(), earlier));
-        assert!(scene.look().await);
+        assert!(scene.reconcile().await);
         let sent = patches(&scene);
         let written = sent
             .iter()
@@ -239,9 +239,9 @@ async fn a_volume_is_associated_with_its_record() {
     let scene = Scene::new(Options::default());
     *scene.server.namespace.lock() = Some("n");
     *scene.server.claim.lock() = Some(claim("1", claimed()));
-    scene.hear(&scene.releaser.caches.claims, claim("1", claimed()));
+    scene.deliver(&scene.releaser.caches.claims, claim("1", claimed()));
     scene.watch_volume("5", phase("Bound"));
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     let patch = patches(&scene).remove(0).to_string();
     assert!(patch.contains("ns/n/1") && patch.contains(&**US), "{patch}");
 }
@@ -250,7 +250,7 @@ async fn a_volume_is_associated_with_its_record() {
 async fn a_recorded_volume_is_parked_and_counted() {
     let scene = Scene::new(Options::default());
     scene.watch_volume("5", changed(labelled(), recorded("ns/n/1")));
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     let name = json!("parked-pv-uid");
     assert_eq!(reference(&patches(&scene)[0])["name"], name);
     let (reason, note) = scene.server.events().remove(0);
@@ -274,7 +274,7 @@ async fn a_recorded_volume_is_parked_and_counted() {
             assert_eq!(fates, 1, "{text}");
         }
     }
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(patches(&scene).len(), 1);
 }
 
@@ -337,7 +337,7 @@ async fn a_reservation_is_known_before_the_watch_delivers_it() {
         let reviewed = scene.releaser.handover.review(&request).await;
         assert_eq!(reviewed, Ok(Answer::Allow));
     }
-    scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+    scene.deliver(&scene.releaser.caches.claims, wanted(json!({})));
     let data = ObjectName::new("ns", "data");
     let served = scene.releaser.handover.serve(&data).await;
     served.expect("nothing is to be done");
@@ -362,7 +362,7 @@ async fn a_claim_that_exists_gets_no_second_volume() {
     *scene.server.namespace.lock() = Some("n");
     scene.watch_volume("5", parked("n"));
     let bound = json!({"spec": {"volumeName": "another"}, "status": {"phase": "Bound"}});
-    scene.hear(&scene.releaser.caches.claims, wanted(bound));
+    scene.deliver(&scene.releaser.caches.claims, wanted(bound));
     let request = review(&wanted(json!({})), false);
     let reviewed = scene.releaser.handover.review(&request).await;
     assert_eq!(reviewed, Ok(Answer::Allow));
@@ -377,7 +377,7 @@ async fn a_second_creation_does_not_end_the_reservation_of_the_claim() {
         *scene.server.namespace.lock() = Some("n");
         scene.watch_volume("5", reserved("n", Some("2026-01-01T00:00:00Z")));
         // The watch may show a claim that is deleted.
-        scene.hear(&scene.releaser.caches.claims, wanted(json!({})));
+        scene.deliver(&scene.releaser.caches.claims, wanted(json!({})));
         *scene.server.claim.lock() = exists.then(|| wanted(json!({})));
         let other = wanted(json!({"spec": {"storageClassName": "slow"}}));
         let reviewed = scene.releaser.handover.review(&review(&other, false)).await;
@@ -464,7 +464,7 @@ async fn a_waiting_claim_gets_a_parked_volume() {
         *scene.server.namespace.lock() = Some(live);
         scene.watch_volume("5", parked("n"));
         let known = json!({"spec": {"volumeName": changes["spec"]["volumeName"]}});
-        scene.hear(&scene.releaser.caches.claims, wanted(known));
+        scene.deliver(&scene.releaser.caches.claims, wanted(known));
         assert!(scene.woken().await, "{row}");
         let stored = changed(wanted(json!({"metadata": {"uid": uid}})), changes);
         *scene.server.claim.lock() = Some(stored);
@@ -494,7 +494,7 @@ async fn who_reserves_a_volume_of_a_deleted_namespace_learns_how() {
         let scene = Scene::new(Options::default());
         *scene.server.namespace.lock() = live;
         scene.watch_volume("5", reserved("n", reserved_at));
-        assert!(scene.look().await, "{row}");
+        assert!(scene.reconcile().await, "{row}");
         assert_eq!(
             patches(&scene).len(),
             usize::from(live != Some("n")),

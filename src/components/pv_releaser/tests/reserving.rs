@@ -213,10 +213,10 @@ async fn a_volume_that_does_not_fit_the_stored_claim_is_parked_at_once() {
         *scene.server.namespace.lock() = Some("n");
         scene.watch_volume("5", reserved("n", reserved_at));
         let claim = wanted(changes);
-        scene.hear(&scene.releaser.caches.claims, claim.clone());
+        scene.deliver(&scene.releaser.caches.claims, claim.clone());
         assert!(scene.woken().await, "{row}");
         *scene.server.claim.lock() = Some(claim);
-        assert!(scene.look().await, "{row}");
+        assert!(scene.reconcile().await, "{row}");
         assert_eq!(patches(&scene).len(), usize::from(expected), "{row}");
     }
 }
@@ -242,7 +242,7 @@ async fn no_volume_is_reserved_for_a_claim_of_a_namespace_that_is_being_deleted(
         *scene.server.namespace.lock() = Some(namespace);
         scene.watch_volume("5", parked("n"));
         let claim = wanted(json!({"metadata": {"uid": "2"}}));
-        scene.hear(&scene.releaser.caches.claims, claim.clone());
+        scene.deliver(&scene.releaser.caches.claims, claim.clone());
         *scene.server.claim.lock() = Some(claim);
         let name = ObjectName::new("ns", "data");
         scene.releaser.handover.serve(&name).await.expect("settled");
@@ -260,7 +260,7 @@ async fn a_reservation_that_is_not_used_is_parked_after_a_minute() {
     let later = scene.releaser.reconcile(&name).await.expect("settled");
     assert!(matches!(later, Requeue::After(delay, _) if delay == Duration::from_secs(50)));
     *scene.server.now.lock() = Some(161);
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     let mut after = volume_at("5", reserved("n", Some("1970-01-01T00:01:40Z")));
     let patch: json_patch::Patch =
         serde_json::from_value(patches(&scene).remove(0)).expect("a patch");

@@ -232,16 +232,16 @@ impl Scene {
         }
     }
 
-    pub(super) fn hear<T: Tracked>(&self, feed: &Arc<Feed<T>>, wire: Value) {
-        feed.hear(serde_json::from_value(wire).expect("readable"), true);
+    pub(super) fn deliver<T: Tracked>(&self, feed: &Arc<Feed<T>>, wire: Value) {
+        feed.deliver(serde_json::from_value(wire).expect("readable"), true);
     }
 
     pub(super) fn lose<T: Tracked>(&self, feed: &Arc<Feed<T>>, wire: Value) {
-        feed.hear(serde_json::from_value(wire).expect("readable"), false);
+        feed.deliver(serde_json::from_value(wire).expect("readable"), false);
     }
 
     pub(super) fn watch_volume(&self, version: &str, changes: Value) {
-        self.hear(&self.releaser.caches.volumes, volume(version, changes));
+        self.deliver(&self.releaser.caches.volumes, volume(version, changes));
     }
 
     pub(super) fn watch_no_volume(&self, version: &str) {
@@ -260,7 +260,7 @@ impl Scene {
 
     /// Reconciles the volume and waits for its Events, for less than a minute, because after a
     /// minute the written volume would be evaluated again. Returns whether the volume is settled.
-    pub(super) async fn look(&self) -> bool {
+    pub(super) async fn reconcile(&self) -> bool {
         let outcome = self
             .releaser
             .reconcile(&ObjectName::cluster_scoped("pv"))

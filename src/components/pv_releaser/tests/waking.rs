@@ -11,22 +11,22 @@ use super::{
 async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     let scene = Scene::new(cluster());
     let claims = &scene.releaser.caches.claims;
-    scene.hear(claims, claim("1", json!(null)));
+    scene.deliver(claims, claim("1", json!(null)));
     scene.watch_volume("5", json!({"status": {"phase": "Bound"}}));
-    assert!(scene.look().await && scene.woken().await);
+    assert!(scene.reconcile().await && scene.woken().await);
     assert_eq!(
         scene.server.sent("PATCH persistentvolumes"),
         [] as [Value; 0]
     );
-    scene.hear(claims, claim("1", claimed()));
+    scene.deliver(claims, claim("1", claimed()));
     assert!(scene.woken().await, "labelled");
-    scene.hear(claims, claim("1", claimed()));
+    scene.deliver(claims, claim("1", claimed()));
     assert!(!scene.woken().await, "nothing that counts has changed");
     scene.lose(claims, claim("1", claimed()));
     assert!(scene.woken().await, "gone");
     scene.watch_volume("6", json!({}));
-    assert!(scene.look().await);
-    assert!(scene.look().await, "before the watch shows it");
+    assert!(scene.reconcile().await);
+    assert!(scene.reconcile().await, "before the watch shows it");
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "pv-uid"},
         {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
@@ -34,7 +34,7 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
     ]);
     assert_eq!(scene.server.sent("PATCH persistentvolumes"), [expected]);
     scene.watch_volume("7", labelled());
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 2);
     assert_eq!(scene.server.reasons(), ["Associated", "Released"]);
 }
@@ -45,10 +45,10 @@ async fn a_volume_is_labelled_even_after_its_claim_is_deleted() {
 async fn a_claim_that_was_replaced_is_remembered_too() {
     let scene = Scene::new(cluster());
     let claims = &scene.releaser.caches.claims;
-    scene.hear(claims, claim("1", claimed()));
-    scene.hear(claims, claim("2", json!(null)));
+    scene.deliver(claims, claim("1", claimed()));
+    scene.deliver(claims, claim("2", json!(null)));
     scene.watch_volume("5", json!({}));
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.reasons(), ["Associated"]);
 }
 
@@ -63,16 +63,16 @@ async fn a_class_enqueues_its_released_volumes() {
     let classes = &scene.releaser.caches.classes;
     let class = |id: &str| json!({"metadata": {"name": "fast", "annotations": {"reclaimable-pv-releaser.kubernetes.io/controller-id": id}}});
     scene.watch_volume("5", json!({}));
-    assert!(scene.look().await && scene.woken().await);
-    scene.hear(classes, class("other"));
-    assert!(scene.look().await && scene.woken().await);
-    scene.hear(classes, class(cluster().id.as_str()));
+    assert!(scene.reconcile().await && scene.woken().await);
+    scene.deliver(classes, class("other"));
+    assert!(scene.reconcile().await && scene.woken().await);
+    scene.deliver(classes, class(cluster().id.as_str()));
     assert!(scene.woken().await);
-    assert!(scene.look().await);
+    assert!(scene.reconcile().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
     scene.watch_volume("6", json!({"metadata": {"uid": "another"}}));
     scene.lose(classes, class(cluster().id.as_str()));
-    assert!(scene.look().await && scene.woken().await);
+    assert!(scene.reconcile().await && scene.woken().await);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 1);
     assert_eq!(scene.server.reasons(), ["Orphaned", "Released", "Orphaned"]);
 }
@@ -90,7 +90,7 @@ async fn a_class_enqueues_its_bound_volumes() {
     let key = "reclaimable-pv-releaser.kubernetes.io/controller-id";
     let annotations = json!({key: cluster().id.as_str()});
     let class = json!({"metadata": {"name": "fast", "annotations": annotations}});
-    scene.hear(&scene.releaser.caches.classes, class);
+    scene.deliver(&scene.releaser.caches.classes, class);
     assert!(scene.woken().await);
 }
 
@@ -101,24 +101,24 @@ async fn a_deleted_namespace_enqueues_the_volumes_that_are_reserved_in_it() {
     let scene = Scene::new(cluster());
     let namespaces = &scene.releaser.caches.namespaces;
     let namespace = |uid: &str| json!({"metadata": {"name": "ns", "uid": uid}});
-    scene.hear(namespaces, namespace("1"));
+    scene.deliver(namespaces, namespace("1"));
     scene.watch_volume("5", reserved("1", None));
     assert!(scene.woken().await);
-    scene.hear(namespaces, namespace("1"));
+    scene.deliver(namespaces, namespace("1"));
     assert!(!scene.woken().await, "it still exists");
-    scene.hear(namespaces, namespace("2"));
+    scene.deliver(namespaces, namespace("2"));
     assert!(scene.woken().await, "recreated");
     let mut terminating = namespace("2");
     terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    scene.hear(namespaces, terminating.clone());
+    scene.deliver(namespaces, terminating.clone());
     assert!(scene.woken().await, "its deletion begins");
-    scene.hear(namespaces, terminating.clone());
+    scene.deliver(namespaces, terminating.clone());
     assert!(!scene.woken().await, "nothing has changed");
     scene.lose(namespaces, terminating);
     assert!(scene.woken().await, "deleted");
     scene.watch_volume("6", parked("1"));
     assert!(scene.woken().await);
-    scene.hear(namespaces, namespace("3"));
+    scene.deliver(namespaces, namespace("3"));
     scene.lose(namespaces, namespace("3"));
     assert!(
         !scene.woken().await,

@@ -32,7 +32,7 @@ pub(super) fn deliver(scene: &Scene, volume_uid: &str, volume: Value) {
     map["metadata"]["uid"] = json!(format!("copy-of-{volume_uid}"));
     map["metadata"]["resourceVersion"] = json!("3");
     let wire: SavedVolumeWire = serde_json::from_value(map.clone()).expect("a ConfigMap");
-    scene.reconciler.copies.feed.hear(wire, true);
+    scene.reconciler.copies.feed.deliver(wire, true);
     scene.server.stored.lock().1 = Some(map);
 }
 

@@ -59,7 +59,7 @@ fn disable(scene: &Scene) {
     let annotations = json!({UNDELETE_WINDOW: "off"});
     let class = json!({"metadata": {"name": "fast", "annotations": annotations}});
     let class = serde_json::from_value(class).expect("a class");
-    scene.reconciler.caches.classes.hear(class, true);
+    scene.reconciler.caches.classes.deliver(class, true);
 }
 
 /// pvc-expiry may delete a claim with an announcement at any time, because it has read the record.
@@ -135,7 +135,7 @@ async fn the_end_of_an_announcement_disables_the_trash_at_once() {
     queue.open();
     scene.reconciler.listen(&queue);
     let ended = serde_json::from_value(claim(json!({}))).expect("a claim");
-    scene.reconciler.caches.claims.hear(ended, true);
+    scene.reconciler.caches.claims.deliver(ended, true);
     let next = timeout(Duration::from_millis(1), queue.take()).await;
     assert_eq!(next.ok(), Some(ObjectName::cluster_scoped("pv")));
     scene.reconcile().await.expect("the trash is disabled");

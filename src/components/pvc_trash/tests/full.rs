@@ -115,7 +115,7 @@ async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
     let class = json!({"metadata": {"name": "fast", "annotations": {UNDELETE_WINDOW: "1h"}},
         "provisioner": "p"});
     let class = serde_json::from_value(class).expect("a class");
-    scene.reconciler.caches.classes.hear(class, true);
+    scene.reconciler.caches.classes.deliver(class, true);
     for _ in 0..2 {
         scene.reconcile().await.expect("left unchanged");
     }

@@ -364,13 +364,13 @@ fn a_request_to_purge_counts_for_one_claim() {
 fn a_restore_comes_before_a_purge() {
     let restorer = restorer();
     let trash = in_trash(json!({}));
-    let asked = |volume| {
+    let decided = |volume| {
         decide(&View {
             restorer: Some(&restorer),
             ..view(volume, None)
         })
     };
-    assert_eq!(asked(&trash), Decision::Restore(restorer.clone()));
+    assert_eq!(decided(&trash), Decision::Restore(restorer.clone()));
     // A purged volume is left unchanged, because its provisioner may be deleting the data.
     let purged = volume(json!({
         "metadata": {"annotations": {
@@ -378,7 +378,7 @@ fn a_restore_comes_before_a_purge() {
         }},
         "status": {"phase": "Released"},
     }));
-    assert_eq!(asked(&purged), Decision::Leave(Left::Purging));
+    assert_eq!(decided(&purged), Decision::Leave(Left::Purging));
 }
 
 #[test]

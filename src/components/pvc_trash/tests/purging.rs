@@ -134,7 +134,7 @@ async fn a_volume_that_is_requested_while_its_purge_waits_is_kept() {
             if requested {
                 let claim = requesting("again", "pv");
                 let claim = serde_json::from_value(claim).expect("a claim");
-                scene.feeds.claims.hear(claim, true);
+                scene.feeds.claims.deliver(claim, true);
             }
             drop(permit);
         };
@@ -471,7 +471,7 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
     assert_eq!(record["unbindable"], json!(["2"]));
 
     let back = in_trash(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}));
-    let asking = |name: &str, uid: &str| {
+    let with_calls = |name: &str, uid: &str| {
         let mut claim = requesting(name, "pv");
         claim["metadata"]["uid"] = json!(uid);
         claim
@@ -485,11 +485,11 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
         let _ = scene.reconcile().await;
         scene.patched(CLAIM_REF).map(|claim| claim["name"].clone())
     };
-    assert_eq!(reserved(vec![asking("again", "2")]).await, None);
-    let both = vec![asking("again", "2"), asking("better", "8")];
+    assert_eq!(reserved(vec![with_calls("again", "2")]).await, None);
+    let both = vec![with_calls("again", "2"), with_calls("better", "8")];
     assert_eq!(reserved(both).await, Some(json!("better")));
     assert_eq!(
-        reserved(vec![asking("again", "9")]).await,
+        reserved(vec![with_calls("again", "9")]).await,
         Some(json!("again"))
     );
 }
@@ -632,7 +632,7 @@ async fn a_requested_purge_that_the_limit_delays_is_the_next_one() {
     drop(slot);
     assert!(purges.reserve(&other(), false).is_err(), "others wait");
     let withdrawn = serde_json::from_value(in_trash(json!({}))).expect("a volume");
-    scene.reconciler.caches.volumes.hear(withdrawn, true);
+    scene.reconciler.caches.volumes.deliver(withdrawn, true);
     assert!(scene.reconcile().await.is_ok());
     assert!(purges.reserve(&other(), false).is_ok(), "nothing waits");
 }

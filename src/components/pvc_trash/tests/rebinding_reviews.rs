@@ -177,7 +177,7 @@ async fn claims_that_are_not_handled_get_no_data() {
         "labels": {"volume-warden.dev/exclude": "true"}}});
     let label = serde_json::from_value(label).expect("a namespace");
     let namespaces = cluster.scene.reconciler.caches.namespaces.clone();
-    namespaces.expect("all are watched").hear(label, true);
+    namespaces.expect("all are watched").deliver(label, true);
     assert_eq!(cluster.answer(json!({})).await, Answer::Allow);
 }
 
@@ -212,6 +212,8 @@ async fn a_failed_read_reveals_no_claim_of_an_earlier_namespace() {
     let recreated = json!({"metadata": {"name": "ns", "uid": "recreated"}});
     let recreated = serde_json::from_value(recreated).expect("a namespace");
     let namespaces = cluster.scene.reconciler.caches.namespaces.clone();
-    namespaces.expect("all are watched").hear(recreated, true);
+    namespaces
+        .expect("all are watched")
+        .deliver(recreated, true);
     assert_eq!(cluster.answer(json!({})).await, Answer::Allow);
 }

@@ -22,7 +22,7 @@ async fn an_annotation_that_cannot_be_parsed_is_reported_before_the_class_has_vo
     let class = json!({"metadata": {"name": "new", "annotations": {UNDELETE_WINDOW: "soon"}},
         "provisioner": "p"});
     let class = serde_json::from_value(class).expect("a class");
-    scene.reconciler.caches.classes.hear(class, true);
+    scene.reconciler.caches.classes.deliver(class, true);
     for _ in 0..2 {
         scene.reconciler.candidates();
     }
@@ -42,18 +42,18 @@ async fn an_unreadable_maximum_leaves_recorded_windows_unchanged() {
         "annotations": {UNDELETE_WINDOW: "10h"}}});
     let namespace = serde_json::from_value(namespace).expect("a namespace");
     let namespaces = caches.namespaces.as_ref().expect("namespaces are watched");
-    namespaces.hear(namespace, true);
+    namespaces.deliver(namespace, true);
     let claim = json!({"metadata": {"namespace": "ns", "name": "data", "uid": "1"},
         "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
     let claim = serde_json::from_value(claim).expect("a claim");
-    caches.claims.hear(claim, true);
+    caches.claims.deliver(claim, true);
     let decision = |maximum: &str| {
         let annotations = json!({UNDELETE_WINDOW: "1h", UNDELETE_WINDOW_MAX: maximum});
         let class = json!({"metadata": {"name": "fast", "annotations": annotations},
             "provisioner": "p"});
         caches
             .classes
-            .hear(serde_json::from_value(class).expect("a class"), true);
+            .deliver(serde_json::from_value(class).expect("a class"), true);
         caches.judge(&ObjectName::cluster_scoped("pv"), &volume)
     };
     assert_eq!(decision("10h"), Decision::Leave(Left::Enabled));

@@ -119,7 +119,7 @@ async fn chosen(requested: &str, others: &[(&str, &str, Value, Option<&str>)]) -
         let mut volume = deleted(name, claim, at.clone());
         volume["spec"]["claimRef"]["resourceVersion"] = json!(bound);
         let volume = serde_json::from_value(volume).expect("a volume");
-        reviews.caches.volumes.hear(volume, true);
+        reviews.caches.volumes.deliver(volume, true);
     }
     match review(&reviews, requested).await {
         Answer::Patch { operations, .. } => {
@@ -182,10 +182,10 @@ async fn an_earlier_claim_is_not_restored_instead_of_the_last_one() {
         late["spec"]["claimRef"]["uid"] = "2".into();
         json_patch::merge(&mut late, changes);
         let late = serde_json::from_value(late).expect("a volume");
-        reviews.caches.volumes.hear(late, true);
+        reviews.caches.volumes.deliver(late, true);
         for claim in claims {
             let claim = serde_json::from_value(claim.clone()).expect("a claim");
-            reviews.caches.claims.hear(claim, true);
+            reviews.caches.claims.deliver(claim, true);
         }
         reviews
     };
@@ -288,7 +288,7 @@ async fn a_name_of_two_deleted_claims_is_refused_and_the_answer_says_how_to_be_e
         let mut volume = deleted("b", "pv", json!(DELETED));
         volume["metadata"]["annotations"][TRASH] = kept.to_string().into();
         let volume = serde_json::from_value(volume).expect("a volume");
-        reviews.caches.volumes.hear(volume, true);
+        reviews.caches.volumes.deliver(volume, true);
     };
     of_another("earlier");
     let answer = review(&reviews, "pv").await;

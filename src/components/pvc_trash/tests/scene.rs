@@ -227,11 +227,11 @@ impl Scene {
         let caches = Caches::new(&feeds, None, max_bytes);
         for claim in claims {
             let claim = serde_json::from_value(claim.clone()).expect("a claim");
-            caches.claims.hear(claim, true);
+            caches.claims.deliver(claim, true);
         }
         server.stored.lock().0 = volume.clone();
         let volume = serde_json::from_value(volume).expect("a volume");
-        caches.volumes.hear(volume, true);
+        caches.volumes.deliver(volume, true);
         let live = Live::new(&metrics, &client);
         let apply = Apply::new(client.clone(), leadership, 1, false, metrics.clone());
         let apply = Arc::new(apply);

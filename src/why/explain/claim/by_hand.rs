@@ -4,7 +4,7 @@
 use super::in_the_way;
 use crate::objects::fit::class_of;
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, Selection, World,
+    Cause, Code, Evidence, Lookup, Object, Selection, World,
     explain::{
         quote,
         volumes::{Difference, Misfit, fits, parked_for, taken},
@@ -26,9 +26,9 @@ pub(super) fn named(
 ) -> Option<Cause> {
     let evidence = Evidence::new(object.to_string(), "spec.volumeName");
     let volume = match world.get::<PersistentVolume>("", name) {
-        Look::Found(volume) => volume,
-        Look::Unread => return None,
-        Look::Absent => {
+        Lookup::Found(volume) => volume,
+        Lookup::Unread => return None,
+        Lookup::Absent => {
             let sentence = format!(
                 "The claim names the volume {}, which does not exist, and it can be bound to no other volume.",
                 quote::name(name)

@@ -7,7 +7,7 @@
 use crate::{
     objects::keys::{BIND_COMPLETED, BINDER_PREFIX},
     why::{
-        Cause, Code, Evidence, Look, Object, World,
+        Cause, Code, Evidence, Lookup, Object, World,
         explain::{quote, reuse, trash, wardens},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
@@ -24,9 +24,9 @@ pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeCla
         .and_then(|spec| spec.volume_name.as_deref());
     let volume = volume.unwrap_or_default();
     match world.get::<PersistentVolume>("", volume) {
-        Look::Found(found) => vec![misbound(object, claim, &found)],
-        Look::Absent => vec![missing(object, volume)],
-        Look::Unread => Vec::new(),
+        Lookup::Found(found) => vec![misbound(object, claim, &found)],
+        Lookup::Absent => vec![missing(object, volume)],
+        Lookup::Unread => Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     components::pvc_protection,
     objects::finalizers::PVC_PROTECTION,
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
+        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, World,
         explain::{
             claim::{lost, resize},
             quote, retention, reuse, webhooks,
@@ -68,9 +68,9 @@ fn volume_lost(
 ) -> Option<Vec<Cause>> {
     let name = volume_name(claim);
     let volume = match world.get::<PersistentVolume>("", name) {
-        Look::Found(volume) => volume,
-        Look::Absent => return Some(vec![lost::missing(object, name)]),
-        Look::Unread => return None,
+        Lookup::Found(volume) => volume,
+        Lookup::Absent => return Some(vec![lost::missing(object, name)]),
+        Lookup::Unread => return None,
     };
     if !is_volume_of(&volume, claim) {
         return Some(vec![lost::misbound(object, claim, &volume)]);

@@ -12,7 +12,7 @@ use crate::{
         reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
     },
     why::{
-        Answer, Cause, Code, Evidence, Look, Object, Selection, World,
+        Answer, Cause, Code, Evidence, Lookup, Object, Selection, World,
         explain::{events, wardens},
     },
 };
@@ -21,23 +21,23 @@ use kube::ResourceExt;
 
 /// Explains that the namespace is still in the storage backend, or could not be deleted there, if
 /// its latest Event says so. Otherwise the namespace is absent.
-pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
+pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     let selection = Selection {
         labels: "",
         fields: "involvedObject.kind=Lease",
     };
     // The Events are listed in all namespaces, because the Lease of Volume Warden may be in any.
     let events = match world.list::<Event>("", selection) {
-        Look::Found(events) => events,
-        Look::Absent => return Look::Absent,
-        Look::Unread => return Look::Unread,
+        Lookup::Found(events) => events,
+        Lookup::Absent => return Lookup::Absent,
+        Lookup::Unread => return Lookup::Unread,
     };
     let about: Vec<_> = about(&events, &object.name.name).collect();
     if about.is_empty() {
-        return Look::Absent;
+        return Lookup::Absent;
     }
     let Some(leases) = wardens::own_leases(world, &NamespaceGc) else {
-        return Look::Unread;
+        return Lookup::Unread;
     };
     match latest(&about, &leases) {
         Some((event, lease)) if event.reason.as_deref() != Some(DELETED) => {
@@ -46,9 +46,9 @@ pub(super) fn explain(world: &World, object: &Object) -> Look<Answer> {
                 _ => "gone from Kubernetes, and not known to be deleted from the storage backend",
             };
             let answer = Answer::of(object, state).since(events::since(event));
-            Look::Found(answer.because([cause(event, lease)]))
+            Lookup::Found(answer.because([cause(event, lease)]))
         }
-        _ => Look::Absent,
+        _ => Lookup::Absent,
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::objects::keys::MIRROR;
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, Readable, World,
+    Cause, Code, Evidence, Lookup, Object, Readable, World,
     explain::{events, quote},
     read::Pod,
 };
@@ -71,7 +71,7 @@ fn reported(
     {
         return vec![failed(object, event), missing];
     }
-    let Look::Found(found) = elsewhere::find(world, pod, mounted) else {
+    let Lookup::Found(found) = elsewhere::find(world, pod, mounted) else {
         return vec![failed(object, event)];
     };
     let first = match reason {
@@ -85,9 +85,9 @@ fn reported(
 /// empty if no other node has one. None if an object could not be read.
 fn unreported(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
     match elsewhere::find(world, pod, mounted) {
-        Look::Found(found) => Some(beginning_with(found.not_attached(pod), world, pod, &found)),
-        Look::Absent => Some(Vec::new()),
-        Look::Unread => None,
+        Lookup::Found(found) => Some(beginning_with(found.not_attached(pod), world, pod, &found)),
+        Lookup::Absent => Some(Vec::new()),
+        Lookup::Unread => None,
     }
 }
 
@@ -166,7 +166,7 @@ fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
 /// existing.
 fn absent<'a, K: Readable>(world: &World, namespace: &str, names: &[&'a str]) -> Option<&'a str> {
     let mut names = names.iter().copied();
-    names.find(|name| matches!(world.metadata::<K>(namespace, name), Look::Absent))
+    names.find(|name| matches!(world.metadata::<K>(namespace, name), Lookup::Absent))
 }
 
 /// The names of the ConfigMaps and Secrets without which the kubelet does not mount the volume.

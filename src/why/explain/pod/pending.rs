@@ -6,7 +6,7 @@ use super::{
     missing, placement, waiting,
 };
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, World,
+    Cause, Code, Evidence, Lookup, Object, World,
     explain::{claim, users},
     read::{PersistentVolumeClaim, Pod},
 };
@@ -22,19 +22,21 @@ enum Trouble {
     Unbound,
 }
 
-type Troubled<'a> = (Trouble, &'a Mounted<'a>, Look<PersistentVolumeClaim>);
+type Troubled<'a> = (Trouble, &'a Mounted<'a>, Lookup<PersistentVolumeClaim>);
 
 /// The chain of causes for the first claim that the pod cannot use, and one cause for each further
 /// such claim. If the pod can use all its claims, the chain says what else the pod waits for.
 pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
     let mounted = claims::mounted(pod);
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
-    let looks = world.each(object.namespace_name(), names);
-    let unread = looks.iter().any(|look| matches!(look, Look::Unread));
+    let lookups = world.each(object.namespace_name(), names);
+    let unread = lookups
+        .iter()
+        .any(|lookup| matches!(lookup, Lookup::Unread));
     let (mut troubled, mut usable) = (Vec::new(), Vec::new());
-    for (mounted, look) in mounted.iter().zip(looks) {
-        match trouble(pod, mounted, &look) {
-            Some(trouble) => troubled.push((trouble, mounted, look)),
+    for (mounted, lookup) in mounted.iter().zip(lookups) {
+        match trouble(pod, mounted, &lookup) {
+            Some(trouble) => troubled.push((trouble, mounted, lookup)),
             None => usable.push(mounted.clone()),
         }
     }
@@ -58,12 +60,12 @@ pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
 fn trouble(
     pod: &Pod,
     mounted: &Mounted<'_>,
-    look: &Look<PersistentVolumeClaim>,
+    lookup: &Lookup<PersistentVolumeClaim>,
 ) -> Option<Trouble> {
-    let claim = match look {
-        Look::Absent => return Some(Trouble::Missing),
-        Look::Unread => return None,
-        Look::Found(claim) => claim,
+    let claim = match lookup {
+        Lookup::Absent => return Some(Trouble::Missing),
+        Lookup::Unread => return None,
+        Lookup::Found(claim) => claim,
     };
     let is_foreign = mounted.is_foreign(pod, claim);
     match claim::state(claim) {
@@ -79,11 +81,11 @@ fn trouble(
 }
 
 /// The cause that the pod cannot use this claim.
-fn link(object: &Object, pod: &Pod, (trouble, mounted, look): &Troubled<'_>) -> Cause {
-    match look {
-        Look::Found(claim) if *trouble == Trouble::NotOwned => not_owned(object, mounted, claim),
-        Look::Found(claim) => has(object, claim),
-        Look::Absent | Look::Unread => missing::cause(object, pod, mounted),
+fn link(object: &Object, pod: &Pod, (trouble, mounted, lookup): &Troubled<'_>) -> Cause {
+    match lookup {
+        Lookup::Found(claim) if *trouble == Trouble::NotOwned => not_owned(object, mounted, claim),
+        Lookup::Found(claim) => has(object, claim),
+        Lookup::Absent | Lookup::Unread => missing::cause(object, pod, mounted),
     }
 }
 
@@ -96,8 +98,8 @@ fn chain(
     troubled: &Troubled<'_>,
     usable: &[Mounted<'_>],
 ) -> Vec<Cause> {
-    let (trouble, mounted, look) = troubled;
-    let Look::Found(claim) = look else {
+    let (trouble, mounted, lookup) = troubled;
+    let Lookup::Found(claim) = lookup else {
         return missing::causes(world, object, pod, mounted);
     };
     let first = link(object, pod, troubled);

@@ -12,7 +12,7 @@ mod refusal;
 
 use super::{claims::Mounted, conditions::condition};
 use crate::why::{
-    Cause, Code, Evidence, Look, Object, Selection, World,
+    Cause, Code, Evidence, Lookup, Object, Selection, World,
     explain::{affinity, claim, nodes, quote, users},
     read::{PersistentVolume, PersistentVolumeClaim, Pod},
 };
@@ -37,22 +37,22 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
     let claims: Vec<_> = world
         .each::<PersistentVolumeClaim>(&namespace, names)
         .into_iter()
-        .filter_map(Look::found)
+        .filter_map(Lookup::found)
         .collect();
     let chain = other_pod(world, pod, &claims)?;
     if !chain.is_empty() {
         return Some(chain);
     }
     let mut volumes = Vec::new();
-    let looks = world.each::<PersistentVolume>("", volume_names(&claims));
-    for (claim, look) in claims.iter().zip(looks) {
-        match look {
-            Look::Found(volume) => volumes.push(volume),
-            Look::Absent => {
+    let lookups = world.each::<PersistentVolume>("", volume_names(&claims));
+    for (claim, lookup) in claims.iter().zip(lookups) {
+        match lookup {
+            Lookup::Found(volume) => volumes.push(volume),
+            Lookup::Absent => {
                 let object = Object::claim(&namespace, &claim.name_any());
                 return Some(claim::causes(world, &object, claim));
             }
-            Look::Unread => return None,
+            Lookup::Unread => return None,
         }
     }
     let concerned = |volume: &PersistentVolume| {

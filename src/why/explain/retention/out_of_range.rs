@@ -5,7 +5,7 @@ use super::is_dead;
 use crate::{
     objects::{self, stateful_set::Policy},
     why::{
-        Cause, Code, Evidence, Look, Object, World,
+        Cause, Code, Evidence, Lookup, Object, World,
         read::{PersistentVolumeClaim, Pod},
     },
 };
@@ -22,10 +22,10 @@ pub(super) fn cause(
     ordinal: u32,
 ) -> Cause {
     let pod = format!("{name}-{ordinal}");
-    let look = world.get::<Pod>(object.namespace_name(), &pod);
+    let lookup = world.get::<Pod>(object.namespace_name(), &pod);
     let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
     let owners = claim.owner_references();
-    if let Some(after) = deleted_after(world, object, owners, (set, &pod), &look) {
+    if let Some(after) = deleted_after(world, object, owners, (set, &pod), &lookup) {
         let sentence = format!(
             "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim is deleted \
              after {after}."
@@ -50,12 +50,12 @@ pub(super) fn cause(
     };
     // The present policy does not matter: the owner references of the claim were written when its
     // pod was removed.
-    let sentence = match look {
-        Look::Absent => format!(
+    let sentence = match lookup {
+        Lookup::Absent => format!(
             "The StatefulSet {name} has no pod {ordinal} any more. The claim was kept when that pod \
              was removed by scaling down, and {fate}."
         ),
-        Look::Found(_) | Look::Unread => format!(
+        Lookup::Found(_) | Lookup::Unread => format!(
             "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim {fate}."
         ),
     };
@@ -69,7 +69,7 @@ fn deleted_after(
     object: &Object,
     owners: &[OwnerReference],
     (set, pod): (&objects::StatefulSet, &str),
-    look: &Look<Arc<Pod>>,
+    lookup: &Lookup<Arc<Pod>>,
 ) -> Option<String> {
     let is_pod = |owner: &OwnerReference| {
         owner.api_version == "v1" && owner.kind == "Pod" && owner.name == pod
@@ -83,7 +83,7 @@ fn deleted_after(
             _ => format!("its pod {pod} and its other owners"),
         });
     }
-    let Look::Found(found) = look else {
+    let Lookup::Found(found) = lookup else {
         return None;
     };
     let will_own = found.rules.stateful_set.as_ref() == Some(&set.uid)

@@ -2,7 +2,7 @@
 
 use super::{One, stale};
 use crate::why::{
-    Cause, Code, Evidence, Look, Object,
+    Cause, Code, Evidence, Lookup, Object,
     explain::{
         events,
         pod::quota::{self, Want},
@@ -31,7 +31,10 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
         return vec![quota];
     }
     // A claim could not be read, and that claim may be the cause.
-    if claims.iter().any(|(_, look)| matches!(look, Look::Unread)) {
+    if claims
+        .iter()
+        .any(|(_, lookup)| matches!(lookup, Lookup::Unread))
+    {
         return Vec::new();
     }
     match failure(one) {
@@ -59,12 +62,12 @@ fn failure(one: &One<'_>) -> Option<Option<Event>> {
 
 /// The cause that a quota does not allow one of the missing claims of the pod; none if no quota
 /// refuses them.
-fn quota(one: &One<'_>, claims: &[(String, Look<PersistentVolumeClaim>)]) -> Option<Cause> {
-    let looks = claims.iter().map(|(_, look)| look);
+fn quota(one: &One<'_>, claims: &[(String, Lookup<PersistentVolumeClaim>)]) -> Option<Cause> {
+    let lookups = claims.iter().map(|(_, lookup)| lookup);
     let templates = one.kept.templates.iter();
     let mut missing = templates
-        .zip(looks)
-        .filter(|(_, look)| matches!(look, Look::Absent));
+        .zip(lookups)
+        .filter(|(_, lookup)| matches!(lookup, Lookup::Absent));
     missing.find_map(|(template, _)| {
         let template = template_of(one, template)?;
         let want = Want::of(Some(&template.metadata), template.spec.as_ref()?);
@@ -83,12 +86,12 @@ fn template_of<'a>(one: &One<'a>, name: &str) -> Option<&'a core::PersistentVolu
 fn refused(
     one: &One<'_>,
     ordinal: u32,
-    claims: &[(String, Look<PersistentVolumeClaim>)],
+    claims: &[(String, Lookup<PersistentVolumeClaim>)],
     event: &Event,
 ) -> Cause {
     let mut absent = claims
         .iter()
-        .filter(|(_, look)| matches!(look, Look::Absent));
+        .filter(|(_, lookup)| matches!(lookup, Lookup::Absent));
     if let Some((claim, _)) = absent.next() {
         return missing(one, ordinal, claim, event);
     }

@@ -3,31 +3,31 @@
 
 use super::One;
 use crate::why::{
-    Cause, Code, Evidence, Look, Object,
+    Cause, Code, Evidence, Lookup, Object,
     explain::{claim, pod::claims, retention},
     read::PersistentVolumeClaim,
 };
 
 /// Reads the claims of the pod with this ordinal, one for each claim template. Each comes with its
 /// name.
-pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Look<PersistentVolumeClaim>)> {
+pub(super) fn claims(one: &One<'_>, ordinal: u32) -> Vec<(String, Lookup<PersistentVolumeClaim>)> {
     let templates = one.kept.templates.iter();
     let set = &one.object.name.name;
     let names: Vec<String> = templates
         .map(|template| format!("{template}-{set}-{ordinal}"))
         .collect();
     let namespace = one.object.namespace_name();
-    let looks = one.world.each(namespace, names.iter().map(String::as_str));
-    names.into_iter().zip(looks).collect()
+    let lookups = one.world.each(namespace, names.iter().map(String::as_str));
+    names.into_iter().zip(lookups).collect()
 }
 
 /// The chain of causes if a claim of the pod with this ordinal is being deleted and the pod cannot
 /// use it, or if the claim has owners, none of which exists. Empty otherwise.
 pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
     let known = claims(one, ordinal);
-    let found = known.iter().filter_map(|(name, look)| match look {
-        Look::Found(claim) => Some((Object::claim(one.object.namespace_name(), name), claim)),
-        Look::Absent | Look::Unread => None,
+    let found = known.iter().filter_map(|(name, lookup)| match lookup {
+        Lookup::Found(claim) => Some((Object::claim(one.object.namespace_name(), name), claim)),
+        Lookup::Absent | Lookup::Unread => None,
     });
     let going = found
         .clone()

@@ -7,7 +7,7 @@ use crate::{
         reuse::{CLAIM_NAMESPACE, RELEASE_SCOPE, Record},
     },
     why::{
-        Cause, Code, Evidence, Look, Object, World,
+        Cause, Code, Evidence, Lookup, Object, World,
         explain::{attachments, claim, events, quote, reuse, trash, volumes::lacking},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
@@ -27,14 +27,14 @@ pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) 
         reference.name.clone().unwrap_or_default(),
     );
     match world.get::<PersistentVolumeClaim>(&namespace, &name) {
-        Look::Found(other) if other.uid() != reference.uid => {
+        Lookup::Found(other) if other.uid() != reference.uid => {
             vec![replaced(world, object, volume, &other, &reference)]
         }
         // The claim still exists, so kube-controller-manager is about to make the volume Bound
         // again.
-        Look::Found(_) => Vec::new(),
-        Look::Absent => retained(world, object, volume, &reference),
-        Look::Unread => Vec::new(),
+        Lookup::Found(_) => Vec::new(),
+        Lookup::Absent => retained(world, object, volume, &reference),
+        Lookup::Unread => Vec::new(),
     }
 }
 

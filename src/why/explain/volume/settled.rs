@@ -4,7 +4,7 @@ use crate::{
     components::pv_releaser::PvReleaser,
     objects::{namespace::EXCLUDE, reuse::Record},
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Look, Object, World,
+        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, World,
         explain::{
             claim, reuse,
             volumes::{lacking, parked_for},
@@ -43,17 +43,17 @@ pub(super) fn explain(
                 reference.name.as_deref().unwrap_or_default(),
             );
             match world.get::<PersistentVolumeClaim>(namespace, name) {
-                Look::Found(claim) if phase == "Bound" => bound(object, reference, &claim),
-                Look::Found(claim) => match misfit(object, volume, &claim) {
+                Lookup::Found(claim) if phase == "Bound" => bound(object, reference, &claim),
+                Lookup::Found(claim) => match misfit(object, volume, &claim) {
                     Some(misfit) => return answer.because([misfit]),
                     None => reserved(object, &claim),
                 },
-                Look::Absent => {
+                Lookup::Absent => {
                     let examined =
                         format!("the volume's claim {namespace}/{name}, which does not exist");
                     Conclusion::nothing_found(object, examined)
                 }
-                Look::Unread => Conclusion::nothing_found(
+                Lookup::Unread => Conclusion::nothing_found(
                     object,
                     "the volume, but not its claim, \
                     which could not be read",
@@ -76,9 +76,9 @@ fn parked_volume(
 ) -> Answer {
     let namespace = &record.namespace;
     let found = match world.get::<Namespace>("", namespace) {
-        Look::Found(found) => Some(found),
-        Look::Absent => None,
-        Look::Unread => {
+        Lookup::Found(found) => Some(found),
+        Lookup::Absent => None,
+        Lookup::Unread => {
             let examined = format!(
                 "the volume, but not the namespace {namespace}, for whose next claim it waits"
             );

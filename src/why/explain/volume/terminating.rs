@@ -4,7 +4,7 @@ use crate::{
     causes::{self, ATTACHER, Holder, PROVISIONER, PV_CONTROLLER},
     components::pv_protection::PvProtection,
     why::{
-        Cause, Code, Look, Object, World,
+        Cause, Code, Lookup, Object, World,
         explain::{attachments, claim, quote, reuse, wardens, writers},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
@@ -50,16 +50,16 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
     let object = Object::claim(namespace, name);
     let uid = reference.and_then(|each| each.uid.as_deref());
     match world.get::<PersistentVolumeClaim>(namespace, name) {
-        Look::Found(found) if found.uid().as_deref() != uid => vec![late(&bound)],
-        Look::Absent => vec![late(&bound)],
-        Look::Found(found) if found.metadata.deletion_timestamp.is_some() => {
+        Lookup::Found(found) if found.uid().as_deref() != uid => vec![late(&bound)],
+        Lookup::Absent => vec![late(&bound)],
+        Lookup::Found(found) if found.metadata.deletion_timestamp.is_some() => {
             let further = claim::causes(world, &object, &found);
             std::iter::once(bound).chain(further).collect()
         }
         // The deletion of the claim would delete the volume too, with its data if the policy is not
         // Retain, so the next step saves the data first.
-        Look::Found(_) => vec![reuse::rescue(volume, bound)],
-        Look::Unread => vec![bound.wait("the volume can be deleted once the claim is deleted")],
+        Lookup::Found(_) => vec![reuse::rescue(volume, bound)],
+        Lookup::Unread => vec![bound.wait("the volume can be deleted once the claim is deleted")],
     }
 }
 

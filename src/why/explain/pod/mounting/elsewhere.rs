@@ -7,7 +7,7 @@
 //! `reportMultiAttachError` in `pkg/controller/volume/attachdetach` of Kubernetes.
 
 use crate::why::{
-    Cause, Code, Evidence, Look, World,
+    Cause, Code, Evidence, Lookup, World,
     explain::{attachments, nodes, pod::claims::Mounted, users},
     read::{PersistentVolume, PersistentVolumeClaim, Pod},
 };
@@ -27,36 +27,40 @@ pub(super) struct Elsewhere {
 }
 
 /// The first such volume of the pod. Unread if none is found, and an object could not be read.
-pub(super) fn find(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Look<Elsewhere> {
+pub(super) fn find(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Lookup<Elsewhere> {
     let namespace = pod.namespace().unwrap_or_default();
     let node = nodes::name_of(pod).unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
     let mut unread = false;
     for claim in world.each::<PersistentVolumeClaim>(&namespace, names) {
         let found = match claim {
-            Look::Found(claim) => of_claim(world, &claim, node),
-            Look::Absent => Look::Absent,
-            Look::Unread => Look::Unread,
+            Lookup::Found(claim) => of_claim(world, &claim, node),
+            Lookup::Absent => Lookup::Absent,
+            Lookup::Unread => Lookup::Unread,
         };
         match found {
-            Look::Found(found) => return Look::Found(found),
-            Look::Absent => {}
-            Look::Unread => unread = true,
+            Lookup::Found(found) => return Lookup::Found(found),
+            Lookup::Absent => {}
+            Lookup::Unread => unread = true,
         }
     }
-    if unread { Look::Unread } else { Look::Absent }
+    if unread {
+        Lookup::Unread
+    } else {
+        Lookup::Absent
+    }
 }
 
-fn of_claim(world: &World, claim: &PersistentVolumeClaim, node: &str) -> Look<Elsewhere> {
+fn of_claim(world: &World, claim: &PersistentVolumeClaim, node: &str) -> Lookup<Elsewhere> {
     let Some(spec) = &claim.spec else {
-        return Look::Absent;
+        return Lookup::Absent;
     };
     let volume = spec.volume_name.as_deref().unwrap_or_default();
     if volume.is_empty() || is_shared(spec.access_modes.as_deref()) {
-        return Look::Absent;
+        return Lookup::Absent;
     }
     let Some(all) = attachments::all(world) else {
-        return Look::Unread;
+        return Lookup::Unread;
     };
     // A volume that is also attached to the pod's node does not block the pod.
     let is_here = attachments::of(&all, volume).any(|each| {
@@ -65,14 +69,14 @@ fn of_claim(world: &World, claim: &PersistentVolumeClaim, node: &str) -> Look<El
     });
     let mut others = attachments::of(&all, volume).filter(|each| each.spec.node_name != node);
     let Some(attachment) = others.next().filter(|_| !is_here) else {
-        return Look::Absent;
+        return Lookup::Absent;
     };
     // The attach-detach controller compares the access modes of the volume, of which the claim may
     // request only some.
     match world.get::<PersistentVolume>("", volume) {
-        Look::Found(found) if is_shared(modes_of(&found)) => Look::Absent,
-        Look::Unread => Look::Unread,
-        Look::Found(_) | Look::Absent => Look::Found(Elsewhere {
+        Lookup::Found(found) if is_shared(modes_of(&found)) => Lookup::Absent,
+        Lookup::Unread => Lookup::Unread,
+        Lookup::Found(_) | Lookup::Absent => Lookup::Found(Elsewhere {
             claim: claim.name_any(),
             volume: volume.to_owned(),
             attachment: attachment.clone(),

@@ -1,7 +1,7 @@
 //! Explains one object: runs the explanation again after each read, until it requests no further
 //! object.
 
-use super::{Answer, Conclusion, Look, Object, World, explain::explain};
+use super::{Answer, Conclusion, Lookup, Object, World, explain::explain};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
@@ -45,23 +45,23 @@ fn certain(conclusion: Conclusion, object: &Object, unread: &[String]) -> Conclu
 }
 
 /// Explains the object with live reads, with the permissions of `client`.
-pub async fn ask(client: Client, object: &Object, now: Timestamp) -> Explanation {
+pub async fn explain_live(client: Client, object: &Object, now: Timestamp) -> Explanation {
     let mut world = World::new(client, now);
     loop {
-        let look = explain(&world, object);
+        let lookup = explain(&world, object);
         if world.fulfil().await {
             continue;
         }
         let (unread, calls) = (world.unread(), world.calls());
-        return match look {
-            Look::Unread => Explanation::Unread(unread),
-            Look::Found(answer) => Explanation::Explained(Answer {
+        return match lookup {
+            Lookup::Unread => Explanation::Unread(unread),
+            Lookup::Found(answer) => Explanation::Explained(Answer {
                 conclusion: certain(answer.conclusion, object, &unread),
                 unread,
                 calls,
                 ..answer
             }),
-            Look::Absent => Explanation::NotFound,
+            Lookup::Absent => Explanation::NotFound,
         };
     }
 }

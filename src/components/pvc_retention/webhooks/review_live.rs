@@ -34,14 +34,14 @@ impl ClaimWebhook {
     /// the template of this claim, a claim that the service account of the StatefulSet controller
     /// creates is refused: its StatefulSet is deleted already. Such a claim is nevertheless allowed
     /// if a StatefulSet in `caches` keeps its claims when it is deleted.
-    pub(super) async fn ask(
+    pub(super) async fn review_live(
         &self,
         request: &Request,
         name: &str,
         claim: &Claim,
         caches: &[CachedCandidate<'_>],
     ) -> Answer {
-        let asked = readings(name).map(async |reading| {
+        let reads = readings(name).map(async |reading| {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
             let live = self.live.get(&set, request.call_budget).await;
             if let Err(error) = &live {
@@ -49,7 +49,7 @@ impl ClaimWebhook {
             }
             live.map(|set| set.and_then(|set| candidate(reading, Arc::new(set))))
         });
-        let read: kube::Result<Vec<_>> = join_all(asked).await.into_iter().collect();
+        let read: kube::Result<Vec<_>> = join_all(reads).await.into_iter().collect();
         match read {
             Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
             Err(_) if made_by_it(request) && self.are_gone(request, caches) => {

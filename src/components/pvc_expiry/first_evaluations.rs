@@ -9,34 +9,36 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Age at which the first live evaluation no longer counts: the claim is evaluated twice again.
-pub const LOOK_EXPIRES: Duration = Duration::from_secs(600);
+pub const EVALUATION_EXPIRES: Duration = Duration::from_secs(600);
 
 /// When live evaluations first showed that claims are due.
 #[derive(Default)]
-pub struct Looks(Mutex<HashMap<ObjectName, Look>>);
+pub struct FirstEvaluations(Mutex<HashMap<ObjectName, FirstEvaluation>>);
 
-struct Look {
+struct FirstEvaluation {
     uid: CompactText,
     at: Instant,
 }
 
-impl Looks {
+impl FirstEvaluations {
     /// Records that a live evaluation shows now that the claim is due.
     pub fn record(&self, name: &ObjectName, uid: &CompactText) {
-        let look = Look {
+        let evaluation = FirstEvaluation {
             uid: uid.clone(),
             at: Instant::now(),
         };
-        self.0.lock().insert(name.clone(), look);
+        self.0.lock().insert(name.clone(), evaluation);
     }
 
     /// Returns when a live evaluation first showed that the claim with this uid is due; none if that
     /// has not happened in the last ten minutes.
     pub fn first(&self, name: &ObjectName, uid: &CompactText) -> Option<Instant> {
-        let mut looks = self.0.lock();
-        looks.retain(|_, look| look.at.elapsed() < LOOK_EXPIRES);
-        let look = looks.get(name).filter(|look| look.uid == *uid);
-        look.map(|look| look.at)
+        let mut first_evaluations = self.0.lock();
+        first_evaluations.retain(|_, evaluation| evaluation.at.elapsed() < EVALUATION_EXPIRES);
+        let evaluation = first_evaluations
+            .get(name)
+            .filter(|evaluation| evaluation.uid == *uid);
+        evaluation.map(|evaluation| evaluation.at)
     }
 
     /// Forgets the claim, so that it no longer counts as waiting for its second evaluation.

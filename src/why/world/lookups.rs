@@ -1,0 +1,195 @@
+//! The lookups of an explanation: each returns what was read, or requests it.
+
+use super::{
+    LISTED, Lookup, Readable, Scope, Selection, World,
+    listed::{Listed, PodOfClaims, UserOfClaims},
+    question::{self, Fetch, Metadata, Question},
+};
+use crate::{objects::can_exist, why::read::Pod};
+use kube::ResourceExt;
+use std::sync::Arc;
+
+/// Maximum number of objects that [`World::each`] reads with one GET each. It reads more with one
+/// LIST.
+const ONE_BY_ONE: usize = 2;
+
+impl World {
+    /// Looks up one object. If it was not read yet, requests it for the next [`Self::fulfil`]. The
+    /// namespace is empty for a cluster-scoped kind. A name that no object can have is absent.
+    pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Lookup<Arc<K>> {
+        if !can_exist(namespace, name) {
+            return Lookup::Absent;
+        }
+        if self.lists::<K>() {
+            let all = self.listed::<K, K>(namespace, question::listed::<K>);
+            return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
+        }
+        self.lookup(Question::new::<K>(namespace, name), question::one::<K>)
+    }
+
+    /// Looks up these objects of a namespace, in the order of the names: each with a GET, or all
+    /// with one LIST if there are many or if [`Self::get`] uses a LIST, too.
+    pub fn each<'a, K: Readable>(
+        &self,
+        namespace: &str,
+        names: impl ExactSizeIterator<Item = &'a str>,
+    ) -> Vec<Lookup<K>> {
+        if names.len() <= ONE_BY_ONE || self.lists::<K>() {
+            let read = names.map(|name| self.get(namespace, name).map(Arc::unwrap_or_clone));
+            return read.collect();
+        }
+        let Some(all) = self.list::<K>(namespace, Selection::default()).found() else {
+            return names.map(|_| Lookup::Unread).collect();
+        };
+        let read = names.map(|name| {
+            let object = all.iter().find(|object| object.name_any() == name);
+            object.cloned().map_or(Lookup::Absent, Lookup::Found)
+        });
+        read.collect()
+    }
+
+    /// Looks up whether an object exists, and requests its metadata if they were not read yet. Its
+    /// content is not read. A name that no object can have is absent.
+    pub fn metadata<K: Readable>(&self, namespace: &str, name: &str) -> Lookup<Arc<Metadata<K>>> {
+        if !can_exist(namespace, name) {
+            return Lookup::Absent;
+        }
+        if self.lists::<K>() {
+            let all = self.listed::<K, Metadata<K>>(namespace, question::listed_metadata::<K>);
+            return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
+        }
+        let question = Question::new::<K>(namespace, name).returning::<Metadata<K>>();
+        self.lookup(question, question::metadata::<K>)
+    }
+
+    /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
+    /// requests them if they were not read yet. The selection is ignored if all objects of the
+    /// kind are read at once, so a caller has to filter the result.
+    pub fn list<K: Readable>(
+        &self,
+        namespace: &str,
+        selection: Selection<'_>,
+    ) -> Lookup<Arc<Vec<K>>> {
+        let all_namespaces = namespace.is_empty() && self.scope == Scope::Namespace;
+        if self.lists::<K>() && !all_namespaces {
+            let all = self.listed::<K, K>(namespace, question::listed::<K>);
+            return all.map(|all| match namespace {
+                "" => all.everywhere(),
+                _ => all.in_namespace(namespace),
+            });
+        }
+        let question = Question {
+            labels: selection.labels.to_owned(),
+            fields: selection.fields.to_owned(),
+            ..Question::new::<K>(namespace, "")
+        };
+        self.lookup(question.returning::<Vec<K>>(), question::all::<K>)
+    }
+
+    /// Looks up all objects of a kind, in the namespace or, if it is none, in the cluster. The
+    /// result has one list for each namespace.
+    pub fn every<K: Readable>(&self, namespace: Option<&str>) -> Lookup<Vec<Arc<Vec<K>>>> {
+        match namespace {
+            Some(namespace) => self
+                .list(namespace, Selection::default())
+                .map(|all| vec![all]),
+            None => {
+                let all = self.listed::<K, K>("", question::listed::<K>);
+                all.map(|all| all.namespaces())
+            }
+        }
+    }
+
+    /// Looks up the pods of a namespace that name the claim, and requests all pods of the namespace
+    /// if they were not read yet: the API server cannot select pods by their claims. Few users are
+    /// then read by their names, because a LIST of whole pods takes much longer.
+    pub fn users(&self, namespace: &str, claim: &str) -> Lookup<Vec<Pod>> {
+        if self.lists::<Pod>() {
+            let all = self.list::<Pod>(namespace, Selection::default());
+            let users = |all: Arc<Vec<Pod>>| {
+                let users = all.iter().filter(|pod| pod.rules.may_name(claim));
+                users.cloned().collect()
+            };
+            return all.map(users);
+        }
+        let question = Question::new::<Pod>(namespace, "").returning::<Vec<UserOfClaims>>();
+        let all = self.lookup::<Vec<UserOfClaims>>(question, question::users_of_claims);
+        let Some(all) = all.found() else {
+            return Lookup::Unread;
+        };
+        let users = all.iter().filter(|(_, pod)| pod.may_name(claim));
+        let names: Vec<&str> = users.map(|(name, _)| name.as_str()).collect();
+        if names.len() > ONE_BY_ONE {
+            return self.many_users(namespace, claim);
+        }
+        let mut users = Vec::new();
+        for user in self.each::<Pod>(namespace, names.into_iter()) {
+            match user {
+                Lookup::Found(pod) if pod.rules.may_name(claim) => users.push(pod),
+                // The pod was deleted after the LIST, and perhaps created again.
+                Lookup::Found(_) | Lookup::Absent => {}
+                Lookup::Unread => return Lookup::Unread,
+            }
+        }
+        Lookup::Found(users)
+    }
+
+    /// Looks up the pods that name the claim by a LIST of whole pods.
+    fn many_users(&self, namespace: &str, claim: &str) -> Lookup<Vec<Pod>> {
+        let question = Question::new::<Pod>(namespace, "").returning::<Vec<PodOfClaims>>();
+        let about = question.description();
+        let all = self.lookup::<Vec<PodOfClaims>>(question, question::pods_of_claims::<Pod>);
+        let Some(all) = all.found() else {
+            return Lookup::Unread;
+        };
+        let users = all.iter().filter(|pod| pod.names(claim));
+        match users.map(PodOfClaims::parse).collect() {
+            Ok(users) => Lookup::Found(users),
+            Err(error) => {
+                let sentence = format!("{about} could not be read: {error}");
+                self.unparsed.borrow_mut().insert(sentence);
+                Lookup::Unread
+            }
+        }
+    }
+
+    /// Whether this world reads all objects of this kind at once.
+    fn lists<K: Readable>(&self) -> bool {
+        let plural = &*K::plural(&());
+        match self.scope {
+            Scope::Single => false,
+            Scope::Namespace => LISTED.contains(&plural),
+            Scope::Cluster => LISTED.contains(&plural) || plural == "namespaces",
+        }
+    }
+
+    /// Looks up all objects of the kind `K`, each parsed as `T`: those of the cluster if the scope
+    /// is [`Scope::Cluster`], else those of the namespace.
+    fn listed<K: Readable, T: Send + Sync + 'static>(
+        &self,
+        namespace: &str,
+        fetch: Fetch,
+    ) -> Lookup<Arc<Listed<T>>> {
+        let namespace = match self.scope {
+            Scope::Cluster => "",
+            Scope::Single | Scope::Namespace => namespace,
+        };
+        let question = Question::new::<K>(namespace, "").returning::<Listed<T>>();
+        self.lookup(question, fetch)
+    }
+
+    fn lookup<T: Send + Sync + 'static>(&self, question: Question, fetch: Fetch) -> Lookup<Arc<T>> {
+        match self.read.get(&question) {
+            Some(Ok(Some(object))) => match object.clone().downcast::<T>() {
+                Ok(object) => Lookup::Found(object),
+                Err(_) => Lookup::Unread,
+            },
+            Some(Ok(None)) => Lookup::Absent,
+            Some(Err(_)) => Lookup::Unread,
+            None => {
+                self.requested.borrow_mut().insert(question, fetch);
+                Lookup::Unread
+            }
+        }
+    }
+}
