@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use volume_warden_apiserver_model::WebhookCall;
 
+/// The path of the annotation by which a claim requests the data of a deleted one.
+const UNDELETE: &str = "/metadata/annotations/volume-warden.dev/undelete";
+
 /// A review, and a second review of the object as the first answer patched it.
 pub struct Repeated {
     /// The virtual millisecond in which the first review began.
@@ -58,9 +61,10 @@ fn may_differ(
         }
         // The first review may give a volume whose claim is deleted although the cache still shows
         // it as Bound. The second one looks for the claim in the trash, as for any claim that
-        // requests data: it does not find that volume there yet, and may find an older one. The API
-        // server sends no second one: `reinvocationPolicy` is Never.
-        "claims.pvc-trash" => changed.contains("/spec/volumeName"),
+        // requests data: it does not find that volume there yet. It may find an older one, or remove
+        // the request as that of a copy. The API server sends no second one: `reinvocationPolicy`
+        // is Never.
+        "claims.pvc-trash" => changed.contains("/spec/volumeName") || field == UNDELETE,
         _ => false,
     }
 }
