@@ -21,8 +21,8 @@ pub struct Settings {
     /// The API client, without kube's retries.
     pub client: Client,
     /// The API client of the leader election, with connections of its own. If an API server
-    /// disappears without closing them, the pool of `client` may hold many dead connections, and each
-    /// attempt to renew the Lease would wait for another one.
+    /// disappears without closing them, the pool of `client` may hold many dead connections, and
+    /// each attempt to renew the Lease would wait for another one.
     pub lease_client: Client,
     /// The only namespace whose claims, pods, StatefulSets and lists of deleted claims are watched;
     /// all namespaces if none. Cluster-scoped objects are watched in any case.
@@ -168,7 +168,7 @@ impl Assembly {
 
     /// Returns a function that lists why this replica is not ready. What the work of a component
     /// waits for, besides its watches, is listed only if no component has webhooks.
-    pub fn missing(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
+    pub fn not_ready_reasons(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
         let (feeds, watches) = (self.shared.feeds.clone(), self.watches.clone());
         let pending = match self.webhooks.is_empty() {
             true => self.pending.clone(),

@@ -6,7 +6,7 @@
 //! service account that a ClusterRoleBinding of Volume Warden names.
 
 use crate::{
-    cluster::{UNHURRIED, with_clamped_times, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, with_clamped_times, within},
     component::ComponentRef,
     objects::keys::{self, OWN},
 };
@@ -39,7 +39,7 @@ where
     let request = Request::new(K::url_path(&(), None)).list(&labelled);
     let request = request.map_err(kube::Error::BuildRequest)?;
     let listed = with_clamped_times::<ObjectList<K>>(client, request);
-    Ok(within(UNHURRIED, listed).await?.items)
+    Ok(within(DEFAULT_CALL_TIMEOUT, listed).await?.items)
 }
 
 /// The labels of the Lease of a process that runs these components. That of a dry run names no

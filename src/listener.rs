@@ -1,13 +1,13 @@
 //! A TCP listener for clients that have not authenticated yet.
 //!
-//! At the limit of its places, it still accepts a new connection, and closes another one. See
-//! [`places`].
+//! At the limit of its slots, it still accepts a new connection, and closes another one. See
+//! [`slots`].
 
-mod places;
+mod slots;
 
 use arc_swap::ArcSwapOption;
-use places::Places;
 use rustls::ServerConfig;
+use slots::ConnectionSlots;
 use socket2::{Domain, Socket, Type};
 use std::{
     io::{self, ErrorKind},
@@ -21,7 +21,7 @@ use tokio::{
     time::sleep,
 };
 
-pub use places::Place;
+pub use slots::ConnectionSlot;
 
 /// Maximum number of connections that the kernel completes before they are accepted, limited by
 /// `net.core.somaxconn`. If the queue is full, the kernel drops the SYN of the API server, which
@@ -35,40 +35,41 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// certificate at once.
 pub type Certificate = Arc<ArcSwapOption<ServerConfig>>;
 
-/// A TCP listener that limits the number of connections with a [`Place`]. The webhook server
-/// releases the place of a connection once its client has authenticated.
+/// A TCP listener that limits the number of connections with a [`ConnectionSlot`]. The webhook
+/// server releases the slot of a connection once its client has authenticated.
 pub struct Listener {
     tcp: TcpListener,
-    places: Arc<Places>,
-    /// Permits for sockets: one for each connection with a place, and as many for evicted
+    slots: Arc<ConnectionSlots>,
+    /// Permits for sockets: one for each connection with a slot, and as many for evicted
     /// connections that are still being closed. So sockets and memory are bounded even if closing
     /// is slower than accepting.
     sockets: Arc<Semaphore>,
 }
 
 impl Listener {
-    /// Creates a listener with places for `strangers` unauthenticated connections, at least one.
-    pub fn new(tcp: TcpListener, strangers: usize) -> Self {
-        let strangers = strangers.max(1);
+    /// Creates a listener with slots for `unauthenticated` unauthenticated connections, at least
+    /// one.
+    pub fn new(tcp: TcpListener, unauthenticated: usize) -> Self {
+        let unauthenticated = unauthenticated.max(1);
         Self {
             tcp,
-            places: Arc::new(Places::new(strangers)),
-            sockets: Arc::new(Semaphore::new(2 * strangers)),
+            slots: Arc::new(ConnectionSlots::new(unauthenticated)),
+            sockets: Arc::new(Semaphore::new(2 * unauthenticated)),
         }
     }
 
-    /// Accepts the next connection, and gives it a place: if all are taken, an older connection is
+    /// Accepts the next connection, and gives it a slot: if all are taken, an older connection is
     /// evicted, one from a trusted address only after a second. Of errors before that, the first is
     /// logged.
-    pub async fn accept(&self) -> (TcpStream, Place) {
+    pub async fn accept(&self) -> (TcpStream, ConnectionSlot) {
         let mut fails = false;
         loop {
             // The semaphore is never closed, so acquiring a permit cannot fail.
             let socket = self.sockets.clone().acquire_owned().await.ok();
             match self.tcp.accept().await {
                 Ok((tcp, peer)) => {
-                    self.places.room(peer.ip()).await;
-                    return (tcp, self.places.admit(peer.ip(), socket));
+                    self.slots.wait_for_slot(peer.ip()).await;
+                    return (tcp, self.slots.acquire(peer.ip(), socket));
                 }
                 // The client has closed its connection already, or a signal interrupted the call.
                 Err(error) if is_about_one(&error) => {}

@@ -105,7 +105,8 @@ fn fault_of(config: Kubeconfig) -> Option<String> {
     config.err().map(|error| kubeconfig_fault(&error))
 }
 
-/// The same kubeconfig with other credentials, and with this certificate authority in place of each.
+/// The same kubeconfig with other credentials, and with this certificate authority in place of
+/// each.
 fn redacted(config: &Kubeconfig, authority: Option<&str>) -> Option<Kubeconfig> {
     let mut config = serde_json::to_value(config).ok()?;
     for cluster in items(config.get_mut("clusters")) {

@@ -143,7 +143,7 @@ impl Server {
             for (_, watch) in assembly.watches() {
                 tokio::spawn(watch);
             }
-            let missing = assembly.missing();
+            let missing = assembly.not_ready_reasons();
             let wait = timeout(FIRST_LISTS, async {
                 while !missing().is_empty() {
                     sleep(Duration::from_millis(1)).await;

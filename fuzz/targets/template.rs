@@ -6,7 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use volume_warden::components::pvc_provisioner::template::{Birth, Template};
+use volume_warden::components::pvc_provisioner::template::{ClaimFields, Template};
 
 const HEAD: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\n";
 const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
@@ -38,7 +38,7 @@ fn check(text: &str) {
 /// Returns the manifest, and checks every field that must not depend on the template.
 fn made(template: &Template, owner: Option<OwnerReference>, awaiting_since: Option<&str>) -> Value {
     let owners = owner.as_ref().map(|owner| json!([owner]));
-    let manifest = template.manifest(&Birth {
+    let manifest = template.manifest(&ClaimFields {
         namespace: "builds",
         name: "cache",
         controller_id: "us",

@@ -82,7 +82,7 @@ fn replay(seed: u64, smaller: bool) -> anyhow::Result<ExitCode> {
         plan = shrink(&plan)?;
     }
     let outcome = world::run(&plan, true)?;
-    for line in &outcome.story {
+    for line in &outcome.transcript {
         println!("{line}");
     }
     println!("{plan:#?}");

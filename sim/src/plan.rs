@@ -95,8 +95,8 @@ impl Plan {
     }
 
     /// For how many more milliseconds a history with such a limit continues. Claims beyond the
-    /// limit would expire in that time: each waits for the two evaluations, a minute apart, at the one
-    /// before.
+    /// limit would expire in that time: each waits for the two evaluations, a minute apart, at the
+    /// one before.
     pub(crate) fn beyond_the_limit(&self) -> u64 {
         match self.max_expiries() {
             Some(_) => 130_000,

@@ -138,7 +138,7 @@ impl Replica {
         for task in assembly.tasks() {
             tasks.spawn(pausable(task.boxed()));
         }
-        let missing: Missing = Arc::new(assembly.missing());
+        let missing: Missing = Arc::new(assembly.not_ready_reasons());
         reviews.add(Endpoint {
             router,
             missing: missing.clone(),

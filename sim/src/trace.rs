@@ -19,11 +19,11 @@ struct Inner {
 }
 
 impl Trace {
-    /// Creates an empty record. The story costs time, so it is only kept if `story` is set.
-    pub fn new(story: bool) -> Self {
+    /// Creates an empty record. The story costs time, so it is only kept if `transcript` is set.
+    pub fn new(transcript: bool) -> Self {
         Self {
             inner: Mutex::new(Inner {
-                lines: story.then(Vec::new),
+                lines: transcript.then(Vec::new),
                 ..Inner::default()
             }),
         }
@@ -54,7 +54,7 @@ impl Trace {
     }
 
     /// Takes the lines of the story.
-    pub fn story(&self) -> Vec<String> {
+    pub fn transcript(&self) -> Vec<String> {
         self.inner.lock().lines.take().unwrap_or_default()
     }
 }

@@ -35,7 +35,7 @@ pub struct Outcome {
     /// Number of requests and reviews.
     pub messages: u64,
     /// The lines of the story; empty if it was not requested.
-    pub story: Vec<String>,
+    pub transcript: Vec<String>,
 }
 
 /// Maximum time, in milliseconds, from the end of all faults until the liveness promises are kept:
@@ -50,13 +50,13 @@ const PAUSE: u64 = 60_000;
 const QUIET: Duration = Duration::from_secs(20 * 60);
 /// Maximum number of Events in that time: lost Events are repeated, and some report a lasting
 /// state.
-const MOST_EVENTS: usize = 10;
+const MAX_EVENTS: usize = 10;
 
 /// Runs the history of a plan.
 ///
 /// # Errors
 /// When the simulation itself fails, for example because a flag is invalid.
-pub fn run(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
+pub fn run(plan: &Plan, transcript: bool) -> anyhow::Result<Outcome> {
     // One key for all histories, so that a seed gives the same history in each process.
     hashing::set_key(0);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -64,7 +64,7 @@ pub fn run(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
         .start_paused(true)
         .build()?;
     panics::take();
-    let (mut outcome, cluster) = runtime.block_on(history(plan, story))?;
+    let (mut outcome, cluster) = runtime.block_on(history(plan, transcript))?;
     let panics = panics::take().into_iter();
     outcome.violations.extend(panics.map(|message| Violation {
         invariant: "panic",
@@ -81,14 +81,17 @@ pub fn run(plan: &Plan, story: bool) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-async fn history(plan: &Plan, story: bool) -> anyhow::Result<(Outcome, Weak<Cluster>)> {
+async fn history(plan: &Plan, transcript: bool) -> anyhow::Result<(Outcome, Weak<Cluster>)> {
     let (schedule, reviews, log) = (
         Schedule::new(),
         Arc::new(Reviews::default()),
         Arc::new(Log::default()),
     );
     tokio::spawn(schedule.clone().run());
-    let (trace, checks) = (Arc::new(Trace::new(story)), Arc::new(Checks::new(plan)));
+    let (trace, checks) = (
+        Arc::new(Trace::new(transcript)),
+        Arc::new(Checks::new(plan)),
+    );
     let cluster = Arc::new(Cluster {
         seed: plan.seed,
         server: server(plan, &schedule).await?,
@@ -114,7 +117,7 @@ async fn history(plan: &Plan, story: bool) -> anyhow::Result<(Outcome, Weak<Clus
         violations: cluster.checks.violations(),
         trace: cluster.trace.hash(),
         messages: cluster.trace.entries(),
-        story: cluster.trace.story(),
+        transcript: cluster.trace.transcript(),
     };
     Ok((outcome, Arc::downgrade(&cluster)))
 }
@@ -183,7 +186,7 @@ async fn conclude(cluster: &Cluster, plan: &Plan, replicas: &mut Replicas<'_>) {
     let (last, events) = cluster
         .checks
         .with_ledger(|ledger| (ledger.last_sent, ledger.events_after(now)));
-    if events > MOST_EVENTS {
+    if events > MAX_EVENTS {
         let message = format!("{events} Events were sent in a cluster at rest");
         cluster.checks.add("liveness", now, message);
     }

@@ -22,7 +22,7 @@ fn no_claim_expires_that_a_pod_names_or_that_could_not_be_restored() -> anyhow::
         let deletes = |line: &&String| {
             line.contains("replica") && line.contains("DELETE namespaces/ns/persistentvolumeclaims")
         };
-        expired += outcome.story.iter().filter(deletes).count();
+        expired += outcome.transcript.iter().filter(deletes).count();
     }
     assert!(expired >= 50, "only {expired} claims expired");
     Ok(())

@@ -8,7 +8,7 @@ fn a_seed_gives_the_same_history_again() {
         let plan = Plan::new(seed_of(18, number));
         let run = || world::run(&plan, true).expect("runs");
         let (first, second) = (run(), run());
-        let lines = first.story.iter().zip(&second.story);
+        let lines = first.transcript.iter().zip(&second.transcript);
         let difference = lines
             .enumerate()
             .find(|(_, (first, second))| first != second);

@@ -72,7 +72,7 @@ impl Answer {
                 what: format!("add the finalizer {finalizer}"),
                 warnings: Vec::new(),
             },
-            FinalizerState::DeletionCandidate | FinalizerState::Settled => Self::Allow,
+            FinalizerState::DeletionCandidate | FinalizerState::UpToDate => Self::Allow,
         }
     }
 

@@ -26,9 +26,9 @@ pub(super) fn announced(uri: &Uri, limit: Duration) -> Duration {
     timeout.unwrap_or(UNANNOUNCED).min(limit)
 }
 
-/// Returns the part of the `time` left for a review in which it may call the API server: half of it.
-/// The other half is for parsing the request and sending the answer.
-pub(super) fn for_questions(time: Duration) -> Duration {
+/// Returns the part of the `time` left for a review in which it may call the API server: half of
+/// it. The other half is for parsing the request and sending the answer.
+pub(super) fn share_for_calls(time: Duration) -> Duration {
     time / 2
 }
 
@@ -56,6 +56,6 @@ mod tests {
             let time = announced(&uri.parse().expect("a URI"), limit);
             assert_eq!(time.as_millis(), milliseconds, "{uri}");
         }
-        assert_eq!(for_questions(UNANNOUNCED), DEFAULT_BUDGET);
+        assert_eq!(share_for_calls(UNANNOUNCED), DEFAULT_BUDGET);
     }
 }

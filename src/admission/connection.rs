@@ -1,11 +1,12 @@
 //! Serves one connection of the webhook server, from its acceptance to its end.
 
 use super::{
-    gate::Gate, limits::Limits, metered::Metered, seats::Seats, secret_paths::SecretPaths,
-    visitor::Visitor,
+    authenticated_connections::AuthenticatedConnections, byte_limited::ByteLimited,
+    client_state::ClientState, limits::Limits, path_authenticator::PathAuthenticator,
+    secret_paths::SecretPaths,
 };
 use crate::{
-    listener::Place,
+    listener::ConnectionSlot,
     telemetry::{LogLimiter, Metrics},
 };
 use axum::Router;
@@ -37,7 +38,7 @@ pub(super) struct Shared {
     pub(super) paths: SecretPaths,
     pub(super) limits: Limits,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) seats: Arc<Seats>,
+    pub(super) authenticated_connections: Arc<AuthenticatedConnections>,
     pub(super) closing: Arc<AtomicBool>,
     /// Cancelled when the server stops: each connection closes after its current request.
     pub(super) drain: CancellationToken,
@@ -47,48 +48,57 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Serves the connection until it ends. Until a request on it has a secret path, the connection
-    /// may be closed earlier: when another connection needs its place, or when the limits of
-    /// unauthenticated clients ([`Limits::stranger_time`], [`Limits::trusted_time`],
-    /// [`Limits::stranger_bytes`]) are reached.
-    pub(super) async fn connection(self, tcp: TcpStream, place: Place, tls: Arc<ServerConfig>) {
+    /// may be closed earlier: when another connection needs its slot, or when the limits of
+    /// unauthenticated clients ([`Limits::unauthenticated_timeout`], [`Limits::trusted_timeout`],
+    /// [`Limits::unauthenticated_bytes`]) are reached.
+    pub(super) async fn connection(
+        self,
+        tcp: TcpStream,
+        slot: ConnectionSlot,
+        tls: Arc<ServerConfig>,
+    ) {
         let (limits, accepted) = (self.limits.clone(), Instant::now());
-        let (metrics, evicted) = (self.metrics.clone(), place.evicted());
-        let visitor = Visitor::new(place, self.seats.clone(), metrics.clone());
-        let visitor = Arc::new(visitor);
-        let mut served = pin!(self.serve(tcp, tls, visitor.clone()));
+        let (metrics, evicted) = (self.metrics.clone(), slot.evicted());
+        let client = ClientState::new(
+            slot,
+            self.authenticated_connections.clone(),
+            metrics.clone(),
+        );
+        let client = Arc::new(client);
+        let mut served = pin!(self.serve(tcp, tls, client.clone()));
         let (ended, cause) = tokio::select! {
             biased;
             () = served.as_mut() => (true, "Disconnected"),
-            () = visitor.authenticated() => (false, ""),
+            () = client.authenticated() => (false, ""),
             () = evicted => (false, "Evicted"),
-            () = out_of_time(&limits, accepted, &visitor) => (false, "TimedOut"),
+            () = out_of_time(&limits, accepted, &client) => (false, "TimedOut"),
         };
-        match visitor.is_authenticated() {
+        match client.is_authenticated() {
             true if ended => {}
             true => served.await,
             false => metrics
                 .admission
-                .stranger_left(visitor.refusal().unwrap_or(cause)),
+                .unauthenticated_closed(client.refusal().unwrap_or(cause)),
         }
     }
 
-    async fn serve(self, tcp: TcpStream, tls: Arc<ServerConfig>, visitor: Arc<Visitor>) {
+    async fn serve(self, tcp: TcpStream, tls: Arc<ServerConfig>, client: Arc<ClientState>) {
         let peer = tcp.peer_addr().ok();
         let _ = tcp.set_nodelay(true);
-        let bytes = self.limits.stranger_bytes;
-        let tcp = Metered::new(tcp, bytes, visitor.clone());
+        let bytes = self.limits.unauthenticated_bytes;
+        let tcp = ByteLimited::new(tcp, bytes, client.clone());
         let Ok(hello) = LazyConfigAcceptor::new(Acceptor::default(), tcp).await else {
             return;
         };
-        visitor.advance();
+        client.mark_active();
         let tls = match hello.into_stream(tls).await {
             Ok(tls) => tls,
             Err(error) => return report_client(&error, peer, &self.refused),
         };
-        let gate = Gate {
+        let authenticator = PathAuthenticator {
             app: self.app,
             paths: self.paths,
-            visitor: visitor.clone(),
+            client: client.clone(),
             closing: self.closing,
         };
         let mut builder = http1::Builder::new();
@@ -98,10 +108,10 @@ impl Shared {
         let builder = timer
             .header_read_timeout(self.limits.idle)
             .max_buf_size(BUFFER);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(tls), gate));
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(tls), authenticator));
         let ends = async {
             tokio::select! {
-                () = visitor.closing() => {}
+                () = client.closing() => {}
                 () = self.drain.cancelled() => {}
             }
             // A request may have arrived in this moment: the runtime finds out before it continues.
@@ -116,7 +126,7 @@ impl Shared {
         }
         // A client that is about to send its first request may be the API server. The connection
         // ends with the answer, or when the time of such clients is over.
-        if visitor.is_authenticated() {
+        if client.is_authenticated() {
             connection.as_mut().graceful_shutdown();
         }
         let _ = connection.await;
@@ -124,10 +134,10 @@ impl Shared {
 }
 
 /// Completes when the time is over in which a connection must get a request with a secret path.
-async fn out_of_time(limits: &Limits, accepted: Instant, visitor: &Visitor) {
-    sleep_until(accepted + limits.stranger_time).await;
-    if visitor.may_be_trusted() {
-        sleep_until(accepted + limits.trusted_time).await;
+async fn out_of_time(limits: &Limits, accepted: Instant, client: &ClientState) {
+    sleep_until(accepted + limits.unauthenticated_timeout).await;
+    if client.may_be_trusted() {
+        sleep_until(accepted + limits.trusted_timeout).await;
     }
 }
 

@@ -19,7 +19,7 @@ const KIND: &str = "AdmissionReview";
 /// One sentence about what is wrong with the body. The caller answers with HTTP 400, because
 /// without a uid there is no review that it could answer.
 pub fn decode(body: &[u8]) -> Result<Request, String> {
-    let review: Question = serde_json::from_slice(body)
+    let review: ReviewRequest = serde_json::from_slice(body)
         .map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(format!(
@@ -42,7 +42,7 @@ pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
     } else {
         (answer, Vec::new())
     };
-    let review = Reply {
+    let review = ReviewResponse {
         api_version: API_VERSION,
         kind: KIND,
         response: response(uid, answer.0, answer.1),
@@ -98,7 +98,7 @@ fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Question {
+struct ReviewRequest {
     #[serde(default)]
     api_version: String,
     #[serde(default)]
@@ -108,7 +108,7 @@ struct Question {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Reply<'a> {
+struct ReviewResponse<'a> {
     api_version: &'static str,
     kind: &'static str,
     response: Response<'a>,

@@ -11,17 +11,17 @@ pub struct Limits {
     pub connections: usize,
     /// Maximum number of connections on which no request with a secret path has arrived yet. At
     /// the limit, a new connection is accepted and an older one is closed.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// Maximum time from the acceptance of a connection to the head of its first request with a
     /// secret path. After that, the connection is closed.
-    pub stranger_time: Duration,
+    pub unauthenticated_timeout: Duration,
     /// The same for a connection from an address from which a client has sent a secret path, and
     /// for all until the first client has: the API server may be slow if its node or this one has
     /// too little CPU time. A review whose connection is closed is lost.
-    pub trusted_time: Duration,
+    pub trusted_timeout: Duration,
     /// Maximum number of bytes, TLS included, that a client may send before a request with a
     /// secret path. A client that sends more is disconnected.
-    pub stranger_bytes: usize,
+    pub unauthenticated_bytes: usize,
     /// Idle timeout of a connection between requests. It must be longer than the 90 s for which the
     /// API server keeps idle connections: otherwise a review can meet a connection that is being
     /// closed.
@@ -37,10 +37,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 512,
-            strangers: 128,
-            stranger_time: Duration::from_secs(1),
-            trusted_time: Duration::from_secs(10),
-            stranger_bytes: 16 * 1024,
+            unauthenticated: 128,
+            unauthenticated_timeout: Duration::from_secs(1),
+            trusted_timeout: Duration::from_secs(10),
+            unauthenticated_bytes: 16 * 1024,
             idle: Duration::from_secs(120),
             lame_duck: Duration::from_secs(5),
             drain: Duration::from_secs(10),
@@ -51,7 +51,7 @@ impl Default for Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::seats::Seats;
+    use crate::admission::authenticated_connections::AuthenticatedConnections;
     use std::sync::Arc;
 
     const FAILURES: &str = include_str!("../../docs/operations/failures.md");
@@ -60,8 +60,10 @@ mod tests {
     #[test]
     fn there_are_as_many_connections_as_the_page_says() {
         let limit = Limits::default().connections;
-        let seats = Arc::new(Seats::new(limit));
-        let taken: Vec<_> = std::iter::from_fn(|| seats.take()).take(1000).collect();
+        let authenticated_connections = Arc::new(AuthenticatedConnections::new(limit));
+        let taken: Vec<_> = std::iter::from_fn(|| authenticated_connections.acquire())
+            .take(1000)
+            .collect();
         assert_eq!(taken.len(), 512, "the next one is refused");
         let row = format!("with the secret path arrive on more than {limit} connections |");
         assert!(FAILURES.contains(&row), "{row}");
@@ -70,23 +72,26 @@ mod tests {
     #[test]
     fn the_pages_have_the_limits_of_unauthenticated_clients_and_of_the_shutdown() {
         let limits = Limits::default();
-        let (places, seconds) = (limits.strangers, limits.stranger_time.as_secs_f64());
-        let trusted = limits.trusted_time.as_secs_f64();
-        let kib = limits.stranger_bytes / 1024;
+        let (slots, seconds) = (
+            limits.unauthenticated,
+            limits.unauthenticated_timeout.as_secs_f64(),
+        );
+        let trusted = limits.trusted_timeout.as_secs_f64();
+        let kib = limits.unauthenticated_bytes / 1024;
         let security = include_str!("../../docs/security.md");
         let lame_duck = limits.lame_duck.as_secs_f64();
         for (page, part) in [
             (
                 FAILURES,
                 format!(
-                    "{places} connections, {seconds} s ({trusted} s from the address of an API \
+                    "{slots} connections, {seconds} s ({trusted} s from the address of an API \
                      server) and {kib} KiB each,"
                 ),
             ),
             (
                 security,
                 format!(
-                    "{places} connections of {seconds} s ({trusted} s from the address of an API \
+                    "{slots} connections of {seconds} s ({trusted} s from the address of an API \
                      server) and {kib} KiB each,"
                 ),
             ),

@@ -4,9 +4,9 @@ use crate::telemetry::{LogLimiter, Metrics, admission::ABANDONED};
 use tokio::time::Instant;
 
 /// A review under way. When it is dropped, its duration is recorded and the review is counted: with
-/// the verdict of [`Self::end`], or as abandoned if the server dropped the review before its answer.
-/// The server does that when the client closes the connection: an API server whose timeout is over,
-/// or whose own client has disconnected.
+/// the verdict of [`Self::end`], or as abandoned if the server dropped the review before its
+/// answer. The server does that when the client closes the connection: an API server whose timeout
+/// is over, or whose own client has disconnected.
 pub(super) struct Measured<'a> {
     metrics: &'a Metrics,
     abandoned: &'a LogLimiter,

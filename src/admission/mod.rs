@@ -3,24 +3,24 @@
 
 mod added_annotation;
 mod answer;
+mod authenticated_connections;
 mod body_budget;
+mod byte_limited;
 mod call_budget;
+mod client_state;
 mod connection;
 mod decision;
 mod envelope;
-mod gate;
 mod hook;
 mod limits;
 mod measured;
-mod metered;
 mod outcome;
+mod path_authenticator;
 mod published_path;
 mod request;
 mod router;
-mod seats;
 mod secret_paths;
 mod server;
-mod visitor;
 
 pub use added_annotation::without_added_annotation;
 pub use answer::{Answer, Reviewed, Unavailable};

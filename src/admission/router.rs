@@ -33,7 +33,8 @@ use tracing::Instrument;
 
 /// Maximum size of a body: two objects of the 1.5 MiB that etcd stores, with room for JSON that is
 /// longer than what was sent. An object of more than a megabyte of characters that the API server
-/// escapes (`<` as six bytes) exceeds it; its review is refused, so the API server goes on without.
+/// escapes (`<` as six bytes) exceeds it; its review is refused, so the API server applies the
+/// `failurePolicy`.
 const BODY_LIMIT: usize = 8 << 20;
 /// Maximum number of reviews under way at once on one path. It bounds memory, not throughput: a
 /// review from memory takes a fraction of a millisecond, and one that calls the API server as long
@@ -62,7 +63,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
         let route = Arc::new(Route {
             hook,
             options: options.clone(),
-            places: Semaphore::new(CONCURRENT_REVIEWS),
+            permits: Semaphore::new(CONCURRENT_REVIEWS),
             bodies,
             unreadable: LogLimiter::default(),
             unavailable: LogLimiter::default(),
@@ -79,7 +80,7 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
 struct Route {
     hook: Hook,
     options: Options,
-    places: Semaphore,
+    permits: Semaphore,
     bodies: Share,
     /// Limits log lines about bodies that are invalid or do not arrive to one a minute.
     unreadable: LogLimiter,
@@ -103,7 +104,13 @@ async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
         Ok(received) => {
             // Waiting for a place and for the body has used up a part of the time limit.
             let left = time.saturating_sub(started.elapsed());
-            answer(&route, received, call_budget::for_questions(left), started).await
+            answer(
+                &route,
+                received,
+                call_budget::share_for_calls(left),
+                started,
+            )
+            .await
         }
         Err(refusal) => refusal,
     };
@@ -114,7 +121,7 @@ async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
 /// The body of a review, and the place and memory that the review holds until it is answered.
 struct Received<'a> {
     body: Vec<u8>,
-    place: (SemaphorePermit<'a>, Grant),
+    permit: (SemaphorePermit<'a>, Grant),
 }
 
 type Refusal = (Response, &'static str);
@@ -129,16 +136,16 @@ async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'
     if length > BODY_LIMIT {
         return Err(too_large(route));
     }
-    let place = async {
+    let permit = async {
         // The semaphore is never closed, so acquiring a permit cannot fail.
-        let place = route.places.acquire().await.ok()?;
-        Some((place, route.bodies.acquire(length).await))
+        let permit = route.permits.acquire().await.ok()?;
+        Some((permit, route.bodies.acquire(length).await))
     };
-    let Ok(Some(place)) = timeout_at(deadline, place).await else {
+    let Ok(Some(permit)) = timeout_at(deadline, permit).await else {
         return Err(overloaded(route, time));
     };
     match timeout_at(deadline, read(body, length)).await {
-        Ok(Ok(Some(body))) => Ok(Received { body, place }),
+        Ok(Ok(Some(body))) => Ok(Received { body, permit }),
         Ok(Ok(None)) => Err(too_large(route)),
         Ok(Err(_)) => {
             let sentence = "the review's body could not be read".to_owned();
@@ -199,7 +206,7 @@ async fn answer(
     let hook = &route.hook;
     let Received {
         body,
-        place: _until_answered,
+        permit: _until_answered,
     } = received;
     let request = match envelope::decode(&body) {
         Ok(mut request) => {

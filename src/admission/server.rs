@@ -1,8 +1,8 @@
-//! The HTTPS server. It has its own accept loop because no crate combines limited places and
+//! The HTTPS server. It has its own accept loop because no crate combines limited slots and
 //! deadlines for unauthenticated connections with a lame-duck phase.
 //!
 //! A connection is unauthenticated until a request on it shows a secret path. Unauthenticated
-//! connections have few places and little time and may send few bytes; connections of the API
+//! connections have few slots and little time and may send few bytes; connections of the API
 //! server have a separate limit.
 //!
 //! The API server speaks HTTP/1.1 to a Service, sends one review at a time per connection, keeps
@@ -10,7 +10,10 @@
 //! server keeps idle connections longer than that, and answers with `connection: close` for a while
 //! before it stops. It has no HTTP/2, because [`crate::tls`] does not offer it.
 
-use super::{connection::Shared, limits::Limits, seats::Seats, secret_paths::SecretPaths};
+use super::{
+    authenticated_connections::AuthenticatedConnections, connection::Shared, limits::Limits,
+    secret_paths::SecretPaths,
+};
 use crate::{
     listener::{Certificate, Listener},
     telemetry::Metrics,
@@ -30,7 +33,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// Serves `app` until `stop` and the following lame-duck and drain phases are over.
 ///
 /// A request reaches `app`, under the path of its hook, if `paths` accept its path. It is answered
-/// 503 instead if its connection gets no seat; see [`Limits::connections`]. Any other request is
+/// 503 instead if its connection gets no slot; see [`Limits::connections`]. Any other request is
 /// answered 404, its body is not read, and its connection is closed.
 pub async fn serve(
     listener: TcpListener,
@@ -41,12 +44,12 @@ pub async fn serve(
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) {
-    let listener = Listener::new(listener, limits.strangers);
+    let listener = Listener::new(listener, limits.unauthenticated);
     let connections = TaskTracker::new();
     let shared = Shared {
         app,
         paths,
-        seats: Arc::new(Seats::new(limits.connections)),
+        authenticated_connections: Arc::new(AuthenticatedConnections::new(limits.connections)),
         limits,
         metrics,
         closing: Arc::default(),
@@ -86,9 +89,9 @@ async fn accept(
     connections: &TaskTracker,
 ) {
     loop {
-        let (tcp, place) = listener.accept().await;
+        let (tcp, slot) = listener.accept().await;
         if let Some(tls) = certificate.load_full() {
-            connections.spawn(shared.clone().connection(tcp, place, tls));
+            connections.spawn(shared.clone().connection(tcp, slot, tls));
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::{Backend, Deletion, Listed, Listing};
 
 /// A backend under test, with direct access to its storage.
-pub trait Stage {
+pub trait BackendFixture {
     /// Returns the backend under test.
     fn backend(&self) -> &dyn Backend;
     /// Creates an empty namespace, without any content of an earlier namespace of that name.
@@ -18,28 +18,28 @@ pub trait Stage {
     /// Returns whether the namespace exists in the storage.
     async fn has(&self, name: &str) -> bool;
     /// Creates entries beside the namespaces that are not namespaces, and returns their number.
-    async fn litter(&self) -> usize;
+    async fn create_invalid_entries(&self) -> usize;
     /// Makes the storage unusable without losing anything in it.
     async fn fail(&self);
     /// Makes the storage usable again after [`Self::fail`].
     async fn mend(&self);
 }
 
-pub async fn listing(stage: &impl Stage) -> Listing {
+pub async fn listing(stage: &impl BackendFixture) -> Listing {
     stage.backend().list().await.expect("lists")
 }
 
-pub async fn listed(stage: &impl Stage, name: &str) -> Listed {
+pub async fn listed(stage: &impl BackendFixture, name: &str) -> Listed {
     let mut namespaces = listing(stage).await.namespaces.into_iter();
     let namespace = namespaces.find(|namespace| namespace.name == name);
     namespace.unwrap_or_else(|| panic!("{name} is not in the list"))
 }
 
-pub async fn delete(stage: &impl Stage, namespace: &Listed) -> Deletion {
+pub async fn delete(stage: &impl BackendFixture, namespace: &Listed) -> Deletion {
     stage.backend().delete(namespace).await.expect("answers")
 }
 
-pub async fn lists_what_is_there(stage: impl Stage) {
+pub async fn lists_what_is_there(stage: impl BackendFixture) {
     assert_eq!(listing(&stage).await, Listing::default());
     stage.create("one").await;
     stage.create("two").await;
@@ -61,7 +61,7 @@ pub async fn lists_what_is_there(stage: impl Stage) {
     );
 }
 
-pub async fn deletes_an_empty_one_and_no_other(stage: impl Stage) {
+pub async fn deletes_an_empty_one_and_no_other(stage: impl BackendFixture) {
     for name in ["one", "two"] {
         stage.create(name).await;
     }
@@ -73,7 +73,7 @@ pub async fn deletes_an_empty_one_and_no_other(stage: impl Stage) {
     assert!(stage.has("two").await);
 }
 
-pub async fn keeps_one_that_is_not_empty_until_it_is(stage: impl Stage) {
+pub async fn keeps_one_that_is_not_empty_until_it_is(stage: impl BackendFixture) {
     stage.create("one").await;
     stage.fill("one").await;
     for _ in 0..2 {
@@ -88,7 +88,7 @@ pub async fn keeps_one_that_is_not_empty_until_it_is(stage: impl Stage) {
     assert!(!stage.has("one").await);
 }
 
-pub async fn keeps_one_that_was_filled_since_it_was_listed(stage: impl Stage) {
+pub async fn keeps_one_that_was_filled_since_it_was_listed(stage: impl BackendFixture) {
     stage.create("one").await;
     let namespace = listed(&stage, "one").await;
     stage.fill("one").await;
@@ -100,7 +100,7 @@ pub async fn keeps_one_that_was_filled_since_it_was_listed(stage: impl Stage) {
     assert!(stage.has("one").await);
 }
 
-pub async fn keeps_a_later_one_of_the_same_name(stage: impl Stage) {
+pub async fn keeps_a_later_one_of_the_same_name(stage: impl BackendFixture) {
     stage.create("one").await;
     let earlier = listed(&stage, "one").await;
     stage.remove("one").await;
@@ -115,16 +115,19 @@ pub async fn keeps_a_later_one_of_the_same_name(stage: impl Stage) {
     assert_eq!(delete(&stage, &later).await, Deletion::Deleted);
 }
 
-pub async fn skips_and_counts_what_is_no_namespace(stage: impl Stage) {
+pub async fn skips_and_counts_what_is_no_namespace(stage: impl BackendFixture) {
     stage.create("one").await;
-    let litter = stage.litter().await;
-    assert!(litter > 0);
+    let create_invalid_entries = stage.create_invalid_entries().await;
+    assert!(create_invalid_entries > 0);
     let listing = listing(&stage).await;
     let names: Vec<_> = listing.namespaces.iter().map(|each| &*each.name).collect();
-    assert_eq!((names, listing.skipped), (vec!["one"], litter));
+    assert_eq!(
+        (names, listing.skipped),
+        (vec!["one"], create_invalid_entries)
+    );
 }
 
-pub async fn fails_when_its_storage_does(stage: impl Stage) {
+pub async fn fails_when_its_storage_does(stage: impl BackendFixture) {
     stage.create("one").await;
     let namespace = listed(&stage, "one").await;
     stage.fail().await;
@@ -140,7 +143,7 @@ pub async fn fails_when_its_storage_does(stage: impl Stage) {
     assert_eq!(delete(&stage, &namespace).await, Deletion::Deleted);
 }
 
-pub async fn a_deletion_among_many_happens_once(stage: impl Stage) {
+pub async fn a_deletion_among_many_happens_once(stage: impl BackendFixture) {
     stage.create("one").await;
     let namespace = listed(&stage, "one").await;
     let attempts = (0..8).map(|_| delete(&stage, &namespace));

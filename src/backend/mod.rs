@@ -65,7 +65,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Runs the background work of the backend until `stop`; called once. Without it, all other
     /// calls work, but more slowly.
-    fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    fn run_background(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
         Box::pin(async move { stop.cancelled().await })
     }
 }

@@ -197,9 +197,9 @@ codes! {
         /// does not own the claim.
         KeptByPolicy: "Nothing.",
         /// The claim is deleted with the StatefulSet, because `whenDeleted` is Delete, or because
-        /// the StatefulSet owns the claim from the time of another policy; or its pod was removed by
-        /// scaling down, and the StatefulSet owns the claim; or the claim is deleted after its pod,
-        /// which is scaled down.
+        /// the StatefulSet owns the claim from the time of another policy; or its pod was removed
+        /// by scaling down, and the StatefulSet owns the claim; or the claim is deleted after its
+        /// pod, which is scaled down.
         DeletedByPolicy: "Nothing, unless the claim is to be kept: check its owner references before you delete the StatefulSet.",
     }
     "A namespace that stays Terminating" {
@@ -217,8 +217,8 @@ codes! {
         /// The object lacks what Volume Warden's webhook adds, and no replica of Volume Warden is
         /// ready.
         WebhookDown: "Start a replica: it repairs the object.",
-        /// The object lacks what Volume Warden's webhook adds, and the API server does not trust the
-        /// certificate of that webhook, so it does not call it.
+        /// The object lacks what Volume Warden's webhook adds, and the API server does not trust
+        /// the certificate of that webhook, so it does not call it.
         CertificateWrong: "Check which certificate was not renewed.",
         /// A controller of kube-controller-manager does the same work as `pvc-retention`. This is
         /// harmless.

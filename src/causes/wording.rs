@@ -117,6 +117,6 @@ fn foreign(object: &Object, finalizer: &str) -> Cause {
             "kubectl get {} -o yaml --show-managed-fields",
             object.arguments()
         ),
-        "to see which client added the finalizer, and then check that controller",
+        "to see which field manager added the finalizer; then check that controller",
     )
 }

@@ -28,8 +28,8 @@ const HANDOVER: Duration = Duration::from_millis(2500);
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed, except for volumes in the \
 trash; 1 failed or incomplete, standard error states why; 2 the command line is wrong; 3 only \
 objects are left that are being deleted and in use: run it again when they are released. It can be \
-run again at any time, also after it was killed. With --dry-run, the exit code is that of the drain \
-which it predicts, once no Lease that it names prevents that drain.";
+run again at any time, also after it was killed. With --dry-run, the exit code is the one that \
+drain would return if none of the printed Leases blocked it.";
 
 /// `volume-warden drain`
 #[derive(Debug, Args)]
@@ -45,8 +45,8 @@ pub struct DrainOptions {
 
     /// Delete the data of volumes in the trash, except of volumes whose reclaim policy was Retain
     /// before pvc-trash set it, that are attached, or that a claim names in spec.volumeName.
-    /// Without this flag, all volumes in the trash are listed and kept. Requires pvc-trash among the
-    /// components.
+    /// Without this flag, all volumes in the trash are listed and kept. Requires pvc-trash among
+    /// the components.
     #[arg(long, default_value_t, conflicts_with = "namespace")]
     purge_trash: bool,
 

@@ -36,8 +36,8 @@ pub struct GcOptions {
     #[arg(long, action = ArgAction::SetTrue)]
     once: bool,
 
-    /// Delete orphaned namespaces even if no namespace of the storage backend exists in Kubernetes,
-    /// which looks like another cluster's kubeconfig or storage.
+    /// Delete orphaned namespaces even if no namespace of the storage backend exists in Kubernetes.
+    /// This usually means that the kubeconfig or the storage belongs to another cluster.
     #[arg(long, action = ArgAction::SetTrue, requires = "once")]
     force: bool,
 
@@ -60,13 +60,15 @@ pub struct GcOptions {
 /// deleted, or the command line is wrong.
 pub fn run(options: GcOptions) -> anyhow::Result<()> {
     if options.dry_run == options.once {
-        return misused("choose one of --dry-run, which only reports, and --once, which deletes");
+        return usage_error(
+            "choose one of --dry-run, which only reports, and --once, which deletes",
+        );
     }
     if !options.backend.is_named() {
-        return misused("gc requires --storage-backend");
+        return usage_error("gc requires --storage-backend");
     }
     if options.cluster.namespace().is_some() {
-        return misused("namespace-gc handles whole clusters: remove --namespace");
+        return usage_error("namespace-gc handles whole clusters: remove --namespace");
     }
     logs::init(logs::Format::Text);
     install_crypto();
@@ -76,7 +78,7 @@ pub fn run(options: GcOptions) -> anyhow::Result<()> {
     runtime.block_on(collect(options))
 }
 
-fn misused(sentence: &str) -> anyhow::Result<()> {
+fn usage_error(sentence: &str) -> anyhow::Result<()> {
     Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, sentence).into())
 }
 
@@ -143,7 +145,7 @@ async fn refuse_shared(seen: &Seen) -> anyhow::Result<()> {
     })?;
     match exists {
         false => Ok(()),
-        true => misused(&format!(
+        true => usage_error(&format!(
             "the ConfigMap {CONFIG_MAP} exists, so this storage may be shared with other clusters: \
              choose --gc-scope=seen or --gc-scope=all"
         )),
@@ -167,7 +169,7 @@ async fn refuse_elsewhere(client: &Client, system_namespace: &str) -> anyhow::Re
     let installed = installation::namespaces(&bindings);
     let other = installed.iter().find(|each| **each != system_namespace);
     match other {
-        Some(other) => misused(&format!(
+        Some(other) => usage_error(&format!(
             "Volume Warden is installed in the namespace {}, and not only in {system_namespace}: \
              choose --system-namespace, or --gc-scope=seen or --gc-scope=all",
             Plain(other)

@@ -36,8 +36,8 @@ pub(super) async fn config(read: Kubeconfig, context: Option<String>) -> anyhow:
     config.map_err(|error| anyhow::anyhow!(kubeconfig_fault(&error)))
 }
 
-/// Reads the files that kubectl reads: those of `$KUBECONFIG`, else `~/.kube/config`. Returns `None`
-/// if the variable names no file, and there is no `~/.kube/config`.
+/// Reads the files that kubectl reads: those of `$KUBECONFIG`, else `~/.kube/config`. Returns
+/// `None` if the variable names no file, and there is no `~/.kube/config`.
 ///
 /// # Errors
 /// When one cannot be read or is no kubeconfig, or the variable names only files that do not exist.
@@ -148,8 +148,8 @@ mod tests {
     }
 
     /// The current context of what is read, or the error, with these files in `$KUBECONFIG`, and
-    /// `default` as `~/.kube/config`. The file `a` has the context `a`, `b` has `b`, and `broken` is
-    /// no kubeconfig.
+    /// `default` as `~/.kube/config`. The file `a` has the context `a`, `b` has `b`, and `broken`
+    /// is no kubeconfig.
     fn context(named: &[&str], default: &str) -> String {
         let directory = tempfile::TempDir::new().expect("a directory");
         let path = |name: &str| directory.path().join(name);

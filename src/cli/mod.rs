@@ -59,8 +59,8 @@ enum Command {
     /// Remove what Volume Warden wrote on objects, before it is uninstalled.
     #[command(after_help = drain::EXIT_CODES)]
     Drain(Box<drain::DrainOptions>),
-    /// Delete the namespaces that Kubernetes does not have from the storage backend, once, or list
-    /// them.
+    /// Run one garbage collection of the storage backend: delete, or list, its namespaces that do
+    /// not exist in Kubernetes.
     #[command(after_help = gc::EXIT_CODES)]
     Gc(Box<gc::GcOptions>),
     /// Explain what blocks a claim, a volume, a pod, a StatefulSet or a namespace, and the next

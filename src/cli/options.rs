@@ -86,10 +86,9 @@ pub(super) struct ClusterOptions {
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) system_namespace: Option<String>,
 
-    /// Maximum concurrent bulk writes: finalizer removals and deletions. Four other groups of
-    /// writes have a limit of their own, which is this number but at most 16, so bulk writes do not
-    /// delay them: writes that protect data; owner references and creations; releases of volumes;
-    /// conditions of claims.
+    /// Maximum concurrent bulk writes: finalizer removals and deletions. Writes that protect data,
+    /// owner references and creations, releases of volumes, and conditions of claims have separate
+    /// limits, each this number but at most 16, so bulk writes do not delay them.
     #[arg(long, default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_in_flight: u16,
 }
@@ -130,17 +129,16 @@ pub(super) struct ServerOptions {
     #[arg(long, default_value = "[::]:9443", value_name = "IP:PORT")]
     pub(super) webhook_bind_address: SocketAddr,
 
-    /// Maximum duration of every review, which the timeoutSeconds of its webhook limits, too. Raise
-    /// it when you raise timeoutSeconds [default: the timeoutSeconds of each webhook in the
-    /// manifests]
+    /// Maximum time for one admission review. The timeoutSeconds of the webhook limits it, too, so
+    /// raise both together [default: the timeoutSeconds of each webhook in the manifests]
     #[arg(long, value_parser = go_duration::parse)]
     pub(super) max_webhook_timeout: Option<Duration>,
 
-    /// Namespaces in which the webhooks refuse no pod, pv-releaser refuses no claim, and no claims
-    /// are created with pods, so that pods do not wait for Volume Warden. pvc-retention and
-    /// pvc-trash can refuse claims there. The system namespace is always exempt. The
-    /// reconcilers act in these namespaces, and create the claims of their pods; to opt out
-    /// completely, label a namespace volume-warden.dev/exclude=true.
+    /// Namespaces whose pods must not depend on Volume Warden: the webhooks refuse no pod there and
+    /// create no claims with pods, and pv-releaser refuses no claim; pvc-retention and pvc-trash
+    /// still can. The system namespace is always exempt. The reconcilers act in these namespaces,
+    /// and create the claims of their pods; to opt out completely, label a namespace
+    /// volume-warden.dev/exclude=true.
     #[arg(
         long,
         value_delimiter = ',',

@@ -42,8 +42,8 @@ pub(super) fn keep_first_error(first: &mut io::Result<()>, next: io::Result<()>)
     }
 }
 
-/// Prints an error or a warning on standard error, as one line. If standard error cannot be written,
-/// nothing else can report it: the exit code still shows the result.
+/// Prints an error or a warning on standard error, as one line. If standard error cannot be
+/// written, nothing else can report it: the exit code still shows the result.
 pub(super) fn print_error(sentence: impl Display) {
     let _ = writeln!(io::stderr(), "volume-warden: {}", Plain(sentence));
 }

@@ -13,9 +13,9 @@ use std::{
 
 /// Timeout of each step of the HTTP exchange. The kubelet's `timeoutSeconds` in the manifests is
 /// longer.
-const LIMIT: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum size of the answer in bytes; more than any list of what is missing.
-const LONGEST_ANSWER: u64 = 64 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 64 * 1024;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 live, or ready; 1 not live, not ready, or no \
 answer; 2 the command line is wrong.";
@@ -25,14 +25,14 @@ answer; 2 the command line is wrong.";
 pub(super) struct ProbeCommand {
     /// Probe to run.
     #[arg(value_enum)]
-    question: Question,
+    probe: ProbeKind,
 
     #[command(flatten)]
     options: ProbeOptions,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Question {
+enum ProbeKind {
     /// Succeeds while the process answers; the process exits if one of its tasks ends. If the probe
     /// fails, restart the process.
     Live,
@@ -40,7 +40,7 @@ enum Question {
     Ready,
 }
 
-impl Question {
+impl ProbeKind {
     fn path(self) -> &'static str {
         match self {
             Self::Live => "/livez",
@@ -52,7 +52,7 @@ impl Question {
 /// Runs the probe. The exit code is 0 if it succeeds and 1 if it fails; no answer is an error.
 pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
     let address = command.options.probe_bind_address;
-    let answer = get(address, command.question.path());
+    let answer = get(address, command.probe.path());
     let answer = answer.with_context(|| format!("no answer from {address}"))?;
     let (head, body) = answer
         .split_once("\r\n\r\n")
@@ -63,13 +63,15 @@ pub(super) fn run(command: ProbeCommand) -> anyhow::Result<ExitCode> {
 }
 
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     // With HTTP/1.0 the server closes the connection after the answer, which marks its end.
     let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
-    stream.take(LONGEST_ANSWER).read_to_string(&mut answer)?;
+    stream
+        .take(MAX_RESPONSE_BYTES)
+        .read_to_string(&mut answer)?;
     Ok(answer)
 }

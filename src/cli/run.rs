@@ -21,7 +21,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use kube::Client;
-use serving::{Front, Serving};
+use serving::{ServingHandles, ServingSetup};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tasks::Tasks;
 use tokio::{
@@ -42,8 +42,8 @@ error states why; 2 the command line is wrong.";
 pub fn run(options: RunOptions, all: &[ComponentRef], warnings: Vec<String>) -> anyhow::Result<()> {
     install_crypto();
     let runtime = || Builder::new_multi_thread().enable_all().build();
-    // The webhook server has its own threads, so that a review that is answered from memory does not
-    // wait for those of the watches and reconcilers. These drive the clients of the API server.
+    // The webhook server has its own threads, so that a review that is answered from memory does
+    // not wait for those of the watches and reconcilers. These drive the clients of the API server.
     let (runtime, reviews) = (runtime()?, runtime()?);
     #[cfg(feature = "otlp")]
     let _traces = crate::telemetry::otlp::init(options.log_format, runtime.handle())?;
@@ -126,7 +126,7 @@ impl Process {
         self.serve(sockets, assembly, &client, front);
         let limits = Limits::default();
         self.tasks
-            .watch_over(signals, limits.lame_duck + limits.drain + LEASE_RELEASE)
+            .supervise(signals, limits.lame_duck + limits.drain + LEASE_RELEASE)
             .await
     }
 
@@ -138,13 +138,13 @@ impl Process {
 
     /// Loads a mounted certificate, or prepares a self-signed one; `None` if no component has a
     /// webhook and metrics are served over plain HTTP.
-    async fn serving(&self, client: &Client) -> anyhow::Result<Option<Serving>> {
+    async fn serving(&self, client: &Client) -> anyhow::Result<Option<ServingSetup>> {
         let configurations = self.configurations();
         if configurations.is_empty() && !self.options.server.metrics_authorization {
             return Ok(None);
         }
         let (tls, namespace) = (&self.options.tls, self.system_namespace.as_str());
-        let load = Serving::load(tls, (client, namespace), configurations, &self.metrics);
+        let load = ServingSetup::load(tls, (client, namespace), configurations, &self.metrics);
         load.await.map(Some)
     }
 
@@ -191,11 +191,11 @@ impl Process {
         sockets: Sockets,
         mut assembly: Assembly,
         client: &Client,
-        front: Option<Front>,
+        front: Option<ServingHandles>,
     ) {
         let serving = front.as_ref().map(|front| &front.serving);
         let authorization = self.authorization(client, serving);
-        let missing = self.missing(&assembly, front.clone());
+        let not_ready_reasons = self.not_ready_reasons(&assembly, front.clone());
         let (metrics, stop) = (self.metrics.clone(), self.tasks.stop.clone());
         let options = admission::Options {
             dry_run: self.options.dry_run,
@@ -219,9 +219,10 @@ impl Process {
         for task in assembly.tasks() {
             self.tasks.spawn("reconciler", task);
         }
-        let probes = health::serve_probes(sockets.probes, missing.clone());
+        let probes = health::serve_probes(sockets.probes, not_ready_reasons.clone());
         self.tasks.spawn_endless("probe server", needed, probes);
-        let metrics = health::serve_metrics(sockets.metrics, metrics, missing, authorization);
+        let metrics =
+            health::serve_metrics(sockets.metrics, metrics, not_ready_reasons, authorization);
         self.tasks.spawn_endless("metrics server", needed, metrics);
     }
 
@@ -235,25 +236,29 @@ impl Process {
         let tokens = Tokens::new(client.clone(), "/metrics");
         Some(Authorization {
             certificate: serving.certificate_for_all.clone(),
-            judge: Arc::new(move |token| {
+            authorize: Arc::new(move |token| {
                 let tokens = tokens.clone();
-                Box::pin(async move { tokens.judge(token).await })
+                Box::pin(async move { tokens.authorize(token).await })
             }),
         })
     }
 
     /// Returns a function that lists why this replica is not ready; the list is empty when it is
     /// ready.
-    fn missing(&self, assembly: &Assembly, front: Option<Front>) -> health::Missing {
-        let (unlisted, stop) = (assembly.missing(), self.tasks.stop.clone());
+    fn not_ready_reasons(
+        &self,
+        assembly: &Assembly,
+        front: Option<ServingHandles>,
+    ) -> health::NotReadyReasons {
+        let (unlisted, stop) = (assembly.not_ready_reasons(), self.tasks.stop.clone());
         Arc::new(move || {
-            let mut missing = unlisted();
-            missing.extend(front.iter().flat_map(Front::missing));
-            missing.extend(
+            let mut not_ready_reasons = unlisted();
+            not_ready_reasons.extend(front.iter().flat_map(ServingHandles::not_ready_reasons));
+            not_ready_reasons.extend(
                 stop.is_cancelled()
                     .then(|| "the process is stopping".to_owned()),
             );
-            missing
+            not_ready_reasons
         })
     }
 }

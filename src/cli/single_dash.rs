@@ -24,8 +24,8 @@ pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(),
         known.map(str::to_owned)
     };
     let message = match known {
-        Some(flag) => format!("flags begin with two dashes here: --{flag}"),
-        None => format!("flags begin with two dashes here, and there is no --{name}"),
+        Some(flag) => format!("flags require two dashes: use --{flag}"),
+        None => format!("unknown flag -{name}: flags require two dashes, and there is no --{name}"),
     };
     Err(command.error(ErrorKind::UnknownArgument, message))
 }

@@ -25,7 +25,7 @@ use super::{
     print::{print, print_error},
     user::{
         caller::{CallerOptions, cluster},
-        exit_code::unreadable,
+        exit_code::report_unknown,
         runtime::block_on,
         target,
     },
@@ -41,7 +41,7 @@ command line is wrong; 3 the volumes could not be listed, or there is no usable 
 /// The commands below `volume-warden trash`.
 #[derive(Debug, Subcommand)]
 enum TrashCommand {
-    /// Create volumes again whose objects were removed by force.
+    /// Recreate PersistentVolumes that were removed without a purge.
     #[command(after_help = repair::EXIT_CODES)]
     Repair(Box<repair::RepairOptions>),
 }
@@ -98,7 +98,7 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
         (Err(error), Some(only)) if is_forbidden(&error) => {
             return from_config_map::show(&client, only, options.output, &error).await;
         }
-        (Err(error), _) => return Ok(unreadable(not_listed(&error))),
+        (Err(error), _) => return Ok(report_unknown(not_listed(&error))),
     };
     let entries = in_trash(&volumes, |entry| {
         namespace.is_none_or(|only| entry.record.claim.namespace == only)

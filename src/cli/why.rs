@@ -11,7 +11,7 @@ use super::{
     print::{print_error, print_while_read},
     user::{
         caller::{CallerOptions, cluster},
-        exit_code::UNREADABLE,
+        exit_code::EXIT_UNKNOWN,
         runtime::block_on,
         target::{self, Target},
     },
@@ -70,7 +70,7 @@ pub struct WhyOptions {
     output: Option<Output>,
 
     /// Read the object again every two seconds, and print the answer whenever it changes, until the
-    /// object is gone.
+    /// object is deleted.
     #[arg(short, long, default_value_t)]
     watch: bool,
 
@@ -154,7 +154,7 @@ impl WhyOptions {
                 table::report(&stuck, &text)?;
                 Ok(match stuck.unread.is_empty() {
                     true => ExitCode::SUCCESS,
-                    false => ExitCode::from(UNREADABLE),
+                    false => ExitCode::from(EXIT_UNKNOWN),
                 })
             }
             Survey::NoNamespace => {
@@ -210,7 +210,7 @@ impl WhyOptions {
                 let is_read = print_while_read(text.trim_end())?;
                 let code = match answer.is_certain() {
                     true => ExitCode::SUCCESS,
-                    false => ExitCode::from(UNREADABLE),
+                    false => ExitCode::from(EXIT_UNKNOWN),
                 };
                 if !is_read {
                     return Ok(ControlFlow::Break(code));
@@ -225,7 +225,7 @@ impl WhyOptions {
                 for error in errors {
                     print_error(error);
                 }
-                ExitCode::from(UNREADABLE)
+                ExitCode::from(EXIT_UNKNOWN)
             }
         };
         Ok(ControlFlow::Continue(code))

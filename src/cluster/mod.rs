@@ -14,8 +14,9 @@ mod write;
 #[cfg(test)]
 pub(crate) use api::test_server;
 pub use api::{
-    PATH_SECRET_DIGITS, UNHURRIED, connect, doubling, error_message, existing, for_log, for_users,
-    is_absent, is_lasting_refusal, is_refused, scoped, server_time, with_clamped_times, within,
+    DEFAULT_CALL_TIMEOUT, PATH_SECRET_DIGITS, connect, doubling, error_message, existing, for_log,
+    for_users, is_absent, is_lasting_refusal, is_refused, scoped, server_time, with_clamped_times,
+    within,
 };
 #[cfg(feature = "simulation")]
 pub use leader::OBSERVED_SINCE;
@@ -36,6 +37,6 @@ pub use write::Mutation;
 pub use write::reasons;
 pub(crate) use write::{ALWAYS, StillHolds};
 pub use write::{
-    Action, Announcement, Applied, Apply, Caller, Creation, EventDeduplicator, Lane, OnRefusal,
+    Action, Applied, Apply, Caller, Creation, EventContent, EventDeduplicator, Lane, OnRefusal,
     Regarding, Target,
 };

@@ -2,7 +2,7 @@
 //! holds the Leases.
 
 use crate::{
-    cluster::{Applied, Apply, Configuration, UNHURRIED, existing, within},
+    cluster::{Applied, Apply, Configuration, DEFAULT_CALL_TIMEOUT, existing, within},
     component::ComponentRef,
 };
 use anyhow::{Context as _, bail};
@@ -24,7 +24,7 @@ pub async fn delete(
     client: &Client,
     apply: &Apply,
     components: &[ComponentRef],
-    say: &mut impl FnMut(&str),
+    print_line: &mut impl FnMut(&str),
 ) -> anyhow::Result<Vec<Configuration>> {
     let mut deleted = Vec::new();
     let all = components.iter();
@@ -32,10 +32,10 @@ pub async fn delete(
         let name = configuration.name();
         match delete_one(client, apply, *configuration).await? {
             Some(Applied::Withheld) => {
-                say(&format!("webhook configuration {name}: would be deleted"))
+                print_line(&format!("webhook configuration {name}: would be deleted"))
             }
             Some(_) => {
-                say(&format!("webhook configuration {name}: deleted"));
+                print_line(&format!("webhook configuration {name}: deleted"));
                 deleted.push(*configuration);
             }
             None => {}
@@ -88,7 +88,7 @@ pub async fn returned(
 async fn read(client: &Client, configuration: Configuration) -> anyhow::Result<Option<ObjectMeta>> {
     let name = configuration.name();
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &configuration.resource());
-    let read = within(UNHURRIED, api.get_metadata(name)).await;
+    let read = within(DEFAULT_CALL_TIMEOUT, api.get_metadata(name)).await;
     let found = existing(read)
         .with_context(|| format!("the webhook configuration {name} could not be read"))?;
     Ok(found.map(|found| found.metadata))

@@ -65,7 +65,7 @@ pub async fn of(
         tracing::warn!(
             leases = foreign.len(),
             lease = format!("{}/{}", first.namespace, first.name),
-            "Leases with the labels of Volume Warden do not count: no ClusterRoleBinding with the label {} names a service account of their namespace",
+            "ignoring Leases with the labels of Volume Warden: no ClusterRoleBinding with the label {} has a service account of their namespace as a subject",
             installation::selector(),
         );
     }

@@ -28,8 +28,8 @@ fn lists_of_deleted_claims_are_deleted() {
         objects.lists.put(name, list.map(Arc::new));
     }
     let planned = |component: ComponentRef| {
-        let pieces = plan(&objects, &only(component)).pieces.into_iter();
-        pieces.map(|piece| piece.id()).collect::<Vec<_>>()
+        let cleanups = plan(&objects, &only(component)).cleanups.into_iter();
+        cleanups.map(|cleanup| cleanup.id()).collect::<Vec<_>>()
     };
     let id = "ConfigMap shop/volume-warden-trash u";
     assert_eq!(planned(&TrashListing), [id]);

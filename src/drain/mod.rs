@@ -2,16 +2,16 @@
 //!
 //! **Order.** `drain` first acquires the Leases, so that no Volume Warden writes meanwhile:
 //! [`leases`]. It deletes the webhook configurations, because a webhook without a server delays
-//! every request: [`configurations`]. Then it reads all objects live, [plans](mod@plan) the removals by a
-//! pure function of these objects, and patches each object. It repeats these three steps until a
-//! read that began after the last write finds nothing to remove, but at most 20 times without a
-//! purge.
+//! every request: [`configurations`]. Then it reads all objects live, [plans](mod@plan) the
+//! removals by a pure function of these objects, and patches each object. It repeats these three
+//! steps until a read that began after the last write finds nothing to remove, but at most 20 times
+//! without a purge.
 //!
 //! **Safety.** Every write tests the uid, and the resourceVersion unless it removes a condition
-//! from the status. If a list cannot be read, nothing more is written. A purge begins only
-//! within seconds of the lists that it rests on: the next round reads again for the others. The protection finalizer
-//! can be the only thing that keeps an object that is being deleted: `drain` leaves it on such an
-//! object while a pod uses the claim, or while the volume is Bound.
+//! from the status. If a list cannot be read, nothing more is written. A purge starts only within
+//! seconds of the lists that it relies on; the next round reads new lists for the remaining
+//! volumes. The protection finalizer can be the only thing that keeps an object that is being
+//! deleted, so `drain` leaves it while a pod uses the claim, or while the volume is Bound.
 //!
 //! **What is left on purpose.** The owner reference of a claim to the pod that requested it,
 //! because the claim must be deleted with the pod. The annotations and reservations of pv-releaser
@@ -24,8 +24,8 @@ pub mod configurations;
 pub mod leases;
 #[cfg(test)]
 mod list_tests;
+mod object_cleanup;
 mod outcome;
-mod piece;
 mod plan;
 mod read;
 #[cfg(test)]
@@ -35,9 +35,9 @@ mod trash;
 mod trash_tests;
 mod write;
 
+pub use object_cleanup::{ObjectCleanup, Precondition};
 pub use outcome::Outcome;
-pub use piece::{Condition, Piece};
-pub use plan::{InUse, Terms, plan};
+pub use plan::{DrainConfig, InUse, plan};
 pub use read::ClusterObjects;
 pub use trash::Kept;
 
@@ -72,7 +72,7 @@ pub mod reasons {
 const ROUNDS: u32 = 20;
 /// Wait for requests that passed the webhooks before `drain` deleted these. It is longer than all
 /// webhooks of one request together.
-const SETTLE: Duration = Duration::from_secs(7);
+const IN_FLIGHT_REQUESTS: Duration = Duration::from_secs(7);
 /// Pause between two rounds, before all objects are read again.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -89,7 +89,7 @@ pub struct Drain {
     /// pvc-trash keeps in ConfigMaps.
     pub system_namespace: String,
     /// What to remove from objects.
-    pub terms: Terms,
+    pub config: DrainConfig,
     /// Maximum number of concurrent writes of `drain`.
     pub in_flight: usize,
 }
@@ -100,60 +100,61 @@ impl Drain {
     /// # Errors
     /// When something could not be read, a configuration could not be deleted, or the Lease is
     /// lost.
-    pub async fn run(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
+    pub async fn run(&self, print_line: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
         // In a namespace that does not exist, for example because of a typing error, the drain
         // would find nothing and report success.
         read::exists(&self.client, self.namespace.as_deref()).await?;
         // Nothing is deleted if the objects of the next step cannot be read.
         self.read().await?;
-        let components = &self.terms.components;
-        let deleted = configurations::delete(&self.client, &self.apply, components, say).await?;
+        let components = &self.config.components;
+        let deleted =
+            configurations::delete(&self.client, &self.apply, components, print_line).await?;
         if !deleted.is_empty() {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(IN_FLIGHT_REQUESTS).await;
         }
-        let mut outcome = self.remove_parts(say).await?;
+        let mut outcome = self.remove_parts(print_line).await?;
         outcome.configurations = configurations::returned(&self.client, &deleted).await?;
         Ok(outcome)
     }
 
     async fn read(&self) -> anyhow::Result<ClusterObjects> {
         let namespace = self.namespace.as_deref();
-        let lists = self.terms.drains(&TrashListing);
-        let wanted = (self.terms.purge_trash, lists);
+        let lists = self.config.drains(&TrashListing);
+        let wanted = (self.config.purge_trash, lists);
         ClusterObjects::read(&self.client, namespace, wanted).await
     }
 
-    async fn remove_parts(&self, say: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
+    async fn remove_parts(&self, print_line: &mut impl FnMut(&str)) -> anyhow::Result<Outcome> {
         let (mut outcome, mut history) = (Outcome::default(), History::default());
         let mut rounds = 0;
         while rounds < ROUNDS {
             let objects = self.read().await?;
-            let plan = plan(&objects, &self.terms);
+            let plan = plan(&objects, &self.config);
             (outcome.claims, outcome.volumes) = objects.count();
             (outcome.in_use, outcome.kept) = (plan.in_use, plan.kept);
-            let left = history.sort(plan.pieces);
+            let left = history.retain_pending(plan.cleanups);
             outcome.returned = history.returned.len();
-            outcome.unsettled = left.len();
+            outcome.unfinished = left.len();
             if left.is_empty() {
                 break;
             }
             rounds += 1;
-            for (piece, applied) in self.write(left, objects.proof, say).await {
-                if piece.is_purge() && matches!(applied, Applied::Done | Applied::Withheld) {
+            for (cleanup, applied) in self.write(left, objects.proof, print_line).await {
+                if cleanup.is_purge() && matches!(applied, Applied::Done | Applied::Withheld) {
                     rounds = 0;
                 }
                 match applied {
-                    Applied::Done => history.done(piece),
+                    Applied::Done => history.done(cleanup),
                     Applied::NotLeading => {
                         bail!("the Lease was lost; run volume-warden drain again")
                     }
                     Applied::Withheld => {
                         outcome.withheld += 1;
-                        history.given_up.insert(piece.id());
+                        history.given_up.insert(cleanup.id());
                     }
                     Applied::Failed(error) if is_lasting_refusal(&error) => {
                         outcome.failed += 1;
-                        history.given_up.insert(piece.id());
+                        history.given_up.insert(cleanup.id());
                     }
                     // Tried again.
                     Applied::Stale | Applied::Failed(_) => {}
@@ -164,7 +165,7 @@ impl Drain {
         outcome.changed = history.done.len();
         let in_use = outcome.in_use.iter().map(ToString::to_string);
         let kept = outcome.kept.iter().map(ToString::to_string);
-        in_use.chain(kept).for_each(|line| say(&line));
+        in_use.chain(kept).for_each(|line| print_line(&line));
         Ok(outcome)
     }
 }
@@ -185,24 +186,27 @@ struct History {
 impl History {
     /// Returns the pieces to write: not those of objects that were given up, or on which another
     /// client wrote a removed part again.
-    fn sort(&mut self, mut pieces: Vec<Piece>) -> Vec<Piece> {
-        pieces.retain(|piece| {
-            let id = piece.id();
+    fn retain_pending(&mut self, mut cleanups: Vec<ObjectCleanup>) -> Vec<ObjectCleanup> {
+        cleanups.retain(|cleanup| {
+            let id = cleanup.id();
             let before = self.done.get(&id);
             let returns = |what: &String| before.is_some_and(|before| before.contains(what));
-            if piece.what.iter().any(returns) {
+            if cleanup.what.iter().any(returns) {
                 self.returned.insert(id.clone());
             }
             !self.given_up.contains(&id) && !self.returned.contains(&id)
         });
-        pieces
+        cleanups
     }
 
-    fn done(&mut self, mut piece: Piece) {
-        if let Some(partial) = &piece.partial {
+    fn done(&mut self, mut cleanup: ObjectCleanup) {
+        if let Some(partly_removed) = &cleanup.partly_removed {
             // The next round removes the rest of it.
-            piece.what.retain(|what| what != partial);
+            cleanup.what.retain(|what| what != partly_removed);
         }
-        self.done.entry(piece.id()).or_default().extend(piece.what);
+        self.done
+            .entry(cleanup.id())
+            .or_default()
+            .extend(cleanup.what);
     }
 }

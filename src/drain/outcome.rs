@@ -21,7 +21,7 @@ pub struct Outcome {
     pub returned: usize,
     /// Number of objects that other clients changed at each attempt, or about which the API server
     /// did not answer.
-    pub unsettled: usize,
+    pub unfinished: usize,
     /// Objects that are being deleted and in use, and therefore keep their finalizer.
     pub in_use: Vec<InUse>,
     /// Volumes on which the writes of pvc-trash are left, because their data would be lost or could
@@ -34,7 +34,7 @@ pub struct Outcome {
 impl Outcome {
     /// Describes why the drain is incomplete; none if it is complete. Objects in use and volumes
     /// that pvc-trash keeps do not make it incomplete.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn incomplete_reason(&self) -> Option<String> {
         let mut left = Vec::new();
         if self.failed > 0 {
             left.push(format!(
@@ -42,10 +42,10 @@ impl Outcome {
                 self.failed
             ));
         }
-        if self.unsettled > 0 {
+        if self.unfinished > 0 {
             left.push(format!(
                 "{} objects kept changing, or the API server did not answer about them",
-                self.unsettled
+                self.unfinished
             ));
         }
         if self.returned > 0 {
@@ -79,7 +79,7 @@ impl fmt::Display for Outcome {
             "is"
         };
         let in_use = self.in_use.len();
-        let other = self.failed + self.returned + self.unsettled + self.configurations.len();
+        let other = self.failed + self.returned + self.unfinished + self.configurations.len();
         match (in_use, other) {
             (0, 0) if self.kept.is_empty() => write!(f, "nothing {is} left"),
             (0, 0) => write!(f, "nothing else {is} left"),
@@ -110,7 +110,7 @@ mod tests {
             outcome.to_string(),
             "3 claims and 2 volumes read, 4 changed; nothing is left"
         );
-        assert_eq!(outcome.trouble(), None);
+        assert_eq!(outcome.incomplete_reason(), None);
         outcome.in_use.push(InUse {
             object: String::new(),
             by: String::new(),
@@ -119,7 +119,7 @@ mod tests {
             outcome.to_string(),
             "3 claims and 2 volumes read, 4 changed; left: 1 being deleted and in use"
         );
-        assert_eq!(outcome.trouble(), None);
+        assert_eq!(outcome.incomplete_reason(), None);
         outcome.kept.push(Kept {
             object: String::new(),
             why: String::new(),
@@ -129,7 +129,7 @@ mod tests {
             "3 claims and 2 volumes read, 4 changed; left: 1 being deleted and in use; what \
              pvc-trash wrote is left on 1 volumes"
         );
-        assert_eq!(outcome.trouble(), None);
+        assert_eq!(outcome.incomplete_reason(), None);
         outcome.in_use.clear();
         assert_eq!(
             outcome.to_string(),
@@ -139,7 +139,7 @@ mod tests {
         outcome.returned = 2;
         assert!(
             outcome
-                .trouble()
+                .incomplete_reason()
                 .is_some_and(|words| words.contains("on 2 objects another client wrote again"))
         );
     }

@@ -3,8 +3,8 @@
 
 use super::{
     ClusterObjects,
-    piece::{Piece, object},
-    trash::{self, Kept, Needs, Purge},
+    object_cleanup::{ObjectCleanup, object},
+    trash::{self, DataUsers, Kept, Purge},
 };
 use crate::{
     causes::{FinishedPods, uses},
@@ -31,7 +31,7 @@ use std::fmt;
 
 /// Which components `drain` removes the writes of, and under which conditions.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct DrainConfig {
     /// The components whose writes are removed.
     pub components: Vec<ComponentRef>,
     /// Whether the built-in controllers of Kubernetes are enabled. Then `drain` leaves what they
@@ -44,7 +44,7 @@ pub struct Terms {
     pub id: ControllerId,
 }
 
-impl Terms {
+impl DrainConfig {
     pub(super) fn drains(&self, component: ComponentRef) -> bool {
         self.components.contains(&component)
     }
@@ -54,7 +54,7 @@ impl Terms {
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Objects with parts to remove.
-    pub pieces: Vec<Piece>,
+    pub cleanups: Vec<ObjectCleanup>,
     /// Objects that keep their finalizer, because they are being deleted and in use.
     pub in_use: Vec<InUse>,
     /// Volumes on which the writes of pvc-trash are left, because their data would be lost or could
@@ -82,29 +82,29 @@ impl fmt::Display for InUse {
 }
 
 /// Decides which parts are removed from each object, and on which objects something is left.
-pub fn plan(objects: &ClusterObjects, terms: &Terms) -> Plan {
+pub fn plan(objects: &ClusterObjects, config: &DrainConfig) -> Plan {
     let mut plan = Plan::default();
-    let mut updates = if terms.drains(&PvcRetention) {
-        pvc_retention::to_take_back(&objects.caches, terms.in_tree)
+    let mut updates = if config.drains(&PvcRetention) {
+        pvc_retention::to_take_back(&objects.caches, config.in_tree)
     } else {
         Default::default()
     };
     let (claims, pods) = (objects.caches.claims.read(), objects.caches.pods.read());
     for (name, claim) in claims.objects() {
         let user = user(name, claim, &pods);
-        plan.claim(name, claim, user, updates.remove(name), terms);
+        plan.claim(name, claim, user, updates.remove(name), config);
     }
-    let needs = terms.purge_trash.then(|| Needs::new(objects, &claims));
+    let needs = config.purge_trash.then(|| DataUsers::new(objects, &claims));
     for (name, volume) in objects.volumes.objects() {
-        plan.volume((name, volume), (&claims, needs.as_ref()), terms);
+        plan.volume((name, volume), (&claims, needs.as_ref()), config);
     }
-    if terms.drains(&TrashListing) {
+    if config.drains(&TrashListing) {
         plan.lists(&objects.lists);
     }
     // Purges are first, because the lists support them for some seconds only.
-    plan.pieces.sort_by_key(|piece| {
-        let is_volume = piece.kind == Kind::PersistentVolume;
-        (!piece.is_purge(), is_volume, piece.name.clone())
+    plan.cleanups.sort_by_key(|cleanup| {
+        let is_volume = cleanup.kind == Kind::PersistentVolume;
+        (!cleanup.is_purge(), is_volume, cleanup.name.clone())
     });
     plan.in_use.sort_by(|a, b| a.object.cmp(&b.object));
     plan.kept.sort_by(|a, b| a.object.cmp(&b.object));
@@ -130,66 +130,66 @@ impl Plan {
         claim: &Claim,
         user: Option<&str>,
         update: Option<Update>,
-        terms: &Terms,
+        config: &DrainConfig,
     ) {
         let kind = Kind::PersistentVolumeClaim;
-        let mut piece = Piece::new(kind, name, &claim.uid, &claim.resource_version);
+        let mut cleanup = ObjectCleanup::new(kind, name, &claim.uid, &claim.resource_version);
         if let Some(update) = update {
-            piece.owners_and_mark(claim, &update);
+            cleanup.owners_and_mark(claim, &update);
         }
-        if terms.drains(&PvcProvisioner) {
-            piece.made_for_a_pod(claim, &terms.id);
+        if config.drains(&PvcProvisioner) {
+            cleanup.provisioner_markers(claim, &config.id);
         }
-        if terms.drains(&PvcExpiry) {
-            piece.announced_expiry(claim);
+        if config.drains(&PvcExpiry) {
+            cleanup.announced_expiry(claim);
         }
-        if terms.drains(&PvcTrash) {
-            trash::claim(&mut piece, claim);
+        if config.drains(&PvcTrash) {
+            trash::claim(&mut cleanup, claim);
         }
-        if terms.drains(&PvcProtection) {
-            piece.unused_condition(claim);
+        if config.drains(&PvcProtection) {
+            cleanup.unused_condition(claim);
         }
         let protected = finalizers::has(&claim.finalizers, PVC_PROTECTION);
-        if protected && terms.drains(&PvcProtection) && !terms.in_tree {
+        if protected && config.drains(&PvcProtection) && !config.in_tree {
             match user {
                 Some(pod) => self.hold(kind, name, format!("the pod {pod} uses it")),
-                None => piece.finalizer(&claim.finalizers, PVC_PROTECTION),
+                None => cleanup.finalizer(&claim.finalizers, PVC_PROTECTION),
             }
         }
-        self.put(piece);
+        self.put(cleanup);
     }
 
     fn volume(
         &mut self,
         (name, volume): (&ObjectName, &Volume),
-        (claims, needs): (&Store<Claim>, Option<&Needs<'_>>),
-        terms: &Terms,
+        (claims, needs): (&Store<Claim>, Option<&DataUsers<'_>>),
+        config: &DrainConfig,
     ) {
         let kind = Kind::PersistentVolume;
-        let mut piece = Piece::new(kind, name, &volume.uid, &volume.resource_version);
+        let mut cleanup = ObjectCleanup::new(kind, name, &volume.uid, &volume.resource_version);
         let label = volume
             .managed_by
             .as_deref()
             .and_then(|labels| labels.releaser.as_deref());
-        if terms.drains(&PvReleaser) && label == Some(terms.id.as_str()) {
-            piece.label(RELEASER_LABEL);
+        if config.drains(&PvReleaser) && label == Some(config.id.as_str()) {
+            cleanup.label(RELEASER_LABEL);
         }
-        if terms.drains(&PvcTrash) {
+        if config.drains(&PvcTrash) {
             let purge = needs.map_or(Purge::NotDue, |needs| {
-                trash::purge(&mut piece, name, volume, needs)
+                trash::purge(&mut cleanup, name, volume, needs)
             });
             match purge {
                 Purge::Planned => {}
                 Purge::Needed(kept) => self.kept.push(kept),
                 Purge::NotDue => {
-                    let may_expire = !terms.drains(&PvcExpiry);
-                    let kept = trash::volume(&mut piece, name, volume, claims, may_expire);
+                    let may_expire = !config.drains(&PvcExpiry);
+                    let kept = trash::volume(&mut cleanup, name, volume, claims, may_expire);
                     self.kept.extend(kept);
                 }
             }
         }
         let protected = finalizers::has(&volume.finalizers, PV_PROTECTION);
-        if protected && terms.drains(&PvProtection) && !terms.in_tree {
+        if protected && config.drains(&PvProtection) && !config.in_tree {
             if volume.deleting && volume.phase == Phase::Bound {
                 let claim = volume
                     .claim_ref
@@ -198,10 +198,10 @@ impl Plan {
                 let claim = claim.unwrap_or_default();
                 self.hold(kind, name, format!("it is bound to the claim {claim}"));
             } else {
-                piece.finalizer(&volume.finalizers, PV_PROTECTION);
+                cleanup.finalizer(&volume.finalizers, PV_PROTECTION);
             }
         }
-        self.put(piece);
+        self.put(cleanup);
     }
 
     /// Plans the deletion of the ConfigMaps in which trash-list lists deleted claims, because
@@ -209,10 +209,10 @@ impl Plan {
     fn lists(&mut self, lists: &Store<TrashList>) {
         for (name, list) in lists.objects() {
             if list.owned && !list.deleting {
-                let mut piece =
-                    Piece::new(Kind::TrashList, name, &list.uid, &list.resource_version);
-                piece.what.push("list of deleted claims".to_owned());
-                self.put(piece);
+                let mut cleanup =
+                    ObjectCleanup::new(Kind::TrashList, name, &list.uid, &list.resource_version);
+                cleanup.what.push("list of deleted claims".to_owned());
+                self.put(cleanup);
             }
         }
     }
@@ -222,9 +222,9 @@ impl Plan {
         self.in_use.push(InUse { object, by });
     }
 
-    fn put(&mut self, piece: Piece) {
-        if !piece.what.is_empty() {
-            self.pieces.push(piece);
+    fn put(&mut self, cleanup: ObjectCleanup) {
+        if !cleanup.what.is_empty() {
+            self.cleanups.push(cleanup);
         }
     }
 }

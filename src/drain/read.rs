@@ -1,7 +1,9 @@
 //! Reads all objects that `drain` needs, live.
 
 use crate::{
-    cluster::{Evidence, Feed, Proof, Store, UNHURRIED, existing, read_all, scoped, within},
+    cluster::{
+        DEFAULT_CALL_TIMEOUT, Evidence, Feed, Proof, Store, existing, read_all, scoped, within,
+    },
     components::pvc_retention::Caches,
     objects::{
         Claim, Pod, StatefulSet, Tracked, TrashList, Volume, VolumeAttachment, VolumeSource,
@@ -39,8 +41,8 @@ pub(super) const MAX_AGE: Duration = Duration::from_secs(10);
 impl ClusterObjects {
     /// Reads all objects. Pods are read after claims: a claim that is being deleted gets no new
     /// user, so all of its users are found. VolumeAttachments, and where the data of volumes is,
-    /// are read only to `purge` volumes, and after the volumes: a volume without a claim is attached
-    /// to no further node. `lists` selects whether lists of deleted claims are read.
+    /// are read only to `purge` volumes, and after the volumes: a volume without a claim is
+    /// attached to no further node. `lists` selects whether lists of deleted claims are read.
     ///
     /// # Errors
     /// When a list could not be read, or contradicts another one.
@@ -52,7 +54,7 @@ impl ClusterObjects {
         let began = Instant::now();
         let claims = read::<Claim>(&scoped(client, namespace)).await?;
         let volumes = read::<Volume>(&Api::all(client.clone())).await?;
-        believable(&claims, &volumes, namespace)?;
+        check_consistent(&claims, &volumes, namespace)?;
         let attachments = match purge {
             true => read::<VolumeAttachment>(&Api::all(client.clone())).await?,
             false => Store::default(),
@@ -98,7 +100,7 @@ pub async fn exists(client: &Client, namespace: Option<&str>) -> anyhow::Result<
         return Ok(());
     };
     let api = Api::<Namespace>::all(client.clone());
-    let read = within(UNHURRIED, api.get_metadata(name)).await;
+    let read = within(DEFAULT_CALL_TIMEOUT, api.get_metadata(name)).await;
     if existing(read)
         .with_context(|| format!("the namespace {name} could not be read"))?
         .is_none()
@@ -118,7 +120,7 @@ async fn read<T: Tracked>(api: &Api<T::Wire>) -> anyhow::Result<Store<T>> {
 
 /// Checks that the list of claims is plausible: it must not be empty if a volume is bound to a
 /// claim of these namespaces.
-fn believable(
+fn check_consistent(
     claims: &Store<Claim>,
     volumes: &Store<Volume>,
     namespace: Option<&str>,

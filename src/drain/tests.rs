@@ -31,8 +31,8 @@ const RELEASER_LABEL: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 const AWAITS: &str = "volume-warden.dev/awaiting-pod";
 const GOING: &str = "2026-01-01T00:00:00Z";
 
-fn off() -> Terms {
-    Terms {
+fn off() -> DrainConfig {
+    DrainConfig {
         components: ALL.to_vec(),
         in_tree: false,
         purge_trash: false,
@@ -40,15 +40,15 @@ fn off() -> Terms {
     }
 }
 
-fn on() -> Terms {
-    Terms {
+fn on() -> DrainConfig {
+    DrainConfig {
         in_tree: true,
         ..off()
     }
 }
 
-pub(super) fn only(component: ComponentRef) -> Terms {
-    Terms {
+pub(super) fn only(component: ComponentRef) -> DrainConfig {
+    DrainConfig {
         components: vec![component],
         ..off()
     }
@@ -99,25 +99,25 @@ fn planned(
     claim: Value,
     volume: Value,
     pods: &[Value],
-    terms: &Terms,
+    config: &DrainConfig,
 ) -> (Vec<String>, Vec<String>) {
-    let plan = plan(&objects(&claim, &volume, pods), terms);
+    let plan = plan(&objects(&claim, &volume, pods), config);
     let mut what = Vec::new();
-    for piece in &plan.pieces {
-        let mut object = match &*piece.name.name {
+    for cleanup in &plan.cleanups {
+        let mut object = match &*cleanup.name.name {
             "c" => json!({"metadata": claim}),
             _ => volume.clone(),
         };
-        json_patch::patch(&mut object, &piece.operations).expect("the patch applies");
-        let words = piece.what.iter();
-        what.extend(words.map(|words| format!("{}: {words}", piece.name.name)));
+        json_patch::patch(&mut object, &cleanup.operations).expect("the patch applies");
+        let words = cleanup.what.iter();
+        what.extend(words.map(|words| format!("{}: {words}", cleanup.name.name)));
     }
     let held = plan.in_use.iter();
     (what, held.map(ToString::to_string).collect())
 }
 
-pub(super) fn taken(claim: Value, volume: Value, terms: &Terms) -> Vec<String> {
-    let (what, held) = planned(claim, volume, &[], terms);
+pub(super) fn taken(claim: Value, volume: Value, config: &DrainConfig) -> Vec<String> {
+    let (what, held) = planned(claim, volume, &[], config);
     assert_eq!(held, [""; 0]);
     what
 }
@@ -212,7 +212,7 @@ fn labels_and_marks_with_our_id_go() {
 fn an_announced_expiry_goes_with_pvc_expiry() {
     let claim = json!({"annotations": {EXPIRES_AT: GOING, EXPIRE_UNUSED: "30d"}});
     let expected = [format!("c: annotation {EXPIRES_AT}")];
-    let removed = |terms: &Terms| taken(claim.clone(), json!({}), terms);
+    let removed = |config: &DrainConfig| taken(claim.clone(), json!({}), config);
     assert_eq!(removed(&off()), expected);
     assert_eq!(removed(&only(&PvcExpiry)), expected);
     assert_eq!(removed(&only(&PvcRetention)), [""; 0]);
@@ -239,20 +239,24 @@ fn what_is_anothers_stays() {
 
 #[test]
 fn what_comes_back_is_left_and_the_rest_is_done() {
-    let piece = |what: &str| {
+    let cleanup = |what: &str| {
         let plan = plan(
             &objects(&json!({"finalizers": [PVC]}), &json!({}), &[]),
             &off(),
         );
-        let mut piece = plan.pieces.into_iter().next().expect("a piece");
-        piece.what = vec![what.to_owned()];
-        piece
+        let mut cleanup = plan.cleanups.into_iter().next().expect("a piece");
+        cleanup.what = vec![what.to_owned()];
+        cleanup
     };
     let mut history = History::default();
-    assert_eq!(history.sort(vec![piece("a")]).len(), 1);
-    history.done(piece("a"));
-    assert_eq!(history.sort(vec![piece("b")]).len(), 1, "another thing");
-    assert_eq!(history.sort(vec![piece("a")]).len(), 0);
+    assert_eq!(history.retain_pending(vec![cleanup("a")]).len(), 1);
+    history.done(cleanup("a"));
+    assert_eq!(
+        history.retain_pending(vec![cleanup("b")]).len(),
+        1,
+        "another thing"
+    );
+    assert_eq!(history.retain_pending(vec![cleanup("a")]).len(), 0);
     assert_eq!(history.returned.len(), 1);
 }
 
@@ -261,12 +265,12 @@ fn what_comes_back_is_left_and_the_rest_is_done() {
 fn what_one_patch_does_not_remove_whole_has_not_come_back() {
     for (copies, rest) in [(1_000, 0), (1_001, 1)] {
         let claim = json!({"finalizers": vec![PVC; copies]});
-        let planned = || plan(&objects(&claim, &json!({}), &[]), &off()).pieces;
+        let planned = || plan(&objects(&claim, &json!({}), &[]), &off()).cleanups;
         let mut history = History::default();
-        for piece in history.sort(planned()) {
-            history.done(piece);
+        for cleanup in history.retain_pending(planned()) {
+            history.done(cleanup);
         }
-        assert_eq!(history.sort(planned()).len(), rest, "{copies}");
+        assert_eq!(history.retain_pending(planned()).len(), rest, "{copies}");
         assert_eq!(history.returned.len(), 1 - rest, "{copies}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ClusterObjects,
-    piece::{Condition, Piece, object},
+    object_cleanup::{ObjectCleanup, Precondition, object},
 };
 use crate::{
     cluster::Store,
@@ -37,7 +37,7 @@ impl fmt::Display for Kept {
 
 /// Removes the annotation `undelete-touched`. pvc-trash writes it on a restored claim, again and
 /// again until the claim is Bound, so that kube-controller-manager binds the claim soon.
-pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
+pub(super) fn claim(cleanup: &mut ObjectCleanup, claim: &Claim) {
     if claim
         .rare
         .trash
@@ -45,7 +45,7 @@ pub(super) fn claim(piece: &mut Piece, claim: &Claim) {
         .is_some_and(|trash| trash.touched)
     {
         let mark = remove(&["annotations", UNDELETE_TOUCHED]);
-        piece.remove_parts(format!("annotation {UNDELETE_TOUCHED}"), [mark]);
+        cleanup.remove_parts(format!("annotation {UNDELETE_TOUCHED}"), [mark]);
     }
 }
 
@@ -65,10 +65,10 @@ pub(super) enum Purge {
 /// The conditions are those of the reconciler of pvc-trash, except that the undelete window need
 /// not have ended.
 pub(super) fn purge(
-    piece: &mut Piece,
+    cleanup: &mut ObjectCleanup,
     name: &ObjectName,
     volume: &Volume,
-    needs: &Needs<'_>,
+    needs: &DataUsers<'_>,
 ) -> Purge {
     let entry = Entry::of(name, volume);
     let entry = entry.filter(|entry| matches!(entry.next, Next::Until(Some(_)) | Next::Requested));
@@ -84,14 +84,14 @@ pub(super) fn purge(
         "reclaim policy Retain (without it, the data of the deleted claim {} is deleted)",
         entry.claim()
     );
-    piece.remove_parts(what, pvc_trash::purge(volume, entry.record));
-    piece.condition = Some(Condition::Gone(claim_ref.clone()));
-    piece.forgets = true;
+    cleanup.remove_parts(what, pvc_trash::purge(volume, entry.record));
+    cleanup.precondition = Some(Precondition::Deleted(claim_ref.clone()));
+    cleanup.deletes_copy = true;
     Purge::Planned
 }
 
 /// What may still need the data of volumes, indexed once for all volumes in the trash.
-pub(super) struct Needs<'a> {
+pub(super) struct DataUsers<'a> {
     attachments: &'a Store<VolumeAttachment>,
     sources: &'a Store<VolumeSource>,
     /// One claim for each volume that claims name.
@@ -100,7 +100,7 @@ pub(super) struct Needs<'a> {
     same: HashMap<&'a VolumeSource, Vec<&'a ObjectName>>,
 }
 
-impl<'a> Needs<'a> {
+impl<'a> DataUsers<'a> {
     /// The needs that these objects and claims show.
     pub(super) fn new(objects: &'a ClusterObjects, claims: &'a Store<Claim>) -> Self {
         let named = claims.objects();
@@ -137,11 +137,11 @@ impl<'a> Needs<'a> {
 }
 
 /// Disables the trash for a Bound volume if neither it nor its claim is deleted or being deleted,
-/// and returns none. If claims `may_expire`, because pvc-expiry is not drained, the claim must not be
-/// announced to expire either. On any other volume that pvc-trash keeps, it removes nothing, and
+/// and returns none. If claims `may_expire`, because pvc-expiry is not drained, the claim must not
+/// be announced to expire either. On any other volume that pvc-trash keeps, it removes nothing, and
 /// returns the volume.
 pub(super) fn volume(
-    piece: &mut Piece,
+    cleanup: &mut ObjectCleanup,
     name: &ObjectName,
     volume: &Volume,
     claims: &Store<Claim>,
@@ -150,7 +150,7 @@ pub(super) fn volume(
     let trash = volume.trash.as_deref()?;
     let why = match (volume.phase, volume.claimed_by()) {
         (Phase::Bound, Some(claim)) => {
-            match disable(piece, volume, claim, trash, (claims, may_expire)) {
+            match disable(cleanup, volume, claim, trash, (claims, may_expire)) {
                 Ok(()) => return None,
                 Err(why) => why,
             }
@@ -163,7 +163,7 @@ pub(super) fn volume(
 }
 
 fn disable(
-    piece: &mut Piece,
+    cleanup: &mut ObjectCleanup,
     volume: &Volume,
     claim_ref: &ClaimRef,
     trash: &Trash,
@@ -187,12 +187,12 @@ fn disable(
                 OriginalPolicy::Delete => format!("reclaim policy Retain, annotation {TRASH}"),
                 OriginalPolicy::Retain => format!("annotation {TRASH}"),
             };
-            piece.remove_parts(what, pvc_trash::disable(volume, record));
-            piece.condition = Some(match may_expire {
-                true => Condition::Staying(claim_ref.clone()),
-                false => Condition::Living(claim_ref.clone()),
+            cleanup.remove_parts(what, pvc_trash::disable(volume, record));
+            cleanup.precondition = Some(match may_expire {
+                true => Precondition::NotExpiring(claim_ref.clone()),
+                false => Precondition::Exists(claim_ref.clone()),
             });
-            piece.forgets = true;
+            cleanup.deletes_copy = true;
             Ok(())
         }
     }

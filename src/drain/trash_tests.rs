@@ -36,7 +36,7 @@ fn kept(record: Value, changes: Value) -> Value {
 
 fn left(volume: Value, claim: Value) -> Vec<String> {
     let plan = plan(&objects(&claim, &volume, &[]), &only(&PvcTrash));
-    assert_eq!(plan.pieces, [], "{volume}");
+    assert_eq!(plan.cleanups, [], "{volume}");
     plan.kept.iter().map(ToString::to_string).collect()
 }
 
@@ -51,15 +51,15 @@ fn a_bound_volume_gets_its_original_policy() {
         let mut volume = kept(json!({"policy": policy}), marked);
         let plan = plan(&objects(&json!({}), &volume, &[]), &only(&PvcTrash));
         assert_eq!(plan.kept, [], "{policy}");
-        let [piece] = plan.pieces.as_slice() else {
-            panic!("{:?}", plan.pieces);
+        let [cleanup] = plan.cleanups.as_slice() else {
+            panic!("{:?}", plan.cleanups);
         };
-        assert!(piece.forgets, "its copy is deleted");
-        let Some(Condition::Staying(claim)) = &piece.condition else {
-            panic!("the claim is read live: {:?}", piece.condition);
+        assert!(cleanup.deletes_copy, "its copy is deleted");
+        let Some(Precondition::NotExpiring(claim)) = &cleanup.precondition else {
+            panic!("the claim is read live: {:?}", cleanup.precondition);
         };
         assert_eq!(claim.name.to_string(), "ns/c");
-        json_patch::patch(&mut volume, &piece.operations).expect("the patch applies");
+        json_patch::patch(&mut volume, &cleanup.operations).expect("the patch applies");
         assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], policy);
         let annotations = &volume["metadata"]["annotations"];
         assert_eq!(
@@ -70,16 +70,16 @@ fn a_bound_volume_gets_its_original_policy() {
     let volume = kept(json!({}), json!({}));
     let announced =
         json!({"annotations": {"volume-warden.dev/expires-at": "2026-01-08T00:00:00Z"}});
-    let both = Terms {
+    let both = DrainConfig {
         components: vec![&PvcTrash, &PvcExpiry],
         ..only(&PvcTrash)
     };
-    for (terms, left) in [(only(&PvcTrash), 1), (both, 0)] {
-        let plan = plan(&objects(&announced, &volume, &[]), &terms);
+    for (config, left) in [(only(&PvcTrash), 1), (both, 0)] {
+        let plan = plan(&objects(&announced, &volume, &[]), &config);
         assert_eq!(plan.kept.len(), left, "{:?}", plan.kept);
     }
     let other = plan(&objects(&json!({}), &volume, &[]), &only(&PvReleaser));
-    assert_eq!((other.pieces.len(), other.kept.len()), (0, 0));
+    assert_eq!((other.cleanups.len(), other.kept.len()), (0, 0));
 }
 
 /// With the policy Delete, the provisioner would delete the data of such a volume as soon as its
@@ -176,8 +176,8 @@ fn a_claim_loses_the_mark_and_keeps_the_request_of_its_user() {
     assert_eq!(taken(claim, json!({}), &only(&PvReleaser)), [""; 0]);
 }
 
-fn purging() -> Terms {
-    Terms {
+fn purging() -> DrainConfig {
+    DrainConfig {
         purge_trash: true,
         ..only(&PvcTrash)
     }
@@ -198,19 +198,19 @@ fn a_volume_in_the_trash_is_purged_on_request() {
         let objects = objects(&json!({"name": "other", "uid": "2"}), &volume, &[]);
         let plan = plan(&objects, &purging());
         assert_eq!(plan.kept, []);
-        let [piece] = plan.pieces.as_slice() else {
-            panic!("{:?}", plan.pieces);
+        let [cleanup] = plan.cleanups.as_slice() else {
+            panic!("{:?}", plan.cleanups);
         };
         let expected =
             "reclaim policy Retain (without it, the data of the deleted claim ns/c is deleted)";
-        assert_eq!(piece.what, [expected]);
-        assert!(piece.forgets, "its copy is deleted");
-        let Some(Condition::Gone(claim)) = &piece.condition else {
-            panic!("the claim is read live: {:?}", piece.condition);
+        assert_eq!(cleanup.what, [expected]);
+        assert!(cleanup.deletes_copy, "its copy is deleted");
+        let Some(Precondition::Deleted(claim)) = &cleanup.precondition else {
+            panic!("the claim is read live: {:?}", cleanup.precondition);
         };
         assert_eq!((&*claim.name.name, claim.uid.clone()), ("c", "1".into()));
         volume["metadata"]["finalizers"] = json!([]);
-        json_patch::patch(&mut volume, &piece.operations).expect("the patch applies");
+        json_patch::patch(&mut volume, &cleanup.operations).expect("the patch applies");
         assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Delete");
         assert_eq!(volume["metadata"]["finalizers"], json!([finalizer]));
     }
@@ -229,7 +229,7 @@ fn what_may_still_be_needed_is_not_purged() {
         in_trash(none(), unreadable),
     ] {
         let plan = plan(&objects(&none(), &volume, &[]), &purging());
-        assert_eq!((plan.pieces.len(), plan.kept.len()), (0, 1), "{volume}");
+        assert_eq!((plan.cleanups.len(), plan.kept.len()), (0, 1), "{volume}");
     }
     let volume = in_trash(none(), none());
     let mut attached = objects(&none(), &volume, &[]);
@@ -242,7 +242,7 @@ fn what_may_still_be_needed_is_not_purged() {
         .put(ObjectName::cluster_scoped("a"), Some(attachment.into()));
     let kept = |objects: &ClusterObjects| {
         let plan = plan(objects, &purging());
-        assert_eq!((plan.pieces.len(), plan.kept.len()), (0, 1));
+        assert_eq!((plan.cleanups.len(), plan.kept.len()), (0, 1));
         plan.kept[0].why.clone()
     };
     let why = kept(&attached);
@@ -273,8 +273,11 @@ fn only_the_claim_itself_lives() {
         uid: "1".into(),
         resource_version: None,
     };
-    let staying = Condition::Staying(claim.clone());
-    let (living, gone) = (Condition::Living(claim.clone()), Condition::Gone(claim));
+    let staying = Precondition::NotExpiring(claim.clone());
+    let (living, gone) = (
+        Precondition::Exists(claim.clone()),
+        Precondition::Deleted(claim),
+    );
     let read = |metadata: Value| -> Claim {
         let wire: ClaimWire =
             serde_json::from_value(json!({"metadata": metadata})).expect("a claim");

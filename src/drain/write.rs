@@ -1,13 +1,15 @@
 //! Writes the planned removals and reports progress.
 
 use super::{
-    Condition, Drain, NAME, Piece,
-    piece::object,
+    Drain, NAME, ObjectCleanup, Precondition,
+    object_cleanup::object,
     read::MAX_AGE,
     reasons::{CLEANED_UP, FAILED_CLEANUP},
 };
 use crate::{
-    cluster::{Action, Applied, Basis, Lane, LiveGet, OnRefusal, Proof, Target, UNHURRIED},
+    cluster::{
+        Action, Applied, Basis, DEFAULT_CALL_TIMEOUT, Lane, LiveGet, OnRefusal, Proof, Target,
+    },
     components::{pvc_trash, trash_list},
     objects::{Claim, Kind, saved_volume::name_of, volume::ClaimRef},
 };
@@ -26,16 +28,16 @@ const AGAIN: OnRefusal = OnRefusal {
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Drain {
-    /// Writes each piece once, reports a line for each, and returns the outcomes. `lists` is for how
-    /// long a purge may rest on the lists of the plan.
+    /// Writes each piece once, reports a line for each, and returns the outcomes. `lists` is for
+    /// how long a purge may rest on the lists of the plan.
     pub(super) async fn write(
         &self,
-        pieces: Vec<Piece>,
+        cleanups: Vec<ObjectCleanup>,
         lists: Proof,
-        say: &mut impl FnMut(&str),
-    ) -> Vec<(Piece, Applied)> {
-        let total = pieces.len();
-        let writes = stream::iter(pieces).map(|piece| self.perform(piece, lists));
+        print_line: &mut impl FnMut(&str),
+    ) -> Vec<(ObjectCleanup, Applied)> {
+        let total = cleanups.len();
+        let writes = stream::iter(cleanups).map(|cleanup| self.perform(cleanup, lists));
         let mut writes = pin!(writes.buffer_unordered(self.in_flight));
         let mut progress = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
         let mut written = Vec::with_capacity(total);
@@ -43,58 +45,58 @@ impl Drain {
             tokio::select! {
                 next = writes.next() => match next {
                     None => return written,
-                    Some((piece, applied)) => {
-                        if let Some(line) = line(&piece, &applied) {
-                            say(&line);
+                    Some((cleanup, applied)) => {
+                        if let Some(line) = line(&cleanup, &applied) {
+                            print_line(&line);
                         }
-                        written.push((piece, applied));
+                        written.push((cleanup, applied));
                     }
                 },
-                _ = progress.tick() => say(&format!("{} of {total} done", written.len())),
+                _ = progress.tick() => print_line(&format!("{} of {total} done", written.len())),
             }
         }
     }
 
-    async fn perform(&self, piece: Piece, lists: Proof) -> (Piece, Applied) {
-        let applied = self.attempt(&piece, lists).await;
-        (piece, applied.unwrap_or_else(|other| other))
+    async fn perform(&self, cleanup: ObjectCleanup, lists: Proof) -> (ObjectCleanup, Applied) {
+        let applied = self.attempt(&cleanup, lists).await;
+        (cleanup, applied.unwrap_or_else(|other| other))
     }
 
-    /// Writes the piece. The copy of a volume is deleted for a purge only while the lists support it.
-    /// After that, the purge is not given up for their age, because the volume would stay without a
-    /// copy.
+    /// Writes the piece. The copy of a volume is deleted for a purge only while the lists support
+    /// it. After that, the purge is not given up for their age, because the volume would stay
+    /// without a copy.
     ///
     /// # Errors
     /// The outcome of the step after which no further one is taken.
-    async fn attempt(&self, piece: &Piece, lists: Proof) -> Result<Applied, Applied> {
-        if piece.kind == Kind::TrashList {
+    async fn attempt(&self, cleanup: &ObjectCleanup, lists: Proof) -> Result<Applied, Applied> {
+        if cleanup.kind == Kind::TrashList {
             let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
-            let deleted = trash_list::delete(&live, &self.apply, NAME, &piece.target()).await;
+            let deleted = trash_list::delete(&live, &self.apply, NAME, &cleanup.target()).await;
             return deleted.map_err(Applied::Failed);
         }
-        let is_late = || piece.is_purge() && Basis::Proof(lists).until() < Some(Instant::now());
+        let is_late = || cleanup.is_purge() && Basis::Proof(lists).until() < Some(Instant::now());
         if is_late() {
             return Err(Applied::Stale);
         }
-        let mut action = self.decide(piece).await?;
-        if piece.forgets {
-            let target = piece.target();
+        let mut action = self.decide(cleanup).await?;
+        if cleanup.deletes_copy {
+            let target = cleanup.target();
             ended(self.apply.check(NAME, &target, &action, CLEANED_UP).await)?;
             if is_late() {
                 return Err(Applied::Stale);
             }
-            ended(self.forget(piece).await)?;
+            ended(self.delete_copy(cleanup).await)?;
             // The deletion of the copy may have waited for other writes.
-            action = self.decide(piece).await?;
+            action = self.decide(cleanup).await?;
         }
         let mut applied = Applied::Done;
-        if !piece.operations.is_empty() {
-            let target = piece.target();
+        if !cleanup.operations.is_empty() {
+            let target = cleanup.target();
             applied = self.apply.perform(NAME, &target, action, CLEANED_UP).await;
         }
-        if piece.applied_status {
+        if cleanup.applied_status {
             ended(applied)?;
-            applied = self.remove_status(piece).await;
+            applied = self.remove_status(cleanup).await;
         }
         Ok(applied)
     }
@@ -104,32 +106,32 @@ impl Drain {
     /// # Errors
     /// [`Applied::Stale`] if the condition does not hold: the object is skipped then, and the next
     /// round reads everything again.
-    async fn decide(&self, piece: &Piece) -> Result<Action, Applied> {
-        let basis = match &piece.condition {
+    async fn decide(&self, cleanup: &ObjectCleanup) -> Result<Action, Applied> {
+        let basis = match &cleanup.precondition {
             None => Basis::Object,
-            Some(condition) => {
-                let proof = self.holds(condition).await.map_err(Applied::Failed)?;
+            Some(precondition) => {
+                let proof = self.holds(precondition).await.map_err(Applied::Failed)?;
                 Basis::Proof(proof.ok_or(Applied::Stale)?)
             }
         };
-        Ok(remove_parts(piece.operations.clone(), basis))
+        Ok(remove_parts(cleanup.operations.clone(), basis))
     }
 
     /// Deletes the copy of a volume object before the volume is changed. If the copy stayed when
     /// the volume is deleted, the volume would count as removed by force, which the copy can undo.
-    /// The caller has checked that the API server would accept the change: otherwise the volume stays
-    /// as it is, and only the copy can create it again.
-    async fn forget(&self, piece: &Piece) -> Applied {
-        let copy = name_of(&self.system_namespace, &piece.uid);
+    /// The caller has checked that the API server would accept the change: otherwise the volume
+    /// stays as it is, and only the copy can create it again.
+    async fn delete_copy(&self, cleanup: &ObjectCleanup) -> Applied {
+        let copy = name_of(&self.system_namespace, &cleanup.uid);
         let live = LiveGet::new(self.apply.metrics.clone(), &self.client);
-        let deleted = pvc_trash::forget(&live, &self.apply, NAME, &copy).await;
+        let deleted = pvc_trash::delete_copy(&live, &self.apply, NAME, &copy).await;
         deleted.unwrap_or_else(Applied::Failed)
     }
 
     /// Removes the condition Unused that Volume Warden has applied to the status of a claim. Only
     /// the uid is tested, because the removal of other parts has changed the `resourceVersion`.
-    async fn remove_status(&self, piece: &Piece) -> Applied {
-        let target = Target::new(piece.kind, &piece.name, &piece.uid);
+    async fn remove_status(&self, cleanup: &ObjectCleanup) -> Applied {
+        let target = Target::new(cleanup.kind, &cleanup.name, &cleanup.uid);
         let action = Action::apply_status(json!({}), Basis::Object)
             .on_refusal(AGAIN)
             .of_existing();
@@ -137,27 +139,28 @@ impl Drain {
     }
 
     /// Reads live the claim that the condition names. Returns a proof if the condition holds.
-    async fn holds(&self, condition: &Condition) -> kube::Result<Option<Proof>> {
-        let (Condition::Living(claim) | Condition::Staying(claim) | Condition::Gone(claim)) =
-            condition;
+    async fn holds(&self, precondition: &Precondition) -> kube::Result<Option<Proof>> {
+        let (Precondition::Exists(claim)
+        | Precondition::NotExpiring(claim)
+        | Precondition::Deleted(claim)) = precondition;
         let live = LiveGet::<Claim>::new(self.apply.metrics.clone(), &self.client);
-        let found = live.read(&claim.name, UNHURRIED).await?;
-        let holds = condition.is_met_by(found.value.as_ref());
+        let found = live.read(&claim.name, DEFAULT_CALL_TIMEOUT).await?;
+        let holds = precondition.is_met_by(found.value.as_ref());
         Ok(holds.then(|| found.strict_proof(MAX_AGE)))
     }
 }
 
-impl Condition {
+impl Precondition {
     /// Returns whether the condition holds. `found` is the claim that a live read found under the
     /// name in the condition.
     pub(super) fn is_met_by(&self, found: Option<&Claim>) -> bool {
         let same = |claim: &ClaimRef| found.filter(|found| found.uid == claim.uid);
         match self {
-            Self::Living(claim) => same(claim).is_some_and(|it| !it.deleting),
-            Self::Staying(claim) => {
+            Self::Exists(claim) => same(claim).is_some_and(|it| !it.deleting),
+            Self::NotExpiring(claim) => {
                 same(claim).is_some_and(|it| !it.deleting && !it.rare.is_announced())
             }
-            Self::Gone(claim) => same(claim).is_none(),
+            Self::Deleted(claim) => same(claim).is_none(),
         }
     }
 }
@@ -175,9 +178,9 @@ fn ended(applied: Applied) -> Result<(), Applied> {
     }
 }
 
-fn line(piece: &Piece, applied: &Applied) -> Option<String> {
-    let object = object(piece.kind, &piece.name);
-    let what = piece.what.join(", ");
+fn line(cleanup: &ObjectCleanup, applied: &Applied) -> Option<String> {
+    let object = object(cleanup.kind, &cleanup.name);
+    let what = cleanup.what.join(", ");
     match applied {
         Applied::Done => Some(format!("{object}: removed {what}")),
         Applied::Withheld => Some(format!("{object}: would remove {what}")),

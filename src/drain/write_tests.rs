@@ -6,7 +6,7 @@ use crate::{
         Apply, Elector,
         test_server::{answering, failure},
     },
-    drain::Terms,
+    drain::DrainConfig,
     objects::{ObjectName, Tracked as _, Volume, patch::remove},
     telemetry::Metrics,
 };
@@ -16,11 +16,11 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The writes of a piece that changes a volume with a copy: method and end of the path of each. The
-/// API server answers patches of the volume with this code. The lists of the plan support a purge for
-/// `lists`.
+/// API server answers patches of the volume with this code. The lists of the plan support a purge
+/// for `lists`.
 async fn written(
     code: u16,
-    condition: Option<Condition>,
+    precondition: Option<Precondition>,
     lists: Duration,
 ) -> (&'static str, Vec<String>) {
     let sent = Arc::new(Mutex::new(Vec::new()));
@@ -53,7 +53,7 @@ async fn written(
         client,
         namespace: None,
         system_namespace: "volume-warden".to_owned(),
-        terms: Terms {
+        config: DrainConfig {
             components: Vec::new(),
             in_tree: false,
             purge_trash: false,
@@ -65,13 +65,13 @@ async fn written(
     let volume = serde_json::from_value(volume).expect("a volume");
     let volume = Volume::track(volume).expect("a volume");
     let (name, version) = (ObjectName::cluster_scoped("pv"), &volume.resource_version);
-    let mut piece = Piece::new(Kind::PersistentVolume, &name, &volume.uid, version);
-    piece.remove_parts("trash".to_owned(), [remove(&["annotations", "trash"])]);
-    piece.forgets = true;
-    piece.condition = condition;
+    let mut cleanup = ObjectCleanup::new(Kind::PersistentVolume, &name, &volume.uid, version);
+    cleanup.remove_parts("trash".to_owned(), [remove(&["annotations", "trash"])]);
+    cleanup.deletes_copy = true;
+    cleanup.precondition = precondition;
     let lists = Proof::of_test(lists);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (_, applied) = drain.perform(piece, lists).await;
+    let (_, applied) = drain.perform(cleanup, lists).await;
     let sent = sent.lock().clone();
     (applied.label(), sent)
 }
@@ -89,8 +89,8 @@ fn claim(uid: &str) -> ClaimRef {
 /// With the policy Delete, the data would be deleted with the claim.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_deleted_during_the_write_keeps_its_record() {
-    let condition = Some(Condition::Living(claim("1")));
-    let (applied, sent) = written(200, condition, LONG).await;
+    let precondition = Some(Precondition::Exists(claim("1")));
+    let (applied, sent) = written(200, precondition, LONG).await;
     let checked = ["PATCH pv dryRun", "DELETE volume-warden-trash-v"];
     assert_eq!(
         (applied, &*sent),
@@ -102,8 +102,8 @@ async fn a_claim_that_is_deleted_during_the_write_keeps_its_record() {
 #[tokio::test(start_paused = true)]
 async fn a_purge_rests_on_new_lists() {
     for (lists, outcome, writes) in [(LONG, "Done", 3), (Duration::from_millis(900), "Stale", 0)] {
-        let condition = Some(Condition::Gone(claim("another")));
-        let (applied, sent) = written(200, condition, lists).await;
+        let precondition = Some(Precondition::Deleted(claim("another")));
+        let (applied, sent) = written(200, precondition, lists).await;
         assert_eq!((applied, sent.len()), (outcome, writes), "{lists:?}");
     }
 }

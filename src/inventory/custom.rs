@@ -3,7 +3,7 @@
 
 use super::list::list_as;
 use crate::{
-    cluster::{UNHURRIED, error_message, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, error_message, within},
     objects::AnyObject,
 };
 use jsonpath_rust::{
@@ -108,7 +108,7 @@ pub(super) async fn read(
     }
     let groups: Vec<_> = paths.iter().map(|path| &*path.group).collect();
     let discovery = Discovery::new(client.clone()).filter(&groups);
-    let discovery = match within(UNHURRIED, discovery.run_aggregated()).await {
+    let discovery = match within(DEFAULT_CALL_TIMEOUT, discovery.run_aggregated()).await {
         Ok(discovery) => discovery,
         Err(error) => {
             let why = error_message(&error);

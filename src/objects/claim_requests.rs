@@ -17,10 +17,10 @@ const ENABLED: &str = ".enabled";
 const TEMPLATE: &str = ".pvc";
 /// Maximum number of bytes that are kept of an annotation. It is more than a template may have, so
 /// that a template that is too long is still recognized.
-const KEPT: usize = 17 * 1024;
+const MAX_ANNOTATION_BYTES: usize = 17 * 1024;
 /// Maximum number of claims that one pod may request. The templates are parsed while the creation
 /// of the pod waits.
-pub const MOST_CLAIMS: usize = 32;
+pub const MAX_CLAIMS: usize = 32;
 
 /// The annotations by which a pod requests claims, and the volumes that they refer to. Only pods
 /// with such an annotation have them.
@@ -29,7 +29,7 @@ pub struct ClaimRequests {
     /// The annotations in the order of their keys; the keys have no prefix.
     pub annotations: Box<[(Box<str>, Box<str>)]>,
     /// The volumes of the pod for which a claim is requested, in the order of `spec.volumes`. Empty
-    /// if there are more than [`MOST_CLAIMS`].
+    /// if there are more than [`MAX_CLAIMS`].
     pub volumes: Box<[RequestingVolume]>,
     /// The number of volumes of the pod for which a claim is requested.
     pub requested: usize,
@@ -85,7 +85,7 @@ impl ClaimRequests {
         let requesting = volumes.filter(|volume| enabled.contains(volume.name.as_str()));
         let requested = requesting.clone().count();
         let volumes = match requested {
-            0..=MOST_CLAIMS => requesting.map(RequestingVolume::of).collect(),
+            0..=MAX_CLAIMS => requesting.map(RequestingVolume::of).collect(),
             _ => Box::default(),
         };
         let created = pod.metadata.creation_timestamp.as_ref();
@@ -106,8 +106,8 @@ impl ClaimRequests {
         for (key, value) in &mut self.annotations {
             if self.ended && key.ends_with(TEMPLATE) {
                 *value = Box::default();
-            } else if value.len() > KEPT {
-                *value = value[..value.floor_char_boundary(KEPT)].into();
+            } else if value.len() > MAX_ANNOTATION_BYTES {
+                *value = value[..value.floor_char_boundary(MAX_ANNOTATION_BYTES)].into();
             }
         }
         self

@@ -41,7 +41,7 @@ impl Deletion {
     }
 }
 
-/// Returns the one whose claim was deleted last; none of no volumes.
+/// Returns the element whose claim was deleted last; none if `all` is empty.
 ///
 /// # Errors
 /// Two volumes, if it is not known which of their claims was deleted last.

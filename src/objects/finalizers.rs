@@ -31,7 +31,7 @@ pub enum FinalizerState {
     DeletionCandidate,
     /// The object needs no change: it is not being deleted and has the finalizer, or is being
     /// deleted and lacks it.
-    Settled,
+    UpToDate,
 }
 
 /// Returns what an object needs with regard to `finalizer`.
@@ -39,7 +39,7 @@ pub fn finalizer_state(deleting: bool, finalizers: &[Box<str>], finalizer: &str)
     match (deleting, has(finalizers, finalizer)) {
         (false, false) => FinalizerState::NeedsFinalizer,
         (true, true) => FinalizerState::DeletionCandidate,
-        (false, true) | (true, false) => FinalizerState::Settled,
+        (false, true) | (true, false) => FinalizerState::UpToDate,
     }
 }
 
@@ -75,12 +75,12 @@ pub fn append(finalizers: &[Box<str>], finalizer: &str) -> PatchOperation {
 /// more than 10,000 operations.
 ///
 /// Source: `maxJSONPatchOperations` in `k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
-const MOST_REMOVALS: usize = 1_000;
+const MAX_REMOVALS: usize = 1_000;
 
-/// Removes every occurrence of the finalizer, but at most the last [`MOST_REMOVALS`]: the object then
-/// still has the finalizer, and the next decision removes it again. A `test` before each removal
-/// checks that the finalizer still has its index: if the list has changed, the patch fails instead
-/// of removing another controller's finalizer.
+/// Removes every occurrence of the finalizer, but at most the last [`MAX_REMOVALS`]: the object
+/// then still has the finalizer, and the next decision removes it again. A `test` before each
+/// removal checks that the finalizer still has its index: if the list has changed, the patch fails
+/// instead of removing another controller's finalizer.
 pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
     let places = finalizers
         .iter()
@@ -88,7 +88,7 @@ pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
         .rev()
         .filter(|(_, each)| &***each == finalizer);
     places
-        .take(MOST_REMOVALS)
+        .take(MAX_REMOVALS)
         .flat_map(|(index, _)| {
             let place = index.to_string();
             [
@@ -102,7 +102,7 @@ pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
 /// Returns whether the object still has the finalizer after the patch of [`remove`].
 pub fn remain(finalizers: &[Box<str>], finalizer: &str) -> bool {
     let same = finalizers.iter().filter(|each| &***each == finalizer);
-    same.count() > MOST_REMOVALS
+    same.count() > MAX_REMOVALS
 }
 
 #[cfg(test)]
@@ -149,10 +149,10 @@ mod tests {
             (
                 false,
                 list(&["other", PVC_PROTECTION]),
-                FinalizerState::Settled,
+                FinalizerState::UpToDate,
             ),
-            (true, list(&[]), FinalizerState::Settled),
-            (true, list(&["other"]), FinalizerState::Settled),
+            (true, list(&[]), FinalizerState::UpToDate),
+            (true, list(&["other"]), FinalizerState::UpToDate),
             (
                 true,
                 list(&["other", PVC_PROTECTION]),
@@ -188,14 +188,14 @@ mod tests {
 
     #[test]
     fn a_finalizer_that_is_repeated_very_often_is_removed_by_several_patches() {
-        let mut before: Vec<Box<str>> = vec!["a".into(); 2 * MOST_REMOVALS];
+        let mut before: Vec<Box<str>> = vec!["a".into(); 2 * MAX_REMOVALS];
         before.insert(1, "x".into());
         let mut object = json!({"metadata": {"finalizers": before}});
-        for left in [MOST_REMOVALS + 1, 1] {
+        for left in [MAX_REMOVALS + 1, 1] {
             let finalizers = object["metadata"]["finalizers"].clone();
             let finalizers: Vec<Box<str>> = serde_json::from_value(finalizers).expect("a list");
             let operations = remove(&finalizers, "a");
-            assert!(operations.len() <= 2 * MOST_REMOVALS);
+            assert!(operations.len() <= 2 * MAX_REMOVALS);
             object = patched(&object, &operations).expect("applies");
             let finalizers = object["metadata"]["finalizers"].as_array();
             assert_eq!(finalizers.map(Vec::len), Some(left));

@@ -21,11 +21,11 @@ const DEFAULT_MODE: &str = "Filesystem";
 /// Maximum number of access modes, selector requirements and their values of a claim that are
 /// compared with volumes. No volume fits a claim with more: it may have more than 100,000, and is
 /// compared with each parked volume while its creation waits.
-const MOST_REQUIREMENTS: usize = 256;
+const MAX_REQUIREMENTS: usize = 256;
 
 /// What a volume offers, except its StorageClass.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Offer {
+pub struct VolumeProperties {
     /// The capacity of the volume in bytes.
     pub capacity: f64,
     /// The access modes that the volume supports.
@@ -40,7 +40,7 @@ pub struct Offer {
 
 /// What a claim requires of its volume.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Need {
+pub struct ClaimRequirements {
     /// The uid of the claim; empty before the claim is stored.
     pub uid: Box<str>,
     /// The name of the claim; empty if the API server has yet to generate it.
@@ -48,7 +48,7 @@ pub struct Need {
     /// Whether the claim is not being deleted, and neither a provisioner nor the scheduler has
     /// begun to find a volume for it.
     pub open: bool,
-    /// Whether the claim has more than [`MOST_REQUIREMENTS`].
+    /// Whether the claim has more than [`MAX_REQUIREMENTS`].
     excessive: bool,
     class: String,
     spec: PersistentVolumeClaimSpec,
@@ -57,7 +57,7 @@ pub struct Need {
 /// The fields of a claim that say what it requires of its volume, and its metadata.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolumeClaim)]
-pub struct NeedWire {
+pub struct ClaimRequirementsWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
@@ -66,16 +66,16 @@ pub struct NeedWire {
     pub spec: PersistentVolumeClaimSpec,
 }
 
-impl Offer {
+impl VolumeProperties {
     /// Returns whether the volume `name` of the StorageClass `class`, which offers this, fits the
     /// claim. No volume fits a claim with a data source, and only the named one fits a claim with
     /// `volumeName`.
-    pub fn fits(&self, name: &str, class: &str, need: &Need) -> bool {
-        let spec = &need.spec;
+    pub fn fits(&self, name: &str, class: &str, requirements: &ClaimRequirements) -> bool {
+        let spec = &requirements.spec;
         let (wanted, own) = (&spec.volume_attributes_class_name, &self.attributes_class);
         let named = spec.volume_name.as_deref().unwrap_or_default();
-        need.class == class
-            && !need.excessive
+        requirements.class == class
+            && !requirements.excessive
             && requested(spec).is_some_and(|size| quantity::of(&size.0) <= self.capacity)
             && missing_mode(&self.access_modes, spec).is_none()
             && volume_mode(spec.volume_mode.as_ref()) == volume_mode(self.mode.as_ref())
@@ -87,7 +87,7 @@ impl Offer {
     }
 }
 
-impl Need {
+impl ClaimRequirements {
     /// The name of the claim's StorageClass; empty if it has none.
     pub fn class(&self) -> &str {
         &self.class
@@ -191,8 +191,8 @@ pub fn named_class<'a>(
     annotations.get(STORAGE_CLASS).or(field)
 }
 
-impl From<NeedWire> for Need {
-    fn from(wire: NeedWire) -> Self {
+impl From<ClaimRequirementsWire> for ClaimRequirements {
+    fn from(wire: ClaimRequirementsWire) -> Self {
         let (metadata, spec) = (wire.metadata, wire.spec);
         let annotations = metadata.annotations.unwrap_or_default();
         let taken = TAKEN.iter().any(|key| annotations.contains_key(*key));
@@ -200,18 +200,18 @@ impl From<NeedWire> for Need {
             uid: metadata.uid.unwrap_or_default().into(),
             name: metadata.name.unwrap_or_default().into(),
             open: !taken && metadata.deletion_timestamp.is_none(),
-            excessive: requirements(&spec) > MOST_REQUIREMENTS,
+            excessive: requirements(&spec) > MAX_REQUIREMENTS,
             class: class_of(&annotations, spec.storage_class_name.as_ref()),
             spec,
         }
     }
 }
 
-impl Tracked for Need {
-    type Wire = NeedWire;
+impl Tracked for ClaimRequirements {
+    type Wire = ClaimRequirementsWire;
     const KIND: Kind = Kind::PersistentVolumeClaim;
 
-    fn track(wire: NeedWire) -> Option<Self> {
+    fn track(wire: ClaimRequirementsWire) -> Option<Self> {
         Some(wire.into())
     }
 }
@@ -221,13 +221,13 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn need(changes: Value) -> Need {
+    fn requirements(changes: Value) -> ClaimRequirements {
         let mut claim = json!({"metadata": {"name": "data", "uid": "1"}, "spec": {
             "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
             "volumeAttributesClassName": "gold",
             "resources": {"requests": {"storage": "1Gi"}}}});
         json_patch::merge(&mut claim, &changes);
-        let wire: NeedWire = serde_json::from_value(claim).expect("a claim");
+        let wire: ClaimRequirementsWire = serde_json::from_value(claim).expect("a claim");
         wire.into()
     }
 
@@ -237,29 +237,27 @@ mod tests {
         let absent =
             |number: usize| json!({"key": format!("k{number}"), "operator": "DoesNotExist"});
         let many = |number| json!({"spec": {"selector": {"matchExpressions": (0..number).map(absent).collect::<Vec<_>>()}}});
-        assert!(fits(many(MOST_REQUIREMENTS - 1)));
-        assert!(!fits(many(MOST_REQUIREMENTS)));
-        let values: Vec<_> = (0..MOST_REQUIREMENTS)
-            .map(|each| each.to_string())
-            .collect();
+        assert!(fits(many(MAX_REQUIREMENTS - 1)));
+        assert!(!fits(many(MAX_REQUIREMENTS)));
+        let values: Vec<_> = (0..MAX_REQUIREMENTS).map(|each| each.to_string()).collect();
         let one = json!([{"key": "absent", "operator": "NotIn", "values": values}]);
         assert!(!fits(
             json!({"spec": {"selector": {"matchExpressions": one}}})
         ));
-        let modes = vec!["ReadWriteOnce"; MOST_REQUIREMENTS + 1];
+        let modes = vec!["ReadWriteOnce"; MAX_REQUIREMENTS + 1];
         assert!(!fits(json!({"spec": {"accessModes": modes}})));
     }
 
     fn fits(changes: Value) -> bool {
         let text = |text: &str| text.to_owned();
-        let offer = Offer {
+        let properties = VolumeProperties {
             capacity: quantity::of("2Gi"),
             access_modes: ["ReadWriteOnce", "ReadOnlyMany"].map(text).to_vec(),
             attributes_class: Some(text("gold")),
             labels: BTreeMap::from([(text("zone"), text("a"))]),
-            ..Offer::default()
+            ..VolumeProperties::default()
         };
-        offer.fits("pv", "fast", &need(changes))
+        properties.fits("pv", "fast", &requirements(changes))
     }
 
     fn expression(operator: &str, values: Value) -> Value {
@@ -353,11 +351,11 @@ mod tests {
 
     #[test]
     fn a_claim_that_is_being_served_is_not_open() {
-        assert!(need(json!({})).open);
+        assert!(requirements(json!({})).open);
         for key in TAKEN {
-            assert!(!need(json!({"metadata": {"annotations": {key: "x"}}})).open);
+            assert!(!requirements(json!({"metadata": {"annotations": {key: "x"}}})).open);
         }
         let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-        assert!(!need(deleting).open);
+        assert!(!requirements(deleting).open);
     }
 }

@@ -87,9 +87,9 @@ keys! {
         /// The uid of the deleted claim: `volume-warden purge` requests the deletion of its data.
         /// It does not count for a later claim of the volume, and is removed at a restore.
         PURGE: "annotation" on "volume" = "volume-warden.dev/purge";
-        /// The time of the last change by which `pvc-trash`, or `undelete` with `--to-namespace`,
-        /// makes the binder look at a claim that is being restored. The binder retries a
-        /// conflicting write only when the claim changes, or 15 s later.
+        /// The time of the last write by which `pvc-trash`, or `undelete` with `--to-namespace`,
+        /// triggers another sync by the volume binder of a claim that is being restored. The
+        /// binder retries a conflicting write only when the claim changes, or 15 s later.
         UNDELETE_TOUCHED: "annotation" on "claim" = "volume-warden.dev/undelete-touched";
         /// `true`: the ConfigMap is a copy of the object of a volume.
         SAVED_VOLUME: "label" on "ConfigMap" see "components/pvc-trash.md#copies-of-volumes"
@@ -106,8 +106,8 @@ keys! {
         /// with `--dry-run`. A claim does not get the annotations with this prefix in a pod's claim
         /// template, except `expire-unused` and `undelete-window`.
         OWN: "prefix of labels" on "Lease" = "volume-warden.dev/";
-        /// `volume-warden`. A Lease counts as one of Volume Warden only in a namespace with a service
-        /// account that a ClusterRoleBinding with the label names.
+        /// `volume-warden`. A Lease counts as one of Volume Warden only in a namespace with a
+        /// service account that a ClusterRoleBinding with the label names.
         PART_OF: "label" on "Lease, ClusterRoleBinding" = "app.kubernetes.io/part-of";
         /// On the ConfigMaps of Volume Warden: `volume-warden`. A claim that has it is restored by
         /// `pvc-trash` without it: the tool that it names may delete the objects that are not in

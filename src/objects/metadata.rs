@@ -13,8 +13,8 @@ use serde::{
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// Maximum length, in bytes, of the value of a claim's annotation about the trash or expiry, and of
-/// a text of an owner reference. A longer annotation is read as an empty text, because it is no name,
-/// duration or time.
+/// a text of an owner reference. A longer annotation is read as an empty text, because it is no
+/// name, duration or time.
 pub const MAX_TEXT: usize = 253;
 
 /// Returns the value of an annotation, or an empty text if it is longer than [`MAX_TEXT`].
@@ -33,7 +33,8 @@ fn bounded_owners<'de, D: Deserializer<'de>>(
 
 /// Shortens each text of an owner reference to [`MAX_TEXT`] bytes. No object has a longer name or
 /// uid, but the API server accepts references of more than a megabyte, and Events and warnings name
-/// owners. Volume Warden removes references by their index, and never writes one again that it read.
+/// owners. Volume Warden removes references by their index, and never writes one again that it
+/// read.
 pub(super) fn bounded_owner(mut owner: OwnerReference) -> OwnerReference {
     let OwnerReference {
         api_version,

@@ -6,8 +6,8 @@
 
 mod any_object;
 pub mod claim;
+pub mod claim_metadata;
 pub mod claim_requests;
-pub mod claim_texts;
 pub mod claim_trash;
 mod compact_text;
 mod config_map;

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1 as core;
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 
-/// The label, and its value, by which a namespace opts out: for its objects, Volume Warden then
-/// starts no action, and only ends earlier ones.
+/// The label, and its value, by which a namespace opts out: Volume Warden then only removes what it
+/// added to the objects of the namespace.
 pub const EXCLUDE: (&str, &str) = (keys::EXCLUDE, "true");
 
 /// The fields of a namespace that are kept. A namespace that is being deleted still exists.

@@ -19,16 +19,16 @@ pub fn group(owner: &OwnerReference) -> &str {
     version.map_or("", |(group, _)| group)
 }
 
-/// Maximum number of owners that one patch removes: the API server accepts patches with up to 10,000
-/// operations.
-const MOST_REMOVALS: usize = 9_000;
+/// Maximum number of owners that one patch removes: the API server accepts patches with up to
+/// 10,000 operations.
+const MAX_REMOVALS: usize = 9_000;
 
 /// Returns the patch that turns `before` into `after`, which is a part of `before` followed by new
-/// owners. If more than [`MOST_REMOVALS`] owners are to be removed, it removes that many and adds none,
-/// because only one owner may be the controller: the object then changes, and is patched again. Owners
-/// that are kept are not written again, so none of their fields can be lost.
-/// The caller ensures that the list is unchanged, by a `resourceVersion` test or because the object
-/// is not stored yet.
+/// owners. If more than [`MAX_REMOVALS`] owners are to be removed, it removes that many and adds
+/// none, because only one owner may be the controller: the object then changes, and is patched
+/// again. Owners that are kept are not written again, so none of their fields can be lost. The
+/// caller ensures that the list is unchanged, by a `resourceVersion` test or because the object is
+/// not stored yet.
 pub fn rewrite(before: &[OwnerReference], after: &[OwnerReference]) -> Vec<PatchOperation> {
     let mut kept = 0;
     let mut removed = Vec::new();
@@ -39,8 +39,8 @@ pub fn rewrite(before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Patch
             removed.push(index);
         }
     }
-    let all = removed.len() <= MOST_REMOVALS;
-    let removed = removed.into_iter().rev().take(MOST_REMOVALS);
+    let all = removed.len() <= MAX_REMOVALS;
+    let removed = removed.into_iter().rev().take(MAX_REMOVALS);
     let mut operations: Vec<_> = removed
         .map(|index| remove(&[FIELD, &index.to_string()]))
         .collect();
@@ -116,7 +116,7 @@ mod tests {
     /// controller while another one is still there.
     #[test]
     fn a_patch_removes_a_limited_number_of_owners_before_it_adds_one() {
-        let many = "a ".repeat(MOST_REMOVALS);
+        let many = "a ".repeat(MAX_REMOVALS);
         let before = owners(&format!("stays goes {many}"));
         let after = owners("stays new");
         let mut object = json!({"metadata": {"ownerReferences": before}});

@@ -10,7 +10,7 @@ use super::{
 use std::sync::Arc;
 
 #[cfg(test)]
-pub use super::pod_wire::{ClaimSource, MOST_NAMES, PodSpec, PodVolume};
+pub use super::pod_wire::{ClaimSource, MAX_NAMES, PodSpec, PodVolume};
 pub use super::pod_wire::{Mount, Mounts, PodWire};
 
 /// The fields of a pod that the rules read. Pods without a claim among their volumes and without an
@@ -127,11 +127,11 @@ mod tests {
 
     #[test]
     fn a_pod_that_names_too_many_claims_may_name_any() {
-        let most = with_claims((0..3 * MOST_NAMES).map(|n| format!("c{}", n % MOST_NAMES)));
-        assert_eq!(most.mounts.len(), MOST_NAMES, "each claim once");
+        let most = with_claims((0..3 * MAX_NAMES).map(|n| format!("c{}", n % MAX_NAMES)));
+        assert_eq!(most.mounts.len(), MAX_NAMES, "each claim once");
         assert!(most.may_name("c0") && most.may_name("c999") && !most.may_name("other"));
         assert!(most.mounts.name_any() && !most.may_refer_to_all());
-        let more = with_claims((0..=MOST_NAMES).map(|n| format!("c{n}")));
+        let more = with_claims((0..=MAX_NAMES).map(|n| format!("c{n}")));
         assert!(more.mounts.is_empty(), "no name is kept");
         assert!(more.mounts.name_any() && more.may_name("other") && more.may_refer_to_all());
         assert_ne!(more.mounts, most.mounts);

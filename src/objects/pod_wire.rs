@@ -18,11 +18,11 @@ pub struct Mount {
     pub ephemeral: bool,
 }
 
-/// Maximum number of different claims whose names are kept of a pod. A pod can name tens of thousands,
-/// which would take several times the memory that the pod takes in etcd.
-pub const MOST_NAMES: usize = 1000;
+/// Maximum number of different claims whose names are kept of a pod. A pod can name tens of
+/// thousands, which would take several times the memory that the pod takes in etcd.
+pub const MAX_NAMES: usize = 1000;
 /// Up to this number, names are compared with each other to find repetitions.
-const FEW: usize = 8;
+const LINEAR_SEARCH_MAX: usize = 8;
 
 /// The different claims of a pod's volumes, in the order of the volumes. Most pods have one, for
 /// which no list is allocated.
@@ -37,7 +37,7 @@ enum Form {
 }
 
 impl Mounts {
-    /// Returns whether the pod names more than [`MOST_NAMES`] claims. Their names are not kept, and
+    /// Returns whether the pod names more than [`MAX_NAMES`] claims. Their names are not kept, and
     /// any claim of the namespace may be among them.
     pub fn are_too_many(&self) -> bool {
         self.0 == Form::TooMany
@@ -72,7 +72,7 @@ impl FromIterator<Mount> for Mounts {
     fn from_iter<I: IntoIterator<Item = Mount>>(mounts: I) -> Self {
         let (mut kept, mut known) = (Vec::new(), HashSet::default());
         for mount in mounts {
-            if kept.len() <= FEW {
+            if kept.len() <= LINEAR_SEARCH_MAX {
                 if kept.contains(&mount) {
                     continue;
                 }
@@ -84,7 +84,7 @@ impl FromIterator<Mount> for Mounts {
                     continue;
                 }
             }
-            if kept.len() == MOST_NAMES {
+            if kept.len() == MAX_NAMES {
                 return Self(Form::TooMany);
             }
             kept.push(mount);
@@ -185,9 +185,9 @@ pub struct ContainerState {
 }
 
 impl PodWire {
-    /// Returns every claim that the pod names or that is created for its ephemeral volumes, once, in
-    /// the order of its volumes. Names that no claim can have are left out: they may be as long as
-    /// the pod, and may have any characters.
+    /// Returns every claim that the pod names or that is created for its ephemeral volumes, once,
+    /// in the order of its volumes. Names that no claim can have are left out: they may be as long
+    /// as the pod, and may have any characters.
     pub fn mounts(&self) -> Mounts {
         let pod = self.metadata.name.as_deref().unwrap_or_default();
         let mounts = self.spec.volumes.iter().filter_map(|volume| {

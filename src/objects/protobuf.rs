@@ -2,8 +2,8 @@
 //! of pods in a fraction of the time that JSON takes.
 //!
 //! Source: `k8s.io/apimachinery/pkg/runtime/serializer/protobuf` for the envelope, and
-//! `pkg/runtime/generated.proto` and `pkg/apis/meta/v1/generated.proto` there for the numbers of the
-//! fields. Kubernetes never changes the number of a field.
+//! `pkg/runtime/generated.proto` and `pkg/apis/meta/v1/generated.proto` there for the numbers of
+//! the fields. Kubernetes never changes the number of a field.
 
 use super::metadata::bounded_owner;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1 as meta, jiff::Timestamp};

@@ -18,8 +18,8 @@ pub struct RareFields {
     pub deleted: i64,
     /// The owner references of the claim, in the order of the object.
     pub owners: Box<[OwnerReference]>,
-    /// The labels of the claim, sorted. They are kept only if the name does not determine the StatefulSet
-    /// that the claim belongs to.
+    /// The labels of the claim, sorted. They are kept only if the name does not determine the
+    /// StatefulSet that the claim belongs to.
     pub labels: Box<[Label]>,
     /// The labels that name the installation that manages the claim or its volume.
     pub managed_by: Option<Box<ManagedBy>>,

@@ -1,7 +1,7 @@
 //! What decides which namespace may get a volume after its claim is deleted.
 
 pub use super::keys::{CLAIM_NAMESPACE, RELEASE_SCOPE, RESERVED_AT};
-use super::{CompactText, ObjectName, fit::Offer};
+use super::{CompactText, ObjectName, fit::VolumeProperties};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Prefix of the claim name in the `claimRef` of a parked volume, to which no claim can be bound
@@ -21,7 +21,7 @@ pub struct Reuse {
     pub reserved_at: Option<Box<str>>,
     /// What the volume offers to a claim; only kept of a volume that waits for the next claim of
     /// its recorded namespace.
-    pub offer: Option<Offer>,
+    pub properties: Option<VolumeProperties>,
 }
 
 /// The namespace of a claim, by name and uid, and the uid of the claim.
@@ -40,7 +40,7 @@ impl Reuse {
     pub fn of(
         labels: Option<&BTreeMap<String, String>>,
         annotations: &BTreeMap<String, String>,
-        offer: impl FnOnce() -> Option<Offer>,
+        properties: impl FnOnce() -> Option<VolumeProperties>,
     ) -> Option<Box<Self>> {
         let text = |value: &String| value.as_str().into();
         let record = annotations.get(CLAIM_NAMESPACE);
@@ -50,7 +50,7 @@ impl Reuse {
                 .and_then(|labels| labels.get(RELEASE_SCOPE))
                 .map(text),
             reserved_at: annotations.get(RESERVED_AT).map(text),
-            offer: record.as_ref().and_then(|_| offer()),
+            properties: record.as_ref().and_then(|_| properties()),
             record,
         };
         (found != Self::default()).then(|| Box::new(found))

@@ -4,7 +4,7 @@
 pub use super::keys::{PURGE, TRASH, UNDELETE, UNDELETE_TOUCHED};
 use super::{
     CompactText,
-    claim_texts::{is_kept_annotation, is_kept_label},
+    claim_metadata::{is_kept_annotation, is_kept_label},
 };
 use crate::go_duration;
 use k8s_openapi::jiff::Timestamp;
@@ -82,13 +82,13 @@ pub struct RecordedClaim {
     /// same name that was created later has another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_uid: Option<String>,
-    /// The labels of the claim in [`ClaimTexts`](super::claim_texts::ClaimTexts). A claim that
-    /// restores the data gets them if it has no labels.
+    /// The labels of the claim in [`ClaimMetadata`](super::claim_metadata::ClaimMetadata). A claim
+    /// that restores the data gets them if it has no labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub labels: BTreeMap<String, String>,
-    /// The annotations of the claim in [`ClaimTexts`](super::claim_texts::ClaimTexts). A claim that
-    /// restores the data gets them if it has no annotation except the one that requests the
-    /// restore.
+    /// The annotations of the claim in [`ClaimMetadata`](super::claim_metadata::ClaimMetadata). A
+    /// claim that restores the data gets them if it has no annotation except the one that requests
+    /// the restore.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_text")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -223,7 +223,7 @@ pub struct Trash {
 
 /// What a volume offers to a claim that restores its data, except its StorageClass.
 #[derive(Default)]
-pub(super) struct Offered<'a> {
+pub(super) struct VolumePropertiesRef<'a> {
     pub(super) capacity: Option<&'a str>,
     pub(super) access_modes: &'a [String],
     pub(super) mode: Option<&'a str>,
@@ -234,7 +234,7 @@ impl Trash {
     /// Reads the annotations of a volume; none without the annotation [`TRASH`].
     pub(super) fn of<'a>(
         annotations: &BTreeMap<String, String>,
-        offered: impl FnOnce() -> Offered<'a>,
+        offered: impl FnOnce() -> VolumePropertiesRef<'a>,
     ) -> Option<Box<Self>> {
         let text = annotations.get(TRASH)?;
         let bounded = Some(text).filter(|text| text.len() <= LIMIT);
@@ -279,9 +279,9 @@ mod tests {
     fn read(annotations: &[(&str, &str)]) -> Option<Box<Trash>> {
         let pairs = annotations.iter();
         let pairs = pairs.map(|(key, value)| (key.to_string(), value.to_string()));
-        let offered = || Offered {
+        let offered = || VolumePropertiesRef {
             capacity: Some("1Gi"),
-            ..Offered::default()
+            ..VolumePropertiesRef::default()
         };
         Trash::of(&pairs.collect(), offered)
     }

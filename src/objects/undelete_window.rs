@@ -66,11 +66,11 @@ impl NamespaceWindow {
     }
 }
 
-/// Returns the window of a claim where others have the window `others`: a claim can only shorten
-/// it. An unreadable value of the claim is ignored, which keeps data for longer.
-pub fn window_of_claim(others: Duration, claim: Option<&str>) -> Duration {
+/// Returns the undelete window of a claim. Its annotation can only shorten `default`, the window of
+/// claims without one. An unreadable value is ignored, which keeps the data for longer.
+pub fn claim_window(default: Duration, claim: Option<&str>) -> Duration {
     let own = claim.and_then(|text| go_duration::parse(text).ok());
-    own.map_or(others, |own| own.min(others))
+    own.map_or(default, |own| own.min(default))
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
             (Some("72h"), 3600),
             (Some("soon"), 3600),
         ] {
-            let window = window_of_claim(HOUR, claim);
+            let window = claim_window(HOUR, claim);
             assert_eq!(window.as_secs(), expected, "{claim:?}");
         }
         assert_eq!(Window::of_class("off"), Ok(Window::Off));

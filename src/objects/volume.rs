@@ -8,7 +8,7 @@ use super::{
     fit::class_of,
     quantity,
     reuse::{Record, Reuse, parked_name, waiting_in},
-    trash::{Offered, Trash},
+    trash::{Trash, VolumePropertiesRef},
 };
 
 /// The reclaim policy of a volume that is kept after its claim is deleted.
@@ -143,12 +143,12 @@ impl From<VolumeWire> for Volume {
         let annotations = metadata.annotations.unwrap_or_default();
         let class = class_of(&annotations, spec.storage_class_name.as_ref());
         let labels = metadata.labels.as_ref();
-        let offer = || {
+        let properties = || {
             let reserved = spec.claim_ref.as_ref().is_some_and(|it| it.uid.is_empty());
-            reserved.then(|| spec.offer(labels))
+            reserved.then(|| spec.properties(labels))
         };
-        let reuse = Reuse::of(labels, &annotations, offer);
-        let trash = Trash::of(&annotations, || Offered {
+        let reuse = Reuse::of(labels, &annotations, properties);
+        let trash = Trash::of(&annotations, || VolumePropertiesRef {
             capacity: spec.storage(),
             access_modes: &spec.access_modes,
             mode: spec.volume_mode.as_deref(),

@@ -1,6 +1,6 @@
 //! The fields of a volume that are parsed.
 
-use super::{fit::Offer, metadata, quantity};
+use super::{fit::VolumeProperties, metadata, quantity};
 use k8s_openapi::{api::core::v1::PersistentVolume, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
@@ -67,8 +67,8 @@ impl VolumeSpec {
         Some(storage)
     }
 
-    pub(super) fn offer(&self, labels: Option<&BTreeMap<String, String>>) -> Offer {
-        Offer {
+    pub(super) fn properties(&self, labels: Option<&BTreeMap<String, String>>) -> VolumeProperties {
+        VolumeProperties {
             capacity: self.storage().map_or(0.0, quantity::of),
             access_modes: self.access_modes.clone(),
             mode: self.volume_mode.clone(),

@@ -23,7 +23,7 @@ pub struct AdmissionMetrics {
     reviews: Count<Reviewed>,
     durations: Durations<Path>,
     connections: Gauge,
-    strangers: Count<Outcome>,
+    unauthenticated: Count<Outcome>,
 }
 
 impl AdmissionMetrics {
@@ -39,7 +39,7 @@ impl AdmissionMetrics {
                 "Open connections of the webhook server on which a request to the secret path has \
                  arrived",
             ),
-            strangers: own.add(
+            unauthenticated: own.add(
                 "admission_unauthenticated_connections",
                 "Connections of the webhook server that ended before a request to the secret path \
                  was accepted on them, by how they ended",
@@ -71,8 +71,8 @@ impl AdmissionMetrics {
     }
 
     /// Counts a connection that ended before a request with a secret path was accepted on it.
-    pub fn stranger_left(&self, outcome: &'static str) {
+    pub fn unauthenticated_closed(&self, outcome: &'static str) {
         let outcome = Outcome { outcome };
-        self.strangers.get_or_create(&outcome).inc();
+        self.unauthenticated.get_or_create(&outcome).inc();
     }
 }

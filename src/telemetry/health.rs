@@ -5,7 +5,7 @@ use super::{
     http::{Scheme, serve},
     scrapes::{Scrapes, scrapes},
 };
-use crate::listener::{Certificate, Place};
+use crate::listener::{Certificate, ConnectionSlot};
 use axum::{
     Extension, Router,
     extract::Request,
@@ -26,22 +26,22 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 const LONGEST_TOKEN: usize = 8 * 1024;
 
 /// Returns why this replica is not ready for traffic; empty if it is ready.
-pub type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+pub type NotReadyReasons = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// Restricts the metrics to clients with an authorized bearer token.
 pub struct Authorization {
     /// The certificate of the metrics server, because a token must not be sent in clear text.
     pub certificate: Certificate,
     /// The check of a bearer token.
-    pub judge: Judge,
+    pub authorize: TokenAuthorizer,
 }
 
 /// The function that checks whether a bearer token may read the metrics.
-pub type Judge = Arc<dyn Fn(String) -> BoxFuture<'static, Judgement> + Send + Sync>;
+pub type TokenAuthorizer = Arc<dyn Fn(String) -> BoxFuture<'static, TokenDecision> + Send + Sync>;
 
 /// Whether the bearer of a token may read the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum TokenDecision {
     /// The bearer may read the metrics.
     Allowed,
     /// The bearer is a known user but may not read the metrics.
@@ -56,10 +56,10 @@ pub enum Judgement {
 /// kubelet, whose `exec` probes query them from within the container.
 ///
 /// `/livez` succeeds while the process runs its tasks: the process exits when a task ends.
-/// `/readyz` succeeds if `missing` returns nothing, and otherwise lists what it returns, such as a
-/// watch without a complete list.
-pub async fn serve_probes(listener: TcpListener, missing: Missing) {
-    serve(listener, Scheme::Http, probes(missing)).await;
+/// `/readyz` succeeds if `not_ready_reasons` returns nothing, and otherwise lists what it returns,
+/// such as a watch without a complete list.
+pub async fn serve_probes(listener: TcpListener, not_ready_reasons: NotReadyReasons) {
+    serve(listener, Scheme::Http, probes(not_ready_reasons)).await;
 }
 
 /// Serves `/metrics` until the future is dropped: over HTTP to all clients, or over HTTPS to those
@@ -68,30 +68,30 @@ pub async fn serve_probes(listener: TcpListener, missing: Missing) {
 pub async fn serve_metrics(
     listener: TcpListener,
     metrics: Arc<Metrics>,
-    missing: Missing,
+    not_ready_reasons: NotReadyReasons,
     authorization: Option<Authorization>,
 ) {
-    let readiness = missing.clone();
+    let readiness = not_ready_reasons.clone();
     metrics.before_scrape(move |metrics| metrics.work.ready(readiness().is_empty()));
     let (scrapes, render) = scrapes(metrics);
-    let (scheme, judge) = match authorization {
+    let (scheme, authorize) = match authorization {
         None => (Scheme::Http, None),
         Some(authorization) => {
             let scheme = Scheme::Https(authorization.certificate);
-            (scheme, Some(authorization.judge))
+            (scheme, Some(authorization.authorize))
         }
     };
-    let app = probes(missing).merge(exposition(scrapes, judge));
+    let app = probes(not_ready_reasons).merge(exposition(scrapes, authorize));
     tokio::select! { () = serve(listener, scheme, app) => {}, () = render => {} }
 }
 
-fn probes(missing: Missing) -> Router {
+fn probes(not_ready_reasons: NotReadyReasons) -> Router {
     let ready = move || async move {
-        let missing = missing();
-        if missing.is_empty() {
+        let not_ready_reasons = not_ready_reasons();
+        if not_ready_reasons.is_empty() {
             (StatusCode::OK, "ok\n".to_owned())
         } else {
-            let sentence = format!("not ready: {}\n", missing.join(", "));
+            let sentence = format!("not ready: {}\n", not_ready_reasons.join(", "));
             (StatusCode::SERVICE_UNAVAILABLE, sentence)
         }
     };
@@ -102,46 +102,47 @@ fn probes(missing: Missing) -> Router {
         .route("/healthz", get(live))
 }
 
-fn exposition(scrapes: Scrapes, judge: Option<Judge>) -> Router {
+fn exposition(scrapes: Scrapes, authorize: Option<TokenAuthorizer>) -> Router {
     let text = move || async move {
         match scrapes.text().await {
             Some(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
             None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         }
     };
-    let check = move |Extension(place): Extension<Arc<Place>>, request: Request, next: Next| {
-        let judge = judge.clone();
-        async move {
-            // When all places are taken, connections from an address that has read the metrics
-            // before are closed last, so that a flood from others does not keep Prometheus out.
-            match refusal(judge, request.headers()).await {
-                None => {
-                    place.recognize();
-                    next.run(request).await
+    let check =
+        move |Extension(slot): Extension<Arc<ConnectionSlot>>, request: Request, next: Next| {
+            let authorize = authorize.clone();
+            async move {
+                // When all slots are taken, connections from an address that has read the metrics
+                // before are closed last, so that a flood from others does not keep Prometheus out.
+                match refusal(authorize, request.headers()).await {
+                    None => {
+                        slot.trust_address();
+                        next.run(request).await
+                    }
+                    Some(refusal) => refusal,
                 }
-                Some(refusal) => refusal,
             }
-        }
-    };
+        };
     Router::new()
         .route("/metrics", get(text))
         .layer(from_fn(check))
 }
 
 /// Returns the answer to a client that may not read the metrics; none if it may.
-async fn refusal(judge: Option<Judge>, headers: &HeaderMap) -> Option<Response> {
-    let judgement = match (judge?, token(headers)) {
-        (judge, Some(token)) => judge(token).await,
-        (_, None) => Judgement::Unauthenticated,
+async fn refusal(authorize: Option<TokenAuthorizer>, headers: &HeaderMap) -> Option<Response> {
+    let decision = match (authorize?, token(headers)) {
+        (authorize, Some(token)) => authorize(token).await,
+        (_, None) => TokenDecision::Unauthenticated,
     };
-    Some(match judgement {
-        Judgement::Allowed => return None,
-        Judgement::Forbidden => StatusCode::FORBIDDEN.into_response(),
-        Judgement::Unauthenticated => {
+    Some(match decision {
+        TokenDecision::Allowed => return None,
+        TokenDecision::Forbidden => StatusCode::FORBIDDEN.into_response(),
+        TokenDecision::Unauthenticated => {
             let challenge = [(WWW_AUTHENTICATE, "Bearer")];
             (StatusCode::UNAUTHORIZED, challenge).into_response()
         }
-        Judgement::Unavailable => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        TokenDecision::Unavailable => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The HTTP server of the metrics and probes. It allows one request per connection, few connections
 //! and little time.
 
-use crate::listener::{Certificate, Listener, Place};
+use crate::listener::{Certificate, ConnectionSlot, Listener};
 use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -33,12 +33,12 @@ pub(super) enum Scheme {
     Https(Certificate),
 }
 
-/// Serves `app` until the future is dropped. Each request carries the [`Place`] of its connection
-/// as an extension.
+/// Serves `app` until the future is dropped. Each request carries the [`ConnectionSlot`] of its
+/// connection as an extension.
 pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
     let listener = Listener::new(listener, CONNECTIONS);
     loop {
-        let (tcp, place) = listener.accept().await;
+        let (tcp, slot) = listener.accept().await;
         let tls = match &scheme {
             Scheme::Http => None,
             Scheme::Https(certificate) => match certificate.load_full() {
@@ -52,15 +52,15 @@ pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
             reason = "the task ends at the deadline of its connection"
         )]
         tokio::spawn(async move {
-            let (place, deadline) = (Arc::new(place), pin!(sleep(WHOLE)));
-            let evicted = place.evicted();
+            let (slot, deadline) = (Arc::new(slot), pin!(sleep(WHOLE)));
+            let evicted = slot.evicted();
             let served = async {
                 match tls {
-                    None => answer(tcp, app, place).await,
+                    None => answer(tcp, app, slot).await,
                     Some(tls) => {
                         let handshake = tokio::time::timeout(HEAD, tls.accept(tcp)).await;
                         if let Ok(Ok(stream)) = handshake {
-                            answer(stream, app, place).await;
+                            answer(stream, app, slot).await;
                         }
                     }
                 }
@@ -70,13 +70,13 @@ pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
     }
 }
 
-async fn answer<S>(stream: S, app: Router, place: Arc<Place>)
+async fn answer<S>(stream: S, app: Router, slot: Arc<ConnectionSlot>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(place.clone());
+        request.extensions_mut().insert(slot.clone());
         app.clone().oneshot(request)
     });
     let mut builder = http1::Builder::new();

@@ -27,7 +27,7 @@ const VARIABLES: [&str; 2] = [
 ];
 /// Time limit of each request to the collector, and of sending the remaining spans at the end, so
 /// that a collector that is down does not delay the end of the process.
-const PATIENCE: Duration = Duration::from_secs(5);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends the remaining spans when dropped.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Traces(Option<SdkTracerProvider>);
 impl Drop for Traces {
     fn drop(&mut self) {
         let Some(provider) = &self.0 else { return };
-        if let Err(error) = provider.shutdown_with_timeout(PATIENCE) {
+        if let Err(error) = provider.shutdown_with_timeout(EXPORT_TIMEOUT) {
             tracing::warn!(%error, "not all traces were sent");
         }
     }
@@ -108,7 +108,7 @@ struct Client {
 impl Client {
     fn new(runtime: &Handle) -> anyhow::Result<Self> {
         Ok(Self {
-            client: reqwest::Client::builder().timeout(PATIENCE).build()?,
+            client: reqwest::Client::builder().timeout(EXPORT_TIMEOUT).build()?,
             runtime: runtime.clone(),
         })
     }

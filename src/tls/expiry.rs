@@ -9,14 +9,14 @@ const DAY: i64 = 24 * 60 * 60;
 const THRESHOLDS: [i64; 4] = [0, 7, 14, 30];
 /// Time in seconds after the renewal is due in which no warning is given. It is at most a tenth of
 /// the lifetime of the certificate.
-const LATE: i64 = 60 * 60;
+const RENEWAL_GRACE: i64 = 60 * 60;
 
 /// Returns the smallest threshold, in days before the expiry, that a certificate has passed
 /// although its renewal was due earlier; none if no warning is due.
 pub(super) fn threshold(validity: Validity, now: OffsetDateTime) -> Option<i64> {
     let (now, life) = (now.unix_timestamp(), validity.until - validity.from);
     let left = validity.until - now;
-    let late = now >= validity.due() + LATE.min(life / 10);
+    let late = now >= validity.due() + RENEWAL_GRACE.min(life / 10);
     let mut passed = THRESHOLDS.into_iter().filter(|days| left <= days * DAY);
     passed.next().filter(|_| late)
 }
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn no_report_before_the_renewal_is_late() {
         assert_eq!(reported(90, 30 * DAY), None, "it is being renewed");
-        assert_eq!(reported(90, 30 * DAY - LATE), Some(30));
+        assert_eq!(reported(90, 30 * DAY - RENEWAL_GRACE), Some(30));
         assert_eq!(
             reported(12, 5 * DAY),
             None,

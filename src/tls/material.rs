@@ -116,8 +116,8 @@ impl Material {
         )
     }
 
-    /// Returns the Unix time at which the next renewal step is due, if a next CA was published at its
-    /// creation.
+    /// Returns the Unix time at which the next renewal step is due, if a next CA was published at
+    /// its creation.
     pub(super) fn next_step(&self) -> i64 {
         let due = |certificate: &str| Validity::of(certificate).map_or(0, Validity::due);
         let authority = match &self.next {

@@ -39,7 +39,7 @@ impl Authority {
     }
 
     /// Returns whether the key matches the certificate.
-    pub fn holds_its_key(&self) -> bool {
+    pub fn key_matches(&self) -> bool {
         let (Ok(certificate), Ok(key)) = (der(&self.certificate), KeyPair::from_pem(&self.key))
         else {
             return false;
@@ -51,7 +51,7 @@ impl Authority {
 
     /// Returns whether this CA has signed the leaf of the pair, and the leaf is valid for all
     /// `names`.
-    pub fn vouches_for(&self, pair: &Pair, names: &[String]) -> bool {
+    pub fn issued(&self, pair: &Pair, names: &[String]) -> bool {
         let (Ok(authority), Ok(leaf)) = (der(&self.certificate), der(&pair.certificate)) else {
             return false;
         };

@@ -6,7 +6,7 @@ use super::{
     pki::Authority,
 };
 use crate::clock::Clock;
-use crate::cluster::{UNHURRIED, existing, within};
+use crate::cluster::{DEFAULT_CALL_TIMEOUT, existing, within};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api,
@@ -22,7 +22,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) async fn read(&self) -> kube::Result<Option<Secret>> {
-        existing(within(UNHURRIED, self.api.get(&self.name)).await)
+        existing(within(DEFAULT_CALL_TIMEOUT, self.api.get(&self.name)).await)
     }
 
     /// Writes the Secret. It fails if another replica has written the Secret since it was read; the
@@ -36,7 +36,7 @@ impl Shared {
         if let Some(mut secret) = found {
             secret.data = Some(data(material));
             let replace = self.api.replace(&self.name, &parameters, &secret);
-            return within(UNHURRIED, replace).await;
+            return within(DEFAULT_CALL_TIMEOUT, replace).await;
         }
         let secret = Secret {
             metadata: ObjectMeta {
@@ -47,7 +47,7 @@ impl Shared {
             data: Some(data(material)),
             ..Secret::default()
         };
-        within(UNHURRIED, self.api.create(&parameters, &secret)).await
+        within(DEFAULT_CALL_TIMEOUT, self.api.create(&parameters, &secret)).await
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn material(secret: &Secret, names: &[String]) -> Option<Material> {
             certificate: text(&format!("{name}.crt"))?,
             key: text(&format!("{name}.key"))?,
         };
-        authority.holds_its_key().then_some(authority)
+        authority.key_matches().then_some(authority)
     };
     let material = Material {
         authority: authority("ca")?,
@@ -77,7 +77,7 @@ pub(super) fn material(secret: &Secret, names: &[String]) -> Option<Material> {
         },
     };
     let usable = server_config(&material.pair, None, &Clock::system()).is_ok()
-        && material.authority.vouches_for(&material.pair, names);
+        && material.authority.issued(&material.pair, names);
     usable.then_some(material)
 }
 

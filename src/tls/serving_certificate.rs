@@ -30,7 +30,7 @@ struct State {
     served: Option<Validity>,
     authority: Option<Validity>,
     /// Whether the webhooks trust the certificate; none until that was first checked.
-    judgement: Option<Judgement>,
+    judgement: Option<TrustCheck>,
     /// When the webhook configurations were last read and written without an error, in seconds
     /// since 1970.
     succeeded: Option<i64>,
@@ -38,32 +38,32 @@ struct State {
 
 /// Whether the webhooks trust a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Judgement {
+pub(super) struct TrustCheck {
     /// A sentence for each webhook that does not trust the certificate.
     pub(super) doubts: Vec<String>,
     /// The number of webhooks that were checked.
     pub(super) webhooks: usize,
 }
 
-impl Judgement {
+impl TrustCheck {
     /// Returns whether webhooks were checked and none trusts the certificate, so that this replica
     /// is not ready. A single wrong configuration does not make it unready, because then the
     /// webhooks of all other configurations would be unavailable.
-    fn is_useless(&self) -> bool {
+    fn is_untrusted_everywhere(&self) -> bool {
         self.webhooks > 0 && self.doubts.len() == self.webhooks
     }
 }
 
 /// A certificate whose expiry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Watched {
+pub(super) enum CertificateRole {
     /// The certificate that the webhook server presents.
     Served,
     /// The CA by which the API server trusts the serving certificate.
     Authority,
 }
 
-impl Watched {
+impl CertificateRole {
     /// Returns the value of the metric label.
     pub(super) fn label(self) -> &'static str {
         match self {
@@ -131,9 +131,9 @@ impl ServingCertificate {
         &self,
         certificate: &str,
         found: &[StoredConfiguration],
-    ) -> (Judgement, Option<Validity>) {
+    ) -> (TrustCheck, Option<Validity>) {
         let (now, mut authority) = (self.clock.now(), None::<Validity>);
-        let mut judgement = Judgement::default();
+        let mut judgement = TrustCheck::default();
         for (found, webhook) in found
             .iter()
             .flat_map(|found| found.webhooks().map(move |webhook| (found, webhook)))
@@ -172,7 +172,7 @@ impl ServingCertificate {
         let before = state.judgement.take().unwrap_or_default();
         if judgement.doubts != before.doubts {
             for doubt in &judgement.doubts {
-                let ready = !judgement.is_useless();
+                let ready = !judgement.is_untrusted_everywhere();
                 tracing::warn!(
                     doubt,
                     ready,
@@ -200,7 +200,7 @@ impl ServingCertificate {
 
     /// Returns why this replica is not ready, as far as the certificate is concerned; empty if it
     /// is ready.
-    pub fn missing(&self) -> Vec<String> {
+    pub fn not_ready_reasons(&self) -> Vec<String> {
         let state = self.state.lock();
         if state.pair.is_none() {
             return vec!["this replica has no serving certificate yet".to_owned()];
@@ -211,7 +211,7 @@ impl ServingCertificate {
                 they trust the certificate"
                     .to_owned(),
             ],
-            Some(judgement) if judgement.is_useless() => judgement.doubts.clone(),
+            Some(judgement) if judgement.is_untrusted_everywhere() => judgement.doubts.clone(),
             Some(_) => Vec::new(),
         }
     }
@@ -224,11 +224,11 @@ impl ServingCertificate {
     }
 
     /// Returns the certificates whose expiry is reported, as far as they are known.
-    pub(super) fn watched(&self) -> [(Watched, Option<Validity>); 2] {
+    pub(super) fn watched(&self) -> [(CertificateRole, Option<Validity>); 2] {
         let state = self.state.lock();
         [
-            (Watched::Served, state.served),
-            (Watched::Authority, state.authority),
+            (CertificateRole::Served, state.served),
+            (CertificateRole::Authority, state.authority),
         ]
     }
 }

@@ -3,9 +3,9 @@
 
 use super::{
     expiry::threshold,
-    serving_certificate::{ServingCertificate, Watched},
+    serving_certificate::{CertificateRole, ServingCertificate},
 };
-use crate::cluster::{Announcement, Apply, LeaseObject};
+use crate::cluster::{Apply, EventContent, LeaseObject};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use time::OffsetDateTime;
@@ -25,7 +25,7 @@ pub mod reasons {
 
 /// The last warning about each certificate, by the time of its expiry: the days left at which it
 /// was due, and whether the Event was published.
-type Reported = BTreeMap<(Watched, i64), (i64, bool)>;
+type Reported = BTreeMap<(CertificateRole, i64), (i64, bool)>;
 
 /// Reports certificates that were not renewed.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl Warnings {
         }
     }
 
-    fn warn(&self, certificate: (Watched, i64), days: i64, now: OffsetDateTime) {
+    fn warn(&self, certificate: (CertificateRole, i64), days: i64, now: OffsetDateTime) {
         let reported = self.reported.lock().get(&certificate).copied();
         if reported == Some((days, true)) {
             return;
@@ -77,7 +77,7 @@ impl Warnings {
         let warnings = self.clone();
         #[expect(clippy::disallowed_methods, reason = "no renewal waits for this Event")]
         tokio::spawn(async move {
-            let announcement = Announcement {
+            let event_content = EventContent {
                 reason: reasons::NOT_RENEWED,
                 action: ACTION,
                 warning: true,
@@ -91,16 +91,16 @@ impl Warnings {
                 warnings.reported.lock().insert(certificate, (days, false));
             };
             match lease {
-                Some(lease) => apply.publish(lease, announcement, otherwise),
+                Some(lease) => apply.publish(lease, event_content, otherwise),
                 None => otherwise(),
             }
         });
     }
 
-    fn note(&self, (which, until): (Watched, i64), now: OffsetDateTime) -> String {
+    fn note(&self, (which, until): (CertificateRole, i64), now: OffsetDateTime) -> String {
         let name = match which {
-            Watched::Served => "the certificate of the webhooks",
-            Watched::Authority => "the CA of the webhooks that the API server trusts",
+            CertificateRole::Served => "the certificate of the webhooks",
+            CertificateRole::Authority => "the CA of the webhooks that the API server trusts",
         };
         let end = OffsetDateTime::from_unix_timestamp(until).map_or_else(
             |_| until.to_string(),

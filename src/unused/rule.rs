@@ -144,8 +144,8 @@ fn of_claim(claim: &ListedClaim, state: State) -> Row {
     let (spec, status) = (&claim.spec, &claim.status);
     let mut conditions = status.conditions.iter().flatten();
     let unused = conditions.find(|each| each.kind == UNUSED && each.status == "True");
-    // The volume that a Pending or Lost claim names may not exist, belong to another claim, or have a
-    // row of its own.
+    // The volume that a Pending or Lost claim names may not exist, belong to another claim, or have
+    // a row of its own.
     let is_bound = status.phase.as_deref() == Some("Bound");
     Row {
         state,

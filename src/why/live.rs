@@ -1,7 +1,7 @@
 //! Explains one object: runs the explanation again after each read, until it requests no further
 //! object.
 
-use super::{Answer, Conclusion, Lookup, Object, World, explain::explain};
+use super::{Answer, Conclusion, LiveReads, Lookup, Object, explain::explain};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
@@ -46,13 +46,13 @@ fn certain(conclusion: Conclusion, object: &Object, unread: &[String]) -> Conclu
 
 /// Explains the object with live reads, with the permissions of `client`.
 pub async fn explain_live(client: Client, object: &Object, now: Timestamp) -> Explanation {
-    let mut world = World::new(client, now);
+    let mut reads = LiveReads::new(client, now);
     loop {
-        let lookup = explain(&world, object);
-        if world.fulfil().await {
+        let lookup = explain(&reads, object);
+        if reads.read_requested().await {
             continue;
         }
-        let (unread, calls) = (world.unread(), world.calls());
+        let (unread, calls) = (reads.unread(), reads.calls());
         return match lookup {
             Lookup::Unread => Explanation::Unread(unread),
             Lookup::Found(answer) => Explanation::Explained(Answer {

@@ -17,42 +17,42 @@ pub type PersistentVolume = Read<core::PersistentVolume>;
 pub type StatefulSet = Read<apps::StatefulSet>;
 
 /// A kind that rules of components read.
-pub trait Ruled: Resource<DynamicType = ()> + DeserializeOwned {
+pub trait Trimmable: Resource<DynamicType = ()> + DeserializeOwned {
     /// The fields that the rules read.
-    type Wire: DeserializeOwned + Into<Self::Rules>;
+    type Wire: DeserializeOwned + Into<Self::Trimmed>;
     /// The object that the rules take, built from these fields.
-    type Rules;
+    type Trimmed;
 }
 
-impl Ruled for core::Pod {
+impl Trimmable for core::Pod {
     type Wire = PodWire;
-    type Rules = objects::Pod;
+    type Trimmed = objects::Pod;
 }
 
-impl Ruled for core::PersistentVolumeClaim {
+impl Trimmable for core::PersistentVolumeClaim {
     type Wire = ClaimWire;
-    type Rules = Claim;
+    type Trimmed = Claim;
 }
 
-impl Ruled for core::PersistentVolume {
-    type Wire = VolumeRules;
-    type Rules = VolumeRules;
+impl Trimmable for core::PersistentVolume {
+    type Wire = TrimmedVolume;
+    type Trimmed = TrimmedVolume;
 }
 
-impl Ruled for apps::StatefulSet {
+impl Trimmable for apps::StatefulSet {
     type Wire = StatefulSetWire;
-    type Rules = objects::StatefulSet;
+    type Trimmed = objects::StatefulSet;
 }
 
 /// A volume as the rules of the components see it. `Deref` gives its fields.
 #[derive(Clone, Debug)]
-pub struct VolumeRules {
+pub struct TrimmedVolume {
     fields: Volume,
     /// Where the data of the volume is.
     pub source: VolumeSource,
 }
 
-impl Deref for VolumeRules {
+impl Deref for TrimmedVolume {
     type Target = Volume;
 
     fn deref(&self) -> &Volume {
@@ -60,7 +60,7 @@ impl Deref for VolumeRules {
     }
 }
 
-impl<'de> Deserialize<'de> for VolumeRules {
+impl<'de> Deserialize<'de> for TrimmedVolume {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Whole {
@@ -80,13 +80,13 @@ impl<'de> Deserialize<'de> for VolumeRules {
 /// An object from the API server, and the part of it that the rules of the components read. `Deref`
 /// gives the API object.
 #[derive(Clone, Debug)]
-pub struct Read<K: Ruled> {
+pub struct Read<K: Trimmable> {
     object: K,
     /// The object as the rules of the components see it.
-    pub rules: K::Rules,
+    pub trimmed: K::Trimmed,
 }
 
-impl<K: Ruled> Deref for Read<K> {
+impl<K: Trimmable> Deref for Read<K> {
     type Target = K;
 
     fn deref(&self) -> &K {
@@ -94,18 +94,18 @@ impl<K: Ruled> Deref for Read<K> {
     }
 }
 
-impl<'de, K: Ruled> Deserialize<'de> for Read<K> {
+impl<'de, K: Trimmable> Deserialize<'de> for Read<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let wire: K::Wire = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
         Ok(Self {
             object: serde_json::from_str(text.get()).map_err(D::Error::custom)?,
-            rules: wire.into(),
+            trimmed: wire.into(),
         })
     }
 }
 
-impl<K: Ruled> Resource for Read<K> {
+impl<K: Trimmable> Resource for Read<K> {
     type DynamicType = ();
     type Scope = K::Scope;
 

@@ -14,7 +14,7 @@
 
 mod candidates;
 
-use super::{Answer, Code, Conclusion, Lookup, Next, Object, World, explain::explain};
+use super::{Answer, Code, Conclusion, LiveReads, Lookup, Next, Object, explain::explain};
 use crate::causes::{Cause, ObjectKind};
 use candidates::{claims, namespaces, pods, sets, volumes};
 use k8s_openapi::jiff::Timestamp;
@@ -81,37 +81,37 @@ pub enum Survey {
 
 /// Finds all stuck objects with live reads, with the permissions of `client`.
 pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
-    let mut world = World::for_all(client, now, which.namespace.is_some());
+    let mut reads = LiveReads::for_all(client, now, which.namespace.is_some());
     loop {
-        let items = items(&world, which);
-        if world.fulfil().await {
+        let items = items(&reads, which);
+        if reads.read_requested().await {
             continue;
         }
         return match items {
             None => Survey::NoNamespace,
             Some(items) => Survey::Found(Stuck {
                 items,
-                unread: world.unread(),
-                calls: world.calls(),
+                unread: reads.unread(),
+                calls: reads.calls(),
             }),
         };
     }
 }
 
 /// The stuck objects among those that could be read; `None` if the namespace does not exist.
-fn items(world: &World, which: &Which) -> Option<Vec<Item>> {
-    let namespaces = namespaces(world, which)?;
-    let objects = claims(world, which)
+fn items(reads: &LiveReads, which: &Which) -> Option<Vec<Item>> {
+    let namespaces = namespaces(reads, which)?;
+    let objects = claims(reads, which)
         .into_iter()
-        .chain(volumes(world, which))
-        .chain(pods(world, which))
-        .chain(sets(world, which))
+        .chain(volumes(reads, which))
+        .chain(pods(reads, which))
+        .chain(sets(reads, which))
         .chain(namespaces);
-    let answers = objects.filter_map(|object| match explain(world, &object) {
+    let answers = objects.filter_map(|object| match explain(reads, &object) {
         Lookup::Found(answer) => Some((object, answer)),
         Lookup::Absent | Lookup::Unread => None,
     });
-    let oldest = world.now.as_second() - i64::try_from(which.min_age.as_secs()).unwrap_or(i64::MAX);
+    let oldest = reads.now.as_second() - i64::try_from(which.min_age.as_secs()).unwrap_or(i64::MAX);
     let stuck = answers.filter(|(object, answer)| {
         is_stuck(object, answer) && since(answer).is_none_or(|since| since.as_second() <= oldest)
     });

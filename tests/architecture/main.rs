@@ -152,3 +152,23 @@ fn no_folders_depend_on_each_other_in_a_circle() {
     let circles = graph().folders().circles();
     assert!(circles.is_empty(), "cycles of folders: {circles:#?}");
 }
+
+/// rustfmt limits the lines of code, but not those of comments.
+#[test]
+fn no_line_of_a_comment_is_longer_than_100_characters() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["src", "tests", "sim", "benches", "examples", "fuzz/targets"];
+    let files = folders
+        .iter()
+        .flat_map(|folder| sources(&root.join(folder)));
+    let long = files.flat_map(|path| {
+        let text = fs::read_to_string(&path).expect("a text");
+        let numbered = text.lines().zip(1..);
+        let is_long =
+            |line: &str| line.trim_start().starts_with("//") && line.chars().count() > 100;
+        let long = numbered.filter(|(line, _)| is_long(line));
+        let long = long.map(|(_, number)| format!("{}:{number}", path.display()));
+        long.collect::<Vec<_>>()
+    });
+    assert_eq!(long.collect::<Vec<_>>(), Vec::<String>::new());
+}

@@ -24,7 +24,10 @@ struct RefreshingClient {
 fn spawn_refresh(client: &Arc<StorageOs>) -> (CancellationToken, JoinHandle<()>) {
     let (client, stop) = (client.clone(), CancellationToken::new());
     let token = stop.clone();
-    (stop, tokio::spawn(async move { client.tend(token).await }))
+    (
+        stop,
+        tokio::spawn(async move { client.run_background(token).await }),
+    )
 }
 
 impl RefreshingClient {

@@ -276,19 +276,19 @@ fn the_error_for_a_single_dash_shows_the_right_flag() {
     let wrong: [(&[&str], &str); 4] = [
         (
             &["run", "-controller-id", "a"],
-            "flags begin with two dashes here: --controller-id\n",
+            "flags require two dashes: use --controller-id\n",
         ),
         (
             &["run", "-disable-automatic-association=true"],
-            "flags begin with two dashes here: --disable-automatic-association\n",
+            "flags require two dashes: use --disable-automatic-association\n",
         ),
         (
             &["-lease-lock-name=a"],
-            "flags begin with two dashes here: --leader-elect-resource-name\n",
+            "flags require two dashes: use --leader-elect-resource-name\n",
         ),
         (
             &["run", "-logtostderr"],
-            "flags begin with two dashes here, and there is no --logtostderr\n",
+            "unknown flag -logtostderr: flags require two dashes, and there is no --logtostderr\n",
         ),
     ];
     for (arguments, words) in wrong {

@@ -304,7 +304,7 @@ fn repair_creates_the_volume_of_the_copy() {
     assert_eq!((finished.code, &*finished.stderr), (Some(0), ""));
     assert_contains(
         &finished.stdout,
-        &["shop/data", "d h", "Volume pv-1 is created again."],
+        &["shop/data", "d h", "Recreated volume pv-1."],
     );
     assert_contains(
         &posted(&requests),

@@ -5,8 +5,8 @@
 mod clients;
 mod connections;
 mod metrics;
-mod strangers;
 mod support;
+mod unauthenticated;
 
 use hyper::{Response, StatusCode, body::Bytes, header::CONNECTION};
 use std::io;

@@ -13,7 +13,7 @@ use tokio::{
 };
 use volume_warden::telemetry::{
     Metrics,
-    health::{self, Authorization, Judgement},
+    health::{self, Authorization, TokenDecision},
 };
 
 struct MetricsServer {
@@ -31,8 +31,8 @@ impl MetricsServer {
     async fn start(authorization: Option<Authorization>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let address = listener.local_addr().expect("an address");
-        let (metrics, missing) = (Arc::new(Metrics::new()), Arc::new(Vec::new));
-        let serve = health::serve_metrics(listener, metrics, missing, authorization);
+        let (metrics, not_ready_reasons) = (Arc::new(Metrics::new()), Arc::new(Vec::new));
+        let serve = health::serve_metrics(listener, metrics, not_ready_reasons, authorization);
         let task = tokio::spawn(serve);
         Self { address, task }
     }
@@ -121,15 +121,15 @@ async fn https(
 #[tokio::test]
 async fn with_authorization_metrics_require_permission_and_tls() {
     let (server, trust) = TestServer::start(UNLIMITED).await;
-    let judge = |token: String| match &*token {
-        "good" => Judgement::Allowed,
-        "other" => Judgement::Forbidden,
-        "late" => Judgement::Unavailable,
-        _ => Judgement::Unauthenticated,
+    let authorize = |token: String| match &*token {
+        "good" => TokenDecision::Allowed,
+        "other" => TokenDecision::Forbidden,
+        "late" => TokenDecision::Unavailable,
+        _ => TokenDecision::Unauthenticated,
     };
     let metrics_server = MetricsServer::start(Some(Authorization {
         certificate: server.serving.certificate_for_all.clone(),
-        judge: Arc::new(move |token| Box::pin(async move { judge(token) })),
+        authorize: Arc::new(move |token| Box::pin(async move { authorize(token) })),
     }))
     .await;
     for (headers, status) in [

@@ -40,10 +40,10 @@ pub const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Limits that no test reaches, without a lame-duck period.
 pub const UNLIMITED: Limits = Limits {
     connections: 16,
-    strangers: 16,
-    stranger_time: NEVER,
-    trusted_time: NEVER,
-    stranger_bytes: usize::MAX,
+    unauthenticated: 16,
+    unauthenticated_timeout: NEVER,
+    trusted_timeout: NEVER,
+    unauthenticated_bytes: usize::MAX,
     idle: NEVER,
     lame_duck: Duration::ZERO,
     drain: NEVER,

@@ -19,7 +19,7 @@ use volume_warden_controlplane::{Cluster, SecondApiserver, Warden, eventually, e
 
 pub(crate) mod published;
 mod rotation;
-mod strangers;
+mod unauthenticated;
 
 /// The Secret that holds the path.
 const SECRET: &str = "volume-warden-serving";

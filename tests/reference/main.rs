@@ -1,6 +1,7 @@
 //! The reference in `docs/` agrees with the code, and every link of the documentation has a target.
 //!
-//! Its pages are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test reference` writes them.
+//! Its pages are generated: `VOLUME_WARDEN_WRITE_REFERENCE=1 cargo test --test reference` writes
+//! them.
 
 mod causes;
 #[path = "../support/documentation.rs"]

@@ -127,7 +127,7 @@ fn with_every_series() -> Arc<Metrics> {
     metrics.certificate.validity("c", Some((0, 0)));
     metrics.certificate.succeeded("t", 0);
     metrics.admission.reviewed("/p", "v", Duration::ZERO);
-    metrics.admission.stranger_left("o");
+    metrics.admission.unauthenticated_closed("o");
     let feeds = Feeds::new(&metrics);
     let (claims, pods) = (feeds.claims.clone(), feeds.pods.clone());
     pvc_protection::register_metrics(&metrics, claims, pods, FinishedPods::Hold);

@@ -3,8 +3,9 @@
 use super::{
     BINARY, claim, dry_run,
     kustomization::{Kustomization, NAMESPACE},
-    manifests, patience, repository,
+    manifests, repository,
     shared::{Running, Shared, Slot},
+    webhook_timeouts,
 };
 use anyhow::Result;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -28,7 +29,7 @@ pub async fn guarded() -> Result<Shared> {
     static GUARDED: Slot = Slot::new();
     let start = async || {
         let cluster = installed("guarded", "manifests").await?;
-        patience::wait_for_webhooks(&cluster, None).await?;
+        webhook_timeouts::raise_webhook_timeouts(&cluster, None).await?;
         let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
         webhooks_answer(&cluster.client()).await?;
         anyhow::Ok(Running::with(cluster, warden))
@@ -62,7 +63,7 @@ async fn start_optional() -> Result<Running> {
     let optional = ["restrict-service-account", "pvc-expiry", "trash-list"];
     let kustomization = Kustomization::of(&[&protection[..], &optional].concat(), NAMESPACE)?;
     let cluster = installed_from("optional", kustomization.path()).await?;
-    patience::wait_for_webhooks(&cluster, None).await?;
+    webhook_timeouts::raise_webhook_timeouts(&cluster, None).await?;
     let warden = Warden::builder(&cluster, BINARY)
         .arg("--components=pvc-protection,pv-protection,pvc-trash,pvc-expiry,trash-list")
         .arg("--expiry-max-deletions=unlimited");

@@ -13,13 +13,13 @@ pub mod kustomization;
 pub mod manifests;
 pub mod objects;
 pub mod outsiders;
-pub mod patience;
 pub mod rbac;
 pub mod sets;
 pub mod shared;
 pub mod space;
 pub mod turns;
 pub mod webhook_configurations;
+pub mod webhook_timeouts;
 
 pub use self::{
     clusters::{

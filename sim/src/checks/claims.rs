@@ -95,8 +95,8 @@ fn deleted_by_volume_warden(ledger: &Ledger, now: u64, claim: &Value, ages: Ages
             namespace(pod) == namespace(claim)
                 && claims_of(pod).any(|used| used == name(claim))
                 && ledger
-                    .born(uid(pod))
-                    .is_some_and(|born| born + ages.provisioner < now)
+                    .created_at(uid(pod))
+                    .is_some_and(|created_at| created_at + ages.provisioner < now)
         };
         if !owners(claim).is_empty() {
             return Some((
@@ -152,10 +152,10 @@ fn deleted_by_volume_warden(ledger: &Ledger, now: u64, claim: &Value, ages: Ages
 fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
     let violation = |what: &str| Some(("S13", format!("the claim {} expired {what}", name(claim))));
     let named = |pod: &&std::sync::Arc<Value>| {
-        let listed = |born| born + age < now;
+        let listed = |created_at| created_at + age < now;
         namespace(pod) == namespace(claim)
             && claims_of(pod).any(|used| used == name(claim))
-            && ledger.born(uid(pod)).is_some_and(listed)
+            && ledger.created_at(uid(pod)).is_some_and(listed)
     };
     if ledger.plan.expire_unused().is_none() {
         return violation("although its class says nothing of that");
@@ -173,7 +173,7 @@ fn expired(ledger: &Ledger, now: u64, claim: &Value, age: u64) -> Found {
     };
     let claims = ledger.all("persistentvolumeclaims");
     let deleted = claims.filter(|each| is_deleting(each));
-    let deleted = deleted.chain(ledger.gone_since(now.saturating_sub(COUNTED)));
+    let deleted = deleted.chain(ledger.removed_since(now.saturating_sub(COUNTED)));
     let earlier = deleted.filter(announced).count();
     let limit = ledger.plan.max_expiries();
     if limit.is_some_and(|limit| earlier >= limit * ledger.plan.processes()) {
@@ -205,7 +205,9 @@ fn pod_of<'a>(
     let pod = pods.find(|pod| {
         claims_of(pod).any(|used| used == name(claim))
             && owners(pod).iter().any(|owner| text(owner, "/uid") == set)
-            && ledger.born(uid(pod)).is_some_and(|born| born + age < now)
+            && ledger
+                .created_at(uid(pod))
+                .is_some_and(|created_at| created_at + age < now)
     });
     pod.map(|pod| &**pod)
 }
@@ -222,7 +224,7 @@ fn collected(ledger: &Ledger, now: u64, claim: &Value) -> Found {
             // The garbage collector may be slow, so the policy at the removal of the pod counts.
             "Pod" => {
                 let pod = text(owner, "/uid");
-                let ended = ledger.gone(pod).map_or(now, |(at, _)| at);
+                let ended = ledger.removed(pod).map_or(now, |(at, _)| at);
                 set_of(ledger, pod).is_none_or(|set| permits(ledger, ended, claim, &set, late))
             }
             _ => true,
@@ -241,8 +243,11 @@ fn collected(ledger: &Ledger, now: u64, claim: &Value) -> Found {
 
 /// The uid of the StatefulSet of a pod.
 fn set_of(ledger: &Ledger, pod: &str) -> Option<String> {
-    let gone = ledger.gone(pod).map(|(_, pod)| pod);
-    let pod = ledger.all("pods").find(|each| uid(each) == pod).or(gone)?;
+    let removed = ledger.removed(pod).map(|(_, pod)| pod);
+    let pod = ledger
+        .all("pods")
+        .find(|each| uid(each) == pod)
+        .or(removed)?;
     let set = owners(pod)
         .iter()
         .find(|owner| text(owner, "/kind") == "StatefulSet")?;

@@ -24,9 +24,9 @@ pub struct Ledger {
     pub plan: Plan,
     objects: BTreeMap<Key, Arc<Value>>,
     /// When each uid was created.
-    born: BTreeMap<String, u64>,
+    created_at: BTreeMap<String, u64>,
     /// When each uid was removed, with the last state of the object.
-    gone: BTreeMap<String, (u64, Arc<Value>)>,
+    removed: BTreeMap<String, (u64, Arc<Value>)>,
     /// When the deletion of each uid began.
     deleted: BTreeMap<String, u64>,
     /// When each claim (by uid) was last changed before its deletion.
@@ -56,8 +56,8 @@ impl Ledger {
         Self {
             plan: plan.clone(),
             objects: BTreeMap::new(),
-            born: BTreeMap::new(),
-            gone: BTreeMap::new(),
+            created_at: BTreeMap::new(),
+            removed: BTreeMap::new(),
             deleted: BTreeMap::new(),
             changed: BTreeMap::new(),
             changes: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl Ledger {
             (Some(before), None) => {
                 self.objects.remove(&key);
                 self.deleted.entry(uid(before).to_owned()).or_insert(now);
-                self.gone
+                self.removed
                     .insert(uid(before).to_owned(), (now, before.clone()));
             }
             (None, None) => {}
@@ -101,7 +101,7 @@ impl Ledger {
 
     fn put(&mut self, now: u64, key: Key, after: &Arc<Value>) {
         let id = uid(after).to_owned();
-        self.born.entry(id.clone()).or_insert(now);
+        self.created_at.entry(id.clone()).or_insert(now);
         if is_deleting(after) {
             self.deleted.entry(id.clone()).or_insert(now);
         } else if key.0 == "persistentvolumeclaims" {
@@ -197,19 +197,22 @@ impl Ledger {
     }
 
     /// When the object with this uid was created.
-    pub fn born(&self, uid: &str) -> Option<u64> {
-        self.born.get(uid).copied()
+    pub fn created_at(&self, uid: &str) -> Option<u64> {
+        self.created_at.get(uid).copied()
     }
 
     /// When the object with this uid was removed, and its last state.
-    pub fn gone(&self, uid: &str) -> Option<(u64, &Arc<Value>)> {
-        self.gone.get(uid).map(|(at, object)| (*at, object))
+    pub fn removed(&self, uid: &str) -> Option<(u64, &Arc<Value>)> {
+        self.removed.get(uid).map(|(at, object)| (*at, object))
     }
 
     /// The objects that were removed since this time, each in its last state.
-    pub fn gone_since(&self, since: u64) -> impl Iterator<Item = &Arc<Value>> {
+    pub fn removed_since(&self, since: u64) -> impl Iterator<Item = &Arc<Value>> {
         let since = move |(at, _): &&(u64, Arc<Value>)| *at >= since;
-        self.gone.values().filter(since).map(|(_, object)| object)
+        self.removed
+            .values()
+            .filter(since)
+            .map(|(_, object)| object)
     }
 
     /// When the pod with this uid was scheduled.
@@ -219,8 +222,8 @@ impl Ledger {
 
     /// Whether a pod of the StatefulSet with this uid uses, or used, a claim of this name.
     pub fn has_mounted(&self, set: &str, claim: &str) -> bool {
-        let gone = self.gone.values().map(|(_, object)| object);
-        let mut pods = self.all("pods").chain(gone);
+        let removed = self.removed.values().map(|(_, object)| object);
+        let mut pods = self.all("pods").chain(removed);
         pods.any(|pod| {
             claims_of(pod).any(|used| used == claim)
                 && owners(pod).iter().any(|owner| text(owner, "/uid") == set)

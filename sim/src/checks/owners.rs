@@ -50,7 +50,10 @@ fn absent_owner(ledger: &Ledger, since: u64, claim: &Value, added: &[&str]) -> F
             .all("pods")
             .chain(ledger.all("statefulsets"))
             .any(|each| uid(each) == **owner);
-        !lives && ledger.gone(owner).is_none_or(|(gone, _)| gone < since)
+        !lives
+            && ledger
+                .removed(owner)
+                .is_none_or(|(removed, _)| removed < since)
     })?;
     Some((
         "S4",

@@ -22,7 +22,7 @@ const MANAGED_BY: &str = "reclaimable-pv-releaser.kubernetes.io/managed-by";
 const LONGEST_DELAY: Duration = Duration::seconds(60);
 
 /// Maximum number of writes to one object in a history: a higher number is a loop.
-const MOST_WRITES: u32 = 30;
+const MAX_WRITES: u32 = 30;
 
 /// Returns whether a volume is in the trash again after a restore that failed.
 pub fn was_returned(cluster: &Cluster) -> bool {
@@ -59,7 +59,7 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
                 found.extend(trash::at_rest(ledger, volume));
             }
         }
-        let many = ledger.writes().filter(|(_, count)| *count > MOST_WRITES);
+        let many = ledger.writes().filter(|(_, count)| *count > MAX_WRITES);
         let at = cluster.schedule.now();
         let violation = |invariant| {
             move |message| Violation {

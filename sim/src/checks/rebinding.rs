@@ -65,8 +65,8 @@ fn given(answer: &Value) -> Option<String> {
 impl Review<'_> {
     /// Why the claim must not get the volume.
     fn wrong(&self, volume: &str) -> Option<&'static str> {
-        let gone = self.ledger.gone_since(self.began);
-        let mut volumes = self.ledger.all("persistentvolumes").chain(gone);
+        let removed = self.ledger.removed_since(self.began);
+        let mut volumes = self.ledger.all("persistentvolumes").chain(removed);
         let volume = volumes.find(|each| name(each) == volume)?;
         let record = record(volume)?;
         if record.claim.namespace != self.namespace {
@@ -93,16 +93,16 @@ impl Review<'_> {
         }
         let other = |claim: &&Arc<Value>| self.requests(claim, name(volume));
         let requested = self.ledger.all("persistentvolumeclaims").any(|claim| {
-            let born = self.ledger.born(uid(claim)).unwrap_or(self.began);
-            other(&claim) && !is_deleting(claim) && born + self.late() < self.began
+            let created_at = self.ledger.created_at(uid(claim)).unwrap_or(self.began);
+            other(&claim) && !is_deleting(claim) && created_at + self.late() < self.began
         });
         requested.then_some("that another claim requests")
     }
 
     /// Whether a namespace of this name had this uid during the review.
     fn is_namespace(&self, recorded: &str) -> bool {
-        let gone = self.ledger.gone_since(self.began);
-        let mut namespaces = self.ledger.all("namespaces").chain(gone);
+        let removed = self.ledger.removed_since(self.began);
+        let mut namespaces = self.ledger.all("namespaces").chain(removed);
         namespaces.any(|each| uid(each) == recorded && name(each) == self.namespace)
     }
 
@@ -163,13 +163,13 @@ impl Review<'_> {
             && self.is_settled(&record)
             && untouched
             && annotation(volume, PURGE).is_none()
-            && !ledger.gone_since(earlier).any(|each| refers(&each));
+            && !ledger.removed_since(earlier).any(|each| refers(&each));
         let mut others = ledger.all("persistentvolumes");
         if others.any(|other| self.was_given_away(other, earlier)) {
             return None;
         }
-        let gone = ledger.gone_since(earlier);
-        let mut claims = ledger.all("persistentvolumeclaims").chain(gone);
+        let removed = ledger.removed_since(earlier);
+        let mut claims = ledger.all("persistentvolumeclaims").chain(removed);
         let requested = claims.any(|claim| self.requests(claim, name(volume)));
         (fits && !requested).then(|| name(volume))
     }

@@ -64,7 +64,10 @@ impl Refusal<'_> {
         };
         let mut claims = self.ledger.all("persistentvolumeclaims");
         claims.any(|claim| meant(claim) && is_deleting(claim))
-            || self.ledger.gone_since(self.began).any(|claim| meant(claim))
+            || self
+                .ledger
+                .removed_since(self.began)
+                .any(|claim| meant(claim))
     }
 
     /// Whether the claim of the volume has been bound to it since before the review: then the
@@ -105,15 +108,15 @@ impl Refusal<'_> {
             })
         };
         if self.message.contains("could not be read") {
-            return !self.ledger.gone_since(0).any(|set| makes(set));
+            return !self.ledger.removed_since(0).any(|set| makes(set));
         }
         let mut sets = self.ledger.all("statefulsets");
         sets.any(|set| {
             makes(set)
                 && self
                     .ledger
-                    .born(uid(set))
-                    .is_some_and(|born| born < self.began)
+                    .created_at(uid(set))
+                    .is_some_and(|created_at| created_at < self.began)
         })
     }
 

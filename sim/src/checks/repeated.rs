@@ -61,9 +61,9 @@ fn may_differ(
         }
         // The first review may give a volume whose claim is deleted although the cache still shows
         // it as Bound. The second one looks for the claim in the trash, as for any claim that
-        // requests data: it does not find that volume there yet. It may find an older one, or remove
-        // the request as that of a copy. The API server sends no second one: `reinvocationPolicy`
-        // is Never.
+        // requests data: it does not find that volume there yet. It may find an older one, or
+        // remove the request as that of a copy. The API server sends no second one:
+        // `reinvocationPolicy` is Never.
         "claims.pvc-trash" => changed.contains("/spec/volumeName") || field == UNDELETE,
         _ => false,
     }
@@ -71,8 +71,8 @@ fn may_differ(
 
 fn may_be_another_set(ledger: &Ledger, repeated: &Repeated, call: &WebhookCall<'_>) -> bool {
     let since = repeated.first_began.saturating_sub(ledger.plan.late());
-    let gone = ledger.gone_since(since);
-    let mut sets = ledger.all("statefulsets").chain(gone);
+    let removed = ledger.removed_since(since);
+    let mut sets = ledger.all("statefulsets").chain(removed);
     !ledger.plan.is_calm()
         || sets.any(|set| {
             namespace(set) == text(call.review, "/request/namespace")

@@ -21,8 +21,8 @@ pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     if record(after).is_none_or(|record| record.reserved_at.is_some()) {
         return None;
     }
-    let (gone, claim) = ledger.gone(before.reserved_for.as_deref()?)?;
-    (gone.max(faults.end) + MOST < now).then(|| {
+    let (removed, claim) = ledger.removed(before.reserved_for.as_deref()?)?;
+    (removed.max(faults.end) + MOST < now).then(|| {
         let (volume, claim) = (name(after), name(claim));
         let message = format!("the volume {volume} stayed reserved for the deleted claim {claim}");
         ("S12", message)

@@ -106,7 +106,9 @@ fn wrongly_cleared(ledger: &Ledger, now: u64, volume: &Value, age: u64) -> Found
     let attached = !restored
         && ledger.all("volumeattachments").any(|each| {
             text(each, "/spec/source/persistentVolumeName") == name(volume)
-                && ledger.born(uid(each)).is_some_and(|born| born + age < now)
+                && ledger
+                    .created_at(uid(each))
+                    .is_some_and(|created_at| created_at + age < now)
         });
     if attached {
         violation("it is attached")

@@ -22,7 +22,8 @@ enum Window {
     UnseenAttachment,
     /// A StatefulSet is scaled down and up again while many finalizers are to be removed.
     FullLane,
-    /// A pod names a claim before the second evaluation of it, and the watch does not show that yet.
+    /// A pod names a claim before the second evaluation of it, and the watch does not show that
+    /// yet.
     UnseenPod,
     /// Two claims request a volume, one of them by the name of the deleted claim.
     TwoRequests,

@@ -126,7 +126,7 @@ impl PathPublisher {
             // The round after a publication reads the configurations again and records the
             // publication in the Secret. Until then, the pauses between rounds are short.
             let recorded = self.known.as_ref().is_some_and(|state| state.published);
-            // The right to read the configurations may only not be in effect yet.
+            // The permission to read the configurations may not be in effect yet.
             let settled = done.is_ok_and(|has_webhooks| recorded || !has_webhooks)
                 && !self.configurations.are_forbidden();
             let pause = pace.after(settled).min(self.rotation.round());

@@ -2,8 +2,8 @@
 //!
 //! The API server caches the webhooks of each configuration. A request that it handles while a
 //! configuration changes can put the old webhooks back into that cache after the change has removed
-//! them: without a path or caBundle, no call succeeds then. They stay there until the next change of
-//! the configuration, or until the API server's resync, which takes up to ten minutes. (Source:
+//! them: without a path or caBundle, no call succeeds then. They stay there until the next change
+//! of the configuration, or until the API server's resync, which takes up to ten minutes. (Source:
 //! `getMutatingWebhookConfigurations` in `pkg/admission/configuration/mutating_webhook_manager.go`
 //! of k8s.io/apiserver, 1.34 to 1.37; the one for validating webhooks does the same.)
 

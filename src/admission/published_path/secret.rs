@@ -3,7 +3,7 @@
 use super::state::State;
 use crate::{
     admission::PathSecret,
-    cluster::{UNHURRIED, existing, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, existing, within},
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret, jiff::Timestamp};
 use kube::{
@@ -27,7 +27,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) async fn read(&self) -> kube::Result<Option<Secret>> {
-        existing(within(UNHURRIED, self.api.get(&self.name)).await)
+        existing(within(DEFAULT_CALL_TIMEOUT, self.api.get(&self.name)).await)
     }
 
     /// Stores the state in the Secret. It fails if another replica has written the Secret since it
@@ -37,7 +37,7 @@ impl Store {
         if let Some(mut secret) = found {
             secret.data = Some(encode(state));
             let replace = self.api.replace(&self.name, &parameters, &secret);
-            return within(UNHURRIED, replace).await.map(drop);
+            return within(DEFAULT_CALL_TIMEOUT, replace).await.map(drop);
         }
         let secret = Secret {
             metadata: ObjectMeta {
@@ -49,7 +49,7 @@ impl Store {
             ..Secret::default()
         };
         let create = self.api.create(&parameters, &secret);
-        within(UNHURRIED, create).await.map(drop)
+        within(DEFAULT_CALL_TIMEOUT, create).await.map(drop)
     }
 }
 

@@ -185,7 +185,8 @@ mod tests {
         assert_eq!(over.expect("renews").accepted(), [switched.current]);
     }
 
-    /// A replica whose clock was ahead stored the path. Otherwise it would be replaced 170 days late.
+    /// A replica whose clock was ahead stored the path. Otherwise it would be replaced 170 days
+    /// late.
     #[test]
     fn a_path_from_the_future_is_as_old_as_one_from_now() {
         let ahead = State::generate(at(200)).expect("generates");

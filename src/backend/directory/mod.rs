@@ -31,16 +31,16 @@ use tokio::{
 pub const MARKER: &str = ".volume-warden-root";
 
 /// Time limit of one call to the backend. A network file system that is gone never answers.
-const LIMIT: Duration = Duration::from_secs(20);
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum number of concurrent calls to the file system. A call that hangs counts until it ends.
-const HANDS: usize = 4;
+const MAX_CONCURRENT_CALLS: usize = 4;
 
 /// A storage backend with one directory for each namespace.
 #[derive(Clone, Debug)]
 pub struct Directory {
     root: PathBuf,
     limit: Duration,
-    hands: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Directory {
@@ -49,14 +49,18 @@ impl Directory {
     /// # Errors
     /// When `root` is not a directory that contains the marker file, or cannot be read.
     pub async fn open(root: impl Into<PathBuf>) -> Result<Self, Failure> {
-        let directory = Self::at(root.into(), LIMIT);
+        let directory = Self::at(root.into(), CALL_TIMEOUT);
         directory.on_disk(|_, _| Ok(())).await?;
         Ok(directory)
     }
 
     fn at(root: PathBuf, limit: Duration) -> Self {
-        let hands = Arc::new(Semaphore::new(HANDS));
-        Self { root, limit, hands }
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
+        Self {
+            root,
+            limit,
+            permits,
+        }
     }
 
     /// Runs `work` on the root directory, and stops waiting for it after `limit`. The work can
@@ -69,12 +73,12 @@ impl Directory {
         work: impl FnOnce(&Root, &dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let (root, until) = (self.root.clone(), Instant::now() + self.limit);
-        let hands = self.hands.clone();
+        let permits = self.permits.clone();
         let done = async move {
-            let hand = hands.acquire_owned().await;
+            let permit = permits.acquire_owned().await;
             let (answer, answered) = oneshot::channel();
             let job = move || {
-                let _hand = hand;
+                let _hand = permit;
                 let in_time = || Instant::now() < until && !answer.is_closed();
                 let done = Root::open(&root).and_then(|root| work(&root, &in_time));
                 // If the caller has stopped waiting, the result is dropped.

@@ -3,7 +3,7 @@
 use super::{Directory, MARKER};
 use crate::backend::{
     Backend,
-    contract::{Stage, contract},
+    contract::{BackendFixture, contract},
 };
 use std::{
     fs,
@@ -56,7 +56,7 @@ fn rename(from: &Path, to: &Path) {
     fs::rename(from, to).expect("renames");
 }
 
-impl Stage for Disk {
+impl BackendFixture for Disk {
     fn backend(&self) -> &dyn Backend {
         &self.directory
     }
@@ -82,7 +82,7 @@ impl Stage for Disk {
         self.path(name).is_dir()
     }
 
-    async fn litter(&self) -> usize {
+    async fn create_invalid_entries(&self) -> usize {
         let long = "a".repeat(64);
         for name in [
             "Upper",

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::backend::{
     Deletion, Listed, Outcome,
-    contract::{Stage, delete, listed, listing},
+    contract::{BackendFixture, delete, listed, listing},
 };
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -240,7 +240,7 @@ async fn threads_that_hang_are_few() {
     let (release, hold) = mpsc::channel::<()>();
     let hold = Arc::new(Mutex::new(hold));
     let (sender, receiver) = mpsc::channel();
-    for _ in 0..super::HANDS * 3 {
+    for _ in 0..super::MAX_CONCURRENT_CALLS * 3 {
         let (hold, sender) = (hold.clone(), sender.clone());
         let hanging = slow.on_disk(move |_, _| {
             let _ = sender.send(());
@@ -253,7 +253,7 @@ async fn threads_that_hang_are_few() {
     // The loop ends when no thread works any more: on a busy machine a thread may not have begun
     // yet.
     let started = tokio::task::spawn_blocking(move || receiver.iter().count());
-    assert_eq!(started.await.expect("ends"), super::HANDS);
+    assert_eq!(started.await.expect("ends"), super::MAX_CONCURRENT_CALLS);
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ pub(super) async fn whole(response: Response, limit: usize) -> Result<Vec<u8>, F
 /// Returns the error message in a response: the API's message if the body has one, else the
 /// beginning of the body, or a fixed sentence if the body is empty. If the connection breaks or
 /// times out, only the part of the body that has arrived counts.
-pub(super) async fn words(response: Response) -> String {
+pub(super) async fn error_message(response: Response) -> String {
     let mut body = Vec::new();
     let _ = fill(response, SMALL, &mut body).await;
     if let Ok(error) = serde_json::from_slice::<Error>(&body) {

@@ -140,7 +140,7 @@ impl StorageOs {
             StatusCode::NOT_FOUND => Ok(Deletion::NotFound),
             StatusCode::PRECONDITION_FAILED => Ok(Deletion::Stale),
             StatusCode::CONFLICT => {
-                let why = self.words(response).await;
+                let why = self.error_message(response).await;
                 Ok(Deletion::NotEmpty(super::Sentence::new(why)))
             }
             _ => Err(self.refusal("delete the namespace", response).await),
@@ -149,7 +149,7 @@ impl StorageOs {
 
     async fn refusal(&self, what: &str, response: Response) -> Failure {
         let status = response.status();
-        let why = self.words(response).await;
+        let why = self.error_message(response).await;
         match status {
             StatusCode::UNAUTHORIZED => Failure::credentials(format!(
                 "StorageOS refuses to {what}, even right after a login (401): {why}"
@@ -165,9 +165,9 @@ impl StorageOs {
     }
 
     /// Returns the error message in a response, without the token in case the message repeats it.
-    async fn words(&self, response: Response) -> String {
-        let words = body::words(response).await;
-        self.session.redact(words)
+    async fn error_message(&self, response: Response) -> String {
+        let error_message = body::error_message(response).await;
+        self.session.redact(error_message)
     }
 }
 
@@ -189,7 +189,7 @@ impl Backend for StorageOs {
     }
 
     /// Logs in to StorageOS and refreshes the token until `stop`, and repeats both after failures.
-    fn tend(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    fn run_background(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             stop.run_until_cancelled(self.session.keep_fresh()).await;
         })

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A namespace in the response. The schema of StorageOS allows every field to be missing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire {
+struct NamespaceWire {
     id: Option<String>,
     name: Option<String>,
     version: Option<String>,
@@ -33,7 +33,7 @@ pub(super) fn read(body: &[u8]) -> Result<Listing, Failure> {
     Ok(listing)
 }
 
-fn listed(wire: Wire) -> Option<Listed> {
+fn listed(wire: NamespaceWire) -> Option<Listed> {
     Some(Listed {
         id: wire.id.filter(|id| is_id(id))?,
         name: wire.name.filter(|name| may_be_namespace(name))?,

@@ -4,7 +4,7 @@ use super::{
     Options, body,
     credentials::Credentials,
     token::Token,
-    wire::{Body, Request, Wire},
+    wire::{ApiClient, Body, Request},
 };
 use crate::backend::Failure;
 use http::{Method, StatusCode};
@@ -17,7 +17,7 @@ use tokio::{
 /// Renews the token in one task at a time: the task that holds the lock on the last login sends the
 /// login or refresh, and the other tasks wait and share the new token.
 pub(super) struct Session {
-    wire: Wire,
+    wire: ApiClient,
     secrets: PathBuf,
     refresh_interval: Duration,
     login_interval: Duration,
@@ -35,7 +35,7 @@ struct Login {
 impl Session {
     pub(super) fn new(options: Options) -> Self {
         Self {
-            wire: Wire::new(&options),
+            wire: ApiClient::new(&options),
             secrets: options.secrets,
             refresh_interval: options.refresh_interval,
             login_interval: options.login_interval,
@@ -44,7 +44,7 @@ impl Session {
         }
     }
 
-    pub(super) fn wire(&self) -> &Wire {
+    pub(super) fn wire(&self) -> &ApiClient {
         &self.wire
     }
 
@@ -161,8 +161,8 @@ impl Session {
         self.wire.reload().await?;
         // The attempt is recorded before the request is sent, because the caller may stop waiting.
         let then = Failure::timeout(
-            "StorageOS is not asked for a token yet, because it did not answer \
-                the login a moment ago",
+            "StorageOS did not answer the last login, and the minimum interval between logins has \
+             not passed",
         );
         *last = Some(Login {
             at: Instant::now(),
@@ -170,7 +170,7 @@ impl Session {
         });
         let granted = self.send_login(&credentials).await;
         let then = match &granted {
-            Ok(_) => Failure::credentials("StorageOS refuses a token that it granted a moment ago"),
+            Ok(_) => Failure::credentials("StorageOS rejected a token that it has just issued"),
             Err(failure) => failure.clone(),
         };
         *last = Some(Login {

@@ -3,7 +3,7 @@
 use super::{Endpoint, Options, StorageOs};
 use crate::backend::{
     Backend,
-    contract::{Stage, contract},
+    contract::{BackendFixture, contract},
 };
 use serde_json::json;
 use std::{fs, time::Duration};
@@ -36,7 +36,7 @@ impl Cluster {
     }
 }
 
-impl Stage for Cluster {
+impl BackendFixture for Cluster {
     fn backend(&self) -> &dyn Backend {
         &self.client
     }
@@ -61,7 +61,7 @@ impl Stage for Cluster {
         self.fake.names().iter().any(|each| each == name)
     }
 
-    async fn litter(&self) -> usize {
+    async fn create_invalid_entries(&self) -> usize {
         let others = [
             json!({"id": "x"}),
             json!({"name": "y"}),
@@ -82,7 +82,7 @@ impl Stage for Cluster {
     }
 
     async fn mend(&self) {
-        self.fake.heal();
+        self.fake.clear_faults();
     }
 }
 

@@ -38,9 +38,9 @@ struct Inner {
 }
 
 impl Token {
-    /// Reads the token from the response to a request sent at `requested_at`; none if there is no valid
-    /// token. The header takes precedence over the body. If the server does not report a lifetime,
-    /// it is twice the `interval`.
+    /// Reads the token from the response to a request sent at `requested_at`; none if there is no
+    /// valid token. The header takes precedence over the body. If the server does not report a
+    /// lifetime, it is twice the `interval`.
     pub(super) fn granted(
         headers: &HeaderMap,
         body: &[u8],

@@ -59,24 +59,24 @@ impl<'a> Request<'a> {
 }
 
 /// Sends requests to one StorageOS endpoint.
-pub(super) struct Wire {
+pub(super) struct ApiClient {
     endpoint: Endpoint,
     files: TlsFiles,
     limit: Duration,
     client: Mutex<Option<(Material, Client)>>,
     /// Whether the last connection failed. The TLS files may have changed, so the next request
     /// reads them again.
-    doubtful: AtomicBool,
+    reload_tls_files: AtomicBool,
 }
 
-impl Wire {
+impl ApiClient {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             endpoint: options.endpoint.clone(),
             files: options.tls.clone(),
             limit: options.request_limit,
             client: Mutex::new(None),
-            doubtful: AtomicBool::new(false),
+            reload_tls_files: AtomicBool::new(false),
         }
     }
 
@@ -92,7 +92,7 @@ impl Wire {
         token: Option<&Token>,
     ) -> Result<Response, Failure> {
         let client = match self.client() {
-            Some(client) if !self.doubtful.swap(false, Ordering::Relaxed) => client,
+            Some(client) if !self.reload_tls_files.swap(false, Ordering::Relaxed) => client,
             _ => self.reload().await?,
         };
         let url = self.endpoint.url(request.path, request.query);
@@ -107,7 +107,8 @@ impl Wire {
                 .body(json);
         }
         builder.send().await.map_err(|error| {
-            self.doubtful.store(error.is_connect(), Ordering::Relaxed);
+            self.reload_tls_files
+                .store(error.is_connect(), Ordering::Relaxed);
             failure(error)
         })
     }

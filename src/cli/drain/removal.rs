@@ -7,7 +7,7 @@ use crate::{
     cluster::{Apply, Elector, Leadership, LeaseName},
     component::ComponentRef,
     drain::{
-        Drain, Outcome, Terms,
+        Drain, DrainConfig, Outcome,
         leases::{self, FoundLease},
     },
     plain::Plain,
@@ -139,7 +139,7 @@ impl Removal<'_> {
             apply: Arc::new(apply),
             namespace: options.cluster.namespace(),
             system_namespace: options.cluster.system_namespace(),
-            terms: Terms {
+            config: DrainConfig {
                 components: self.components.clone(),
                 in_tree: options.in_tree == InTree::On,
                 purge_trash: options.purge_trash,
@@ -162,8 +162,8 @@ impl Removal<'_> {
 }
 
 fn exit_code(outcome: &Outcome) -> anyhow::Result<ExitCode> {
-    match outcome.trouble() {
-        Some(trouble) => bail!("{trouble}; run volume-warden drain again"),
+    match outcome.incomplete_reason() {
+        Some(incomplete_reason) => bail!("{incomplete_reason}; run volume-warden drain again"),
         None if !outcome.in_use.is_empty() => Ok(ExitCode::from(IN_USE)),
         None => Ok(ExitCode::SUCCESS),
     }

@@ -18,7 +18,7 @@ use std::hash::BuildHasher;
 pub(in crate::cli) const DEFAULT_NAME: &str = "volume-warden";
 /// The components of version 0.1.0, which names its Leases after them. A component that was added
 /// later has no part in these names.
-const FORMER: [&str; 6] = [
+const V0_1_COMPONENTS: [&str; 6] = [
     pvc_protection::NAME,
     pv_protection::NAME,
     pvc_retention::NAME,
@@ -47,7 +47,7 @@ impl LeaseOptions {
             Some(name) => (name.clone(), None),
             None => {
                 let per_id = enabled.iter().any(|each| each.is_per_controller_id());
-                let former = former_name(enabled);
+                let former = v0_1_name(enabled);
                 let former = former.map(|name| qualified(name, id, per_id, dry_run));
                 let by_id = per_id || is_subdomain(id.as_str());
                 let name = qualified(installation.to_owned(), id, by_id, dry_run)?;
@@ -66,12 +66,14 @@ impl LeaseOptions {
 
 /// Returns the name that version 0.1.0 gives the Lease of these components, without the id; none if
 /// all of them are newer than 0.1.0.
-fn former_name(enabled: &[ComponentRef]) -> Option<String> {
+fn v0_1_name(enabled: &[ComponentRef]) -> Option<String> {
     let names = enabled.iter().map(|each| each.name());
-    let names: Vec<_> = names.filter(|name| FORMER.contains(name)).collect();
+    let names: Vec<_> = names
+        .filter(|name| V0_1_COMPONENTS.contains(name))
+        .collect();
     match names.len() {
         0 => None,
-        all if all == FORMER.len() => Some(DEFAULT_NAME.to_owned()),
+        all if all == V0_1_COMPONENTS.len() => Some(DEFAULT_NAME.to_owned()),
         _ => Some(names.join("-")),
     }
 }

@@ -19,28 +19,28 @@ use std::sync::Arc;
 
 /// The certificate and the paths that the servers use. Tasks keep both up to date.
 #[derive(Clone)]
-pub(super) struct Front {
+pub(super) struct ServingHandles {
     pub(super) serving: ServingCertificate,
     /// The secret URL paths: only a request with one of them is accepted as a review.
     pub(super) paths: SecretPaths,
     path_is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl Front {
+impl ServingHandles {
     /// What this replica still lacks to be ready: a certificate that the webhook configurations
     /// trust, or the secret path. Empty when it lacks neither.
-    pub(super) fn missing(&self) -> Vec<String> {
-        let mut missing = self.serving.missing();
+    pub(super) fn not_ready_reasons(&self) -> Vec<String> {
+        let mut not_ready_reasons = self.serving.not_ready_reasons();
         if !(self.path_is_ready)() {
-            missing.push("the secret path of the webhooks is not known yet".to_owned());
+            not_ready_reasons.push("the secret path of the webhooks is not known yet".to_owned());
         }
-        missing
+        not_ready_reasons
     }
 }
 
 /// The source of the certificate, the client CAs and the settings of the secret path, before the
 /// tasks run that reload them.
-pub(super) struct Serving {
+pub(super) struct ServingSetup {
     serving: ServingCertificate,
     source: Source,
     clients: Option<Loaded<Clients>>,
@@ -52,7 +52,7 @@ enum Source {
     SelfSigned(Settings),
 }
 
-impl Serving {
+impl ServingSetup {
     /// Loads the mounted files, if there are any, so that a wrong mount is reported at start. A
     /// self-signed certificate is loaded by the task that [`Self::follow`] starts.
     pub(super) async fn load(
@@ -98,7 +98,12 @@ impl Serving {
 
     /// Starts the tasks that keep the certificate, the client CAs and the path up to date. Those
     /// of the certificate publish Events about failures through `apply`.
-    pub(super) fn follow(self, tasks: &mut Tasks, apply: Arc<Apply>, lease: LeaseName) -> Front {
+    pub(super) fn follow(
+        self,
+        tasks: &mut Tasks,
+        apply: Arc<Apply>,
+        lease: LeaseName,
+    ) -> ServingHandles {
         let (serving, stop) = (self.serving, tasks.stop.clone());
         if let Some(clients) = self.clients {
             let follow = clients.follow(serving.clone(), stop.clone());
@@ -116,7 +121,7 @@ impl Serving {
         // secret path is needed.
         let publisher =
             (!path.configurations.is_empty()).then(|| PathPublisher::new(path, paths.clone()));
-        let front = Front {
+        let front = ServingHandles {
             serving: serving.clone(),
             paths,
             path_is_ready: match &publisher {

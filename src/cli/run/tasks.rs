@@ -67,7 +67,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When a task ended before the first signal.
-    pub(super) async fn watch_over(
+    pub(super) async fn supervise(
         mut self,
         mut signals: Signals,
         timeout: Duration,

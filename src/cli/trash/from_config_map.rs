@@ -8,10 +8,10 @@ use super::{
 use crate::{
     cli::{
         print::{print, print_error},
-        user::exit_code::unreadable,
+        user::exit_code::report_unknown,
     },
     clock::Clock,
-    cluster::{UNHURRIED, existing, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, existing, within},
     objects::{
         Tracked as _, TrashList,
         trash_list::{List, NAME, TrashListWire},
@@ -32,9 +32,9 @@ pub(super) async fn show(
     forbidden: &kube::Error,
 ) -> anyhow::Result<ExitCode> {
     let maps: Api<TrashListWire> = Api::namespaced(client.clone(), namespace);
-    let found = existing(within(UNHURRIED, maps.get(NAME)).await);
+    let found = existing(within(DEFAULT_CALL_TIMEOUT, maps.get(NAME)).await);
     let Some(list) = found.ok().flatten().and_then(list) else {
-        return Ok(unreadable(not_listed(forbidden)));
+        return Ok(report_unknown(not_listed(forbidden)));
     };
     let rows = list.volumes.iter();
     let rows = rows.map(|volume| Row::listed(namespace, volume)).collect();

@@ -1,9 +1,10 @@
-//! Volumes of deleted claims that are not in the trash yet. A claim that was deleted just now may be
-//! the one that the caller means, so no volume of an earlier claim of its name is selected instead.
+//! Volumes of deleted claims that are not in the trash yet. A claim that was deleted just now may
+//! be the one that the caller means, so no volume of an earlier claim of its name is selected
+//! instead.
 
 use crate::{
-    cli::{print::print_error, user::exit_code::unreadable},
-    cluster::{Store, UNHURRIED, error_message, existing, within},
+    cli::{print::print_error, user::exit_code::report_unknown},
+    cluster::{DEFAULT_CALL_TIMEOUT, Store, error_message, existing, within},
     objects::{
         ObjectName, Volume,
         deletion_order::{Deletion, latest},
@@ -50,7 +51,7 @@ impl<'a> Kept<'a> {
 /// # Errors
 /// The exit code, after the reason is printed. It is also an error if the present claim of the name
 /// could not be read, of which the volume may be.
-pub(super) async fn last_is_settled(
+pub(super) async fn check_last_deletion(
     client: &Client,
     volumes: &Store<Volume>,
     claim: &ObjectName,
@@ -63,10 +64,10 @@ pub(super) async fn last_is_settled(
         return Ok(());
     }
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &claim.namespace);
-    let read = existing(within(UNHURRIED, claims.get(&claim.name)).await);
+    let read = existing(within(DEFAULT_CALL_TIMEOUT, claims.get(&claim.name)).await);
     let present = read.map_err(|error| {
         let why = error_message(&error);
-        unreadable(format!("the claim {claim} could not be read: {why}"))
+        report_unknown(format!("the claim {claim} could not be read: {why}"))
     })?;
     let stays = present.filter(|present| present.metadata.deletion_timestamp.is_none());
     let stays = stays.and_then(|present| present.uid());
@@ -92,7 +93,7 @@ pub(super) async fn last_is_settled(
 mod tests {
     use super::*;
     use crate::{
-        cli::user::exit_code::UNREADABLE,
+        cli::user::exit_code::EXIT_UNKNOWN,
         cluster::test_server::{answering, failure},
         objects::{Tracked as _, trash::TRASH, volume::VolumeWire},
     };
@@ -134,7 +135,7 @@ mod tests {
     ) -> Option<ExitCode> {
         let client = answering(move |_, _| answer.clone());
         let claim = ObjectName::new("shop", claim);
-        last_is_settled(&client, volumes, &claim, "--volume")
+        check_last_deletion(&client, volumes, &claim, "--volume")
             .await
             .err()
     }
@@ -154,7 +155,10 @@ mod tests {
             (present(json!({"uid": "later"})), Some(ExitCode::FAILURE)),
             (present(deleting), Some(ExitCode::FAILURE)),
             (failure(404, "NotFound"), Some(ExitCode::FAILURE)),
-            (failure(403, "Forbidden"), Some(ExitCode::from(UNREADABLE))),
+            (
+                failure(403, "Forbidden"),
+                Some(ExitCode::from(EXIT_UNKNOWN)),
+            ),
         ] {
             assert_eq!(
                 settled(&bound, "data", answer.clone()).await,

@@ -4,17 +4,17 @@
 //! volume's `claimRef`, with the caller's rights.
 
 use super::{
-    last_deletion::last_is_settled,
+    last_deletion::check_last_deletion,
     restoration::{Restoration, WAITING},
     volumes::{in_trash, volumes},
 };
 use crate::{
     cli::{
         print::{print_error, print_step},
-        user::exit_code::unreadable,
+        user::exit_code::report_unknown,
     },
     clock::Clock,
-    cluster::{UNHURRIED, error_message, is_refused, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, error_message, is_refused, within},
     components::pvc_trash::{give, restore},
     objects::{
         ObjectName,
@@ -56,7 +56,7 @@ pub(super) async fn restore_in(
     };
     if restoration.volume.is_none() {
         let claim = ObjectName::new(from, restoration.deleted);
-        if let Err(code) = last_is_settled(client, &volumes, &claim, "--volume NAME").await {
+        if let Err(code) = check_last_deletion(client, &volumes, &claim, "--volume NAME").await {
             return Ok(code);
         }
     }
@@ -167,7 +167,7 @@ async fn give_volume(
     let patch: Patch<()> = Patch::Json(JsonPatch(operations));
     let (name, parameters) = (&*entry.name.name, PatchParams::default());
     let given = volumes.patch(name, &parameters, &patch);
-    within(UNHURRIED, given).await.map(drop)
+    within(DEFAULT_CALL_TIMEOUT, given).await.map(drop)
 }
 
 /// Prints why the claim does not get the volume. If the API server certainly refused the change of
@@ -180,7 +180,7 @@ async fn not_given(
     error: &kube::Error,
 ) -> ExitCode {
     if !is_refused(error) {
-        return unreadable(format!(
+        return report_unknown(format!(
             "it is unknown whether the claim {restoration} gets volume {volume}: {}. Check: \
              kubectl get pv {volume}",
             error_message(error)
@@ -190,7 +190,11 @@ async fn not_given(
         uid: created.uid(),
         resource_version: created.resource_version(),
     });
-    let deleted = within(UNHURRIED, claims.delete(restoration.name, &parameters)).await;
+    let deleted = within(
+        DEFAULT_CALL_TIMEOUT,
+        claims.delete(restoration.name, &parameters),
+    )
+    .await;
     let claim = match deleted {
         Ok(_) => "The claim is deleted again".to_owned(),
         Err(error) => {
@@ -218,7 +222,11 @@ async fn keep_changing(
         let (name, parameters) = (created.name_any(), PatchParams::default());
         let change = Patch::Merge(change);
         // If the change fails, kube-controller-manager binds the claim later, without it.
-        let _ = within(UNHURRIED, claims.patch(&name, &parameters, &change)).await;
+        let _ = within(
+            DEFAULT_CALL_TIMEOUT,
+            claims.patch(&name, &parameters, &change),
+        )
+        .await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     confirm::confirmed,
-    last_deletion::last_is_settled,
+    last_deletion::check_last_deletion,
     output::sort,
     volumes::{in_trash, volumes},
 };
@@ -11,13 +11,13 @@ use crate::{
         print::{print_error, print_step},
         user::{
             caller::{CallerOptions, cluster},
-            exit_code::unreadable,
+            exit_code::report_unknown,
             runtime::block_on,
             target::{self, Target, TrashKind},
         },
     },
     clock::Clock,
-    cluster::{Store, UNHURRIED, error_message, existing, is_refused, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, Store, error_message, existing, is_refused, within},
     columns::age,
     objects::{
         ObjectName, Tracked as _, Volume,
@@ -126,20 +126,20 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
 /// Lists all volumes.
 ///
 /// # Errors
-/// The exit code, after the reason is printed: they could not be read, or the volume of the claim of
-/// this name that was deleted last is not in the trash yet.
+/// The exit code, after the reason is printed: they could not be read, or the volume of the claim
+/// of this name that was deleted last is not in the trash yet.
 async fn volumes_of(client: &Client, claim: &ObjectName) -> Result<Store<Volume>, ExitCode> {
     let volumes = volumes(client).await?;
-    last_is_settled(client, &volumes, claim, SELECT).await?;
+    check_last_deletion(client, &volumes, claim, SELECT).await?;
     Ok(volumes)
 }
 
 /// Reads one volume. The store is empty if it does not exist.
 async fn volume(client: &Client, name: &str) -> Result<Store<Volume>, ExitCode> {
     let api: Api<VolumeWire> = Api::all(client.clone());
-    let read = existing(within(UNHURRIED, api.get(name)).await);
+    let read = existing(within(DEFAULT_CALL_TIMEOUT, api.get(name)).await);
     let read = read.map_err(|error| {
-        unreadable(format!(
+        report_unknown(format!(
             "the PersistentVolume {name} could not be read: {error}"
         ))
     })?;
@@ -231,7 +231,7 @@ async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode>
     let api: Api<VolumeWire> = Api::all(client.clone());
     let patch: Patch<()> = Patch::Json(operations(entry));
     let (name, params) = (&*entry.name.name, PatchParams::default());
-    match within(UNHURRIED, api.patch(name, &params, &patch)).await {
+    match within(DEFAULT_CALL_TIMEOUT, api.patch(name, &params, &patch)).await {
         Ok(_) => {
             print_step(requested(name))?;
             Ok(ExitCode::SUCCESS)
@@ -243,7 +243,7 @@ async fn request(client: &Client, entry: &Entry<'_>) -> anyhow::Result<ExitCode>
             ));
             Ok(ExitCode::FAILURE)
         }
-        Err(error) => Ok(unreadable(format!(
+        Err(error) => Ok(report_unknown(format!(
             "it is unknown whether the purge of volume {name} is requested: {}. Run it again",
             error_message(&error)
         ))),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    cli::{trash::confirm::QUESTION, user::exit_code::UNREADABLE},
+    cli::{trash::confirm::QUESTION, user::exit_code::EXIT_UNKNOWN},
     cluster::test_server::{answering, failure, uncertain},
     objects::trash::TRASH,
 };
@@ -161,7 +161,7 @@ async fn only_a_request_that_was_certainly_refused_is_reported_as_refused() {
     for answer in uncertain() {
         let code = answer.0;
         let unknown = requested(answer).await;
-        assert_eq!(unknown, ExitCode::from(UNREADABLE), "{code}");
+        assert_eq!(unknown, ExitCode::from(EXIT_UNKNOWN), "{code}");
     }
 }
 

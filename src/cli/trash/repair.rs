@@ -3,7 +3,7 @@
 use super::{
     confirm::confirmed,
     copies::Copies,
-    repair_plan::{Found, Removed, created_again, plan, table},
+    repair_plan::{Found, Removed, plan, recreated, table},
 };
 use crate::{
     cli::{
@@ -11,11 +11,11 @@ use crate::{
         print::{print, print_error},
         user::{
             caller::{CallerOptions, cluster},
-            exit_code::unreadable,
+            exit_code::report_unknown,
             runtime::block_on,
         },
     },
-    cluster::{UNHURRIED, error_message, is_refused, read_all, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, error_message, is_refused, read_all, within},
     objects::{Kind, WholeVolume},
 };
 use clap::{Args, error::ErrorKind};
@@ -135,7 +135,7 @@ async fn create_confirmed(
 /// Reads which volumes were removed by force, of the named ones or, if none is named, of all.
 async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed>, ExitCode> {
     let namespace = &options.system_namespace;
-    let found = read(client, namespace).await.map_err(unreadable)?;
+    let found = read(client, namespace).await.map_err(report_unknown)?;
     if found.before.objects().next().is_none() {
         print_error(format_args!(
             "there is no copy of a volume in the namespace {namespace}. If Volume Warden is \
@@ -179,7 +179,7 @@ async fn create_all(
     for each in removed {
         let name = each.name();
         match create(client, each).await {
-            Ok(()) => print(&created_again(name))?,
+            Ok(()) => print(&recreated(name))?,
             Err(error) if is_refused(&error) => {
                 print_error(format_args!(
                     "volume {name} is not created: {}",
@@ -188,7 +188,7 @@ async fn create_all(
                 created = false;
             }
             Err(error) => {
-                return Ok(unreadable(format!(
+                return Ok(report_unknown(format!(
                     "it is unknown whether volume {name} is created: {}. Run it again",
                     error_message(&error)
                 )));
@@ -208,7 +208,7 @@ async fn create(client: &Client, removed: &Removed) -> kube::Result<()> {
     let volume = serde_json::from_value(manifest).map_err(kube::Error::SerdeError)?;
     let parameters = PostParams::default();
     let created = api.create(&parameters, &volume);
-    within(UNHURRIED, created).await.map(drop)
+    within(DEFAULT_CALL_TIMEOUT, created).await.map(drop)
 }
 
 fn code(complete: bool) -> ExitCode {

@@ -136,8 +136,8 @@ pub(super) fn table(removed: &[Removed]) -> String {
 }
 
 /// The message about a volume that was created.
-pub(super) fn created_again(name: &str) -> String {
-    Plain(format!("Volume {name} is created again.")).to_string()
+pub(super) fn recreated(name: &str) -> String {
+    Plain(format!("Recreated volume {name}.")).to_string()
 }
 
 fn row(removed: &Removed) -> Vec<String> {

@@ -172,7 +172,7 @@ fn the_page_of_the_command_shows_its_output() {
             .trim_end()
             .to_owned(),
         format!("{QUESTION}y"),
-        created_again("pvc-7d2c"),
+        recreated("pvc-7d2c"),
     ];
     let block = format!("```text\n{}\n```", output.join("\n"));
     let page = include_str!("../../../docs/commands/trash-repair.md");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    cli::user::exit_code::UNREADABLE,
+    cli::user::exit_code::EXIT_UNKNOWN,
     cluster::test_server::{answering, failure, uncertain},
     objects::{
         ObjectName, Tracked as _,
@@ -51,7 +51,7 @@ async fn only_a_creation_that_was_certainly_refused_is_reported_as_refused() {
     for answer in uncertain() {
         let code = answer.0;
         let unknown = created(answer).await;
-        assert_eq!(unknown, ExitCode::from(UNREADABLE), "{code}");
+        assert_eq!(unknown, ExitCode::from(EXIT_UNKNOWN), "{code}");
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::{
     cli::{
         print::{print_error, print_step},
-        user::exit_code::UNREADABLE,
+        user::exit_code::EXIT_UNKNOWN,
     },
-    cluster::{UNHURRIED, error_message, is_absent, is_refused, within},
+    cluster::{DEFAULT_CALL_TIMEOUT, error_message, is_absent, is_refused, within},
     components::pvc_trash::reasons::CANNOT_RESTORE,
     objects::undelete_request::{UNDELETE, of_claim, of_volume},
 };
@@ -88,12 +88,16 @@ impl Restoration<'_> {
         claims: &Api<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
     ) -> Result<PersistentVolumeClaim, ExitCode> {
-        let created = within(UNHURRIED, claims.create(&PostParams::default(), claim)).await;
+        let created = within(
+            DEFAULT_CALL_TIMEOUT,
+            claims.create(&PostParams::default(), claim),
+        )
+        .await;
         created.map_err(|error| {
             print_error(self.refusal(&error));
             match is_refused(&error) {
                 true => ExitCode::FAILURE,
-                false => ExitCode::from(UNREADABLE),
+                false => ExitCode::from(EXIT_UNKNOWN),
             }
         })
     }
@@ -110,7 +114,7 @@ impl Restoration<'_> {
         let mut reads = 0;
         loop {
             reads += 1;
-            let read = within(UNHURRIED, claims.get(self.name)).await;
+            let read = within(DEFAULT_CALL_TIMEOUT, claims.get(self.name)).await;
             let failed = match read {
                 Ok(claim) if claim.uid() != created.uid() => return End::Deleted,
                 Ok(claim) if is_bound(&claim) => return End::Bound,
@@ -153,7 +157,7 @@ impl Restoration<'_> {
             )),
             End::Late(last) => {
                 print_error(self.late(timeout, last));
-                return Ok(ExitCode::from(UNREADABLE));
+                return Ok(ExitCode::from(EXIT_UNKNOWN));
             }
         }
         Ok(ExitCode::FAILURE)
@@ -191,7 +195,9 @@ impl Restoration<'_> {
         let uid = created.uid()?;
         let about = format!("involvedObject.uid={uid},reason={CANNOT_RESTORE}");
         let about = ListParams::default().fields(&about).limit(1);
-        let found = within(UNHURRIED, events.list(&about)).await.ok()?;
+        let found = within(DEFAULT_CALL_TIMEOUT, events.list(&about))
+            .await
+            .ok()?;
         found.items.into_iter().find_map(|event| event.message)
     }
 

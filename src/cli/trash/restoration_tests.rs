@@ -102,7 +102,7 @@ async fn the_exit_code_says_whether_the_claim_may_have_been_created() {
     for answer in uncertain() {
         let code = answer.0;
         let unknown = created(answer).await;
-        assert_eq!(unknown, Err(ExitCode::from(UNREADABLE)), "{code}");
+        assert_eq!(unknown, Err(ExitCode::from(EXIT_UNKNOWN)), "{code}");
     }
 }
 

@@ -40,9 +40,9 @@ pub struct UndeleteOptions {
     #[arg(short, long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Volume to restore, if several deleted claims had this name. Without --to-namespace, the
-    /// volume alone decides which data the new claim gets, whatever the name of its deleted claim
-    /// was [default: that of the claim which was deleted last]
+    /// Volume to restore, if several deleted claims had this name. Without --to-namespace, it need
+    /// not be a volume of a claim with this name [default: the volume of the claim that was deleted
+    /// last]
     #[arg(long, value_name = "PV")]
     volume: Option<String>,
 
@@ -51,8 +51,8 @@ pub struct UndeleteOptions {
     new_name: Option<String>,
 
     /// Namespace of the new claim, if it is not that of the deleted claim, or if that namespace was
-    /// deleted and created again. Requires the rights to list and patch PersistentVolumes, and,
-    /// without --volume, to get claims of the deleted claim's namespace.
+    /// deleted and recreated. Requires permission to list and patch PersistentVolumes and, without
+    /// --volume, to get claims in the deleted claim's namespace.
     #[arg(long, value_name = "NAMESPACE")]
     to_namespace: Option<String>,
 

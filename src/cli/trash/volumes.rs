@@ -1,7 +1,7 @@
 //! Lists volumes, and selects those in the trash.
 
 use crate::{
-    cli::user::exit_code::unreadable,
+    cli::user::exit_code::report_unknown,
     cluster::{Store, read_all},
     objects::{Volume, trash_entry::Entry},
 };
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// The exit code, after the error is printed.
 pub(super) async fn volumes(client: &Client) -> Result<Store<Volume>, ExitCode> {
     let read = read_volumes(client).await;
-    read.map_err(|error| unreadable(not_listed(&error)))
+    read.map_err(|error| report_unknown(not_listed(&error)))
 }
 
 /// Lists all volumes as [`volumes`] does, and prints nothing.

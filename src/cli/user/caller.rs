@@ -1,7 +1,7 @@
 //! The flags and the client of the commands that a user runs with their own permissions, as with
 //! `kubectl`.
 
-use super::exit_code::unreadable;
+use super::exit_code::report_unknown;
 use crate::{cli::kubeconfig, cluster::connect};
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -11,8 +11,8 @@ use std::{path::PathBuf, process::ExitCode};
 /// The cluster, and the user of the requests.
 #[derive(Debug, Args)]
 pub struct CallerOptions {
-    /// Kubeconfig file [default: as kubectl: the files of $KUBECONFIG, else ~/.kube/config; in a pod
-    /// without any of these, and without --context, its service account]
+    /// Kubeconfig file [default: as kubectl: the files of $KUBECONFIG, else ~/.kube/config; in a
+    /// pod without any of these, and without --context, its service account]
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
 
@@ -20,8 +20,8 @@ pub struct CallerOptions {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// User to impersonate, as with kubectl: the command has the rights of this user [default: that
-    /// of the kubeconfig]
+    /// User to impersonate, as with kubectl: the command runs with the permissions of this user
+    /// [default: that of the kubeconfig]
     #[arg(long = "as", value_name = "USER")]
     as_user: Option<String>,
 
@@ -106,7 +106,7 @@ fn quoted(text: &str) -> String {
 /// The exit code, after the error is printed.
 pub(in crate::cli) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), ExitCode> {
     let found = caller.connect().await;
-    found.map_err(|error| unreadable(format!("{error:#}")))
+    found.map_err(|error| report_unknown(format!("{error:#}")))
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 /// Exit code of a command if something that it requires could not be read, if there is no
 /// usable kubeconfig, if it is unknown whether a write was stored, or if a restored claim is not
 /// Bound in time.
-pub(in crate::cli) const UNREADABLE: u8 = 3;
+pub(in crate::cli) const EXIT_UNKNOWN: u8 = 3;
 
 /// Prints the error, and returns the exit code for something that could not be read, or for a write
 /// whose outcome is unknown.
-pub(in crate::cli) fn unreadable(error: String) -> ExitCode {
+pub(in crate::cli) fn report_unknown(error: String) -> ExitCode {
     print_error(error);
-    ExitCode::from(UNREADABLE)
+    ExitCode::from(EXIT_UNKNOWN)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     caller::{CallerOptions, cluster},
-    exit_code::unreadable,
+    exit_code::report_unknown,
     target,
 };
 use crate::{
@@ -84,7 +84,7 @@ impl InventoryOptions {
         let listed = inventory::read(&client, namespace.as_deref(), &self.references).await;
         let mut listed = listed.map_err(|error| {
             let why = error_message(&error);
-            unreadable(format!("the claims or the pods could not be listed: {why}"))
+            report_unknown(format!("the claims or the pods could not be listed: {why}"))
         })?;
         if namespaces {
             listed.read_namespaces(&client, namespace.as_deref()).await;

@@ -30,8 +30,8 @@ fn add_to_next(cause: &mut Cause, flags: &str) {
     }
 }
 
-/// Adds the flags after the subcommand, as in `kubectl get --context=c pv`. At the end, there may be
-/// the file to which the shell writes.
+/// Adds the flags after the subcommand, as in `kubectl get --context=c pv`. At the end, there may
+/// be the file to which the shell writes.
 fn add(command: &mut String, flags: &str) {
     let subcommand_ends = command.match_indices(' ').nth(1);
     let at = subcommand_ends.map_or(command.len(), |(at, _)| at);

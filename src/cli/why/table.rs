@@ -77,7 +77,7 @@ pub(super) fn report(stuck: &Stuck, text: &str) -> anyhow::Result<()> {
         print(text.trim_end())?;
     }
     for sentence in &stuck.unread {
-        print_error(format_args!("not known: {sentence}"));
+        print_error(format_args!("incomplete: {sentence}"));
     }
     Ok(())
 }

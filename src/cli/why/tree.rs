@@ -37,7 +37,7 @@ impl fmt::Display for Tree<'_> {
         }
         next(f, answer)?;
         for sentence in &answer.unread {
-            writeln!(f, "{DIM}Not known: {}{DIM:#}", Plain(sentence))?;
+            writeln!(f, "{DIM}Incomplete: {}{DIM:#}", Plain(sentence))?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Maximum size of a page in bytes, unless it is one object. 500 pods of 32 KB fit.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Divisor of the limit after a page that was too large.
 const STEP: u32 = 8;
 
@@ -22,12 +22,12 @@ type Limits = Arc<Mutex<HashMap<String, u32>>>;
 type Page = Response<Either<Body, StreamBody<stream::Iter<std::vec::IntoIter<Part>>>>>;
 type Part = Result<Frame<Bytes>, Error>;
 
-/// Returns a client that requests fewer objects if a page of a LIST has more than [`MOST_BYTES`].
+/// Returns a client that requests fewer objects if a page of a LIST has more than [`MAX_BYTES`].
 /// The next pages of the LIST have the smaller limit from the beginning. It doubles with each page
 /// that leaves half of the bytes unused: a few large objects of one user must not make a LIST of
 /// the whole cluster slow.
 pub(super) fn bounded(client: &Client) -> Client {
-    bounded_by(client, MOST_BYTES)
+    bounded_by(client, MAX_BYTES)
 }
 
 fn bounded_by(client: &Client, most: usize) -> Client {

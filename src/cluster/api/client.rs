@@ -9,7 +9,7 @@ pub const USER_AGENT: &str = concat!("volume-warden/", env!("CARGO_PKG_VERSION")
 
 /// Read timeout of a connection to the API server. Only a watch may be silent for long, and a watch
 /// ends before this time (see `feed`).
-const SILENCE: Duration = Duration::from_secs(210);
+const READ_TIMEOUT: Duration = Duration::from_secs(210);
 
 /// Creates a Kubernetes client, whose LISTs need a bounded amount of memory for a page. kube's own
 /// retries are disabled: they repeat any method up to fifteen times, far beyond the deadlines of
@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_secs(210);
 /// When the configuration is unusable, for example because a certificate cannot be parsed.
 pub fn connect(mut config: Config) -> kube::Result<Client> {
     config.connect_timeout = Some(Duration::from_secs(5));
-    config.read_timeout = Some(SILENCE);
+    config.read_timeout = Some(READ_TIMEOUT);
     config.write_timeout = Some(Duration::from_secs(15));
     config.default_retry = false;
     config.headers.push((
@@ -31,7 +31,7 @@ pub fn connect(mut config: Config) -> kube::Result<Client> {
 
 /// Usual time limit of a call for which neither an admission review nor the renewal of the Lease
 /// waits.
-pub const UNHURRIED: Duration = Duration::from_secs(10);
+pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Awaits a call to the API server. It counts as failed after `limit`; the client alone would wait
 /// much longer, because its read timeout must suit a watch.
@@ -50,14 +50,14 @@ pub async fn within<T>(
     }
 }
 
-/// Returns whether the API server certainly refused a write. With a status of 500 or more, or without an
-/// answer, it may have stored the write. JSON of a proxy has no code, which reads as 0.
+/// Returns whether the API server certainly refused a write. With a status of 500 or more, or
+/// without an answer, it may have stored the write. JSON of a proxy has no code, which reads as 0.
 pub fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
 }
 
-/// Returns whether the API server refused a request, and would most likely refuse it again soon: with
-/// a status of 4xx, except 429 (Too Many Requests).
+/// Returns whether the API server refused a request, and would most likely refuse it again soon:
+/// with a status of 4xx, except 429 (Too Many Requests).
 pub fn is_lasting_refusal(error: &kube::Error) -> bool {
     let lasts = |code| (400..500).contains(&code) && code != 429;
     matches!(error, kube::Error::Api(status) if lasts(status.code))

@@ -9,8 +9,8 @@ const MAX_ERROR: usize = 2048;
 /// Number of lower-case hex digits of the secret in the path of a webhook.
 pub const PATH_SECRET_DIGITS: usize = 64;
 
-/// Returns the error for a log line: at most [`MAX_ERROR`] bytes, and without what may be the secret
-/// of a path.
+/// Returns the error for a log line: at most [`MAX_ERROR`] bytes, and without what may be the
+/// secret of a path.
 pub fn for_log(error: impl Display) -> String {
     let mut shown = without_path_secrets(&error.to_string());
     if shown.len() > MAX_ERROR {

@@ -73,8 +73,8 @@ impl HeldLease {
     /// Tries to acquire or renew the Lease. Returns true if the API server accepted the write;
     /// false if another replica holds the Lease, or if another client wrote or deleted it first.
     ///
-    /// While the API server does not answer, the watches of this replica may miss changes, so the
-    /// observation learns for how long it has not.
+    /// While the API server does not answer, the watches of this replica may miss changes, so each
+    /// attempt first passes the time since the last answer to [`Observation::interrupt`].
     pub(super) async fn attempt(&mut self) -> kube::Result<bool> {
         let silent = self.answered.elapsed();
         self.observation.interrupt(silent, self.clock.timestamp());

@@ -78,8 +78,9 @@ impl Elector {
         self
     }
 
-    /// Removes from the Leases the labels of components that this process does not run. Without it,
-    /// an earlier holder's labels stay: `drain` of some components still finds the others' Lease.
+    /// Removes from the Lease the labels of components that this process does not run. `drain` does
+    /// not call it: a drain of some components must keep the labels of the others, by which a later
+    /// drain finds the Lease.
     #[must_use]
     pub fn replacing_labels(mut self) -> Self {
         self.held
@@ -105,7 +106,7 @@ impl Elector {
                 Ok(true) => self.lead(began + RENEW_DEADLINE),
                 Ok(false) => self.follow("another replica leads"),
                 Err(error) => {
-                    tracing::warn!(lease = self.lease.name, %error, "cannot reach the Lease")
+                    tracing::warn!(lease = self.lease.name, %error, "cannot acquire or renew the Lease")
                 }
             }
             self.step_down_if_late();

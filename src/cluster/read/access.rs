@@ -18,20 +18,20 @@ impl Access {
         Self { client, metrics }
     }
 
-    /// Returns whether the API server allows the access that `question` describes.
+    /// Returns whether the API server allows the access that `review_spec` describes.
     ///
     /// # Errors
     /// When the API server does not answer within `limit`, or answers with an error. The permission
     /// is then unknown.
     pub async fn allows(
         &self,
-        question: SubjectAccessReviewSpec,
+        review_spec: SubjectAccessReviewSpec,
         limit: Duration,
     ) -> kube::Result<bool> {
         self.metrics.feeds.access_reviewed();
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = SubjectAccessReview {
-            spec: question,
+            spec: review_spec,
             ..SubjectAccessReview::default()
         };
         let parameters = PostParams::default();

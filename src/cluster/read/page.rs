@@ -46,7 +46,7 @@ pub async fn read_page<T: Tracked>(
     match decode(&body) {
         Ok(page) => Ok(page),
         Err(error) => {
-            tracing::debug!(kind = T::KIND.plural(), %error, "a list is requested as JSON");
+            tracing::debug!(kind = T::KIND.plural(), %error, "cannot decode a protobuf LIST; requesting it as JSON");
             Ok(page(api.list(params).await?))
         }
     }

@@ -24,7 +24,7 @@ const PAGE_LIMIT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
 /// Maximum age at which the result of a LIST is given to later callers. It leaves time for the
 /// writes that rely on the result.
-const KEPT: Duration = Duration::from_secs(10);
+const MAX_RESULT_AGE: Duration = Duration::from_secs(10);
 /// Maximum number of concurrent LISTs of one [`SharedList`], all namespaces together, by default:
 /// LISTs are the most expensive calls for the API server, and they use memory in this process.
 const LISTS_IN_FLIGHT: usize = 8;
@@ -57,8 +57,8 @@ pub struct SharedList<T: Tracked> {
     client: Client,
     /// The callers that wait for a LIST, by namespace.
     pending: Mutex<HashMap<Arc<str>, Pending<T>>>,
-    /// The last result for each namespace, removed after `KEPT`. A later caller gets it only if
-    /// its LIST began after the caller's `since`.
+    /// The last result for each namespace, removed after `MAX_RESULT_AGE`. A later caller gets it
+    /// only if its LIST began after the caller's `since`.
     kept: Mutex<HashMap<Arc<str>, Listed<T>>>,
     in_flight: Semaphore,
     metrics: Arc<Metrics>,
@@ -169,7 +169,7 @@ impl<T: Tracked> SharedList<T> {
         let (lists, namespace, began) = (self.clone(), namespace.clone(), listed.began());
         #[expect(clippy::disallowed_methods, reason = "the task only removes an entry")]
         tokio::spawn(async move {
-            tokio::time::sleep_until(began + KEPT).await;
+            tokio::time::sleep_until(began + MAX_RESULT_AGE).await;
             let mut kept = lists.kept.lock();
             // If a later LIST has replaced the result, its own task removes it.
             if kept
@@ -277,7 +277,7 @@ mod tests {
         let since = Instant::now();
         assert_eq!(size(since).await, 2, "something was seen after it began");
         assert_eq!(size(before).await, 2, "the later answer is kept");
-        tokio::time::sleep(KEPT).await;
+        tokio::time::sleep(MAX_RESULT_AGE).await;
         assert!(lists.kept.lock().is_empty(), "it is too old");
         assert_eq!(size(before).await, 3);
     }

@@ -2,7 +2,7 @@
 
 use crate::cluster::api::within;
 use crate::hashing::HashMap;
-use crate::telemetry::{LogLimiter, health::Judgement};
+use crate::telemetry::{LogLimiter, health::TokenDecision};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -17,7 +17,7 @@ use tokio::{
 
 /// Maximum number of concurrent checks. After a token that is not allowed, its slot also pauses for
 /// a while: unauthenticated clients must not make Volume Warden flood the API server with calls.
-const QUESTIONS: usize = 2;
+const MAX_CONCURRENT_CHECKS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Time limit of the TokenReview and the SubjectAccessReview together.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 const ALLOWED_FOR: Duration = Duration::from_secs(60);
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 /// Maximum number of tokens whose results are cached.
-const REMEMBERED: usize = 64;
+const MAX_CACHED_TOKENS: usize = 64;
 
 /// Checks whether bearer tokens may GET one path. Clones share the cached results.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ struct Shared {
     client: Client,
     path: &'static str,
     questions: Arc<Semaphore>,
-    remembered: Mutex<HashMap<String, (Judgement, Instant)>>,
+    cache: Mutex<HashMap<String, (TokenDecision, Instant)>>,
     failures: LogLimiter,
 }
 
@@ -45,59 +45,59 @@ impl Tokens {
         Self(Arc::new(Shared {
             client,
             path,
-            questions: Arc::new(Semaphore::new(QUESTIONS)),
-            remembered: Mutex::default(),
+            questions: Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS)),
+            cache: Mutex::default(),
             failures: LogLimiter::default(),
         }))
     }
 
     /// Returns whether the bearer of the token may read the path. The result can be a minute old.
-    pub async fn judge(&self, token: String) -> Judgement {
-        if let Some(judgement) = self.0.recall(&token) {
-            return judgement;
+    pub async fn authorize(&self, token: String) -> TokenDecision {
+        if let Some(decision) = self.0.cached(&token) {
+            return decision;
         }
         // The semaphore is never closed, so acquiring a permit cannot fail.
         let Ok(permit) = self.0.questions.clone().acquire_owned().await else {
-            return Judgement::Unavailable;
+            return TokenDecision::Unavailable;
         };
-        if let Some(judgement) = self.0.recall(&token) {
-            return judgement;
+        if let Some(decision) = self.0.cached(&token) {
+            return decision;
         }
         let shared = self.0.clone();
         // The check runs in its own task, so that a client cannot shorten the pause by
         // disconnecting.
-        let (sender, judgement) = tokio::sync::oneshot::channel();
+        let (sender, decision) = tokio::sync::oneshot::channel();
         #[expect(
             clippy::disallowed_methods,
             reason = "a client cannot shorten the pause by disconnecting"
         )]
         tokio::spawn(async move {
-            let judgement = shared.judge(&token).await;
-            shared.remember(token, judgement);
-            let _ = sender.send(judgement);
-            if judgement != Judgement::Allowed {
+            let decision = shared.authorize(&token).await;
+            shared.cache(token, decision);
+            let _ = sender.send(decision);
+            if decision != TokenDecision::Allowed {
                 sleep(PAUSE).await;
             }
             drop(permit);
         });
-        judgement.await.unwrap_or(Judgement::Unavailable)
+        decision.await.unwrap_or(TokenDecision::Unavailable)
     }
 }
 
 impl Shared {
-    async fn judge(&self, token: &str) -> Judgement {
+    async fn authorize(&self, token: &str) -> TokenDecision {
         match within(LIMIT, self.review(token)).await {
-            Ok(judgement) => judgement,
+            Ok(decision) => decision,
             Err(error) => {
                 if let Some(suppressed) = self.failures.check() {
                     tracing::warn!(%error, suppressed, "cannot check who may read the metrics");
                 }
-                Judgement::Unavailable
+                TokenDecision::Unavailable
             }
         }
     }
 
-    async fn review(&self, token: &str) -> kube::Result<Judgement> {
+    async fn review(&self, token: &str) -> kube::Result<TokenDecision> {
         let parameters = PostParams::default();
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -110,19 +110,21 @@ impl Shared {
         let review = tokens.create(&parameters, &review).await?;
         let status = review.status.unwrap_or_default();
         let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
-            return Ok(Judgement::Unauthenticated);
+            return Ok(TokenDecision::Unauthenticated);
         };
         let access: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let answer = access.create(&parameters, &self.question(user)).await?;
+        let answer = access
+            .create(&parameters, &self.access_review(user))
+            .await?;
         let allowed = answer.status.is_some_and(|status| status.allowed);
         Ok(if allowed {
-            Judgement::Allowed
+            TokenDecision::Allowed
         } else {
-            Judgement::Forbidden
+            TokenDecision::Forbidden
         })
     }
 
-    fn question(&self, user: UserInfo) -> SubjectAccessReview {
+    fn access_review(&self, user: UserInfo) -> SubjectAccessReview {
         SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: user.username,
@@ -139,30 +141,30 @@ impl Shared {
         }
     }
 
-    fn recall(&self, token: &str) -> Option<Judgement> {
-        let remembered = self.remembered.lock();
-        let (judgement, until) = remembered.get(token)?;
-        (Instant::now() < *until).then_some(*judgement)
+    fn cached(&self, token: &str) -> Option<TokenDecision> {
+        let cache = self.cache.lock();
+        let (decision, until) = cache.get(token)?;
+        (Instant::now() < *until).then_some(*decision)
     }
 
     /// Caches a result, unless the check failed, and drops expired results. If the cache is still
     /// full, it drops the results of tokens that are not allowed; if that is not enough, all.
-    fn remember(&self, token: String, judgement: Judgement) {
+    fn cache(&self, token: String, decision: TokenDecision) {
         let now = Instant::now();
-        let lasts = match judgement {
-            Judgement::Allowed => ALLOWED_FOR,
-            Judgement::Forbidden | Judgement::Unauthenticated => REFUSED_FOR,
-            Judgement::Unavailable => return,
+        let lasts = match decision {
+            TokenDecision::Allowed => ALLOWED_FOR,
+            TokenDecision::Forbidden | TokenDecision::Unauthenticated => REFUSED_FOR,
+            TokenDecision::Unavailable => return,
         };
-        let mut remembered = self.remembered.lock();
-        remembered.retain(|_, (_, until)| now < *until);
-        if remembered.len() >= REMEMBERED {
-            remembered.retain(|_, (judgement, _)| *judgement == Judgement::Allowed);
+        let mut cache = self.cache.lock();
+        cache.retain(|_, (_, until)| now < *until);
+        if cache.len() >= MAX_CACHED_TOKENS {
+            cache.retain(|_, (decision, _)| *decision == TokenDecision::Allowed);
         }
-        if remembered.len() >= REMEMBERED {
-            remembered.clear();
+        if cache.len() >= MAX_CACHED_TOKENS {
+            cache.clear();
         }
-        remembered.insert(token, (judgement, now + lasts));
+        cache.insert(token, (decision, now + lasts));
     }
 }
 

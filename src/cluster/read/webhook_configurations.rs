@@ -1,7 +1,7 @@
 //! The webhook configurations of the components. A running Volume Warden writes only `caBundle`,
 //! `path` and an annotation in them; the installer owns all other fields. `drain` deletes them.
 
-use crate::cluster::api::{UNHURRIED, is_absent, within};
+use crate::cluster::api::{DEFAULT_CALL_TIMEOUT, is_absent, within};
 use futures::future::join_all;
 use json_patch::{Patch, PatchOperation};
 use k8s_openapi::{
@@ -102,12 +102,12 @@ impl Configurations {
     /// Each other configuration is logged, again only if the reason changes.
     ///
     /// # Errors
-    /// When the API server does not answer, or reports an error other than 403 and that a
+    /// When the API server does not answer, or reports an error other than 403 or that a
     /// configuration does not exist.
     pub async fn read(&mut self) -> kube::Result<Vec<StoredConfiguration>> {
         let reads = self.wanted.iter().map(|configuration| {
             let api = configuration.api(&self.client);
-            async move { within(UNHURRIED, api.get(configuration.name())).await }
+            async move { within(DEFAULT_CALL_TIMEOUT, api.get(configuration.name())).await }
         });
         let mut found = Vec::new();
         let reads = join_all(reads).await;
@@ -196,7 +196,7 @@ async fn write(
 ) -> kube::Result<()> {
     let (api, name) = (found.configuration.api(client), found.configuration.name());
     let parameters = PatchParams::default();
-    found.object = within(UNHURRIED, api.patch(name, &parameters, &patch)).await?;
+    found.object = within(DEFAULT_CALL_TIMEOUT, api.patch(name, &parameters, &patch)).await?;
     Ok(())
 }
 

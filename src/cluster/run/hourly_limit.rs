@@ -92,7 +92,7 @@ impl Slot<'_> {
     }
 
     /// Records that the action was certainly not carried out, so it does not count.
-    pub fn give_back(&mut self) {
+    pub fn cancel(&mut self) {
         self.counts = false;
     }
 }
@@ -148,7 +148,7 @@ mod tests {
             let mut slot = limit.reserve().expect("within the limit");
             slot.begin();
             if !written {
-                slot.give_back();
+                slot.cancel();
             }
         };
         slot(&mut refused, false);

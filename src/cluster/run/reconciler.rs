@@ -10,12 +10,12 @@ use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// Interval at which every key of [`Reconcile::candidates`] is queued, so that objects whose watch
-/// event was lost are reconciled, too. The informers of kube-controller-manager resync every 12 to
-/// 24 hours.
-const FULL_PASS: Duration = Duration::from_secs(600);
-/// Shortest time between two such passes, if [`Reconciler::again`] requires them.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
+/// Resync period: every key of [`Reconcile::candidates`] is queued again, so that objects whose
+/// watch event was lost are reconciled, too. The informers of kube-controller-manager resync every
+/// 12 to 24 hours.
+const RESYNC_PERIOD: Duration = Duration::from_secs(600);
+/// Minimum time between two resyncs, if [`Reconciler::again`] requests one.
+const MIN_RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of keys that a component reconciles at once. Each of them is a task with its
 /// views and live reads; the other keys wait in the queue. With a lower limit, fewer keys of one
@@ -32,7 +32,7 @@ pub type Reconciled = Result<Requeue, ReconcileError>;
 /// When to reconcile a key again after a success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requeue {
-    /// The key is reconciled again when an event arrives for it, or when a full pass queues it as a
+    /// The key is reconciled again when an event arrives for it, or at a resync if it is a
     /// candidate: every ten minutes, and after a kind was listed again.
     OnEvent,
     /// The key is reconciled again after this delay at the latest. The sentence states what the
@@ -168,9 +168,9 @@ impl<R: Reconcile> Reconciler<R> {
                     let candidates = self.reconcile.candidates();
                     candidates.into_iter().for_each(|key| self.enqueue(key));
                     last = Instant::now();
-                    next = last + FULL_PASS;
+                    next = last + RESYNC_PERIOD;
                 }
-                () = self.again.notified() => next = next.min(last + SHORTEST_PAUSE),
+                () = self.again.notified() => next = next.min(last + MIN_RESYNC_INTERVAL),
                 Some(Ok((key, started, outcome))) = tasks.join_next() => self.finish(&key, started, outcome),
                 key = self.next(running) => {
                     let reconcile = self.reconcile.clone();

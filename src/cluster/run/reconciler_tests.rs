@@ -175,7 +175,7 @@ async fn candidates_come_again_after_a_notification_but_not_too_often() {
 
 #[test]
 fn the_pages_name_the_time_between_two_passes() {
-    assert_eq!(FULL_PASS, Duration::from_secs(10 * 60));
+    assert_eq!(RESYNC_PERIOD, Duration::from_secs(10 * 60));
     let sizing = include_str!("../../../docs/operations/sizing.md");
     assert!(sizing.contains("- Every object is evaluated again once in ten minutes."));
     for page in [

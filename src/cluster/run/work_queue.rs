@@ -110,7 +110,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         let failures = state.failures.entry(key.clone()).or_default();
         *failures += 1;
         let delay = doubling(FIRST_DELAY, LONGEST_DELAY, *failures).max(at_least);
-        state.give_back(key, delay, Cause::Failure);
+        state.requeue(key, delay, Cause::Failure);
         self.notify.notify_one();
         delay
     }
@@ -130,7 +130,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     fn put_off(&self, key: &K, delay: Duration, cause: Cause) {
         let mut state = self.state.lock();
         state.failures.remove(key);
-        state.give_back(key, delay, cause);
+        state.requeue(key, delay, cause);
         self.notify.notify_one();
     }
 

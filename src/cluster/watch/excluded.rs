@@ -36,8 +36,8 @@ impl Excluded {
             .is_some_and(|namespace| namespace.excluded)
     }
 
-    /// Returns a notification that is sent after a namespace has opted out, or in again, or one that
-    /// had opted out is deleted.
+    /// Returns a notification that is sent after a namespace has opted out, or in again, or one
+    /// that had opted out is deleted.
     pub fn changes(&self) -> Arc<Notify> {
         let notify = Arc::new(Notify::new());
         if let Some(namespaces) = &self.namespaces {

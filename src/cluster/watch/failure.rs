@@ -15,9 +15,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// 410, each list would reset the backoff.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
 
-/// Returns for how long before this error changes are lost, if nothing was received for `silence`.
-/// That is zero while the watch can go on at its resourceVersion, and for a silence that is no
-/// longer than a watch, because the connection may have been good until it was closed.
+/// Returns for how long before this error the watch may have missed changes, if nothing was
+/// received for `silence`. Zero if the watch continues at its resourceVersion, or if `silence` is
+/// not longer than one watch request: the connection may have worked until it was closed.
 pub(super) fn lost(error: &watcher::Error, silence: Duration) -> Duration {
     let expired = matches!(error, watcher::Error::WatchError(status) if status.code == 410);
     let longest = Duration::from_secs(WATCH_SECONDS.into());

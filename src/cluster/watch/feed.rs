@@ -1,4 +1,5 @@
 //! Watches one kind, keeps its objects in a [`Store`], and reports each change to listeners.
+//! client-go calls this an informer, its store an indexer, and the listeners event handlers.
 //!
 //! Each feed has its own watch and its own backoff, so that a kind that may not be read delays no
 //! other kind. kube's shared reflector streams are not used: they never report a delete, and one

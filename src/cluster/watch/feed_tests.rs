@@ -104,7 +104,8 @@ async fn who_waits_for_an_object_is_notified_after_a_new_list() {
     assert!(notified());
 }
 
-/// A feed of pods, and for how long its listener of outages learns that changes may have been missed.
+/// A feed of pods, and for how long its listener of outages learns that changes may have been
+/// missed.
 fn observed() -> (Arc<Feed<Pod>>, Arc<Mutex<Vec<Duration>>>) {
     let feed = Feed::<Pod>::new(Arc::new(Metrics::new()));
     let missed = Arc::new(Mutex::new(Vec::new()));
@@ -238,8 +239,8 @@ async fn a_list_that_fails_after_minutes_counts_from_its_beginning() {
     assert_eq!(seconds, [120, 121]);
 }
 
-/// Runs a feed for `time` against an API server whose LISTs have no pods and whose watches begin and
-/// then send nothing. Returns at which second each LIST and each watch began.
+/// Runs a feed for `time` against an API server whose LISTs have no pods and whose watches begin
+/// and then send nothing. Returns at which second each LIST and each watch began.
 async fn silent(time: Duration) -> (Vec<u64>, Vec<u64>) {
     let (began, seen) = (Instant::now(), Arc::new(Mutex::new((vec![], vec![]))));
     let log = seen.clone();

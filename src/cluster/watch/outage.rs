@@ -3,10 +3,10 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Two failures of a watch that are further apart belong to two outages: a watch that goes on reports
-/// nothing while nothing changes. It exceeds the longest delay between two attempts, and the time
-/// after which an API server that is overloaded refuses one.
-const APART: Duration = Duration::from_secs(90);
+/// Two failures of a watch that are further apart belong to two outages: a watch that goes on
+/// reports nothing while nothing changes. It exceeds the longest delay between two attempts, and
+/// the time after which an API server that is overloaded refuses one.
+const MAX_FAILURE_GAP: Duration = Duration::from_secs(90);
 
 /// The present outage of a watch, if there is one.
 #[derive(Debug, Default)]
@@ -41,8 +41,8 @@ impl Outage {
         now - first
     }
 
-    /// Ends the outage, because a LIST succeeded. Returns the time since it began. A LIST that takes
-    /// long, but does not fail, misses nothing: the next watch begins at its resourceVersion.
+    /// Ends the outage, because a LIST succeeded. Returns the time since it began. A LIST that
+    /// takes long, but does not fail, misses nothing: the next watch begins at its resourceVersion.
     pub(super) fn end(&mut self) -> Duration {
         let ended = self.present();
         *self = Self::default();
@@ -50,8 +50,9 @@ impl Outage {
     }
 
     fn present(&self) -> Option<Failures> {
-        let belongs =
-            |failures: &Failures| self.listing.is_some() || failures.last.elapsed() < APART;
+        let belongs = |failures: &Failures| {
+            self.listing.is_some() || failures.last.elapsed() < MAX_FAILURE_GAP
+        };
         self.failures.filter(belongs)
     }
 }
@@ -74,20 +75,20 @@ mod tests {
         assert_eq!(outage.end(), SECOND * 40);
         assert_eq!(outage.failed(Duration::ZERO), Duration::ZERO, "another one");
         // A watch that goes on reports nothing while nothing changes.
-        advance(APART).await;
+        advance(MAX_FAILURE_GAP).await;
         assert_eq!(
             outage.failed(Duration::ZERO),
             Duration::ZERO,
             "it had ended"
         );
-        advance(APART).await;
+        advance(MAX_FAILURE_GAP).await;
         assert_eq!(outage.end(), Duration::ZERO, "it had ended");
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_before_a_failure_belongs_to_its_outage() {
         let mut outage = Outage::default();
-        advance(APART).await;
+        advance(MAX_FAILURE_GAP).await;
         assert_eq!(outage.failed(SECOND * 20), SECOND * 20);
         advance(SECOND).await;
         assert_eq!(outage.failed(Duration::ZERO), SECOND * 21);
@@ -101,18 +102,26 @@ mod tests {
         let mut outage = Outage::default();
         outage.failed(Duration::ZERO);
         outage.begin_list();
-        advance(APART * 2).await;
-        assert_eq!(outage.failed(Duration::ZERO), APART * 2, "it failed");
+        advance(MAX_FAILURE_GAP * 2).await;
+        assert_eq!(
+            outage.failed(Duration::ZERO),
+            MAX_FAILURE_GAP * 2,
+            "it failed"
+        );
         outage.begin_list();
-        advance(APART * 2).await;
-        assert_eq!(outage.end(), APART * 4, "it succeeded");
+        advance(MAX_FAILURE_GAP * 2).await;
+        assert_eq!(outage.end(), MAX_FAILURE_GAP * 4, "it succeeded");
         outage.failed(Duration::ZERO);
-        advance(APART).await;
+        advance(MAX_FAILURE_GAP).await;
         outage.begin_list();
         advance(SECOND).await;
         assert_eq!(outage.end(), Duration::ZERO, "the watch went on before");
         outage.begin_list();
-        advance(APART).await;
-        assert_eq!(outage.failed(Duration::ZERO), APART, "the LIST failed");
+        advance(MAX_FAILURE_GAP).await;
+        assert_eq!(
+            outage.failed(Duration::ZERO),
+            MAX_FAILURE_GAP,
+            "the LIST failed"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! How far the lists and the watch of one kind are, and who wants to know. It is the same for each
-//! kind, so that one function finds it by kind.
+//! The sync state of the watch of one kind, and its callbacks. It does not depend on the type of
+//! the objects, so that `Feeds` can return it by kind.
 
 use super::outage::Outage;
 use crate::awaited::Awaited;

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::objects::{
         Pod,
-        pod::{MOST_NAMES, Mount},
+        pod::{MAX_NAMES, Mount},
     };
 
     fn pod(uid: &str, claims: &[&str]) -> Option<Arc<Pod>> {
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn an_object_that_may_refer_to_all_is_found_by_every_name_of_its_namespace() {
         let mut store = Store::default();
-        let many: Vec<_> = (0..=MOST_NAMES).map(|n| n.to_string()).collect();
+        let many: Vec<_> = (0..=MAX_NAMES).map(|n| n.to_string()).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         store.put(name("a"), pod("1", &many));
         store.put(name("b"), pod("2", &["x"]));
@@ -312,7 +312,7 @@ mod tests {
         );
     }
 
-    /// A write without an event changed nothing, or its event was lost. The first full pass after
+    /// A write without an event changed nothing, or its event was lost. The first resync after
     /// a minute reconciles the object again.
     #[tokio::test(start_paused = true)]
     async fn a_stale_object_is_hidden_for_a_minute_at_most() {

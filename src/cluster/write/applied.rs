@@ -28,7 +28,7 @@ impl Applied {
     ///
     /// # Errors
     /// When the action was not written, and a retry may succeed.
-    pub fn settled(self) -> Reconciled {
+    pub fn into_reconciled(self) -> Reconciled {
         match self {
             Self::Done | Self::Withheld => Ok(Requeue::OnEvent),
             Self::NotLeading => Err(ReconcileError::new(
@@ -96,7 +96,8 @@ pub(crate) fn judge(written: kube::Result<()>) -> Applied {
 }
 
 /// Returns whether the answer is the refusal of an admission webhook, or is about the namespace of
-/// the object. Source: `ToStatusErr` in `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`.
+/// the object. Source: `ToStatusErr` in
+/// `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`.
 pub(super) fn is_about_another_object(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;

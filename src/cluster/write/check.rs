@@ -7,8 +7,8 @@ use super::target::Target;
 use crate::cluster::api::within;
 
 impl Apply {
-    /// Sends the patch of the action with `dryRun=All`: the API server decides about it as about
-    /// the patch itself, also by its policies, and stores nothing. Returns `Done` if it accepts the
+    /// Sends the patch of the action with `dryRun=All`: the API server runs validation and
+    /// admission, policies included, and stores nothing. Returns `Done` if it accepts the
     /// patch, and `Stale` if the object does not exist. A refusal is logged, counted and reported
     /// as that of [`Self::perform`] is.
     pub async fn check(

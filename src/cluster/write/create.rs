@@ -55,8 +55,8 @@ impl Apply {
     /// Creates an object and returns the outcome. [`Applied::Stale`] means that an object of that
     /// name exists, or that the time of the caller is over. For [`Caller::Reconciler`] it can also
     /// mean that the API server answered with another conflict (409), after which the caller should
-    /// retry. This function publishes no Event about a refusal by the API server; the caller does, on
-    /// the object that requested the creation.
+    /// retry. This function publishes no Event about a refusal by the API server; the caller does,
+    /// on the object that requested the creation.
     pub async fn create(
         &self,
         component: &'static str,

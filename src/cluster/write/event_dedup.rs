@@ -25,19 +25,24 @@ impl<K, C> Default for EventDeduplicator<K, C> {
 impl<K: Clone + Eq + Hash, C: Clone + Eq + Hash> EventDeduplicator<K, C> {
     /// Records the causes that now hold for an object, and returns those that did not hold at the
     /// previous call for this uid.
-    pub fn news(&self, name: &K, uid: impl Into<CompactText>, causes: HashSet<C>) -> HashSet<C> {
+    pub fn new_causes(
+        &self,
+        name: &K,
+        uid: impl Into<CompactText>,
+        causes: HashSet<C>,
+    ) -> HashSet<C> {
         let (uid, mut objects) = (uid.into(), self.objects.lock());
         let before = objects.remove(name).filter(|(known, _)| *known == uid);
         let before = before.map(|(_, causes)| causes).unwrap_or_default();
-        let news = causes.difference(&before).cloned().collect();
+        let new_causes = causes.difference(&before).cloned().collect();
         if !causes.is_empty() {
             objects.insert(name.clone(), (uid, causes));
         }
-        news
+        new_causes
     }
 
     /// Drops the causes of an object, so that each one that holds is new at the next call of
-    /// [`Self::news`], for example because its Event could not be published.
+    /// [`Self::new_causes`], for example because its Event could not be published.
     pub fn forget(&self, name: &K) {
         self.objects.lock().remove(name);
     }
@@ -64,29 +69,32 @@ mod tests {
     fn a_cause_is_reported_once_while_it_holds() {
         let events: EventDeduplicator<&str, &str> = EventDeduplicator::default();
         let causes = |causes: &[&'static str]| causes.iter().copied().collect::<HashSet<_>>();
-        assert_eq!(events.news(&"web", "1", causes(&["a"])), causes(&["a"]));
         assert_eq!(
-            events.news(&"web", "1", causes(&["a", "b"])),
+            events.new_causes(&"web", "1", causes(&["a"])),
+            causes(&["a"])
+        );
+        assert_eq!(
+            events.new_causes(&"web", "1", causes(&["a", "b"])),
             causes(&["b"])
         );
-        assert_eq!(events.news(&"web", "1", causes(&["b"])), causes(&[]));
+        assert_eq!(events.new_causes(&"web", "1", causes(&["b"])), causes(&[]));
         assert_eq!(
-            events.news(&"web", "1", causes(&["a"])),
+            events.new_causes(&"web", "1", causes(&["a"])),
             causes(&["a"]),
             "it had ended"
         );
         assert_eq!(
-            events.news(&"web", "2", causes(&["a"])),
+            events.new_causes(&"web", "2", causes(&["a"])),
             causes(&["a"]),
             "another object"
         );
         assert_eq!(
-            events.news(&"web", "2", causes(&["a", "b"])),
+            events.new_causes(&"web", "2", causes(&["a", "b"])),
             causes(&["b"])
         );
         events.forget_cause(&"web", &"b");
         assert_eq!(
-            events.news(&"web", "2", causes(&["a", "b"])),
+            events.new_causes(&"web", "2", causes(&["a", "b"])),
             causes(&["b"]),
             "its Event was not published"
         );

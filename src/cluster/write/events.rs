@@ -1,6 +1,6 @@
 //! Publishes Events about objects.
 
-use super::announcement::{Announcement, REPORTER, event, is_short, named, separate, type_of};
+use super::event_content::{EventContent, REPORTER, event, is_short, named, separate, type_of};
 use crate::cluster::api::{FairSemaphore, for_log, within};
 use crate::telemetry::LogLimiter;
 use k8s_openapi::api::{core::v1::ObjectReference, events::v1 as api};
@@ -74,10 +74,10 @@ impl Events {
     pub(crate) async fn publish(
         &self,
         regarding: &ObjectReference,
-        announcement: &Announcement,
+        event_content: &EventContent,
     ) -> Publication {
-        let create = self.create(separate(regarding, announcement));
-        self.in_turn(regarding, announcement, create).await
+        let create = self.create(separate(regarding, event_content));
+        self.in_turn(regarding, event_content, create).await
     }
 
     /// Publishes an Event once, also if several processes publish it: its name follows from the uid
@@ -86,15 +86,15 @@ impl Events {
     pub(crate) async fn publish_once(
         &self,
         regarding: &ObjectReference,
-        announcement: &Announcement,
+        event_content: &EventContent,
     ) -> Publication {
         let create = async {
-            match self.create(named(regarding, announcement)).await {
+            match self.create(named(regarding, event_content)).await {
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
                 created => created,
             }
         };
-        self.in_turn(regarding, announcement, create).await
+        self.in_turn(regarding, event_content, create).await
     }
 
     /// Publishes an Event, or increases the count of a recent one that differs at most in its
@@ -103,19 +103,19 @@ impl Events {
     ///
     /// The name that kube gives an Event is invalid if that of the object is nearly as long as a
     /// name may be. Each note about such an object is published once.
-    pub(crate) fn count(self: &Arc<Self>, regarding: ObjectReference, announcement: Announcement) {
+    pub(crate) fn count(self: &Arc<Self>, regarding: ObjectReference, event_content: EventContent) {
         let events = self.clone();
         self.counting.spawn(async move {
             if !is_short(&regarding) {
-                events.publish_once(&regarding, &announcement).await;
+                events.publish_once(&regarding, &event_content).await;
                 return;
             }
-            let event = event(&announcement);
+            let event = event(&event_content);
             let write = async {
                 let _turn = events.turn(&regarding).lock().await;
                 events.recorder.publish(&event, &regarding).await
             };
-            events.in_turn(&regarding, &announcement, write).await;
+            events.in_turn(&regarding, &event_content, write).await;
         });
     }
 
@@ -143,7 +143,7 @@ impl Events {
     async fn in_turn(
         &self,
         regarding: &ObjectReference,
-        announcement: &Announcement,
+        event_content: &EventContent,
         write: impl Future<Output = kube::Result<()>>,
     ) -> Publication {
         let namespace = regarding.namespace.as_deref().unwrap_or_default().into();
@@ -158,8 +158,8 @@ impl Events {
         let published = within(CALL_LIMIT, write).await;
         match published {
             Ok(()) => {
-                let (kind, reason) = (regarding.kind.as_deref(), announcement.reason);
-                let event_type = type_of(announcement);
+                let (kind, reason) = (regarding.kind.as_deref(), event_content.reason);
+                let event_type = type_of(event_content);
                 tracing::debug!(kind, reason, event_type, "the Event is in the API server");
                 Publication::Published
             }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::cluster::{
     test_server::{answering, answering_after},
-    write::announcement::NOTE_LIMIT,
+    write::event_content::NOTE_LIMIT,
 };
 use futures::future::join_all;
 use parking_lot::Mutex;
@@ -31,8 +31,8 @@ fn about(namespace: &str) -> ObjectReference {
     }
 }
 
-fn announcement(note: &str) -> Announcement {
-    Announcement {
+fn event_content(note: &str) -> EventContent {
+    EventContent {
         reason: "Reason",
         action: "Action",
         warning: true,
@@ -46,7 +46,7 @@ async fn a_note_is_one_line_and_bounded() {
     let (client, written) = api();
     let events = Events::new(client);
     for note in ["a\n\u{1b}[2Jb", &"\u{7}".repeat(NOTE_LIMIT)] {
-        let published = events.publish(&about("ns"), &announcement(note)).await;
+        let published = events.publish(&about("ns"), &event_content(note)).await;
         assert_eq!(published, Publication::Published);
     }
     let written = written.lock();
@@ -65,9 +65,9 @@ async fn an_event_about_an_object_with_a_long_name_has_a_valid_name() {
         name: Some("n".repeat(253)),
         ..about("ns")
     };
-    events.count(regarding.clone(), announcement("a"));
+    events.count(regarding.clone(), event_content("a"));
     events.counted().await;
-    let published = events.publish(&regarding, &announcement("b")).await;
+    let published = events.publish(&regarding, &event_content("b")).await;
     assert_eq!(published, Publication::Published);
     let written = written.lock();
     assert_eq!(written.len(), 2);
@@ -84,7 +84,7 @@ async fn answered_with(code: u16, reason: &str, cause: &str) -> Publication {
         "details": {"causes": [{"reason": cause}]},
     });
     let events = Events::new(answering(move |_, _| (code, status.clone())));
-    events.publish_once(&about("ns"), &announcement("a")).await
+    events.publish_once(&about("ns"), &event_content("a")).await
 }
 
 /// An Event that exists counts as published; any other conflict does not.
@@ -108,10 +108,10 @@ async fn no_event_can_be_published_in_a_namespace_that_is_being_deleted() {
 async fn thousands_of_events_of_one_namespace_neither_wait_nor_delay_others() {
     let (client, written) = api();
     let events = Events::new(client);
-    let announcement = announcement("a note");
+    let event_content = event_content("a note");
     let many = std::iter::repeat_n("many", 5000).chain(["few"]);
     let published =
-        many.map(async |namespace| events.publish(&about(namespace), &announcement).await);
+        many.map(async |namespace| events.publish(&about(namespace), &event_content).await);
     let published = join_all(published).await;
     let is_kept = |publication: &&Publication| **publication == Publication::Published;
     let kept = published.iter().filter(is_kept).count();

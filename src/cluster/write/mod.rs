@@ -2,16 +2,16 @@
 //! configurations and the list of seen namespaces have writes of their own.
 
 mod action;
-mod announce;
-mod announcement;
 mod applied;
 mod apply;
 mod check;
 mod create;
 mod delete;
+mod event_content;
 mod event_dedup;
 mod events;
 mod lanes;
+mod publish_event;
 pub mod reasons;
 mod send;
 mod target;
@@ -19,11 +19,11 @@ mod target;
 #[cfg(test)]
 pub use action::Mutation;
 pub use action::{Action, OnRefusal};
-pub use announcement::{Announcement, Regarding};
 pub use applied::Applied;
 pub use apply::Apply;
 pub(crate) use apply::{ALWAYS, StillHolds};
 pub use create::{Caller, Creation};
+pub use event_content::{EventContent, Regarding};
 pub use event_dedup::EventDeduplicator;
 pub use lanes::Lane;
 pub use target::Target;

@@ -122,7 +122,8 @@ pub(super) fn assemble(
     reconcile.listen(&queue);
     reconcile.count(leadership, &shared.metrics);
     let (storage, stop) = (backend.clone(), shared.stop.clone());
-    let tending: BoxFuture<'static, ()> = Box::pin(async move { storage.tend(stop).await });
+    let tending: BoxFuture<'static, ()> =
+        Box::pin(async move { storage.run_background(stop).await });
     let mut background = vec![tending];
     if options.scope == Scope::Seen && !options.dry_run {
         let metrics = reconcile.remover.gc_metrics.clone();

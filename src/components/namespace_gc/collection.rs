@@ -228,7 +228,8 @@ impl Snapshot {
             removal: removals.remove(&place),
         });
         let rows: Vec<_> = rows.collect();
-        // A proxy may have answered that a namespace is absent. If it is, the next listing shows it.
+        // A proxy may have answered that a namespace is absent. If it is, the next listing shows
+        // it.
         let left = |row: &&Row| !matches!(row.removal, Some(Removal::Deleted));
         let left: HashSet<_> = rows.iter().filter(left).map(|row| &row.name).collect();
         let here = |name: &String| self.kubernetes.contains(name) || left.contains(name);

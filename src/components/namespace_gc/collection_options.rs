@@ -35,9 +35,9 @@ pub struct CollectionOptions {
     )]
     gc_protect: Vec<Glob>,
 
-    /// Maximum number of namespaces that one collection tries to delete from the storage backend, in
-    /// the order of their names; 0 means no limit. Those that turn out not to be empty count, too:
-    /// if `gc --once` meets as many of these, raise the limit to reach those after them.
+    /// Maximum number of namespaces that one collection tries to delete from the storage backend,
+    /// in the order of their names; 0 means no limit. Those that turn out not to be empty count,
+    /// too: if `gc --once` meets as many of these, raise the limit to reach those after them.
     #[arg(long, default_value_t = 100)]
     gc_max_deletions: u32,
 

@@ -22,14 +22,14 @@ const DELETE_LIMIT: Duration = Duration::from_secs(4);
 type Last = Option<(u64, Result<Arc<Listing>, Failure>)>;
 
 /// The backend with metrics and shared lists.
-pub struct Metered {
+pub struct MeteredBackend {
     backend: Arc<dyn Backend>,
     begun: AtomicU64,
     last: Mutex<Last>,
     metrics: Arc<GcMetrics>,
 }
 
-impl Metered {
+impl MeteredBackend {
     /// Wraps the backend, so that its calls are counted and its lists shared.
     pub fn new(backend: Arc<dyn Backend>, metrics: Arc<GcMetrics>) -> Self {
         Self {

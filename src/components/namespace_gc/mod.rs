@@ -8,10 +8,10 @@
 //! excludes it. Protected names are never deleted.
 //!
 //! ```text
-//! namespace deleted ──► reconciler ──► list the backend ──► remover: GET the namespace, then DELETE
-//! every hour ──► collection ──► list the backend, LIST Kubernetes,    ▲          │ failed
-//!                               wait, LIST Kubernetes again ──────────┘          ▼
-//!                                              reconciler ◄── wait for the next attempt
+//! namespace deleted ──► reconciler ──► list the backend ──► remover: GET the namespace, DELETE
+//! every hour ──► collection ──► list the backend, LIST Kubernetes,    ▲     │ failed
+//!                               wait, LIST Kubernetes again ──────────┘     ▼
+//!                                         reconciler ◄── wait for the next attempt
 //! ```
 //!
 //! **Why it is safe.** The backend is listed before Kubernetes, so a namespace that is created in
@@ -80,8 +80,8 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// A namespace that Kubernetes does not have was deleted from the storage backend, or is not
-        /// there any more after a deletion that failed.
+        /// A namespace that Kubernetes does not have was deleted from the storage backend, or is
+        /// not there any more after a deletion that failed.
         DELETED: Normal "Lease" = "NamespaceDeleted";
         /// Kubernetes has deleted the namespace, but it is not empty in the storage backend.
         /// Volume Warden deletes it there once it is empty.

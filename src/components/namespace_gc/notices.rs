@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     backend::Sentence,
-    cluster::{Announcement, Apply, LeaseName, LeaseObject},
+    cluster::{Apply, EventContent, LeaseName, LeaseObject},
 };
 use kube::Client;
 use std::sync::Arc;
@@ -54,13 +54,13 @@ impl Notices {
     /// Publishes that the backend does not have the namespace any more, whose removal had failed.
     pub fn absent(&self, namespace: &str) {
         let how = format!(
-            "could not be deleted before; {} answers that it does not have it any more",
+            "could not be deleted at first; {} reports that it no longer exists there",
             self.backend
         );
         self.gone(
             namespace,
             &how,
-            "the backend does not have the namespace any more",
+            "the namespace no longer exists in the backend",
         );
     }
 
@@ -116,7 +116,7 @@ impl Notices {
         let (notices, action) = (self.clone(), ACTION);
         #[expect(clippy::disallowed_methods, reason = "no removal waits for this Event")]
         tokio::spawn(async move {
-            let announcement = Announcement {
+            let event_content = EventContent {
                 reason,
                 action,
                 warning,
@@ -124,15 +124,15 @@ impl Notices {
                 related: None,
             };
             match notices.lease.reference().await {
-                Some(lease) => notices.apply.publish(lease, announcement, otherwise),
+                Some(lease) => notices.apply.publish(lease, event_content, otherwise),
                 None => otherwise(),
             }
         });
     }
 }
 
-/// The text of the Event about a namespace that stays in the backend. Only [`Reason::NotEmpty`] comes
-/// after a live read of Kubernetes and an answer of the backend.
+/// The text of the Event about a namespace that stays in the backend. Only [`Reason::NotEmpty`]
+/// comes after a live read of Kubernetes and an answer of the backend.
 fn note(namespace: &str, backend: &str, (reason, why): (Reason, &Sentence)) -> String {
     let rest = match reason {
         Reason::NotEmpty => format!(

@@ -26,17 +26,17 @@ const GATHER: Duration = Duration::from_millis(200);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// How long a replica that does not lead keeps the name of a deleted namespace. If there was no
-/// leader while the namespace existed, the next one is found sooner: after 15 s, the duration of the
-/// Lease.
-const KEPT: Duration = Duration::from_secs(60);
+/// leader while the namespace existed, the next one is found sooner: after 15 s, the duration of
+/// the Lease.
+const DELETED_NAME_RETENTION: Duration = Duration::from_secs(60);
 
 /// Writes the names of new Kubernetes namespaces to [`Seen`] while this replica leads.
 pub struct Recorder {
     seen: Arc<Seen>,
     leadership: Leadership,
     metrics: Arc<GcMetrics>,
-    /// Names of namespaces that the watch reported and that this replica has not recorded yet. Those
-    /// that were deleted while it did not lead have the time of their deletion.
+    /// Names of namespaces that the watch reported and that this replica has not recorded yet.
+    /// Those that were deleted while it did not lead have the time of their deletion.
     pending: Mutex<BTreeMap<String, Option<Instant>>>,
     notify: Notify,
 }
@@ -145,7 +145,7 @@ impl Recorder {
     }
 }
 
-/// Forgets the names of namespaces that were deleted longer than [`KEPT`] ago.
+/// Forgets the names of namespaces that were deleted longer than [`DELETED_NAME_RETENTION`] ago.
 fn forget_old(pending: &mut BTreeMap<String, Option<Instant>>) {
-    pending.retain(|_, deleted| deleted.is_none_or(|at| at.elapsed() < KEPT));
+    pending.retain(|_, deleted| deleted.is_none_or(|at| at.elapsed() < DELETED_NAME_RETENTION));
 }

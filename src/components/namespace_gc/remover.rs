@@ -2,8 +2,8 @@
 
 use super::{
     GcMetrics, NAME, Options, Reason,
-    metered::Metered,
-    retry::{Record, Retry},
+    metered::MeteredBackend,
+    retry::{RecordCheck, Retry},
     rule::is_young,
     waiting::Origin,
 };
@@ -74,7 +74,7 @@ impl From<Failure> for Removal {
 /// Deletes namespaces in the backend after a live read of Kubernetes.
 pub struct Remover {
     /// The storage backend, whose calls are counted.
-    pub backend: Metered,
+    pub backend: MeteredBackend,
     live: Arc<LiveGet<Namespace>>,
     pub(super) clock: Clock,
     /// The leadership of this replica; none for `volume-warden gc`, which holds no Lease.
@@ -98,7 +98,7 @@ impl Remover {
     ) -> Self {
         let gc_metrics = Arc::new(GcMetrics::new(metrics));
         Self {
-            backend: Metered::new(backend.clone(), gc_metrics.clone()),
+            backend: MeteredBackend::new(backend.clone(), gc_metrics.clone()),
             live: LiveGet::new(metrics.clone(), client),
             clock: clock.clone(),
             leadership,
@@ -156,8 +156,8 @@ impl Remover {
         {
             // It may stay young for long, and its name may leave the record meanwhile.
             return match retry.record(name).await {
-                Record::Lost => Removal::Kept,
-                Record::Permits | Record::Unreadable(_) => Removal::TooYoung,
+                RecordCheck::Lost => Removal::Kept,
+                RecordCheck::Permits | RecordCheck::Unreadable(_) => Removal::TooYoung,
             };
         }
         self.remove_listed(listed, origin, retry).await
@@ -197,9 +197,9 @@ impl Remover {
         let name = ObjectName::cluster_scoped(&*listed.name);
         if let Some(retry) = retry {
             match retry.record(&name).await {
-                Record::Permits => {}
-                Record::Lost => return Removal::Kept,
-                Record::Unreadable(why) => return Removal::waits(Reason::Unconfirmed, why),
+                RecordCheck::Permits => {}
+                RecordCheck::Lost => return Removal::Kept,
+                RecordCheck::Unreadable(why) => return Removal::waits(Reason::Unconfirmed, why),
             }
         }
         match self.live.get(&name, READ_BUDGET).await {

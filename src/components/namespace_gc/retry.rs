@@ -16,7 +16,7 @@ pub struct Retry<'a> {
 }
 
 /// What the record says about a retry.
-pub enum Record {
+pub enum RecordCheck {
     /// The namespace may be deleted.
     Permits,
     /// The record has lost the name, so the namespace is kept.
@@ -30,9 +30,9 @@ impl Retry<'_> {
     ///
     /// A name that the record never had is permitted: the watch reported the deletion of its
     /// namespace, so this cluster had it, but the record may be full.
-    pub async fn record(&self, name: &ObjectName) -> Record {
+    pub async fn record(&self, name: &ObjectName) -> RecordCheck {
         let Some(seen) = self.seen else {
-            return Record::Permits;
+            return RecordCheck::Permits;
         };
         let names = match seen.read().await {
             Ok(names) => names,
@@ -41,7 +41,7 @@ impl Retry<'_> {
                     "the names of the namespaces that this cluster once had could not be read: \
                      {error}"
                 );
-                return Record::Unreadable(why);
+                return RecordCheck::Unreadable(why);
             }
         };
         if names.contains(&*name.name) {
@@ -53,8 +53,8 @@ impl Retry<'_> {
                 "the ConfigMap volume-warden-seen-namespaces no longer has the name of the namespace, \
                  so its deletion from the storage backend is not retried"
             );
-            return Record::Lost;
+            return RecordCheck::Lost;
         }
-        Record::Permits
+        RecordCheck::Permits
     }
 }

@@ -6,7 +6,7 @@
 //! whose name is not recorded, so a failure to record a name never causes a deletion.
 
 use super::NAME;
-use crate::cluster::{UNHURRIED, existing, within};
+use crate::cluster::{DEFAULT_CALL_TIMEOUT, existing, within};
 use crate::hashing::HashSet;
 use crate::objects::keys::SEEN_IN_CLUSTER;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -95,12 +95,12 @@ impl Seen {
     /// # Errors
     /// If the ConfigMap could not be read.
     pub async fn exists(&self) -> kube::Result<bool> {
-        let map = existing(within(UNHURRIED, self.api.get(CONFIG_MAP)).await)?;
+        let map = existing(within(DEFAULT_CALL_TIMEOUT, self.api.get(CONFIG_MAP)).await)?;
         Ok(map.is_some())
     }
 
     async fn map(&self) -> Result<Option<ConfigMap>, Unreadable> {
-        let map = existing(within(UNHURRIED, self.api.get(CONFIG_MAP)).await)?;
+        let map = existing(within(DEFAULT_CALL_TIMEOUT, self.api.get(CONFIG_MAP)).await)?;
         let written_by = map
             .as_ref()
             .and_then(|map| map.annotations().get(SEEN_IN_CLUSTER));
@@ -112,7 +112,7 @@ impl Seen {
 
     async fn cluster(&self) -> kube::Result<&String> {
         let read = async || {
-            let anchor = within(UNHURRIED, self.namespaces.get(ANCHOR)).await?;
+            let anchor = within(DEFAULT_CALL_TIMEOUT, self.namespaces.get(ANCHOR)).await?;
             Ok(anchor.uid().unwrap_or_default())
         };
         self.cluster.get_or_try_init(read).await
@@ -180,10 +180,10 @@ impl Seen {
         let parameters = PostParams::default();
         if exists {
             let replaced = self.api.replace(CONFIG_MAP, &parameters, &map);
-            within(UNHURRIED, replaced).await.map(drop)
+            within(DEFAULT_CALL_TIMEOUT, replaced).await.map(drop)
         } else {
             let created = self.api.create(&parameters, &map);
-            within(UNHURRIED, created).await.map(drop)
+            within(DEFAULT_CALL_TIMEOUT, created).await.map(drop)
         }
     }
 }

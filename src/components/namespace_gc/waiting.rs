@@ -66,7 +66,7 @@ pub struct Waits {
     /// Number of attempts to remove the namespace so far.
     pub attempts: u32,
     /// Whether an Event is to be published: none was yet for this namespace and reason.
-    pub news: bool,
+    pub new_causes: bool,
 }
 
 impl Waiting {
@@ -100,7 +100,7 @@ impl Waiting {
         Waits {
             delay,
             attempts: wait.attempts,
-            news: wait.published.insert(reason),
+            new_causes: wait.published.insert(reason),
         }
     }
 

@@ -29,7 +29,7 @@ impl PvProtectionReconciler {
             match change.new.map(|volume| volume.finalizer_state()) {
                 Some(FinalizerState::NeedsFinalizer) => queue.add_urgent(change.name.clone()),
                 Some(FinalizerState::DeletionCandidate) => queue.add(change.name.clone()),
-                Some(FinalizerState::Settled) | None => {}
+                Some(FinalizerState::UpToDate) | None => {}
             }
         });
     }
@@ -46,7 +46,7 @@ impl Reconcile for PvProtectionReconciler {
 
     fn candidates(&self) -> Vec<ObjectName> {
         let volumes = self.volumes.read();
-        volumes.names_where(|volume| volume.finalizer_state() != FinalizerState::Settled)
+        volumes.names_where(|volume| volume.finalizer_state() != FinalizerState::UpToDate)
     }
 
     fn is_urgent(&self, name: &ObjectName) -> bool {
@@ -73,7 +73,7 @@ impl Reconcile for PvProtectionReconciler {
         if applied.written() {
             self.volumes.mark_stale(name, &volume);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 }
 

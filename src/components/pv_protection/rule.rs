@@ -22,7 +22,7 @@ pub enum Decision {
 /// Decides whether the finalizer of the volume is added, removed or left.
 pub fn decide(volume: &Volume) -> Decision {
     match volume.finalizer_state() {
-        FinalizerState::Settled => Decision::Leave(None),
+        FinalizerState::UpToDate => Decision::Leave(None),
         FinalizerState::NeedsFinalizer => Decision::Act(
             Action::add_finalizer(PV_PROTECTION),
             reasons::FINALIZER_MISSING,

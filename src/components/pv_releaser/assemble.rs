@@ -1,7 +1,7 @@
 //! Builds the component pv-releaser from its options and the shared parts.
 
 use super::{
-    Caches, Handover, Identity, NAME, Options, PvReleaserReconciler, VolumeWebhook,
+    Caches, Identity, NAME, Options, PvReleaserReconciler, Reservations, VolumeWebhook,
     reservation_hook, strip_binding_hook, volume_hook,
 };
 use crate::{
@@ -63,7 +63,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         Kind::StorageClass,
     ]);
     let caches = Caches::new(&shared.feeds, namespace, options);
-    let handover = handover(shared, &caches);
+    let reservations = reservations(shared, &caches);
     // The webhooks and the reconciler have separate limits for live reads, so neither waits for the
     // other.
     let identity = identity(shared);
@@ -71,15 +71,15 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         caches: caches.clone(),
         identity: identity.clone(),
     };
-    let claims = Handover {
+    let claims = Reservations {
         identity,
-        ..handover.clone()
+        ..reservations.clone()
     };
     parts.webhooks = vec![volume_hook(volumes), reservation_hook(claims)];
     parts.safeguards = vec![strip_binding_hook()];
     let reconciler = PvReleaserReconciler {
         caches,
-        handover,
+        reservations,
         live_attachments: SharedList::new(shared.metrics.clone(), &shared.client),
         apply: shared.apply.clone(),
         events: Arc::default(),
@@ -91,8 +91,8 @@ fn parts(shared: &Shared, options: Options) -> Parts {
     parts
 }
 
-fn handover(shared: &Shared, caches: &Caches) -> Handover {
-    Handover {
+fn reservations(shared: &Shared, caches: &Caches) -> Reservations {
+    Reservations {
         caches: caches.clone(),
         identity: identity(shared),
         apply: shared.apply.clone(),

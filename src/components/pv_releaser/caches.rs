@@ -2,7 +2,7 @@
 
 use super::{
     Options, Scope,
-    rule::{Attachment, Decision, Left, Unconfirmed, View, decide, scope},
+    rule::{Attachment, Decision, LeaveReason, Unconfirmed, View, decide, scope},
 };
 use crate::{
     cluster::{Change, Excluded, Feed, Feeds, RecentlyDeleted},
@@ -183,17 +183,17 @@ impl Caches {
     /// Returns whether the volume is an orphan: it stays Released, because no label or StorageClass
     /// assigns it to an installation.
     pub fn is_orphan(&self, name: &ObjectName, volume: &Volume) -> bool {
-        self.judge(name, volume) == Decision::Leave(Left::Orphaned)
+        self.judge(name, volume) == Decision::Leave(LeaveReason::Orphaned)
     }
 
     /// Returns a VolumeAttachment of the volume, and the volume, if the volume would be released
     /// were it not attached; none if it is left unchanged for another reason, or does not exist.
-    pub fn attachment_in_the_way(
+    pub fn blocking_attachment(
         &self,
         name: &ObjectName,
     ) -> Option<(Arc<Volume>, ObjectName, Arc<VolumeAttachment>)> {
         let volume = self.volumes.read().get(name)?;
-        if self.judge(name, &volume) != Decision::Leave(Left::Attached) {
+        if self.judge(name, &volume) != Decision::Leave(LeaveReason::Attached) {
             return None;
         }
         let attachments = self.attachments.read();
@@ -209,7 +209,7 @@ impl Caches {
 
     /// Returns whether a new volume got its label at admission, because of its claim. The review
     /// could publish no Event, because the volume did not exist yet.
-    pub fn is_labelled_from_birth(&self, change: &Change<'_, Volume>) -> bool {
+    pub fn is_labelled_at_creation(&self, change: &Change<'_, Volume>) -> bool {
         let born = change
             .new
             .filter(|_| change.old.is_none() && self.volumes.is_synced());

@@ -2,12 +2,12 @@
 
 use crate::objects::{
     ObjectName, Volume,
-    fit::{Need, Offer},
+    fit::{ClaimRequirements, VolumeProperties},
     reuse::Record,
 };
 use std::sync::Arc;
 
-type Named = (ObjectName, Arc<Volume>);
+type NamedVolume = (ObjectName, Arc<Volume>);
 
 /// Returns whether the volume's record names the namespace with this uid.
 pub(super) fn is_of(volume: &Volume, namespace_uid: &str) -> bool {
@@ -16,24 +16,34 @@ pub(super) fn is_of(volume: &Volume, namespace_uid: &str) -> bool {
 }
 
 /// Returns whether a parked or reserved volume fits the claim.
-pub(super) fn fits(name: &ObjectName, volume: &Volume, need: &Need) -> bool {
-    offer(volume).is_some_and(|offer| offer.fits(&name.name, &volume.class, need))
+pub(super) fn fits(name: &ObjectName, volume: &Volume, requirements: &ClaimRequirements) -> bool {
+    properties(volume)
+        .is_some_and(|properties| properties.fits(&name.name, &volume.class, requirements))
 }
 
 /// Returns whether a reserved volume stays reserved for this claim, which is about to be stored in
 /// the namespace with this uid. If Volume Warden made the reservation, the volume must fit the
 /// claim: it may have been made for another claim of this name, which was not stored.
-pub(super) fn stays_reserved((name, volume): &Named, need: &Need, namespace_uid: &str) -> bool {
+pub(super) fn stays_reserved(
+    (name, volume): &NamedVolume,
+    requirements: &ClaimRequirements,
+    namespace_uid: &str,
+) -> bool {
     let by_others = volume.reserved_at().is_none();
-    is_of(volume, namespace_uid) && (by_others || fits(name, volume, need))
+    is_of(volume, namespace_uid) && (by_others || fits(name, volume, requirements))
 }
 
 /// Returns the parked volumes of the namespace with this uid that fit the claim, the smallest
 /// first.
-pub(super) fn fitting(parked: Vec<Named>, need: &Need, namespace_uid: &str) -> Vec<Named> {
+pub(super) fn fitting(
+    parked: Vec<NamedVolume>,
+    requirements: &ClaimRequirements,
+    namespace_uid: &str,
+) -> Vec<NamedVolume> {
     let mut fitting = parked;
-    fitting.retain(|(name, volume)| is_of(volume, namespace_uid) && fits(name, volume, need));
-    let size = |volume: &Volume| offer(volume).map_or(0.0, |offer| offer.capacity);
+    fitting
+        .retain(|(name, volume)| is_of(volume, namespace_uid) && fits(name, volume, requirements));
+    let size = |volume: &Volume| properties(volume).map_or(0.0, |properties| properties.capacity);
     fitting.sort_by(|(name, one), (other, two)| {
         let size = size(one).total_cmp(&size(two));
         size.then_with(|| name.cmp(other))
@@ -41,6 +51,6 @@ pub(super) fn fitting(parked: Vec<Named>, need: &Need, namespace_uid: &str) -> V
     fitting
 }
 
-fn offer(volume: &Volume) -> Option<&Offer> {
-    volume.reuse.as_ref()?.offer.as_ref()
+fn properties(volume: &Volume) -> Option<&VolumeProperties> {
+    volume.reuse.as_ref()?.properties.as_ref()
 }

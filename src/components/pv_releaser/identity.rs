@@ -5,8 +5,8 @@
 //! still has its uid, it was in that namespace.
 
 use crate::{
-    cluster::{LiveGet, UNHURRIED},
-    objects::{CompactText, Namespace, ObjectName, Volume, fit::Need, reuse::Record},
+    cluster::{DEFAULT_CALL_TIMEOUT, LiveGet},
+    objects::{CompactText, Namespace, ObjectName, Volume, fit::ClaimRequirements, reuse::Record},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ pub struct Identity {
     /// Reads the uid of a namespace live.
     pub namespaces: Arc<LiveGet<Namespace>>,
     /// Reads the uid and the requirements of a claim live.
-    pub claims: Arc<LiveGet<Need>>,
+    pub claims: Arc<LiveGet<ClaimRequirements>>,
 }
 
 impl Identity {
@@ -33,13 +33,13 @@ impl Identity {
         Ok(found.map(|namespace| namespace.uid))
     }
 
-    /// Returns the uid of the namespace of this name, if it exists and is not being deleted: no more
-    /// claims are created in one that is.
+    /// Returns the uid of the namespace of this name, if it exists and is not being deleted: no
+    /// more claims are created in one that is.
     ///
     /// # Errors
     /// When the namespace could not be read.
-    pub async fn lasting_namespace(&self, name: &Arc<str>) -> kube::Result<Option<Box<str>>> {
-        let found = self.found(name, UNHURRIED).await?;
+    pub async fn active_namespace(&self, name: &Arc<str>) -> kube::Result<Option<Box<str>>> {
+        let found = self.found(name, DEFAULT_CALL_TIMEOUT).await?;
         let found = found.filter(|namespace| !namespace.deleting);
         Ok(found.map(|namespace| namespace.uid))
     }

@@ -3,7 +3,7 @@
 
 use super::{
     caches::Caches,
-    rule::{Decision, Left, Unconfirmed},
+    rule::{Decision, LeaveReason, Unconfirmed},
 };
 use crate::{
     hashing::HashMap,
@@ -19,21 +19,21 @@ use prometheus_client::metrics::gauge::Gauge;
 const DUE: &str = "Due";
 /// The fate of a parked volume, which waits for the next claim of its namespace.
 const PARKED: &str = "Parked";
-/// The fates of other Released volumes: why they are left unchanged. [`Left::InUse`] is not
+/// The fates of other Released volumes: why they are left unchanged. [`LeaveReason::InUse`] is not
 /// reported: it lasts only until the watch delivers the deletion of the claim.
-const STAY: [Left; 12] = [
-    Left::Excluded,
-    Left::Unlabeled,
-    Left::OtherInstallation,
-    Left::Freed,
-    Left::NotRetained,
-    Left::Deleting,
-    Left::Attached,
-    Left::InvalidScope,
-    Left::Unrecorded,
-    Left::Unwatched,
-    Left::Orphaned,
-    Left::InTrash,
+const STAY: [LeaveReason; 12] = [
+    LeaveReason::Excluded,
+    LeaveReason::Unlabeled,
+    LeaveReason::OtherInstallation,
+    LeaveReason::Freed,
+    LeaveReason::NotRetained,
+    LeaveReason::Deleting,
+    LeaveReason::Attached,
+    LeaveReason::InvalidScope,
+    LeaveReason::Unrecorded,
+    LeaveReason::Unwatched,
+    LeaveReason::Orphaned,
+    LeaveReason::InTrash,
 ];
 
 struct ReleaseMetrics {
@@ -84,19 +84,19 @@ fn count(caches: &Caches, metrics: &ReleaseMetrics) {
     drop(volumes);
     for (name, volume) in &released {
         let fate = match caches.judge(name, volume) {
-            Decision::Leave(left) => left.name(),
-            Decision::Record => Left::Unrecorded.name(),
+            Decision::Leave(leave_reason) => leave_reason.name(),
+            Decision::Record => LeaveReason::Unrecorded.name(),
             Decision::Associate | Decision::Release(_, Unconfirmed) => DUE,
         };
         add(fate, volume);
     }
     let of = |fate| fates.get(fate).copied().unwrap_or_default();
-    for fate in STAY.map(Left::name).into_iter().chain([DUE, PARKED]) {
+    for fate in STAY.map(LeaveReason::name).into_iter().chain([DUE, PARKED]) {
         let (number, bytes) = of(fate);
         metrics.released.get_or_create(&Fate { fate }).set(number);
         let sum = metrics.bytes.get_or_create(&Fate { fate });
         // The sum fits into an `i64`: no cluster has that many bytes.
         sum.set(bytes as i64);
     }
-    metrics.orphaned.set(of(Left::Orphaned.name()).0);
+    metrics.orphaned.set(of(LeaveReason::Orphaned.name()).0);
 }

@@ -32,7 +32,6 @@
 mod assemble;
 mod caches;
 mod claims;
-mod ending;
 mod fitting;
 mod identity;
 mod metrics;
@@ -43,11 +42,12 @@ mod patch;
 mod reconcile;
 mod reports;
 mod reservation;
-mod reserved;
+mod reservation_end;
 mod rule;
 #[cfg(test)]
 mod tests;
 mod triggers;
+mod undelivered;
 mod webhooks;
 #[cfg(test)]
 mod webhooks_tests;
@@ -59,7 +59,7 @@ pub use identity::Identity;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use options::{Mode, Options, Scope};
-pub use parked::Handover;
+pub use parked::Reservations;
 pub use reconcile::PvReleaserReconciler;
 pub use webhooks::{VolumeWebhook, reservation_hook, volume_hook};
 
@@ -82,8 +82,8 @@ pub mod reasons {
         /// The API server did not write the managed-by label, or the record of the claim's
         /// namespace.
         CANNOT_ASSOCIATE: Warning "volume" = "ErrAssociatePV";
-        /// The volume is managed and Released, but cannot be made available, or the API server refused
-        /// the write.
+        /// The volume is managed and Released, but cannot be made available, or the API server
+        /// refused the write.
         CANNOT_RELEASE: Warning "volume" = "ErrReleasePV";
         /// The volume stays Released, because no label or StorageClass assigns it to an
         /// installation.

@@ -3,10 +3,10 @@
 use super::{
     Mode, Options, Scope,
     reasons::{ASSOCIATED, CANNOT_RELEASE, ORPHANED, PARKED, RELEASED, RESERVED},
-    rule::Left,
+    rule::LeaveReason,
 };
 use crate::{
-    cluster::{Announcement, Target},
+    cluster::{EventContent, Target},
     objects::{
         Kind, ObjectName, Volume,
         managed_by::RELEASER_LABEL,
@@ -17,17 +17,17 @@ use crate::{
 use k8s_openapi::api::core::v1::ObjectReference;
 
 /// The Event that the volume was labelled.
-pub fn associated(volume: &Volume) -> Announcement {
+pub fn associated(volume: &Volume) -> EventContent {
     let note = format!(
         "the managed-by label of the claim {} names this installation, so this volume got the \
          label, too: it is made available again when the claim is deleted",
         claim_name(volume)
     );
-    announcement(volume, ASSOCIATED, "Associate", false, note)
+    event_content(volume, ASSOCIATED, "Associate", false, note)
 }
 
 /// The Event that the volume was released from its claim.
-pub fn released(volume: &Volume, scope: Scope, mode: Mode) -> Announcement {
+pub fn released(volume: &Volume, scope: Scope, mode: Mode) -> EventContent {
     let claim = claim_name(volume);
     let note = match (mode, scope) {
         (Mode::Full, Scope::Cluster) => format!(
@@ -43,58 +43,58 @@ pub fn released(volume: &Volume, scope: Scope, mode: Mode) -> Announcement {
             )
         }
     };
-    announcement(volume, RELEASED, "Release", false, note)
+    event_content(volume, RELEASED, "Release", false, note)
 }
 
 /// The Event that a parked volume was reserved for a new claim.
-pub fn reserved(volume: &Volume) -> Announcement {
+pub fn reserved(volume: &Volume) -> EventContent {
     let claim = claim_name(volume);
     let note = format!("the volume is reserved for the new claim {claim} of its namespace");
-    Announcement {
+    EventContent {
         related: None,
-        ..announcement(volume, RESERVED, "Reserve", false, note)
+        ..event_content(volume, RESERVED, "Reserve", false, note)
     }
 }
 
-/// The Event that a reservation ended which Volume Warden did not make, because the namespace of the
-/// earlier claim is being deleted or was deleted.
-pub fn parked(volume: &Volume, record: &Record) -> Announcement {
+/// The Event that a reservation ended which Volume Warden did not make, because the namespace of
+/// the earlier claim is being deleted or was deleted.
+pub fn parked(volume: &Volume, record: &Record) -> EventContent {
     let claim = claim_name(volume);
     let note = format!(
-        "the volume is no longer reserved for the claim {claim}: the namespace {} of its earlier claim is \
-         being deleted or was deleted, and no claim of another one gets its data. If a claim of another \
-         one may see the data, remove the annotation {CLAIM_NAMESPACE} of the volume, and set its \
+        "the volume is no longer reserved for the claim {claim}: the namespace {} of its earlier \
+         claim is being deleted or was deleted, and claims of other namespaces do not get its data. \
+         To give the volume to such a claim, remove its annotation {CLAIM_NAMESPACE} and set its \
          claimRef, in one patch",
         record.namespace
     );
-    Announcement {
+    EventContent {
         related: None,
-        ..announcement(volume, PARKED, "Park", true, note)
+        ..event_content(volume, PARKED, "Park", true, note)
     }
 }
 
 /// The Event that says why the volume is left unchanged; none for a cause that needs no Event, or
 /// that [`attached`] reports later.
-pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announcement> {
+pub fn left(volume: &Volume, left: LeaveReason, options: &Options) -> Option<EventContent> {
     let (reason, action, note) = match left {
-        Left::NotRetained => {
+        LeaveReason::NotRetained => {
             let note = "the volume is labelled to be made available again, but its reclaim policy \
                         is not Retain, so it is left unchanged: its data may be about to be deleted";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
-        Left::Deleting => {
+        LeaveReason::Deleting => {
             let note = "the volume is labelled to be made available again, but is being deleted, \
                         so it is left unchanged";
             (CANNOT_RELEASE, "Release", note.to_owned())
         }
-        Left::InvalidScope => {
+        LeaveReason::InvalidScope => {
             let note = format!(
                 "the label {RELEASE_SCOPE} of the volume, or the annotation of its StorageClass, is neither \
                  namespace nor cluster, so the volume is left unchanged"
             );
             (CANNOT_RELEASE, "Release", note)
         }
-        Left::Unrecorded => {
+        LeaveReason::Unrecorded => {
             let claim = claim_name(volume);
             let note = format!(
                 "the claim {claim} of this volume is deleted, and nothing proves that the claim was in the \
@@ -103,7 +103,7 @@ pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announceme
             );
             (CANNOT_RELEASE, "Release", note)
         }
-        Left::Unwatched => {
+        LeaveReason::Unwatched => {
             let claim = claim_name(volume);
             let note = format!(
                 "the claim {claim} of this volume is deleted, and --namespace names another namespace, so no \
@@ -112,7 +112,7 @@ pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announceme
             );
             (CANNOT_RELEASE, "Release", note)
         }
-        Left::Orphaned => {
+        LeaveReason::Orphaned => {
             let (claim, id) = (claim_name(volume), &options.id);
             let any = match options.scope() {
                 Scope::Namespace => {
@@ -128,19 +128,19 @@ pub fn left(volume: &Volume, left: Left, options: &Options) -> Option<Announceme
             );
             (ORPHANED, ORPHANED, note)
         }
-        Left::Excluded
-        | Left::Unlabeled
-        | Left::OtherInstallation
-        | Left::InUse
-        | Left::Freed
-        | Left::Attached
-        | Left::InTrash => return None,
+        LeaveReason::Excluded
+        | LeaveReason::Unlabeled
+        | LeaveReason::OtherInstallation
+        | LeaveReason::InUse
+        | LeaveReason::Freed
+        | LeaveReason::Attached
+        | LeaveReason::InTrash => return None,
     };
-    Some(announcement(volume, reason, action, true, note))
+    Some(event_content(volume, reason, action, true, note))
 }
 
 /// The Event that a VolumeAttachment has kept the volume from being released for minutes.
-pub fn attached(volume: &Volume, attachment: &ObjectName, node: &str) -> Announcement {
+pub fn attached(volume: &Volume, attachment: &ObjectName, node: &str) -> EventContent {
     let claim = claim_name(volume);
     let note = format!(
         "the claim {claim} of this volume is deleted, but the volume is still attached to the node \
@@ -148,17 +148,17 @@ pub fn attached(volume: &Volume, attachment: &ObjectName, node: &str) -> Announc
          made available. To see what the detachment waits for: kubectl describe volumeattachment \
          {attachment}"
     );
-    announcement(volume, CANNOT_RELEASE, "Release", true, note)
+    event_content(volume, CANNOT_RELEASE, "Release", true, note)
 }
 
-fn announcement(
+fn event_content(
     volume: &Volume,
     reason: &'static str,
     action: &'static str,
     warning: bool,
     note: String,
-) -> Announcement {
-    Announcement {
+) -> EventContent {
+    EventContent {
         reason,
         action,
         warning,

@@ -14,17 +14,17 @@ use super::{
     identity::Identity,
     patch::{action, park, reservation},
     reasons::{CANNOT_RELEASE, PARKED, RESERVED},
-    reserved::{Reserved, Undelivered},
+    undelivered::{Undelivered, UndeliveredReservations},
 };
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
     cluster::{
-        Action, Applied, Apply, Basis, OnRefusal, ReconcileError, Reconciled, Requeue, Target,
-        UNHURRIED, server_time,
+        Action, Applied, Apply, Basis, DEFAULT_CALL_TIMEOUT, OnRefusal, ReconcileError, Reconciled,
+        Requeue, Target, server_time,
     },
     objects::{
         ObjectName, Volume,
-        fit::{Need, NeedWire},
+        fit::{ClaimRequirements, ClaimRequirementsWire},
     },
 };
 use kube::Client;
@@ -37,13 +37,14 @@ const TRIES: usize = 5;
 
 /// Why a claim is refused: the uid of its namespace could not be read, or is not the recorded one,
 /// and the reservation could not be ended.
-const EARLIER: &str = "may hold data of an earlier namespace of this name, which was deleted";
+const EARLIER: &str = "it may hold data of a deleted namespace of the same name";
 /// Why a claim is refused: the volume does not fit it, and the reservation could not be ended.
-const MISFIT: &str = "was reserved for an earlier one with another spec, and could not be freed";
+const MISFIT: &str = "it was reserved for an earlier claim with another spec, and that reservation \
+                      could not be ended";
 
 /// Reserves parked volumes for claims.
 #[derive(Clone)]
-pub struct Handover {
+pub struct Reservations {
     /// The watches that pv-releaser reads.
     pub caches: Caches,
     /// Live reads of namespaces and claims.
@@ -56,7 +57,7 @@ pub struct Handover {
     /// Namespaces in which no claim is refused.
     pub exempt: Arc<[String]>,
     /// The reservations that the watch has not delivered yet.
-    pub reserved: Arc<Reserved>,
+    pub reserved: Arc<UndeliveredReservations>,
 }
 
 /// Who waits for a read or a write: a reconciler, or an admission review until this instant.
@@ -79,13 +80,13 @@ impl Caller {
 
     fn limit(self) -> Duration {
         match self {
-            Self::Reconciler => UNHURRIED,
+            Self::Reconciler => DEFAULT_CALL_TIMEOUT,
             Self::Review(until) => until.saturating_duration_since(Instant::now()),
         }
     }
 }
 
-impl Handover {
+impl Reservations {
     /// Reserves a parked volume for a claim that is about to be stored. A volume that is reserved
     /// for a claim of this name is parked first if that was one of an earlier namespace of the same
     /// name, or if the volume does not fit this claim: kube-controller-manager compares neither
@@ -93,13 +94,13 @@ impl Handover {
     /// fails, or the uid of the namespace cannot be read while a volume is reserved for this name,
     /// the claim is refused, except in an exempt namespace.
     pub async fn review(&self, request: &Request) -> Reviewed {
-        let need = Need::from(request.object::<NeedWire>()?);
-        let name = ObjectName::new(request.namespace.as_str(), &*need.name);
+        let requirements = ClaimRequirements::from(request.object::<ClaimRequirementsWire>()?);
+        let name = ObjectName::new(request.namespace.as_str(), &*requirements.name);
         let reserved = self.caches.reserved_for(&name);
         let waiting = self.caches.waiting_in(&name.namespace);
-        let just_now = self.reserved_just_now(&name);
+        let just_now = self.undelivered_reservation(&name);
         let nothing_waits = waiting.is_empty() && just_now.is_none();
-        if need.name.is_empty() || request.dry_run == Some(true) || nothing_waits {
+        if requirements.name.is_empty() || request.dry_run == Some(true) || nothing_waits {
             return Ok(Answer::Allow);
         }
         let until = Instant::now() + request.call_budget;
@@ -119,12 +120,13 @@ impl Handover {
             }
             Err(_) => return Ok(self.refused(&name, EARLIER)),
         };
-        let reserved_wrongly = |undelivered: &Undelivered| undelivered.objection(&need, &uid);
+        let reserved_wrongly =
+            |undelivered: &Undelivered| undelivered.refusal_reason(&requirements, &uid);
         if let Some(why) = just_now.as_ref().and_then(reserved_wrongly) {
             return Ok(self.refused(&name, why));
         }
         let exists = self.caches.claims.read().get(&name).is_some();
-        let stays = |each: &(_, _)| stays_reserved(each, &need, &uid);
+        let stays = |each: &(_, _)| stays_reserved(each, &requirements, &uid);
         let (kept, ended): (Vec<_>, Vec<_>) = reserved.into_iter().partition(stays);
         let misfits = !ended.is_empty() && ended.iter().all(|(_, volume)| is_of(volume, &uid));
         if misfits && exists {
@@ -142,9 +144,9 @@ impl Handover {
         }
         // The API server refuses a claim that exists only after this review. A client that repeats
         // such a creation would keep a volume reserved. If the watch shows a claim that is deleted
-        // already, `serve` reserves the volume later.
+        // already, `reserve_for_claim` reserves the volume later.
         if kept.is_empty() && just_now.is_none() && !exists {
-            self.reserve(&name, &need, &uid, Caller::Review(until))
+            self.reserve(&name, &requirements, &uid, Caller::Review(until))
                 .await;
         }
         Ok(Answer::Allow)
@@ -174,7 +176,7 @@ impl Handover {
             return Answer::Allow;
         }
         let message = format!(
-            "a volume that is reserved for the claim {name} {why}, so the claim is not created. \
+            "a volume is reserved for the claim {name}, but {why}, so the claim is not created. \
              Create the claim again, or give it another name."
         );
         Answer::deny(message)
@@ -185,7 +187,7 @@ impl Handover {
     ///
     /// # Errors
     /// When an object could not be read, or the write failed.
-    pub async fn serve(&self, name: &ObjectName) -> Reconciled {
+    pub async fn reserve_for_claim(&self, name: &ObjectName) -> Reconciled {
         let claim = self.caches.claims.read().get(name);
         let claim = claim.filter(|claim| claim.awaits_volume());
         let Some(claim) = claim.filter(|_| !self.is_reserved(name)) else {
@@ -197,15 +199,16 @@ impl Handover {
         }
         // The reservation of a volume for a claim of a namespace that is being deleted would end at
         // once.
-        let namespace = self.identity.lasting_namespace(&name.namespace).await;
-        let need = self.identity.claims.get(name, UNHURRIED).await;
-        let need = need.map_err(unread)?;
-        let need = need.filter(|need| claim.uid == need.uid && need.open);
-        if let (Some(uid), Some(need)) = (namespace.map_err(unread)?, need)
+        let namespace = self.identity.active_namespace(&name.namespace).await;
+        let requirements = self.identity.claims.get(name, DEFAULT_CALL_TIMEOUT).await;
+        let requirements = requirements.map_err(unread)?;
+        let requirements =
+            requirements.filter(|requirements| claim.uid == requirements.uid && requirements.open);
+        if let (Some(uid), Some(requirements)) = (namespace.map_err(unread)?, requirements)
             && !self.is_reserved(name)
         {
-            let reserved = self.reserve(name, &need, &uid, Caller::Reconciler);
-            return reserved.await.settled();
+            let reserved = self.reserve(name, &requirements, &uid, Caller::Reconciler);
+            return reserved.await.into_reconciled();
         }
         Ok(Requeue::OnEvent)
     }
@@ -213,14 +216,20 @@ impl Handover {
     /// Returns whether a volume is reserved for the claim, also if the watch has not delivered that
     /// yet.
     fn is_reserved(&self, claim: &ObjectName) -> bool {
-        !self.caches.reserved_for(claim).is_empty() || self.reserved_just_now(claim).is_some()
+        !self.caches.reserved_for(claim).is_empty() || self.undelivered_reservation(claim).is_some()
     }
 
     /// Reserves the smallest parked volume of the namespace with this uid that fits the claim.
     /// Returns the outcome of the last write, or `Done` if no volume fits.
-    async fn reserve(&self, claim: &ObjectName, need: &Need, uid: &str, caller: Caller) -> Applied {
+    async fn reserve(
+        &self,
+        claim: &ObjectName,
+        requirements: &ClaimRequirements,
+        uid: &str,
+        caller: Caller,
+    ) -> Applied {
         let mut applied = Applied::Done;
-        let parked = fitting(self.caches.parked_in(&claim.namespace), need, uid);
+        let parked = fitting(self.caches.parked_in(&claim.namespace), requirements, uid);
         if parked.is_empty() {
             return applied;
         }
@@ -287,7 +296,7 @@ impl Handover {
 
     /// Returns the volume that this process has reserved for the claim, as long as the watch hides
     /// that volume or shows it as it was before.
-    fn reserved_just_now(&self, claim: &ObjectName) -> Option<Undelivered> {
+    fn undelivered_reservation(&self, claim: &ObjectName) -> Option<Undelivered> {
         let volumes = self.caches.volumes.read();
         self.reserved.undelivered(claim, &volumes)
     }
@@ -296,11 +305,15 @@ impl Handover {
 impl Undelivered {
     /// Returns why a claim of the reserved name, in the namespace with this uid, must not get the
     /// volume; none if it may.
-    fn objection(&self, need: &Need, namespace_uid: &str) -> Option<&'static str> {
+    fn refusal_reason(
+        &self,
+        requirements: &ClaimRequirements,
+        namespace_uid: &str,
+    ) -> Option<&'static str> {
         if *self.namespace_uid != *namespace_uid {
             return Some(EARLIER);
         }
-        (!fits(&self.name, &self.volume, need)).then_some(MISFIT)
+        (!fits(&self.name, &self.volume, requirements)).then_some(MISFIT)
     }
 }
 

@@ -4,16 +4,16 @@ use super::{
     NAME, Scope,
     caches::Caches,
     metrics, notices,
-    parked::{Handover, unread},
+    parked::{Reservations, unread},
     patch::{action, association, record, release},
     reasons::{ASSOCIATED, CANNOT_ASSOCIATE, CANNOT_RELEASE, RECORDED, RELEASED},
-    rule::{Attachment, Decision, Left, Unconfirmed},
+    rule::{Attachment, Decision, LeaveReason, Unconfirmed},
     triggers,
 };
 use crate::{
     cluster::{
-        Apply, Basis, EventDeduplicator, OnRefusal, Proof, Reconcile, ReconcileError, Reconciled,
-        Regarding, Requeue, SharedList, Target, UNHURRIED, WorkQueue,
+        Apply, Basis, DEFAULT_CALL_TIMEOUT, EventDeduplicator, OnRefusal, Proof, Reconcile,
+        ReconcileError, Reconciled, Regarding, Requeue, SharedList, Target, WorkQueue,
     },
     hashing::HashSet,
     objects::{ObjectName, Volume, VolumeAttachment, reuse::Record, volume::Phase},
@@ -34,11 +34,11 @@ pub struct PvReleaserReconciler {
     /// Lists VolumeAttachments live, to prove that a volume is detached.
     pub live_attachments: Arc<SharedList<VolumeAttachment>>,
     /// Reserves parked volumes, which wait for a claim of their namespace, for claims.
-    pub handover: Handover,
+    pub reservations: Reservations,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
     /// The causes that Events have already reported, by volume.
-    pub events: Arc<EventDeduplicator<ObjectName, Left>>,
+    pub events: Arc<EventDeduplicator<ObjectName, LeaveReason>>,
 }
 
 impl PvReleaserReconciler {
@@ -51,14 +51,14 @@ impl PvReleaserReconciler {
             let Some(volume) = change.new else {
                 return;
             };
-            if caches.is_labelled_from_birth(change) {
+            if caches.is_labelled_at_creation(change) {
                 let regarding = Regarding::of(change.name, volume);
-                apply.announce(regarding, notices::associated(volume));
+                apply.publish_event(regarding, notices::associated(volume));
             }
             let was_parked = change.old.is_some_and(|old| caches.is_parked(old));
             if was_parked && !caches.is_parked(volume) && volume.reserved_for().is_some() {
                 let regarding = Regarding::of(change.name, volume);
-                apply.announce(regarding, notices::reserved(volume));
+                apply.publish_event(regarding, notices::reserved(volume));
             }
         });
     }
@@ -93,7 +93,11 @@ impl PvReleaserReconciler {
     /// Returns the record of the namespace of the volume's claim, by live reads; none if they do
     /// not prove in which namespace, by uid, the claim is or was.
     async fn identify(&self, volume: &Volume) -> Result<Option<Record>, ReconcileError> {
-        let found = self.handover.identity.record(volume, UNHURRIED).await;
+        let found = self
+            .reservations
+            .identity
+            .record(volume, DEFAULT_CALL_TIMEOUT)
+            .await;
         found.map_err(unread)
     }
 
@@ -110,9 +114,10 @@ impl PvReleaserReconciler {
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
             let regarding = Regarding::of(name, volume);
-            self.apply.announce(regarding, notices::associated(volume));
+            self.apply
+                .publish_event(regarding, notices::associated(volume));
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Records the namespace of the volume's claim. If nothing proves that namespace, the volume
@@ -120,7 +125,7 @@ impl PvReleaserReconciler {
     async fn record(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some(found) = self.identify(volume).await? else {
             if volume.phase == Phase::Released {
-                self.publish(name, volume, Left::Unrecorded);
+                self.publish(name, volume, LeaveReason::Unrecorded);
             }
             return Ok(Requeue::OnEvent);
         };
@@ -132,7 +137,7 @@ impl PvReleaserReconciler {
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Releases the volume from its claim. `detached` proves that no VolumeAttachment names the
@@ -155,11 +160,11 @@ impl PvReleaserReconciler {
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
-            let announcement = notices::released(volume, scope, options.release_mode);
+            let event_content = notices::released(volume, scope, options.release_mode);
             self.apply
-                .announce(Regarding::of(name, volume), announcement);
+                .publish_event(Regarding::of(name, volume), event_content);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 }
 
@@ -189,7 +194,7 @@ impl Reconcile for PvReleaserReconciler {
     /// a parked volume if it still waits for one.
     async fn reconcile(&self, name: &ObjectName) -> Reconciled {
         if !name.namespace.is_empty() {
-            return self.handover.serve(name).await;
+            return self.reservations.reserve_for_claim(name).await;
         }
         let (known, current) = {
             let volumes = self.caches.volumes.read();
@@ -202,7 +207,7 @@ impl Reconcile for PvReleaserReconciler {
             return Ok(Requeue::OnEvent);
         };
         if volume.reserved_for().is_some() {
-            return self.handover.check(name, &volume).await;
+            return self.reservations.check(name, &volume).await;
         }
         let decision = match self.caches.judge(name, &volume) {
             // The volume was read before, so a LIST of VolumeAttachments that begins now is newer

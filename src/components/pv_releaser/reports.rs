@@ -1,6 +1,6 @@
 //! Events about volumes that are left unchanged.
 
-use super::{notices, reconcile::PvReleaserReconciler, rule::Left};
+use super::{notices, reconcile::PvReleaserReconciler, rule::LeaveReason};
 use crate::{
     cluster::Regarding,
     hashing::HashSet,
@@ -10,23 +10,28 @@ use std::{sync::Arc, time::Duration};
 
 /// Delay before an orphaned volume is reported: the watch of claims may lag behind the watch of
 /// volumes.
-const SURE: Duration = Duration::from_secs(5);
+const ORPHAN_REPORT_DELAY: Duration = Duration::from_secs(5);
 
 /// Delay before the VolumeAttachment of a Released volume is reported: detaching takes some time,
 /// and kube-controller-manager forces it after six minutes.
-const DETACHED: Duration = Duration::from_secs(420);
+const ATTACHED_REPORT_DELAY: Duration = Duration::from_secs(420);
 
 impl PvReleaserReconciler {
     /// Publishes an Event that says why the volume is left unchanged, if the cause needs one and
     /// was not reported already. An orphan and an attached volume are reported after a delay, if
     /// the cause still holds.
-    pub(super) fn publish(&self, name: &ObjectName, volume: &Arc<Volume>, left: Left) {
+    pub(super) fn publish(
+        &self,
+        name: &ObjectName,
+        volume: &Arc<Volume>,
+        leave_reason: LeaveReason,
+    ) {
         let options = &self.caches.options;
-        let announcement = notices::left(volume, left, options);
-        let is_reported = announcement.is_some() || left == Left::Attached;
-        let causes: HashSet<_> = is_reported.then_some(left).into_iter().collect();
-        let news = self.events.news(name, &volume.uid, causes);
-        if !news.contains(&left) {
+        let event_content = notices::left(volume, leave_reason, options);
+        let is_reported = event_content.is_some() || leave_reason == LeaveReason::Attached;
+        let causes: HashSet<_> = is_reported.then_some(leave_reason).into_iter().collect();
+        let new_causes = self.events.new_causes(name, &volume.uid, causes);
+        if !new_causes.contains(&leave_reason) {
             return;
         }
         let (caches, apply, events) =
@@ -38,22 +43,22 @@ impl PvReleaserReconciler {
             reason = "no reconcile waits for this Event"
         )]
         tokio::spawn(async move {
-            let announcement = match left {
-                Left::Orphaned => {
-                    tokio::time::sleep(SURE).await;
-                    announcement.filter(|_| caches.is_orphan_still(&name))
+            let event_content = match leave_reason {
+                LeaveReason::Orphaned => {
+                    tokio::time::sleep(ORPHAN_REPORT_DELAY).await;
+                    event_content.filter(|_| caches.is_orphan_still(&name))
                 }
-                Left::Attached => {
-                    tokio::time::sleep(DETACHED).await;
-                    let attached = caches.attachment_in_the_way(&name);
+                LeaveReason::Attached => {
+                    tokio::time::sleep(ATTACHED_REPORT_DELAY).await;
+                    let attached = caches.blocking_attachment(&name);
                     attached.map(|(volume, attachment, object)| {
                         notices::attached(&volume, &attachment, &object.node)
                     })
                 }
-                _ => announcement,
+                _ => event_content,
             };
-            if let Some(announcement) = announcement {
-                apply.announce_once(regarding, announcement, move || events.forget(&name));
+            if let Some(event_content) = event_content {
+                apply.publish_event_once(regarding, event_content, move || events.forget(&name));
             }
         });
     }

@@ -1,12 +1,12 @@
 //! The rule for the reservations of volumes: whether a volume stays reserved for a claim.
 
 use super::fitting::fits;
-use crate::objects::{ObjectName, Volume, fit::Need, reuse::Record};
+use crate::objects::{ObjectName, Volume, fit::ClaimRequirements, reuse::Record};
 use k8s_openapi::jiff::SignedDuration;
 use std::time::Duration;
 
 /// How long a reservation waits for its claim to be stored.
-const UNUSED: SignedDuration = SignedDuration::from_mins(1);
+const RESERVATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The reservation of a volume for a claim, by the volume's `claimRef`, and the live state of the
 /// objects that decide whether it stays.
@@ -25,7 +25,7 @@ pub struct Reservation<'a> {
     /// `claimRef` remains from a release in the mode `soft`, or an administrator has set it.
     pub age: Option<SignedDuration>,
     /// The claim that the volume is reserved for, if it exists.
-    pub claim: Option<&'a Need>,
+    pub claim: Option<&'a ClaimRequirements>,
 }
 
 /// What the rule decides about a reservation.
@@ -59,21 +59,23 @@ pub fn decide_reservation(view: &Reservation<'_>) -> Verdict {
     };
     match view.claim {
         Some(claim) if view.is_misfit(claim) => Verdict::Park,
-        _ if age.abs() < UNUSED => Verdict::Later(left(age)),
+        _ if age.abs() < RESERVATION_TIMEOUT => Verdict::Later(left(age)),
         Some(claim) if !view.is_elsewhere(claim) => Verdict::Keep,
         _ => Verdict::Park,
     }
 }
 
 fn left(age: SignedDuration) -> Duration {
-    let left = UNUSED.saturating_sub(age).min(UNUSED);
+    let left = RESERVATION_TIMEOUT
+        .saturating_sub(age)
+        .min(RESERVATION_TIMEOUT);
     Duration::try_from(left).unwrap_or_default()
 }
 
 impl Reservation<'_> {
     /// Returns whether the claim is not bound yet, and requires something else than the volume
     /// offers: the volume was reserved for an earlier claim of this name, which was not stored.
-    fn is_misfit(&self, claim: &Need) -> bool {
+    fn is_misfit(&self, claim: &ClaimRequirements) -> bool {
         claim.volume_name().is_empty() && !fits(self.name, self.volume, claim)
     }
 
@@ -83,11 +85,11 @@ impl Reservation<'_> {
     ///
     /// Source: `syncVolume` and `unbindVolume` in
     /// `pkg/controller/volume/persistentvolume/pv_controller.go`.
-    fn was_provisioned_twice(&self, claim: &Need) -> bool {
+    fn was_provisioned_twice(&self, claim: &ClaimRequirements) -> bool {
         self.record.claim_uid == *claim.uid && self.is_elsewhere(claim)
     }
 
-    fn is_elsewhere(&self, claim: &Need) -> bool {
+    fn is_elsewhere(&self, claim: &ClaimRequirements) -> bool {
         !["", &*self.name.name].contains(&claim.volume_name())
     }
 }

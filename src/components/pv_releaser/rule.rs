@@ -48,13 +48,13 @@ pub struct Unconfirmed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<D> {
     /// Leave the volume unchanged, for this reason.
-    Leave(Left),
+    Leave(LeaveReason),
     /// Label the volume as managed, and in the scope `namespace` record the namespace of its claim,
     /// if a live read proves it. A stored volume is labelled only when [`Decision::is_in_time`].
     Associate,
     /// Record the namespace of the volume's claim on the volume, if a live read proves it, and that
     /// the volume is not reserved any more. Only the scope `namespace` requires the record: without
-    /// it, a Released volume then stays Released: [`Left::Unrecorded`].
+    /// it, a Released volume then stays Released: [`LeaveReason::Unrecorded`].
     Record,
     /// Release the volume from its deleted claim, so that claims in this scope may get it. `D` says
     /// how it is known that the volume is detached.
@@ -76,7 +76,7 @@ impl<D> Decision<D> {
 
 /// Why a volume is left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
-pub enum Left {
+pub enum LeaveReason {
     /// The namespace of the volume's claim has opted out.
     Excluded,
     /// No label or class assigns the volume to this installation, and the volume is not
@@ -101,8 +101,8 @@ pub enum Left {
     InvalidScope,
     /// The volume is managed and Released, but no record says in which namespace its claim was.
     Unrecorded,
-    /// The volume is managed, Released and only for claims of its namespace, but `--namespace` names
-    /// another one.
+    /// The volume is managed, Released and only for claims of its namespace, but `--namespace`
+    /// names another one.
     Unwatched,
     /// The volume stays Released: its claim is deleted, and no label or class assigns the volume to
     /// an installation.
@@ -111,7 +111,7 @@ pub enum Left {
     InTrash,
 }
 
-impl Left {
+impl LeaveReason {
     /// The name of the reason in logs and metrics.
     pub fn name(self) -> &'static str {
         self.into()
@@ -124,10 +124,10 @@ pub fn decide<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
         Decision::Associate
         | Decision::Record
         | Decision::Release(..)
-        | Decision::Leave(Left::Orphaned)
+        | Decision::Leave(LeaveReason::Orphaned)
             if view.excluded =>
         {
-            Decision::Leave(Left::Excluded)
+            Decision::Leave(LeaveReason::Excluded)
         }
         decision => decision,
     }
@@ -135,14 +135,14 @@ pub fn decide<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
 
 fn decide_included<D: Copy>(view: &View<'_, D>, options: &Options) -> Decision<D> {
     match options.volume_ownership(view.volume) {
-        _ if view.volume.trash.is_some() => Decision::Leave(Left::InTrash),
-        Ownership::Foreign => Decision::Leave(Left::OtherInstallation),
+        _ if view.volume.trash.is_some() => Decision::Leave(LeaveReason::InTrash),
+        Ownership::Foreign => Decision::Leave(LeaveReason::OtherInstallation),
         Ownership::Own => view.release(options),
         Ownership::Unlabeled if view.is_to_be_associated(options) => Decision::Associate,
-        Ownership::Unlabeled if view.is_ours_by_class(options) => view.release(options),
-        Ownership::Unlabeled if view.is_orphaned(options) => Decision::Leave(Left::Orphaned),
+        Ownership::Unlabeled if view.is_managed_by_class(options) => view.release(options),
+        Ownership::Unlabeled if view.is_orphaned(options) => Decision::Leave(LeaveReason::Orphaned),
         Ownership::Unlabeled if view.was_reserved() => Decision::Record,
-        Ownership::Unlabeled => Decision::Leave(Left::Unlabeled),
+        Ownership::Unlabeled => Decision::Leave(LeaveReason::Unlabeled),
     }
 }
 
@@ -170,24 +170,24 @@ impl<D: Copy> View<'_, D> {
             _ if volume.phase == Phase::Bound && self.stays() && unrecorded => {
                 return Decision::Record;
             }
-            _ if volume.phase != Phase::Released => Left::InUse,
-            _ if volume.claimed_by().is_none() => Left::Freed,
+            _ if volume.phase != Phase::Released => LeaveReason::InUse,
+            _ if volume.claimed_by().is_none() => LeaveReason::Freed,
             // kube-controller-manager found no claim and set the phase Released, but the watch
             // still has the claim. When the watch delivers its deletion, the volume is enqueued.
             _ if volume
                 .claimed_by()
                 .is_some_and(|claim| self.living(claim).is_some()) =>
             {
-                Left::InUse
+                LeaveReason::InUse
             }
-            _ if volume.deleting => Left::Deleting,
-            _ if !volume.retain => Left::NotRetained,
-            (_, None) => Left::InvalidScope,
+            _ if volume.deleting => LeaveReason::Deleting,
+            _ if !volume.retain => LeaveReason::NotRetained,
+            (_, None) => LeaveReason::InvalidScope,
             // Nothing would end the reservation when the namespace is deleted, or give the parked
             // volume to a claim.
-            _ if for_namespace && !self.watched => Left::Unwatched,
+            _ if for_namespace && !self.watched => LeaveReason::Unwatched,
             _ if unrecorded => return Decision::Record,
-            (Attachment::Attached, _) => Left::Attached,
+            (Attachment::Attached, _) => LeaveReason::Attached,
             (Attachment::Detached(evidence), Some(scope)) => {
                 return Decision::Release(scope, evidence);
             }
@@ -212,7 +212,7 @@ impl<D: Copy> View<'_, D> {
     /// only with `--associate-by-storage-class`, and for volumes that have the policy Retain and
     /// are not being deleted: otherwise an Event would report each Released volume with the policy
     /// Delete as one that is not released.
-    fn is_ours_by_class(&self, options: &Options) -> bool {
+    fn is_managed_by_class(&self, options: &Options) -> bool {
         let own = self.class_id() == Some(options.id.as_str());
         options.associate_by_storage_class && own && self.stays()
     }

@@ -78,8 +78,8 @@ fn listen_to_classes(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
     });
 }
 
-/// Enqueues the volumes that are reserved for claims of a namespace whose deletion begins, or that is
-/// deleted: claims of a later namespace of that name must not get them.
+/// Enqueues the volumes that are reserved for claims of a namespace whose deletion begins, or that
+/// is deleted: claims of a later namespace of that name must not get them.
 fn listen_to_namespaces(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
     let all = caches.clone();
     caches.namespaces.listen(move |change| {

@@ -6,7 +6,7 @@ use super::{
     Scope,
     caches::Caches,
     identity::Identity,
-    parked::Handover,
+    parked::Reservations,
     patch::{association, record},
     rule::{Attachment, Decision, Unconfirmed},
 };
@@ -40,14 +40,14 @@ pub fn volume_hook(webhook: VolumeWebhook) -> Hook {
 
 /// Creates the webhook that reserves a parked volume for a new claim that the volume fits. It is a
 /// validating webhook: the API server calls it after all changes to the claim.
-pub fn reservation_hook(handover: Handover) -> Hook {
-    let handover = Arc::new(handover);
+pub fn reservation_hook(reservations: Reservations) -> Hook {
+    let reservations = Arc::new(reservations);
     Hook {
         path: "/pv-releaser/reservations",
         rules: &[Rule("CREATE", "persistentvolumeclaims")],
         timeout: Duration::from_secs(2),
-        review: Review::with_calls(&handover, |handover, request| async move {
-            handover.review(&request).await
+        review: Review::with_calls(&reservations, |reservations, request| async move {
+            reservations.review(&request).await
         }),
     }
 }

@@ -4,7 +4,7 @@ use super::{
     NAME, caches::Caches, confirm::Live, metrics, options::Options, reconcile::PvcExpiryReconciler,
 };
 use crate::{
-    cluster::{Feeds, HourlyLimit, UNHURRIED, WorkQueue, server_time},
+    cluster::{DEFAULT_CALL_TIMEOUT, Feeds, HourlyLimit, WorkQueue, server_time},
     component::{Component, Parts, Shared},
     objects::{Kind, ObjectName},
 };
@@ -92,7 +92,7 @@ async fn observe(feeds: Feeds, client: Client, caches: Caches, queue: Arc<WorkQu
     for kind in WATCHES {
         feeds.synced(kind).await;
     }
-    let server = server_time(&client, UNHURRIED).await.ok();
+    let server = server_time(&client, DEFAULT_CALL_TIMEOUT).await.ok();
     let local = caches.clock.timestamp();
     caches.observation.begin(server.unwrap_or(local).max(local));
     let candidates = caches.candidates().into_iter();

@@ -69,8 +69,8 @@ impl Caches {
     }
 
     /// Returns since when the cluster has been watched without a break and without the end of a pod
-    /// that used the claim although its condition Unused was True; none until the first lists of the
-    /// watches are complete.
+    /// that used the claim although its condition Unused was True; none until the first lists of
+    /// the watches are complete.
     pub fn observed(&self, name: &ObjectName) -> Option<Timestamp> {
         let since = self.observation.since()?;
         Some(self.last_use.of(name).map_or(since, |last| last.max(since)))

@@ -6,7 +6,7 @@ use super::{
     rule::{Decision, View, decide},
 };
 use crate::{
-    cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
+    cluster::{DEFAULT_CALL_TIMEOUT, LiveGet, Proof, ReconcileError, SharedList, server_time},
     inventory::ReferencePath,
     objects::{
         Claim, CompactText, Namespace, ObjectName, Pod, StorageClass, Volume, trash::TrashRecord,
@@ -76,7 +76,7 @@ impl Live {
     /// # Errors
     /// When it could not be read.
     pub async fn time(&self) -> Result<Timestamp, ReconcileError> {
-        let time = server_time(&self.client, UNHURRIED).await;
+        let time = server_time(&self.client, DEFAULT_CALL_TIMEOUT).await;
         time.map_err(ReconcileError::unread("the time of the API server"))
     }
 
@@ -102,7 +102,7 @@ impl Live {
             .map_err(ReconcileError::unread("the pods"))?;
         let claim = self
             .claims
-            .get(name, UNHURRIED)
+            .get(name, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread("the claim"))?;
         let Some(claim) = claim.filter(|claim| claim.uid == *uid) else {
@@ -114,14 +114,17 @@ impl Live {
             .volumes
             .get(
                 &ObjectName::cluster_scoped(claim.volume_name.to_string()),
-                UNHURRIED,
+                DEFAULT_CALL_TIMEOUT,
             )
             .await
             .map_err(ReconcileError::unread("the volume"))?;
         let class = match &volume {
             Some(volume) => {
                 self.classes
-                    .get(&ObjectName::cluster_scoped(&*volume.class), UNHURRIED)
+                    .get(
+                        &ObjectName::cluster_scoped(&*volume.class),
+                        DEFAULT_CALL_TIMEOUT,
+                    )
                     .await
             }
             None => Ok(None),
@@ -155,7 +158,7 @@ impl Live {
         };
         let name = ObjectName::cluster_scoped(namespace.clone());
         let live = namespaces
-            .get(&name, UNHURRIED)
+            .get(&name, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread("the namespace"))?;
         match live.map(|live| live.excluded) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    components::pvc_expiry::{restorable::Obstacle, rule::Left},
+    components::pvc_expiry::{restorable::Obstacle, rule::LeaveReason},
     objects::{
         expiry::{EXPIRE_UNUSED, EXPIRES_AT},
         trash::TRASH,
@@ -143,7 +143,7 @@ async fn the_undelete_window_of_the_class_is_read_live() {
     let annotations = json!({EXPIRE_UNUSED: "20d", UNDELETE_WINDOW: "off"});
     let off = json!({"metadata": {"name": "fast", "annotations": annotations}});
     let found = Scene::new(CLASS, 200, off).confirm().await;
-    let no_window = Left::NoWindow(Obstacle::ClassWindow);
+    let no_window = LeaveReason::NoWindow(Obstacle::ClassWindow);
     assert_eq!(found, Ok(Decision::Cancel(Some(no_window))));
 }
 

@@ -83,7 +83,7 @@ impl PvcExpiryReconciler {
             .perform_if(NAME, &target, action, EXPIRED, &still_unused)
             .await;
         if !applied.may_be_written() {
-            slot.give_back();
+            slot.cancel();
             // The claim leaves its place within the limit, so that it delays no others: its owner
             // can have each deletion refused, or end in a conflict.
             self.first_evaluations.forget(name);
@@ -94,9 +94,9 @@ impl PvcExpiryReconciler {
         if applied.written() {
             self.first_evaluations.forget(name);
             let event = notices::expired(name, record);
-            self.apply.announce(Regarding::of(name, claim), event);
+            self.apply.publish_event(Regarding::of(name, claim), event);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 }
 

@@ -30,8 +30,8 @@ impl FirstEvaluations {
         self.0.lock().insert(name.clone(), evaluation);
     }
 
-    /// Returns when a live evaluation first showed that the claim with this uid is due; none if that
-    /// has not happened in the last ten minutes.
+    /// Returns when a live evaluation first showed that the claim with this uid is due; none if
+    /// that has not happened in the last ten minutes.
     pub fn first(&self, name: &ObjectName, uid: &CompactText) -> Option<Instant> {
         let mut first_evaluations = self.0.lock();
         first_evaluations.retain(|_, evaluation| evaluation.at.elapsed() < EVALUATION_EXPIRES);

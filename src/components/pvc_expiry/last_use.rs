@@ -1,8 +1,8 @@
 //! When a pod last used a claim whose condition `Unused` is True nevertheless.
 //!
 //! The condition says since when no pod has used the claim, but only while something writes it. If
-//! its writer is removed, a True stays, with its old time, while pods use the claim. Pods that exist
-//! are seen by the rule; the end of each is remembered here.
+//! its writer is removed, a True stays, with its old time, while pods use the claim. Pods that
+//! exist are seen by the rule; the end of each is remembered here.
 
 use crate::{
     clock::Clock,

@@ -2,7 +2,7 @@
 
 use super::{
     caches::Caches,
-    rule::{Decision, Left},
+    rule::{Decision, LeaveReason},
 };
 use crate::{
     hashing::HashMap,
@@ -51,19 +51,19 @@ pub fn register(metrics: &Metrics, caches: Caches) {
 
 fn fate(decision: &Decision, announced: bool) -> Option<&'static str> {
     match decision {
-        Decision::Leave(left) | Decision::Cancel(Some(left)) => kept(*left),
+        Decision::Leave(leave_reason) | Decision::Cancel(Some(leave_reason)) => kept(*leave_reason),
         Decision::Wait(_) if announced => Some(ANNOUNCED),
         Decision::Wait(_) | Decision::Announce(_) | Decision::Cancel(None) => Some(WAITING),
         Decision::Expire => Some(DUE),
     }
 }
 
-fn kept(left: Left) -> Option<&'static str> {
-    match left {
-        Left::NotRequested | Left::NotBound => None,
-        Left::Unreadable | Left::NoWindow(_) => Some(CANNOT_EXPIRE),
-        Left::Used | Left::Owned => Some(USED),
-        Left::NotObserved => Some(WAITING),
+fn kept(leave_reason: LeaveReason) -> Option<&'static str> {
+    match leave_reason {
+        LeaveReason::NotRequested | LeaveReason::NotBound => None,
+        LeaveReason::Unreadable | LeaveReason::NoWindow(_) => Some(CANNOT_EXPIRE),
+        LeaveReason::Used | LeaveReason::Owned => Some(USED),
+        LeaveReason::NotObserved => Some(WAITING),
     }
 }
 

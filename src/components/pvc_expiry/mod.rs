@@ -50,8 +50,8 @@ pub mod reasons {
     use crate::reason::reasons;
 
     reasons! {
-        /// No pod has used the claim for a long time; the message says when it is deleted, and how to
-        /// keep it.
+        /// No pod has used the claim for a long time; the message says when it is deleted, and how
+        /// to keep it.
         EXPIRING: Warning "claim" = "ExpiringUnused";
         /// Volume Warden removed the announcement of an expiry: the claim is not deleted at the
         /// announced time.

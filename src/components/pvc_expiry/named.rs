@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Delay until it is read again whether an object names the claim, also if the claim is reconciled
-/// earlier: the full pass enqueues it every ten minutes.
+/// earlier: the resync enqueues it every ten minutes.
 const NAMED_AGAIN: Duration = Duration::from_secs(3600);
 
 /// The claims that an object named at the last read.

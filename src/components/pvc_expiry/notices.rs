@@ -5,7 +5,7 @@ use super::{
     restorable::Obstacle,
 };
 use crate::{
-    cluster::Announcement,
+    cluster::EventContent,
     objects::{
         ObjectName, expiry::EXPIRE_UNUSED, trash::TrashRecord, undelete_window::UNDELETE_WINDOW,
     },
@@ -13,7 +13,7 @@ use crate::{
 use k8s_openapi::jiff::Timestamp;
 
 /// The Event that a claim is deleted at the time `at`, unless a pod names it before.
-pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>) -> Announcement {
+pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>) -> EventContent {
     let window = record.map(|record| format!(" Its data can then be restored {}.", period(record)));
     let note = format!(
         "no pod has used claim {claim} for a long time, so it will be deleted at {at}, unless \
@@ -22,39 +22,39 @@ pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>)
         claim.name,
         claim.namespace,
     );
-    Announcement::new(EXPIRING, "AnnounceExpiry", true, note)
+    EventContent::new(EXPIRING, "AnnounceExpiry", true, note)
 }
 
 /// The Event that a claim is not deleted at the announced time.
-pub fn cancelled(claim: &ObjectName) -> Announcement {
+pub fn cancelled(claim: &ObjectName) -> EventContent {
     let note = format!(
         "claim {claim} is not deleted at the announced time: a pod or another object uses it, an \
          annotation keeps it, its data could not be restored, or Volume Warden has not watched the \
          cluster for long enough"
     );
-    Announcement::new(EXPIRY_CANCELLED, "CancelExpiry", false, note)
+    EventContent::new(EXPIRY_CANCELLED, "CancelExpiry", false, note)
 }
 
 /// The Event that a claim was deleted because it was not used.
-pub fn expired(claim: &ObjectName, record: &TrashRecord) -> Announcement {
+pub fn expired(claim: &ObjectName, record: &TrashRecord) -> EventContent {
     let note = format!(
         "no pod has used claim {claim} for the time that {EXPIRE_UNUSED} says, so it is deleted. Its \
          data is kept {}. To restore it: {}",
         period(record),
         record.command(),
     );
-    Announcement::new(EXPIRED, "Expire", false, note)
+    EventContent::new(EXPIRED, "Expire", false, note)
 }
 
 /// The Event that an unused claim is kept, because its data could not be restored if the claim
 /// was deleted.
-pub fn no_window(claim: &ObjectName, obstacle: Obstacle) -> Announcement {
+pub fn no_window(claim: &ObjectName, obstacle: Obstacle) -> EventContent {
     let note = format!(
         "claim {claim} is unused and would expire, but is kept: its data could not be restored, \
          because {}",
         cause(obstacle)
     );
-    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 fn cause(obstacle: Obstacle) -> String {
@@ -79,44 +79,44 @@ fn cause(obstacle: Obstacle) -> String {
 }
 
 /// The Event that a claim does not expire, because the value of its annotation is invalid.
-pub fn unreadable_of_claim(claim: &ObjectName, error: &str) -> Announcement {
+pub fn unreadable_of_claim(claim: &ObjectName, error: &str) -> EventContent {
     let note = format!(
         "the annotation {EXPIRE_UNUSED} of claim {claim} cannot be read, so the claim does not \
          expire, whatever its StorageClass says: {error}"
     );
-    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 /// The Event that the value of a StorageClass's annotation is invalid, so that only claims with an
 /// annotation of their own expire.
-pub fn unreadable_of_class(class: &str, error: &str) -> Announcement {
+pub fn unreadable_of_class(class: &str, error: &str) -> EventContent {
     let note = format!(
         "the annotation {EXPIRE_UNUSED} of StorageClass {class} cannot be read, so only claims \
          with an annotation of their own expire: {error}"
     );
-    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 /// The Event for a StorageClass whose claims cannot expire, because it has no valid undelete window
 /// above zero.
-pub fn class_without_window(class: &str) -> Announcement {
+pub fn class_without_window(class: &str) -> EventContent {
     let note = format!(
         "StorageClass {class} has the annotation {EXPIRE_UNUSED}, but its claims do not expire: \
          it has no annotation {UNDELETE_WINDOW} with a duration above zero, so their data could \
          not be restored"
     );
-    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 /// The Event that an unused claim is kept, because what names it could not be read. It has no text
 /// of the API server, which could name objects that users of the namespace may not read.
-pub fn unread(claim: &ObjectName) -> Announcement {
+pub fn unread(claim: &ObjectName) -> EventContent {
     let note = format!(
         "claim {claim} is unused and would expire, but is kept: Volume Warden cannot list the \
          workloads of its namespace, or a kind of --expiry-references, or no object of that kind \
          has a text at its path. The log of Volume Warden names the cause"
     );
-    Announcement::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
 }
 
 /// How long the data can be restored. A volume that had the policy Retain at first is not purged.

@@ -10,7 +10,7 @@ use super::{
     reasons::{EXPIRING, EXPIRY_CANCELLED, FAILED_ANNOUNCE},
     referrers::NAMES_AGE,
     requeue::wait,
-    rule::{Decision, Left, earliest},
+    rule::{Decision, LeaveReason, earliest},
     triggers,
 };
 use crate::{
@@ -45,7 +45,7 @@ pub struct PvcExpiryReconciler {
     /// The claims that a workload or a custom resource named at the last read.
     pub named: NamedClaims,
     /// The causes that Events have already reported, by claim.
-    pub reported: Arc<EventDeduplicator<ObjectName, Left>>,
+    pub reported: Arc<EventDeduplicator<ObjectName, LeaveReason>>,
     /// The times of expiry that Events have already announced, by claim.
     pub announced: Arc<EventDeduplicator<ObjectName, Timestamp>>,
     /// The claims of which Events have already reported that what names them cannot be read.
@@ -85,7 +85,7 @@ impl PvcExpiryReconciler {
         // The next reconcile, of the annotated claim, publishes the Event.
         let target = Target::of(name, claim);
         let applied = self.apply.perform(NAME, &target, action, EXPIRING).await;
-        applied.settled()
+        applied.into_reconciled()
     }
 
     pub(super) async fn cancel(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
@@ -99,9 +99,9 @@ impl PvcExpiryReconciler {
         let applied = applied.await;
         if applied.written() {
             let event = notices::cancelled(name);
-            self.apply.announce(Regarding::of(name, claim), event);
+            self.apply.publish_event(Regarding::of(name, claim), event);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Removes the announcement from a claim of a namespace that has opted out. Otherwise the claim

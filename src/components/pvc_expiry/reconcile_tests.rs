@@ -278,7 +278,8 @@ async fn a_claim_that_was_used_during_the_reads_is_kept() {
     }
 }
 
-/// The deletion waits for other writes, and meanwhile the watch shows a new pod that uses the claim.
+/// The deletion waits for other writes, and meanwhile the watch shows a new pod that uses the
+/// claim.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_used_while_its_deletion_waits_is_kept() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
@@ -300,8 +301,8 @@ async fn a_claim_that_is_used_while_its_deletion_waits_is_kept() {
     assert_eq!(scene.reconciler.first_evaluations.waiting(), 0);
 }
 
-/// A tenant can have the deletions of claims refused, by a policy, or end in a conflict, by updates.
-/// They must not delay those of other claims.
+/// A tenant can have the deletions of claims refused, by a policy, or end in a conflict, by
+/// updates. They must not delay those of other claims.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_deletion_is_refused_leaves_its_place() {
     for refusal in [403, 409, 0] {
@@ -316,7 +317,8 @@ async fn a_claim_whose_deletion_is_refused_leaves_its_place() {
     }
 }
 
-/// A tenant can also cause errors of the reads, by an object that `--expiry-references` cannot read.
+/// A tenant can also cause errors of the reads, by an object that `--expiry-references` cannot
+/// read.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_reads_fail_leaves_its_place() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
@@ -368,7 +370,8 @@ async fn an_announcement_is_published_once_also_by_a_new_leader() {
     assert_eq!(published().await.len(), 1, "another time");
 }
 
-/// A place is returned after the first evaluation, so without another limit all due claims would be read.
+/// A place is returned after the first evaluation, so without another limit all due claims would be
+/// read.
 #[tokio::test(start_paused = true)]
 async fn no_more_claims_are_read_than_may_be_deleted() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
@@ -387,7 +390,8 @@ async fn no_more_claims_are_read_than_may_be_deleted() {
     assert_eq!(scene.sent("GET", "").len(), 0, "nothing is read");
 }
 
-/// The deletion of a claim enqueues no reconcile, but that of its second evaluation is due a minute later.
+/// The deletion of a claim enqueues no reconcile, but that of its second evaluation is due a minute
+/// later.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_deleted_leaves_its_place() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
@@ -397,7 +401,7 @@ async fn a_claim_that_was_deleted_leaves_its_place() {
     assert_eq!(scene.reconciler.first_evaluations.waiting(), 0);
 }
 
-/// The full pass enqueues each claim every ten minutes.
+/// The resync enqueues each claim every ten minutes.
 #[tokio::test(start_paused = true)]
 async fn what_names_a_claim_is_read_once_an_hour() {
     let scene = Scene::new(json!({}));

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// Maximum age of the read on which an announcement may rest; a deletion always rests on a new read.
-/// After a read that failed, a claim is not looked at again before: a kind that cannot be listed
-/// causes one read of the namespace a minute, however many claims wait.
+/// Maximum age of the read on which an announcement may rest; a deletion always requires a new
+/// read. Also the minimum delay after a failed read: a kind that cannot be listed causes one read
+/// of the namespace a minute, however many claims wait.
 pub(super) const NAMES_AGE: Duration = Duration::from_secs(60);
 
 /// Maximum number of namespaces that are read at once: the claims of a class may be due at the same

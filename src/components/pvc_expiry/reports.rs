@@ -5,10 +5,10 @@ use super::{
     notices,
     reconcile::PvcExpiryReconciler,
     restorable::{grants_window, record},
-    rule::Left,
+    rule::LeaveReason,
 };
 use crate::{
-    cluster::{Announcement, ReconcileError, Regarding},
+    cluster::{EventContent, ReconcileError, Regarding},
     hashing::HashSet,
     objects::{Claim, ObjectName, StorageClass, expiry},
 };
@@ -19,16 +19,32 @@ impl PvcExpiryReconciler {
     /// Publishes an Event if the claim does not expire because its annotation is invalid or its
     /// data could not be restored: once, for as long as the cause holds. Other causes have no
     /// Event.
-    pub(super) fn report(&self, name: &ObjectName, claim: &Claim, left: Option<Left>) {
-        let left = left.filter(|left| matches!(left, Left::NoWindow(_) | Left::Unreadable));
-        let causes = left.into_iter().collect();
-        if self.reported.news(name, &claim.uid, causes).is_empty() {
+    pub(super) fn report(
+        &self,
+        name: &ObjectName,
+        claim: &Claim,
+        leave_reason: Option<LeaveReason>,
+    ) {
+        let leave_reason = leave_reason.filter(|leave_reason| {
+            matches!(
+                leave_reason,
+                LeaveReason::NoWindow(_) | LeaveReason::Unreadable
+            )
+        });
+        let causes = leave_reason.into_iter().collect();
+        if self
+            .reported
+            .new_causes(name, &claim.uid, causes)
+            .is_empty()
+        {
             return;
         }
-        if let Some(event) = left.and_then(|left| of_claim(name, claim, left)) {
+        if let Some(event) =
+            leave_reason.and_then(|leave_reason| of_claim(name, claim, leave_reason))
+        {
             let (reported, key) = (self.reported.clone(), name.clone());
             self.apply
-                .announce_or(Regarding::of(name, claim), event, move || {
+                .publish_event_or(Regarding::of(name, claim), event, move || {
                     reported.forget(&key)
                 });
         }
@@ -39,8 +55,8 @@ impl PvcExpiryReconciler {
     /// reconcile.
     pub(super) fn report_announced(&self, name: &ObjectName, claim: &Claim, at: Option<Timestamp>) {
         let times = at.into_iter().collect();
-        let news = self.announced.news(name, &claim.uid, times);
-        let Some(at) = at.filter(|at| news.contains(at)) else {
+        let new_causes = self.announced.new_causes(name, &claim.uid, times);
+        let Some(at) = at.filter(|at| new_causes.contains(at)) else {
             return;
         };
         let volume = self.caches.volume_of(claim);
@@ -51,7 +67,7 @@ impl PvcExpiryReconciler {
         let (announced, key) = (self.announced.clone(), name.clone());
         let forget = move || announced.forget(&key);
         self.apply
-            .announce_once(Regarding::of(name, claim), event, forget);
+            .publish_event_once(Regarding::of(name, claim), event, forget);
     }
 
     /// Returns what names the claim; see [`Referrers::of`](super::referrers::Referrers::of).
@@ -66,12 +82,12 @@ impl PvcExpiryReconciler {
     ) -> Result<Vec<String>, ReconcileError> {
         let read = self.live.referrers.of(name, since).await;
         let causes = read.is_err().then_some(()).into_iter().collect();
-        if !self.unread.news(name, &claim.uid, causes).is_empty() {
+        if !self.unread.new_causes(name, &claim.uid, causes).is_empty() {
             let (unread, key) = (self.unread.clone(), name.clone());
             let forget = move || unread.forget(&key);
             let event = notices::unread(name);
             self.apply
-                .announce_once(Regarding::of(name, claim), event, forget);
+                .publish_event_once(Regarding::of(name, claim), event, forget);
         }
         read
     }
@@ -81,20 +97,20 @@ impl PvcExpiryReconciler {
     pub(super) fn report_class(&self, name: &ObjectName, class: &StorageClass) {
         let event = of_class(&name.name, class);
         let causes: HashSet<_> = event.iter().map(|event| event.note.clone()).collect();
-        if self.classes.news(name, &class.uid, causes).is_empty() {
+        if self.classes.new_causes(name, &class.uid, causes).is_empty() {
             return;
         }
         if let Some(event) = event {
             let regarding = Regarding::of(name, class);
             let (classes, key) = (self.classes.clone(), name.clone());
             self.apply
-                .announce_or(regarding, event, move || classes.forget(&key));
+                .publish_event_or(regarding, event, move || classes.forget(&key));
         }
     }
 }
 
-fn of_claim(name: &ObjectName, claim: &Claim, left: Left) -> Option<Announcement> {
-    if let Left::NoWindow(obstacle) = left {
+fn of_claim(name: &ObjectName, claim: &Claim, leave_reason: LeaveReason) -> Option<EventContent> {
+    if let LeaveReason::NoWindow(obstacle) = leave_reason {
         return Some(notices::no_window(name, obstacle));
     }
     // An unreadable annotation of the StorageClass is reported on the StorageClass.
@@ -105,7 +121,7 @@ fn of_claim(name: &ObjectName, claim: &Claim, left: Left) -> Option<Announcement
 
 /// The Event that claims of the StorageClass cannot expire as its annotation requests; none if they
 /// can.
-pub(super) fn of_class(name: &str, class: &StorageClass) -> Option<Announcement> {
+pub(super) fn of_class(name: &str, class: &StorageClass) -> Option<EventContent> {
     match expiry::parse(class.expire_unused.as_deref()?) {
         Err(error) => Some(notices::unreadable_of_class(name, &error)),
         Ok(None) => None,

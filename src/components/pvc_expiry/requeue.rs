@@ -4,7 +4,7 @@ use crate::cluster::Requeue;
 use k8s_openapi::jiff::Timestamp;
 use std::time::Duration;
 
-/// Maximum delay until a claim that is not due yet is evaluated again. The full pass every ten
+/// Maximum delay until a claim that is not due yet is evaluated again. The resync every ten
 /// minutes evaluates it earlier.
 const LONGEST_WAIT: Duration = Duration::from_secs(6 * 3600);
 

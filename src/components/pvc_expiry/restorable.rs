@@ -3,7 +3,7 @@
 use crate::objects::{
     Claim, StorageClass, Volume,
     trash::{OriginalPolicy, TrashRecord},
-    undelete_window::{Window, window_of_claim},
+    undelete_window::{Window, claim_window},
     volume::Phase,
 };
 use std::time::Duration;
@@ -50,9 +50,9 @@ pub fn grants_window(class: &StorageClass) -> bool {
 }
 
 /// Returns the record that pvc-trash wrote on the volume, if the data of the claim can be restored
-/// by it: the volume is Bound to this claim and not being deleted, its reclaim policy is Retain, the
-/// record is of this claim, record and claim grant an undelete window, and there is no request to
-/// purge the data of this claim.
+/// by it: the volume is Bound to this claim and not being deleted, its reclaim policy is Retain,
+/// the record is of this claim, record and claim grant an undelete window, and there is no request
+/// to purge the data of this claim.
 ///
 /// # Errors
 /// Why the data could not be restored.
@@ -89,5 +89,5 @@ pub fn record<'a>(volume: &'a Volume, claim: &Claim) -> Result<&'a TrashRecord, 
 fn has_no_window(claim: &Claim) -> bool {
     let own = claim.rare.trash.as_deref();
     let own = own.and_then(|own| own.window.as_deref());
-    window_of_claim(Duration::MAX, own).is_zero()
+    claim_window(Duration::MAX, own).is_zero()
 }

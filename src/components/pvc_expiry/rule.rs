@@ -37,10 +37,10 @@ pub struct View<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The claim is left unchanged, for this reason.
-    Leave(Left),
+    Leave(LeaveReason),
     /// Volume Warden removes the announcement: the claim does not expire any more, for this reason,
     /// or, without a reason, only more than seven days from now.
-    Cancel(Option<Left>),
+    Cancel(Option<LeaveReason>),
     /// The claim is left unchanged until this time, when it is decided again.
     Wait(Timestamp),
     /// The claim is announced to expire at this time.
@@ -52,7 +52,7 @@ pub enum Decision {
 
 /// Why a claim does not expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Left {
+pub enum LeaveReason {
     /// Neither the claim nor its StorageClass has an expiry annotation, or the one that applies is
     /// `off` or zero.
     NotRequested,
@@ -78,7 +78,7 @@ pub fn decide(view: &View<'_>) -> Decision {
     let is_announced = view.claim.rare.is_announced();
     let due = match due(view) {
         Ok(due) => due,
-        Err(Left::NotObserved) => return Decision::Leave(Left::NotObserved),
+        Err(LeaveReason::NotObserved) => return Decision::Leave(LeaveReason::NotObserved),
         Err(left) if is_announced && !view.claim.deleting => {
             return Decision::Cancel(Some(left));
         }
@@ -92,7 +92,7 @@ pub fn decide(view: &View<'_>) -> Decision {
         };
     }
     if let Err(obstacle) = restorable::check(view.claim, view.volume, view.class) {
-        let left = Left::NoWindow(obstacle);
+        let left = LeaveReason::NoWindow(obstacle);
         return match is_announced {
             true => Decision::Cancel(Some(left)),
             false => Decision::Leave(left),
@@ -115,27 +115,27 @@ pub fn earliest(now: Timestamp) -> Timestamp {
 
 /// Returns the time at which the claim will have been unused and watched for as long as the
 /// annotation requires, or why the claim does not expire.
-fn due(view: &View<'_>) -> Result<Timestamp, Left> {
+fn due(view: &View<'_>) -> Result<Timestamp, LeaveReason> {
     let claim = view.claim;
     let own = claim.rare.expiry.as_deref();
     let of_class = view.class.and_then(|class| class.expire_unused.as_deref());
     let requested = own.and_then(|expiry| expiry.age.as_deref()).or(of_class);
-    let age = expiry::parse(requested.ok_or(Left::NotRequested)?);
+    let age = expiry::parse(requested.ok_or(LeaveReason::NotRequested)?);
     let age = age
-        .map_err(|_| Left::Unreadable)?
-        .ok_or(Left::NotRequested)?;
+        .map_err(|_| LeaveReason::Unreadable)?
+        .ok_or(LeaveReason::NotRequested)?;
     if claim.deleting || !claim.bound {
-        return Err(Left::NotBound);
+        return Err(LeaveReason::NotBound);
     }
     if !claim.rare.owners.is_empty() {
-        return Err(Left::Owned);
+        return Err(LeaveReason::Owned);
     }
     let unused = claim
         .unused
         .filter(|condition| condition.holds && !view.used);
     let unused = unused.and_then(|condition| Timestamp::from_second(condition.since.into()).ok());
-    let unused = unused.ok_or(Left::Used)?;
-    let observed = view.observed.ok_or(Left::NotObserved)?;
+    let unused = unused.ok_or(LeaveReason::Used)?;
+    let observed = view.observed.ok_or(LeaveReason::NotObserved)?;
     Ok(after(unused.max(observed), age))
 }
 

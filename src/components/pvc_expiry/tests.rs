@@ -2,7 +2,7 @@
 
 mod restorable;
 
-use super::rule::{Decision, Left, NOTICE, View, decide};
+use super::rule::{Decision, LeaveReason, NOTICE, View, decide};
 use crate::objects::{
     Claim, StorageClass, Tracked, Volume,
     claim::ClaimWire,
@@ -62,7 +62,8 @@ fn class_with(changes: Value) -> StorageClass {
     StorageClass::track(class).expect("a class with an annotation")
 }
 
-/// Decides about the claim, whose class says `20d`, while it has been watched since the year before.
+/// Decides about the claim, whose class says `20d`, while it has been watched since the year
+/// before.
 fn decided(claim: &Claim, now: Timestamp) -> Decision {
     let (volume, class) = (volume(json!({})), class_with(json!({})));
     decide(&View {
@@ -122,17 +123,20 @@ fn only_an_unused_claim_without_an_owner_expires() {
         {"apiVersion": "example.com/v1", "kind": "Database", "name": "d", "uid": "o"}]}});
     let deleting = json!({"metadata": {"deletionTimestamp": day(2).to_string()}});
     for (changes, left) in [
-        (status("False"), Left::Used),
-        (status("Unknown"), Left::Used),
-        (json!({"status": {"conditions": null}}), Left::Used),
-        (owned, Left::Owned),
-        (deleting, Left::NotBound),
-        (json!({"status": {"phase": "Lost"}}), Left::NotBound),
-        (json!({"status": {"phase": "Pending"}}), Left::NotBound),
-        (annotated(EXPIRE_UNUSED, "off"), Left::NotRequested),
-        (annotated(EXPIRE_UNUSED, "0"), Left::NotRequested),
-        (annotated(EXPIRE_UNUSED, "soon"), Left::Unreadable),
-        (annotated(EXPIRE_UNUSED, ""), Left::Unreadable),
+        (status("False"), LeaveReason::Used),
+        (status("Unknown"), LeaveReason::Used),
+        (json!({"status": {"conditions": null}}), LeaveReason::Used),
+        (owned, LeaveReason::Owned),
+        (deleting, LeaveReason::NotBound),
+        (json!({"status": {"phase": "Lost"}}), LeaveReason::NotBound),
+        (
+            json!({"status": {"phase": "Pending"}}),
+            LeaveReason::NotBound,
+        ),
+        (annotated(EXPIRE_UNUSED, "off"), LeaveReason::NotRequested),
+        (annotated(EXPIRE_UNUSED, "0"), LeaveReason::NotRequested),
+        (annotated(EXPIRE_UNUSED, "soon"), LeaveReason::Unreadable),
+        (annotated(EXPIRE_UNUSED, ""), LeaveReason::Unreadable),
     ] {
         let plain = claim(changes.clone());
         assert_eq!(decided(&plain, day(25)), Decision::Leave(left), "{changes}");
@@ -152,8 +156,8 @@ fn the_annotation_of_the_claim_counts_before_that_of_the_class() {
     assert_eq!(decided(&own, day(2)), Decision::Wait(day(4)));
 }
 
-/// The decision about a volume with these changes and one change of the view, on the day on which the
-/// announced claim expires.
+/// The decision about a volume with these changes and one change of the view, on the day on which
+/// the announced claim expires.
 fn changed(changes: Value, change: impl FnOnce(&mut View<'_>)) -> Decision {
     let (claim, volume, class) = (
         claim(annotated(EXPIRES_AT, &day(21).to_string())),
@@ -177,10 +181,13 @@ fn nothing_expires_that_is_used_or_was_not_watched() {
     let changed = |change: fn(&mut View<'_>)| changed(json!({}), change);
     assert_eq!(changed(|_| {}), Decision::Expire);
     let cancelled = |left| Decision::Cancel(Some(left));
-    assert_eq!(changed(|view| view.used = true), cancelled(Left::Used));
-    let unrequested = cancelled(Left::NotRequested);
+    assert_eq!(
+        changed(|view| view.used = true),
+        cancelled(LeaveReason::Used)
+    );
+    let unrequested = cancelled(LeaveReason::NotRequested);
     assert_eq!(changed(|view| view.class = None), unrequested);
-    let unwatched = Decision::Leave(Left::NotObserved);
+    let unwatched = Decision::Leave(LeaveReason::NotObserved);
     assert_eq!(changed(|view| view.observed = None), unwatched);
     // The cluster was watched since the tenth only, so the claim is due on the thirtieth, and the
     // announcement is void.

@@ -6,7 +6,7 @@ use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
     causes::{self, Code, FinishedPods, NamedPod, Object},
     clock::Clock,
-    cluster::{Announcement, Apply, EventDeduplicator, Feed, Leadership, Regarding},
+    cluster::{Apply, EventContent, EventDeduplicator, Feed, Leadership, Regarding},
     hashing::HashSet,
     objects::{Claim, Kind, ObjectName, Pod},
 };
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_secs(5);
 /// Time in seconds after its deletion before a held claim is reported: a claim that disappears soon
 /// after its pod needs no Event.
-const PATIENCE_SECONDS: i64 = 10;
+const REPORT_DELAY_SECONDS: i64 = 10;
 /// Maximum number of Events per evaluation. If ten thousand claims are held, later evaluations
 /// report the remaining claims. The API server may refuse some Events at each attempt, for example
 /// because of a quota, so each evaluation continues after the last reported claim.
@@ -67,19 +67,20 @@ impl HeldClaimReporter {
         deleted.sort_by(|(one, _), (other, _)| one.cmp(other));
         let there: HashSet<&ObjectName> = deleted.iter().map(|(name, _)| name).collect();
         self.events.retain(|name| there.contains(name));
-        let old =
-            |(_, claim): &&(ObjectName, Arc<Claim>)| now - claim.rare.deleted >= PATIENCE_SECONDS;
+        let old = |(_, claim): &&(ObjectName, Arc<Claim>)| {
+            now - claim.rare.deleted >= REPORT_DELAY_SECONDS
+        };
         let excludes =
             |namespace: &str| self.apply.excludes(Kind::PersistentVolumeClaim, namespace);
         let mut last = self.last.lock();
         let (before, after) = deleted.split_at(deleted.partition_point(|(name, _)| *name <= *last));
         let due = after.iter().chain(before).filter(old);
         let due = due.filter(|(name, _)| !excludes(&name.namespace));
-        let news = due.filter_map(|(name, claim)| {
-            let code = self.news(name, claim)?;
+        let new_causes = due.filter_map(|(name, claim)| {
+            let code = self.new_causes(name, claim)?;
             Some((name, claim, code))
         });
-        for (name, claim, code) in news.take(AT_ONCE) {
+        for (name, claim, code) in new_causes.take(AT_ONCE) {
             *last = name.clone();
             self.publish(name, claim, code);
         }
@@ -88,14 +89,14 @@ impl HeldClaimReporter {
     /// Returns the cause that holds the claim, and records it as reported. None if it is recorded
     /// already, or if nothing but a finalizer keeps the claim that Volume Warden is about to
     /// remove.
-    fn news(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
+    fn new_causes(&self, name: &ObjectName, claim: &Claim) -> Option<Code> {
         let pods = self.pods.read();
         let users = pods.referrers(name).map(|pod| &**pod);
         let code = causes::claim_code(&name.name, claim, users, self.finished_pods);
         drop(pods);
         let causes = code.filter(|code| code.lasts()).into_iter().collect();
-        let news = self.events.news(name, &claim.uid, causes);
-        news.into_iter().next()
+        let new_causes = self.events.new_causes(name, &claim.uid, causes);
+        new_causes.into_iter().next()
     }
 
     fn publish(&self, name: &ObjectName, claim: &Claim, code: Code) {
@@ -109,7 +110,7 @@ impl HeldClaimReporter {
             return events.forget(name);
         };
         let cause = causes::describe(&Object::claim(&name.namespace, &name.name), holder);
-        let announcement = Announcement {
+        let event_content = EventContent {
             reason: CLAIM_HELD,
             action: CLAIM_HELD,
             warning: false,
@@ -118,6 +119,7 @@ impl HeldClaimReporter {
         };
         let regarding = Regarding::of(name, claim);
         let otherwise = move || events.forget(&forgotten);
-        self.apply.announce_or(regarding, announcement, otherwise);
+        self.apply
+            .publish_event_or(regarding, event_content, otherwise);
     }
 }

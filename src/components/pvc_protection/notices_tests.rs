@@ -178,7 +178,7 @@ async fn deleted_claims_are_forgotten() {
     let known = scene
         .reporter
         .events
-        .news(&name, "1", HashSet::from_iter([Code::InUse]));
+        .new_causes(&name, "1", HashSet::from_iter([Code::InUse]));
     assert_eq!(known.len(), 1, "it was forgotten");
     scene.deliver(claim("data", "2", &[PVC_PROTECTION]));
     assert_eq!(scene.evaluate(LATER).await.len(), 1, "another claim");
@@ -191,7 +191,7 @@ async fn only_the_leader_publishes() {
     scene.reporter.evaluate(LATER);
     let name = ObjectName::new("ns", "data");
     let causes = HashSet::from_iter([Code::InUse]);
-    let unsaid = scene.reporter.events.news(&name, "1", causes);
+    let unsaid = scene.reporter.events.new_causes(&name, "1", causes);
     assert_eq!(unsaid.len(), 1, "it did not even try");
     scene.reporter.events.forget(&name);
     scene.leads(true);

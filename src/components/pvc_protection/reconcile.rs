@@ -29,7 +29,7 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 /// A LIST of pods may decide about a claim if it began at most this long before the watch showed
 /// the end of the claim's last pod. An earlier one may not: another pod may have got its node
 /// after the LIST began, and the watch may not show that pod yet.
-const LEAD: Duration = Duration::from_secs(2);
+const MAX_LIST_LEAD: Duration = Duration::from_secs(2);
 
 /// Adds and removes the protection finalizer of claims.
 pub struct PvcProtectionReconciler {
@@ -81,7 +81,7 @@ impl PvcProtectionReconciler {
         };
         let action = Action::add_finalizer(PVC_PROTECTION);
         let applied = self.apply.perform(NAME, &target, action, FINALIZER_MISSING);
-        self.settled(name, claim, applied.await)
+        self.reconciled(name, claim, applied.await)
     }
 
     /// Removes the finalizer from the claim. The removal rests on the LIST of pods and not on the
@@ -94,14 +94,14 @@ impl PvcProtectionReconciler {
         let applied = self
             .apply
             .perform_if(NAME, &target, action, NOT_IN_USE, &unused);
-        self.settled(name, claim, applied.await)
+        self.reconciled(name, claim, applied.await)
     }
 
-    fn settled(&self, name: &ObjectName, claim: &Arc<Claim>, applied: Applied) -> Reconciled {
+    fn reconciled(&self, name: &ObjectName, claim: &Arc<Claim>, applied: Applied) -> Reconciled {
         if applied.written() {
             self.claims.mark_stale(name, claim);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Lists the pods of the claim's namespace live, by a LIST that began after `since`.
@@ -121,12 +121,12 @@ impl PvcProtectionReconciler {
     }
 
     /// Decides by a live LIST of pods that began after the watch showed the deletion of the claim,
-    /// and at most [`LEAD`] before the watch showed the end of its last pod. If the LIST shows a
-    /// pod that uses the claim, and began before that end, a later LIST decides. So a deletion of
-    /// many claims and pods needs few LISTs.
+    /// and at most [`MAX_LIST_LEAD`] before the watch showed the end of its last pod. If the LIST
+    /// shows a pod that uses the claim, and began before that end, a later LIST decides. So a
+    /// deletion of many claims and pods needs few LISTs.
     async fn confirm(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let seen = self.last_seen.of(name, claim);
-        let earliest = seen.pods.checked_sub(LEAD);
+        let earliest = seen.pods.checked_sub(MAX_LIST_LEAD);
         let since = earliest.map_or(seen.deletion, |earliest| earliest.max(seen.deletion));
         let mut pods = self.live_pods(name, since).await?;
         let mut step = self.judge(name, claim, &pods.value, decide_live);
@@ -163,7 +163,7 @@ impl Reconcile for PvcProtectionReconciler {
 
     fn candidates(&self) -> Vec<ObjectName> {
         let claims = self.claims.read();
-        claims.names_where(|claim| claim.finalizer_state() != FinalizerState::Settled)
+        claims.names_where(|claim| claim.finalizer_state() != FinalizerState::UpToDate)
     }
 
     fn is_urgent(&self, name: &ObjectName) -> bool {

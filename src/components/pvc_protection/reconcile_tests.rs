@@ -172,8 +172,8 @@ async fn a_later_list_decides_if_it_shows_a_pod_that_has_left() {
     assert_eq!(server.number_of("GET"), 2);
 }
 
-/// A pod may get its node after the deletion of its claim, if it was scheduled before, and the watch
-/// may deliver it late.
+/// A pod may get its node after the deletion of its claim, if it was scheduled before, and the
+/// watch may deliver it late.
 #[tokio::test(start_paused = true)]
 async fn a_list_from_long_before_a_pod_left_does_not_decide() {
     let scene = scene(vec![]);

@@ -53,7 +53,7 @@ pub fn decide(view: &View<'_>) -> Cached {
 /// Decides about the claim by pods from a LIST that began after the claim's deletion was seen.
 pub fn decide_live(view: &View<'_>) -> Step {
     match view.claim.finalizer_state() {
-        FinalizerState::Settled => Step::Leave(None),
+        FinalizerState::UpToDate => Step::Leave(None),
         FinalizerState::NeedsFinalizer => Step::Protect,
         FinalizerState::DeletionCandidate if in_use(view) => Step::Leave(Some(reasons::IN_USE)),
         FinalizerState::DeletionCandidate => Step::Unprotect,

@@ -16,7 +16,7 @@ impl PvcProtectionReconciler {
             match change.new.map(|claim| claim.finalizer_state()) {
                 Some(FinalizerState::NeedsFinalizer) => claim_queue.add_urgent(change.name.clone()),
                 Some(FinalizerState::DeletionCandidate) => claim_queue.add(change.name.clone()),
-                Some(FinalizerState::Settled) | None => {}
+                Some(FinalizerState::UpToDate) | None => {}
             }
         });
         let (queue, seen) = (queue.clone(), self.last_seen.clone());

@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Maximum number of claims of one pod that are read live: as many as `pvc-provisioner` creates for
 /// a pod. One that is being deleted suffices to refuse the pod.
-const MOST_READ: usize = 32;
+const MAX_READ: usize = 32;
 
 /// What the creator of a refused pod can do.
 const RECREATE: &str =
@@ -157,7 +157,7 @@ impl Guard {
         ))
     }
 
-    /// The claims of the pod that are being deleted according to the watch, at most [`MOST_READ`].
+    /// The claims of the pod that are being deleted according to the watch, at most [`MAX_READ`].
     /// Each is looked up once: a pod may name one claim in thousands of volumes.
     fn suspects(&self, namespace: &str, pod: &Pod) -> Vec<ObjectName> {
         let names: BTreeSet<_> = pod.claims().collect();
@@ -169,7 +169,7 @@ impl Guard {
             let known = claims.get(name);
             known.is_some_and(|known| is_in_the_way(&known, pod, &name.name))
         });
-        deleting.take(MOST_READ).collect()
+        deleting.take(MAX_READ).collect()
     }
 
     fn is_exempt(&self, request: &Request) -> bool {

@@ -6,7 +6,7 @@ use super::{
     reasons,
     reconcile::MAX_AGE,
     rule::{Decision, QUIET, Step},
-    template::Birth,
+    template::ClaimFields,
     view::{User, View},
 };
 use crate::{
@@ -87,7 +87,7 @@ impl PvcProvisionerReconciler {
                 let operations = vec![without_mark()];
                 let action = Action::disown(operations.clone(), operations, Basis::Object);
                 let applied = self.write(name, claim, action, reason);
-                applied.await.settled()
+                applied.await.into_reconciled()
             }
             (Step::Collect, Some(claim)) => {
                 let Some(proof) = no_users else {
@@ -115,14 +115,14 @@ impl PvcProvisionerReconciler {
         let applied =
             self.apply
                 .perform_if(NAME, &target, action, reasons::ORPHANED, &unreferenced);
-        self.written(name, claim, applied.await).settled()
+        self.written(name, claim, applied.await).into_reconciled()
     }
 
     async fn create(&self, name: &ObjectName, view: &View<'_>, user: &User) -> Reconciled {
         let Some(claim_request) = claim_request(name, user) else {
             return Ok(Requeue::OnEvent);
         };
-        let manifest = claim_request.template.manifest(&Birth {
+        let manifest = claim_request.template.manifest(&ClaimFields {
             namespace: &name.namespace,
             name: &name.name,
             controller_id: self.options.controller_id.as_str(),
@@ -148,7 +148,7 @@ impl PvcProvisionerReconciler {
                 "no claim was created: it exists already, the API server reported a conflict, or \
                  the pod was read too long ago",
             )),
-            other => other.settled(),
+            other => other.into_reconciled(),
         }
     }
 
@@ -198,7 +198,7 @@ impl PvcProvisionerReconciler {
         if applied.written() {
             self.see(name, claim, user);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     async fn write(

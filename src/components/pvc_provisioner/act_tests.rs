@@ -135,7 +135,7 @@ async fn no_claim_is_deleted_that_a_pod_names_by_then() {
     }
 }
 
-/// A pending claim is not written for ten minutes after its last change, and a full pass may be ten
+/// A pending claim is not written for ten minutes after its last change, and a resync may be ten
 /// minutes away then.
 #[tokio::test(start_paused = true)]
 async fn a_pending_claim_is_evaluated_again_once_it_is_quiet() {

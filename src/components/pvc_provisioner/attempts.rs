@@ -16,20 +16,20 @@ use tokio::time::Instant;
 
 /// Number of claims in a row, created for pods of one controller that did not come to exist, from
 /// which admission delays further claims.
-const FREE: u32 = 5;
-/// Delay after the last of [`FREE`] claims whose pods did not come to exist. It doubles with each
-/// further such claim.
+const FAILURE_THRESHOLD: u32 = 5;
+/// Delay after the last of [`FAILURE_THRESHOLD`] claims whose pods did not come to exist. It
+/// doubles with each further such claim.
 const FIRST_DELAY: Duration = Duration::from_secs(120);
 /// Maximum delay before admission creates a claim for a pod of the same controller again.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 /// A pod counts as refused if the watch has not delivered it this long after its claim was
 /// created.
-const SEEN: Duration = Duration::from_secs(15);
+const POD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a controller is remembered after admission last created a claim for one of its pods.
 const REMEMBERED: Duration = Duration::from_secs(7200);
 /// Maximum number of controllers and of claims that are remembered. Beyond it, further claims are
 /// created but not counted.
-const MOST: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
 
 /// The controller of a pod, as the owner references of the pod name it. The author of the pod may
 /// write any uid, so controllers of two namespaces are never the same.
@@ -56,22 +56,22 @@ pub struct Attempts(Mutex<Memory>);
 
 #[derive(Debug, Default)]
 struct Memory {
-    controllers: HashMap<Controller, Record>,
+    controllers: HashMap<Controller, ControllerAttempts>,
     /// The claims whose pods have not been seen yet, with the time of the claim's creation.
     claims: HashMap<ObjectName, (Controller, Instant)>,
 }
 
 #[derive(Debug)]
-struct Record {
+struct ControllerAttempts {
     /// For how many claims in a row no pod came to exist.
     refused: u32,
     /// When the last claim was created.
     last: Instant,
 }
 
-impl Record {
+impl ControllerAttempts {
     fn blocked_until(&self) -> Option<Instant> {
-        let more = self.refused.checked_sub(FREE)?;
+        let more = self.refused.checked_sub(FAILURE_THRESHOLD)?;
         let factor = 1u32.checked_shl(more).unwrap_or(u32::MAX);
         let delay = FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY);
         Some(self.last + delay)
@@ -99,10 +99,10 @@ impl Attempts {
     pub fn permit(&self, controller: &Controller) -> bool {
         let now = Instant::now();
         let mut memory = self.0.lock();
-        memory.settle(now);
+        memory.expire(now);
         let until = memory.controllers.get(controller);
         until
-            .and_then(Record::blocked_until)
+            .and_then(ControllerAttempts::blocked_until)
             .is_none_or(|until| until <= now)
     }
 
@@ -110,11 +110,11 @@ impl Attempts {
     pub fn created(&self, controller: &Controller, claim: &ObjectName) {
         let now = Instant::now();
         let mut memory = self.0.lock();
-        memory.settle(now);
-        if memory.claims.len() >= MOST || memory.controllers.len() >= MOST {
+        memory.expire(now);
+        if memory.claims.len() >= MAX_ENTRIES || memory.controllers.len() >= MAX_ENTRIES {
             return;
         }
-        let first = Record {
+        let first = ControllerAttempts {
             refused: 0,
             last: now,
         };
@@ -136,15 +136,15 @@ impl Attempts {
 }
 
 impl Memory {
-    /// Counts each claim whose pod was not seen within [`SEEN`] as refused, and forgets the
+    /// Counts each claim whose pod was not seen within [`POD_TIMEOUT`] as refused, and forgets the
     /// controllers for whose pods admission has created no claim for [`REMEMBERED`].
-    fn settle(&mut self, now: Instant) {
+    fn expire(&mut self, now: Instant) {
         let Self {
             controllers,
             claims,
         } = self;
         claims.retain(|_, (controller, created)| {
-            let waits = now.duration_since(*created) < SEEN;
+            let waits = now.duration_since(*created) < POD_TIMEOUT;
             if !waits && let Some(record) = controllers.get_mut(controller) {
                 record.refused = record.refused.saturating_add(1);
             }
@@ -171,7 +171,7 @@ mod tests {
     async fn refused(attempts: &Attempts, index: usize) {
         assert!(attempts.permit(&web()), "claim {index}");
         attempts.created(&web(), &claim(index));
-        advance(SEEN).await;
+        advance(POD_TIMEOUT).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -186,7 +186,7 @@ mod tests {
                 let other = Controller::new(namespace, uid);
                 assert!(attempts.permit(&other), "{other:?}");
             }
-            advance(Duration::from_secs(minutes * 60) - SEEN - Duration::from_secs(1)).await;
+            advance(Duration::from_secs(minutes * 60) - POD_TIMEOUT - Duration::from_secs(1)).await;
             assert!(!attempts.permit(&web()), "{minutes}");
             advance(Duration::from_secs(1)).await;
             refused(&attempts, 5).await;
@@ -222,18 +222,18 @@ mod tests {
             attempts.created(&web(), &claim(index));
         }
         (0..100).for_each(|index| attempts.seen(&claim(index)));
-        advance(SEEN).await;
+        advance(POD_TIMEOUT).await;
         assert!(attempts.permit(&web()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_memory_is_bounded() {
         let attempts = Attempts::default();
-        for index in 0..2 * MOST {
+        for index in 0..2 * MAX_ENTRIES {
             let controller = Controller::new("ns", &index.to_string());
             attempts.created(&controller, &claim(index));
         }
-        assert_eq!(attempts.0.lock().claims.len(), MOST);
-        assert_eq!(attempts.0.lock().controllers.len(), MOST);
+        assert_eq!(attempts.0.lock().claims.len(), MAX_ENTRIES);
+        assert_eq!(attempts.0.lock().controllers.len(), MAX_ENTRIES);
     }
 }

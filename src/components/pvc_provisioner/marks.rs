@@ -1,4 +1,4 @@
-//! The webhook that removes the marker of pvc-provisioner from claims to which other clients give it.
+//! The webhook that removes the marker of pvc-provisioner if another client adds it to a claim.
 //!
 //! A claim that a user creates from another claim's manifest, or from a backup, was not created for
 //! a pod. With the marker, Volume Warden could delete it as an orphan. The client may apply the

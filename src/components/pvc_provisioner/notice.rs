@@ -4,7 +4,7 @@ use super::{
     ClaimRequest, claim_request::Creator, failure::cause, reasons, template::UnknownField,
 };
 use crate::objects::{
-    claim_requests::{MOST_CLAIMS, NoClaim, PREFIX},
+    claim_requests::{MAX_CLAIMS, NoClaim, PREFIX},
     owner_references,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -55,7 +55,7 @@ impl Notice {
     /// The notice that the pod requests more claims than a pod may.
     pub fn too_many_claims(requested: usize) -> Self {
         let sentence = format!(
-            "the pod requests {requested} claims by annotation; the limit is {MOST_CLAIMS}, so no \
+            "the pod requests {requested} claims by annotation; the limit is {MAX_CLAIMS}, so no \
              claim is created"
         );
         Self::new(reasons::TOO_MANY, sentence)
@@ -164,8 +164,8 @@ impl Notice {
     /// earlier pod that does not exist, so that its deletion may be under way.
     pub fn left_behind(claim: &str) -> Self {
         let sentence = format!(
-            "claim \"{claim}\" was created for an earlier pod, and is used unless its deletion has \
-             begun; re-create the pod if it then waits for the claim"
+            "claim \"{claim}\" was created for an earlier pod and may be about to be deleted; if \
+             this pod then waits for the claim, re-create the pod"
         );
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }
@@ -185,7 +185,7 @@ impl Notice {
     pub fn unreviewed(claim: &str, namespace: &str) -> Self {
         let sentence = format!(
             "Volume Warden creates no claims in namespace \"{namespace}\", because it cannot check \
-             the users who create pods there; create the claim \"{claim}\""
+             the users who create pods there; create the claim \"{claim}\" yourself"
         );
         Self::new(reasons::REQUESTER_UNKNOWN, sentence)
     }

@@ -2,7 +2,7 @@
 
 use super::{Caches, Notice, parse::parse_with_yields, rule::is_in_time, view::User};
 use crate::{
-    cluster::{Announcement, Apply, EventDeduplicator, Regarding, Target},
+    cluster::{Apply, EventContent, EventDeduplicator, Regarding, Target},
     objects::{CompactText, Kind, ObjectName, Pod},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -52,9 +52,11 @@ impl Notices {
             .collect();
         // The claim does not exist or is being deleted, so its uid does not matter.
         let causes = notices.keys().cloned().collect();
-        let news = self.claims.news(claim, CompactText::default(), causes);
+        let new_causes = self
+            .claims
+            .new_causes(claim, CompactText::default(), causes);
         for (cause, (user, notice)) in notices {
-            if news.contains(&cause) {
+            if new_causes.contains(&cause) {
                 let (published, name) = (self.claims.clone(), claim.clone());
                 let related = reference(claim, None);
                 self.publish(pod_of(claim, user), notice, Some(related), move || {
@@ -104,8 +106,8 @@ impl Notices {
             shared(&claim, pod, caches)
         }));
         let causes = notices.into_iter().collect();
-        let news = self.pods.news(name, &pod.uid, causes);
-        for notice in BTreeSet::from_iter(news) {
+        let new_causes = self.pods.new_causes(name, &pod.uid, causes);
+        for notice in BTreeSet::from_iter(new_causes) {
             let (published, name) = (self.pods.clone(), name.clone());
             let (regarding, lost) = (regarding(name.clone(), &pod.uid), notice.clone());
             self.publish(regarding, notice, None, move || {
@@ -128,14 +130,15 @@ impl Notices {
         related: Option<ObjectReference>,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        let announcement = Announcement {
+        let event_content = EventContent {
             reason: notice.reason,
             action: notice.reason,
             warning: notice.is_warning(),
             note: notice.sentence,
             related,
         };
-        self.apply.announce_or(regarding, announcement, otherwise);
+        self.apply
+            .publish_event_or(regarding, event_content, otherwise);
     }
 }
 

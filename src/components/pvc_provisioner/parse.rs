@@ -3,7 +3,7 @@
 use super::{ClaimRequest, Notice, TemplatePolicy, template::Template};
 use crate::objects::{
     ClaimRequests,
-    claim_requests::{MOST_CLAIMS, RequestingVolume, Setting},
+    claim_requests::{MAX_CLAIMS, RequestingVolume, Setting},
 };
 use std::sync::Arc;
 use tokio::task::yield_now;
@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 /// Maximum number of notices about a pod's unknown keys, values that are not booleans, and missing
 /// volumes. One more notice counts the rest: a pod may have thousands of annotations, and each
 /// notice becomes an Event. Notices about templates are not limited by this.
-const MOST_NOTICES: usize = 8;
+const MAX_NOTICES: usize = 8;
 
 /// The valid claim requests of the pod, in the order of its volumes, and notices about invalid
 /// annotations and templates.
@@ -111,12 +111,12 @@ fn claim_request(
 /// have. If the pod requests too many claims, the only notice is about that. Templates are not
 /// checked here.
 fn invalid_annotations(claim_requests: &ClaimRequests) -> Vec<Notice> {
-    if claim_requests.requested > MOST_CLAIMS {
+    if claim_requests.requested > MAX_CLAIMS {
         return vec![Notice::too_many_claims(claim_requests.requested)];
     }
     let annotations = claim_requests.annotations.iter();
     let mut invalid = annotations.filter_map(|(key, value)| invalid(claim_requests, key, value));
-    let mut notices: Vec<_> = invalid.by_ref().take(MOST_NOTICES).collect();
+    let mut notices: Vec<_> = invalid.by_ref().take(MAX_NOTICES).collect();
     match invalid.count() {
         0 => {}
         more => notices.push(Notice::more_annotations(more)),

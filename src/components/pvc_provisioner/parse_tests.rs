@@ -246,7 +246,8 @@ fn a_claim_is_requested_through_its_volume() {
     assert_eq!(request_for(&claim_requests, "a"), None);
 }
 
-/// The requests of a pod whose volumes `a` and `b`, both with a claim requested, name the claim `c`.
+/// The requests of a pod whose volumes `a` and `b`, both with a claim requested, name the claim
+/// `c`.
 fn of_two_volumes(templates: &[(&str, &str)]) -> ClaimRequests {
     let volume = |name| json!({"name": name, "persistentVolumeClaim": {"claimName": "c"}});
     let annotations = ["a.enabled", "b.enabled"].map(|key| (format!("{PREFIX}{key}"), "true"));

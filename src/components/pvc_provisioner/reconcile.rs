@@ -4,7 +4,7 @@
 use super::{
     Caches, NAME, Options, Subject, metrics,
     notices::Notices,
-    rule::{Terms, Unconfirmed, decide, decide_live, depends_on_users, is_marked},
+    rule::{RuleOptions, Unconfirmed, decide, decide_live, depends_on_users, is_marked},
     triggers,
     view::{User, View, Wait},
     waiting::Waiting,
@@ -91,7 +91,7 @@ impl PvcProvisionerReconciler {
             false => Vec::new(),
         };
         let view = self.view(name, claim.as_deref(), &users);
-        let decision = decide(view.clone(), self.terms());
+        let decision = decide(view.clone(), self.rule_options());
         match (self.follow(name, &view, decision), claim.as_ref()) {
             (ControlFlow::Break(requeue), _) => Ok(requeue),
             (ControlFlow::Continue(Unconfirmed), None) => self.confirm_absence(name, &users).await,
@@ -101,8 +101,8 @@ impl PvcProvisionerReconciler {
         }
     }
 
-    fn terms(&self) -> Terms<'_> {
-        Terms {
+    fn rule_options(&self) -> RuleOptions<'_> {
+        RuleOptions {
             controller_id: &self.options.controller_id,
             grace: self.options.orphan_grace,
             admission_only: self.options.authorizes(),
@@ -156,8 +156,8 @@ impl PvcProvisionerReconciler {
             .await
             .map_err(ReconcileError::unread("the claim"))?;
         if live.is_some() {
-            // The watch delivers the claim, which triggers another reconcile. If it ended, and a new
-            // LIST lacks the claim, all candidates are reconciled again.
+            // The watch delivers the claim, which triggers another reconcile. If it ended, and a
+            // new LIST lacks the claim, all candidates are reconciled again.
             return Ok(Requeue::OnEvent);
         }
         self.confirm_users(name, None, users).await
@@ -186,7 +186,7 @@ impl PvcProvisionerReconciler {
             users: &users,
             ..known
         };
-        let decision = decide_live(live.clone(), self.terms());
+        let decision = decide_live(live.clone(), self.rule_options());
         match self.follow(name, &live, decision) {
             ControlFlow::Continue(step) => self.act(name, claim, &live, step, proof).await,
             ControlFlow::Break(requeue) => Ok(requeue),

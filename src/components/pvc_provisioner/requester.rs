@@ -25,8 +25,8 @@ impl Requesters {
     /// A notice for the user who may not create claims, or about whom this could not be checked
     /// within the request's call budget.
     pub async fn check(&self, request: &Request) -> Result<(), Notice> {
-        let question = question(&request.user_info, &request.namespace);
-        match self.access.allows(question, request.call_budget).await {
+        let review_spec = review_spec(&request.user_info, &request.namespace);
+        match self.access.allows(review_spec, request.call_budget).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Notice::forbidden(
                 &request.user_info.username,
@@ -37,7 +37,7 @@ impl Requesters {
     }
 }
 
-fn question(user: &UserInfo, namespace: &str) -> SubjectAccessReviewSpec {
+fn review_spec(user: &UserInfo, namespace: &str) -> SubjectAccessReviewSpec {
     let attributes = ResourceAttributes {
         namespace: Some(namespace.to_owned()),
         verb: Some("create".to_owned()),

@@ -28,7 +28,7 @@ pub const QUIET: Duration = Duration::from_secs(600);
 
 /// The options that the rule depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct RuleOptions<'a> {
     /// The controller id of this installation. Claims with another id are left unchanged.
     pub controller_id: &'a ControllerId,
     /// How long a claim that awaits its pod is kept at least while no pod that requests it was
@@ -95,9 +95,9 @@ pub enum Step<'a> {
 /// can they prove that a pod exists: if the watch of pods is behind, the claim may have been
 /// created for a pod that is not stored yet, and the cached pod may be an earlier one that is
 /// deleted already.
-pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed> {
+pub fn decide<'a>(view: View<'a>, rule_options: RuleOptions<'_>) -> Decision<'a, Unconfirmed> {
     let seen = view.wait.seen.clone();
-    match decide_live(view, terms) {
+    match decide_live(view, rule_options) {
         Decision::Await(user) if seen.as_deref() != Some(&*user.uid) => Decision::Act(Unconfirmed),
         decision => decision.map(|_| Unconfirmed),
     }
@@ -105,17 +105,17 @@ pub fn decide<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Unconfirmed>
 
 /// Decides about a claim by a view whose pods were read live. If the candidate was read live, the
 /// other pods may be those of the watches.
-pub fn decide_live<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
+pub fn decide_live<'a>(view: View<'a>, rule_options: RuleOptions<'_>) -> Decision<'a, Step<'a>> {
     match view.claim {
-        None => absent(view, terms),
+        None => absent(view, rule_options),
         Some(claim) if claim.deleting => match view.candidate() {
             Some(_) => Decision::Refuse(reasons::CLAIM_TERMINATING),
             None => Decision::Leave(reasons::CLAIM_TERMINATING),
         },
-        Some(claim) if is_marked(claim, terms.controller_id) => {
+        Some(claim) if is_marked(claim, rule_options.controller_id) => {
             let writable = !claim.pending || view.wait.unchanged >= QUIET;
             match claim.rare.owners.is_empty() {
-                true => awaiting(view, writable, terms),
+                true => awaiting(view, writable, rule_options),
                 false => keep(writable, reasons::OWNED),
             }
         }
@@ -150,10 +150,10 @@ pub fn is_in_time(awaiting: &AwaitingPod) -> bool {
     marked.is_ok_and(|at| at.as_second().abs_diff(awaiting.created) <= CLOCKS_APART)
 }
 
-fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
+fn absent<'a>(view: View<'a>, rule_options: RuleOptions<'_>) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         None => Decision::Leave(reasons::NOT_REQUESTED),
-        Some(_) if terms.admission_only => Decision::Act(Step::RefuseRequester),
+        Some(_) if rule_options.admission_only => Decision::Act(Step::RefuseRequester),
         Some(user) => Decision::Act(Step::Create(user)),
     }
 }
@@ -161,20 +161,28 @@ fn absent<'a>(view: View<'a>, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
 /// Decides for a claim that awaits its pod. `writable` says that no other controller is about to
 /// write the claim. The deletion of an orphaned claim does not wait for the writes of other
 /// controllers, because nothing needs them any more.
-fn awaiting<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
+fn awaiting<'a>(
+    view: View<'a>,
+    writable: bool,
+    rule_options: RuleOptions<'_>,
+) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),
         Some(user) => Decision::Act(Step::Give(user)),
-        None => unrequested(view, writable, terms),
+        None => unrequested(view, writable, rule_options),
     }
 }
 
 /// Decides for a claim that no pod requests. The grace period is for a pod that is not stored yet,
 /// so it does not apply if a pod that requests the claim was seen.
-fn unrequested<'a>(view: View<'a>, writable: bool, terms: Terms<'_>) -> Decision<'a, Step<'a>> {
+fn unrequested<'a>(
+    view: View<'a>,
+    writable: bool,
+    rule_options: RuleOptions<'_>,
+) -> Decision<'a, Step<'a>> {
     let left = match view.wait.seen {
         Some(_) => Duration::ZERO,
-        None => terms.grace.saturating_sub(view.wait.waited),
+        None => rule_options.grace.saturating_sub(view.wait.waited),
     };
     let used = !view.users.is_empty();
     match used {

@@ -60,7 +60,7 @@ pub struct Template {
 
 /// The fields of a new claim that Volume Warden sets, whatever the template says.
 #[derive(Clone, Debug)]
-pub struct Birth<'a> {
+pub struct ClaimFields<'a> {
     /// The pod's namespace.
     pub namespace: &'a str,
     /// The name of the claim, as the pod's volume states it.
@@ -106,7 +106,7 @@ impl Template {
     }
 
     /// The manifest of the claim to create from the template.
-    pub fn manifest(&self, birth: &Birth<'_>) -> Value {
+    pub fn manifest(&self, birth: &ClaimFields<'_>) -> Value {
         let mut object = self.object.clone();
         let mut metadata = take(&mut object, "metadata");
         let labels = labels(take(&mut metadata, "labels"), birth);
@@ -131,14 +131,14 @@ impl Template {
 }
 
 /// The template's labels, and the label by which Volume Warden recognizes its claims.
-fn labels(mut labels: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Value> {
+fn labels(mut labels: Map<String, Value>, birth: &ClaimFields<'_>) -> Map<String, Value> {
     labels.insert(PROVISIONER_LABEL.to_owned(), json!(birth.controller_id));
     labels
 }
 
 /// The template's annotations, of those under `volume-warden.dev/` only the [`SETTINGS`], and the
 /// marker if the claim awaits its pod.
-fn annotations(mut annotations: Map<String, Value>, birth: &Birth<'_>) -> Map<String, Value> {
+fn annotations(mut annotations: Map<String, Value>, birth: &ClaimFields<'_>) -> Map<String, Value> {
     annotations.retain(|key, _| !key.starts_with(OWN) || SETTINGS.contains(&&**key));
     if let Some(since) = birth.awaiting_since {
         annotations.insert(AWAITING_POD.to_owned(), json!(since));

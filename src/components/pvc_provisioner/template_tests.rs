@@ -17,8 +17,8 @@ fn refusal(text: &str) -> String {
     refusal.to_string()
 }
 
-fn birth() -> Birth<'static> {
-    Birth {
+fn birth() -> ClaimFields<'static> {
+    ClaimFields {
         namespace: "builds",
         name: "cache",
         controller_id: "us",
@@ -306,7 +306,7 @@ fn fields_that_a_template_may_not_set_are_replaced() {
     });
     assert_eq!(template.manifest(&birth()), expected);
 
-    let owned = template.manifest(&Birth {
+    let owned = template.manifest(&ClaimFields {
         owner: Some(pod()),
         ..birth()
     });
@@ -336,7 +336,7 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
     );
 
     let since = Some("2026-01-01T00:00:00Z");
-    let metadata = template.manifest(&Birth {
+    let metadata = template.manifest(&ClaimFields {
         awaiting_since: since,
         ..birth()
     })["metadata"]

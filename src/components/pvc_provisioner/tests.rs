@@ -1,7 +1,7 @@
 //! Tests of the rule of pvc-provisioner, case by case.
 
 use super::{
-    rule::{Decision, Step, Terms, Unconfirmed, decide, decide_live},
+    rule::{Decision, RuleOptions, Step, Unconfirmed, decide, decide_live},
     view::{User, View, Wait},
 };
 use crate::objects::{Claim, ControllerId, claim::ClaimWire, managed_by::PROVISIONER_LABEL};
@@ -80,14 +80,14 @@ fn decided_by(
 }
 
 fn judged(view: View<'_>, confirmed: bool, admission_only: bool) -> String {
-    let terms = Terms {
+    let rule_options = RuleOptions {
         controller_id: &ControllerId::default(),
         grace: GRACE,
         admission_only,
     };
     match confirmed {
-        true => in_words(decide_live(view, terms), step_in_words),
-        false => in_words(decide(view, terms), |Unconfirmed| "confirm".into()),
+        true => in_words(decide_live(view, rule_options), step_in_words),
+        false => in_words(decide(view, rule_options), |Unconfirmed| "confirm".into()),
     }
 }
 
@@ -358,7 +358,8 @@ fn a_pod_is_seen_only_once_a_live_read_has_shown_it() {
     }
 }
 
-/// A pod whose deletion has begun, or that has ended, gives way to another pod that needs the claim.
+/// A pod whose deletion has begun, or that has ended, gives way to another pod that needs the
+/// claim.
 #[test]
 fn a_candidate_that_is_read_live_is_still_the_candidate() {
     let marked = claim(json!({}));

@@ -61,8 +61,8 @@ pub fn candidates(caches: &Caches, controller_id: &ControllerId) -> Vec<Subject>
 /// change, or whether it is Pending, has ended or is being deleted; not with every change of its
 /// status: otherwise a claim that the API server refused would be requested again each time. If the
 /// pod stays, only the claims that it requests are affected: it names the same claims, perhaps a
-/// thousand, as long as it exists. The deletion of a pod also triggers the claims that the pod named
-/// and that still await a pod: they may have been kept only because this pod named them.
+/// thousand, as long as it exists. The deletion of a pod also triggers the claims that the pod
+/// named and that still await a pod: they may have been kept only because this pod named them.
 fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -> Vec<Subject> {
     if change.old.map(pod_trigger) == change.new.map(pod_trigger) {
         return Vec::new();

@@ -10,7 +10,7 @@
 use super::{
     Attempts, Caches, ClaimRequest, NAME, Notice, Options, Requesters, attempts::Controller,
     claim_request::Creator, failure::is_the_templates_fault, findings::Findings,
-    parse::parse_with_yields, reasons, rule::awaits_pod, template::Birth,
+    parse::parse_with_yields, reasons, rule::awaits_pod, template::ClaimFields,
 };
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
@@ -174,7 +174,7 @@ impl PodWebhook {
             .timestamp()
             .strftime("%Y-%m-%dT%H:%M:%SZ")
             .to_string();
-        let manifest = claim_request.template.manifest(&Birth {
+        let manifest = claim_request.template.manifest(&ClaimFields {
             namespace: &name.namespace,
             name: &name.name,
             controller_id: self.options.controller_id.as_str(),

@@ -1,6 +1,6 @@
 //! Builds the component pvc-retention from the shared parts.
 
-use super::{Caches, NAME, PvcRetentionReconciler, hook, rivals::LiveSets, strip_marker_hook};
+use super::{Caches, NAME, PvcRetentionReconciler, hook, other_sets::LiveSets, strip_marker_hook};
 use crate::{
     cluster::{Configuration, WorkQueue},
     component::{Component, Parts, Shared},

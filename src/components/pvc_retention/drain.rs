@@ -4,7 +4,7 @@
 
 use super::{
     caches::{Caches, Member, judge},
-    rule::{Mark, Step, Update},
+    rule::{MarkerChange, Step, Update},
 };
 use crate::hashing::HashMap;
 use crate::objects::{ObjectName, StatefulSet, stateful_set::Retention};
@@ -24,7 +24,7 @@ pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Updat
         // leaves unchanged.
         updates.entry(member.name).or_insert_with(|| Update {
             owners: member.claim.rare.owners.to_vec(),
-            mark: Mark::Remove,
+            mark: MarkerChange::Remove,
         });
     }
     updates
@@ -53,6 +53,6 @@ fn needed(
     if in_tree && caches.has_pod(&member) {
         update.owners = member.claim.rare.owners.to_vec();
     }
-    let changes = update.mark != Mark::Leave || update.owners != *member.claim.rare.owners;
+    let changes = update.mark != MarkerChange::Leave || update.owners != *member.claim.rare.owners;
     changes.then_some((member.name, update))
 }

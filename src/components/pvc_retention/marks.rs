@@ -1,5 +1,5 @@
-//! The webhook that removes the marker of pvc-retention from claims to which others than the
-//! StatefulSet controller and Volume Warden give it.
+//! The webhook that removes the marker of pvc-retention from a claim, unless the StatefulSet
+//! controller or Volume Warden has added it.
 //!
 //! A claim that a user creates from the manifest of another claim, or from a backup, has not been
 //! in range of a StatefulSet, so it must not carry the marker: with the marker, Volume Warden could
@@ -14,9 +14,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The webhook that removes the marker if it is written by others than the StatefulSet controller, a
-/// controller that shares its user, and Volume Warden's service account, whose requests the webhook
-/// configuration excludes.
+/// The webhook that removes the marker unless the StatefulSet controller, or another controller
+/// with the same user, has written it. The webhook configuration excludes the requests of Volume
+/// Warden's service account.
 pub fn strip_marker_hook() -> Hook {
     Hook {
         path: "/pvc-retention/marks",

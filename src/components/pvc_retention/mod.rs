@@ -37,11 +37,11 @@ mod judged;
 mod marks;
 mod metrics;
 mod notices;
+mod other_sets;
 mod ownership;
 mod patch;
 mod reconcile;
 mod resolve_set;
-mod rivals;
 mod rule;
 mod subject;
 mod triggers;
@@ -58,7 +58,7 @@ pub use marks::strip_marker_hook;
 pub use metrics::register as register_metrics;
 pub use patch::changes;
 pub use reconcile::PvcRetentionReconciler;
-pub use rule::{Mark, Update};
+pub use rule::{MarkerChange, Update};
 pub use webhooks::hook;
 
 /// Timeout of the live read of one StatefulSet.

@@ -5,7 +5,7 @@ use super::{
     fate::Fate,
 };
 use crate::{
-    cluster::{self, Announcement},
+    cluster::{self, EventContent},
     objects::{CompactText, ObjectName},
 };
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub type EventDeduplicator = cluster::EventDeduplicator<ObjectName, (Arc<str>, &
 
 /// The Event on the StatefulSet with this uid about a claim with this fate; none if the fate needs
 /// no Event.
-pub fn announcement(
+pub fn event_content(
     (set, uid): (&ObjectName, &CompactText),
     member: &Member,
     fate: Fate,
-) -> Option<Announcement> {
+) -> Option<EventContent> {
     let (claim, pod) = (&member.name.name, pod_name(&set.name, member.ordinal));
     let note = match fate {
         Fate::ConflictingController => format!(
@@ -50,7 +50,7 @@ pub fn announcement(
             return None;
         }
     };
-    Some(Announcement {
+    Some(EventContent {
         reason: fate.name(),
         action: fate.name(),
         warning: fate != Fate::ScaledDownUnmarked,
@@ -85,7 +85,7 @@ mod tests {
                 stale: false,
             };
             let set = (&ObjectName::new("ns", "web"), &"set".into());
-            let event = announcement(set, &member, Fate::ScaledDownUnmarked);
+            let event = event_content(set, &member, Fate::ScaledDownUnmarked);
             event.expect("an Event").note
         };
         let (marked, other) = (note("set"), note("an earlier set"));

@@ -5,9 +5,9 @@
 //! (`isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`, `hasUnexpectedController`,
 //! `hasStaleOwnerRef`, `hasNonControllerOwner`). The order of the tests matters and is that of
 //! Kubernetes. Differences: a reference with the right uid but another apiVersion is repaired
-//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), the reference to a
-//! pod does not block the pod's deletion, and the rule also decides about claims whose pod does not
-//! exist.
+//! (Kubernetes finds it by uid, removes by name, and so writes the claim forever), the reference to
+//! a pod does not block the pod's deletion, and the rule also decides about claims whose pod does
+//! not exist.
 
 use crate::objects::{
     CompactText,

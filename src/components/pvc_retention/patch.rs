@@ -1,6 +1,6 @@
 //! Translates the decisions about a claim into JSON patch operations.
 
-use super::rule::{Mark, Update, Verdict};
+use super::rule::{MarkerChange, Update, Verdict};
 use crate::{
     cluster::{Action, Basis, Proof},
     objects::{
@@ -32,10 +32,12 @@ pub(super) fn action(claim: &Claim, verdict: &Verdict, update: &Update, proof: P
 pub fn changes(claim: &Claim, update: &Update) -> Vec<PatchOperation> {
     let mut operations = owner_references::rewrite(&claim.rare.owners, &update.owners);
     operations.extend(match &update.mark {
-        Mark::Leave => None,
-        Mark::Put(uid) if claim.annotated => Some(add(&["annotations", SCALED_WITH], json!(uid))),
-        Mark::Put(uid) => Some(add(&["annotations"], json!({SCALED_WITH: uid}))),
-        Mark::Remove => Some(without_mark()),
+        MarkerChange::Leave => None,
+        MarkerChange::Put(uid) if claim.annotated => {
+            Some(add(&["annotations", SCALED_WITH], json!(uid)))
+        }
+        MarkerChange::Put(uid) => Some(add(&["annotations"], json!({SCALED_WITH: uid}))),
+        MarkerChange::Remove => Some(without_mark()),
     });
     operations
 }

@@ -34,7 +34,7 @@ fn applied(before: &[&str], operations: Vec<PatchOperation>) -> String {
 
 /// The action that turns the owners `before` into `after`: `own` with the resulting claim, or
 /// `disown` with the resulting claim if the action is in time, and if it is late.
-fn done(before: &[&str], after: &[&str], mark: Mark, fate: Fate) -> String {
+fn done(before: &[&str], after: &[&str], mark: MarkerChange, fate: Fate) -> String {
     let update = Update {
         owners: claim(after).rare.owners.to_vec(),
         mark,
@@ -64,14 +64,14 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
         (
             pod,
             &[][..],
-            Mark::Leave,
+            MarkerChange::Leave,
             Fate::Retained,
             "disown: mark, late: mark",
         ),
         (
             pod,
             set,
-            Mark::Leave,
+            MarkerChange::Leave,
             Fate::DeletedWithSet,
             "disown: StatefulSet mark, late: mark",
         ),
@@ -79,37 +79,43 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
         (
             set,
             &[][..],
-            Mark::Leave,
+            MarkerChange::Leave,
             Fate::Retained,
             "disown: mark, late: mark",
         ),
         (
             &[][..],
             &[][..],
-            Mark::Remove,
+            MarkerChange::Remove,
             Fate::Retained,
             "disown: , late: ",
         ),
         (
             set,
             set,
-            Mark::Remove,
+            MarkerChange::Remove,
             Fate::DeletedWithSet,
             "disown: StatefulSet, late: StatefulSet",
         ),
         // Rows with a new owner: the pod after a scale-down, or the first owner of a new claim.
-        (set, pod, Mark::Leave, Fate::DeletedWithPod, "own: Pod mark"),
+        (
+            set,
+            pod,
+            MarkerChange::Leave,
+            Fate::DeletedWithPod,
+            "own: Pod mark",
+        ),
         (
             &[][..],
             pod,
-            Mark::Leave,
+            MarkerChange::Leave,
             Fate::DeletedWithPod,
             "own: Pod mark",
         ),
         (
             &[][..],
             set,
-            Mark::Leave,
+            MarkerChange::Leave,
             Fate::DeletedWithSet,
             "own: StatefulSet mark",
         ),
@@ -117,7 +123,7 @@ fn updates_that_keep_a_claim_differ_from_updates_that_own_it() {
         (
             &[][..],
             &[][..],
-            Mark::Put("other".into()),
+            MarkerChange::Put("other".into()),
             Fate::Retained,
             "own: mark",
         ),

@@ -6,10 +6,10 @@ use super::{
     caches::Caches,
     judged::{Judged, Read, Work, managed},
     metrics,
-    notices::{EventDeduplicator, announcement},
+    notices::{EventDeduplicator, event_content},
+    other_sets::{LiveSets, OtherSets},
     patch::action,
     reasons::SCALED_DOWN,
-    rivals::{LiveSets, Rivals},
     rule::{Step, Verdict},
     subject::Subject,
     triggers,
@@ -29,8 +29,8 @@ use std::{sync::Arc, time::Duration};
 /// Maximum age of the live read of a StatefulSet on which a write of its claims may rest, because
 /// the StatefulSet may be scaled or deleted meanwhile.
 const MAX_AGE: Duration = Duration::from_secs(2);
-/// Maximum number of Events of one evaluation. Each of them is a task, and a tenant may have tens of
-/// thousands of claims that each cause an Event.
+/// Maximum number of Events of one evaluation. Each of them is a task, and a tenant may have tens
+/// of thousands of claims that each cause an Event.
 const EVENTS_AT_ONCE: usize = 50;
 /// Delay of the evaluation that publishes the next [`EVENTS_AT_ONCE`].
 const NEXT_EVENTS: Duration = Duration::from_secs(30);
@@ -77,23 +77,23 @@ impl PvcRetentionReconciler {
         cached: &Judged,
     ) -> Result<Option<Judged>, ReconcileError> {
         let members = &cached.members;
-        let mut rivals = Rivals::read(&self.live_sets, name, members).await?;
+        let mut other_sets = OtherSets::read(&self.live_sets, name, members).await?;
         let mut rests_on_pods = cached.verdicts.iter().any(Verdict::rests_on_pods)
             || !cached.doubted(name).is_empty()
-            || members.iter().any(|member| rivals.contest(member));
+            || members.iter().any(|member| other_sets.may_own(member));
         loop {
             let pods = match rests_on_pods {
                 true => Some(self.pods(name).await?),
                 false => None,
             };
             if pods.is_some() {
-                rivals = Rivals::read(&self.live_sets, name, members).await?;
+                other_sets = OtherSets::read(&self.live_sets, name, members).await?;
             }
             let Some(live) = self.live(&self.live_sets, name, cached).await? else {
                 return Ok(None);
             };
             let judge = |pods: &Store<Pod>| {
-                let members = rivals.settle(name, &live.set, members, pods);
+                let members = other_sets.reassign(name, &live.set, members, pods);
                 live.judge(name, members, pods)
             };
             let judged = match &pods {
@@ -173,7 +173,7 @@ impl PvcRetentionReconciler {
         if applied.written() {
             self.caches.claims.mark_stale(&member.name, &member.claim);
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Publishes the Events about the claims of the StatefulSet that have not been published yet,
@@ -182,16 +182,16 @@ impl PvcRetentionReconciler {
         let verdicts = judged.members.iter().zip(&judged.verdicts);
         let announced = verdicts.filter_map(|(member, verdict)| {
             let set = (name, &judged.set.uid);
-            let announcement = announcement(set, member, verdict.fate)?;
-            let cause = (member.name.name.clone(), announcement.reason);
-            Some((cause, announcement))
+            let event_content = event_content(set, member, verdict.fate)?;
+            let cause = (member.name.name.clone(), event_content.reason);
+            Some((cause, event_content))
         });
         let mut announced: BTreeMap<_, _> = announced.collect();
         let causes = announced.keys().cloned().collect();
-        let news = self.events.news(name, &judged.set.uid, causes);
-        announced.retain(|cause, _| news.contains(cause));
+        let new_causes = self.events.new_causes(name, &judged.set.uid, causes);
+        announced.retain(|cause, _| new_causes.contains(cause));
         let remain = announced.len() > EVENTS_AT_ONCE;
-        for (place, (cause, announcement)) in announced.into_iter().enumerate() {
+        for (place, (cause, event_content)) in announced.into_iter().enumerate() {
             if place >= EVENTS_AT_ONCE {
                 self.events.forget_cause(name, &cause);
                 continue;
@@ -199,7 +199,8 @@ impl PvcRetentionReconciler {
             let regarding = Regarding::of(name, &judged.set);
             let (events, name) = (self.events.clone(), name.clone());
             let unpublished = move || events.forget_cause(&name, &cause);
-            self.apply.announce_or(regarding, announcement, unpublished);
+            self.apply
+                .publish_event_or(regarding, event_content, unpublished);
         }
         remain
     }
@@ -226,17 +227,17 @@ impl PvcRetentionReconciler {
             return Ok(Requeue::OnEvent);
         }
         let sets = &self.live_rescues;
-        let rivals = Rivals::read(sets, name, &cached.members).await?;
+        let other_sets = OtherSets::read(sets, name, &cached.members).await?;
         let Some(live) = self.live(sets, name, &cached).await? else {
             return Ok(Requeue::OnEvent);
         };
         let mut judged = {
             let pods = self.caches.pods.read();
-            let members = rivals.settle(name, &live.set, &cached.members, &pods);
+            let members = other_sets.reassign(name, &live.set, &cached.members, &pods);
             live.judge(name, members, &pods)
         };
         // Only cached pods show to which of the StatefulSets the claim belongs.
-        judged.only_remove(|member| rivals.contest(member));
+        judged.only_remove(|member| other_sets.may_own(member));
         self.act(name, &judged, judged.rescues()).await
     }
 

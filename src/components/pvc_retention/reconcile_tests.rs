@@ -6,7 +6,7 @@ use crate::cluster::{
     Elector, Feed, Feeds, Lane, Leadership,
     test_server::{answering, failure, silent},
 };
-use crate::components::pvc_retention::rule::{Mark, Update};
+use crate::components::pvc_retention::rule::{MarkerChange, Update};
 use crate::hashing::HashSet;
 use kube::Client;
 use parking_lot::Mutex;
@@ -119,7 +119,7 @@ async fn a_claim_that_another_set_uses_too_is_not_left_to_the_deletion_of_a_pod(
     let (own, other) = (uses("c", "n"), uses("b-c", "n"));
     let removed = vec![Step::Update(Update {
         owners: Vec::new(),
-        mark: Mark::Remove,
+        mark: MarkerChange::Remove,
     })];
     let both = || vec![own.clone(), other.clone()];
     assert_eq!(rescued(&claim, vec![own.clone()]), [], "only c uses it");
@@ -136,14 +136,14 @@ async fn a_claim_that_another_set_uses_too_is_not_left_to_the_deletion_of_a_pod(
 #[tokio::test]
 async fn events_of_sets_that_no_longer_exist_are_forgotten() {
     let (reconciler, _) = scene();
-    let news = |set: &str| {
+    let new_causes = |set: &str| {
         let causes = HashSet::from_iter([(Arc::from("data-web-0"), "Reason")]);
         let name = ObjectName::new("ns", set);
-        !reconciler.events.news(&name, "s", causes).is_empty()
+        !reconciler.events.new_causes(&name, "s", causes).is_empty()
     };
-    assert!(news("web") && news("gone"));
-    assert!(!news("web") && !news("gone"));
+    assert!(new_causes("web") && new_causes("gone"));
+    assert!(!new_causes("web") && !new_causes("gone"));
     assert_eq!(reconciler.candidates().len(), 2);
-    assert!(!news("web"), "it exists");
-    assert!(news("gone"));
+    assert!(!new_causes("web"), "it exists");
+    assert!(new_causes("gone"));
 }

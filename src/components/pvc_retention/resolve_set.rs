@@ -25,10 +25,10 @@ pub struct Candidate<'a, T> {
     pub set: T,
 }
 
-/// Maximum number of `matchLabels` that are compared with the labels of a claim. If a StatefulSet has
-/// more, a claim whose name has several readings belongs to none: labels are not limited in number,
-/// and a tenant chooses them.
-const MOST_LABELS: usize = 256;
+/// Maximum number of `matchLabels` that are compared with the labels of a claim. If a StatefulSet
+/// has more, a claim whose name has several readings belongs to none: labels are not limited in
+/// number, and a tenant chooses them.
+const MAX_LABELS: usize = 256;
 
 /// Returns whether the name of the claim has several readings, so that the name alone does not
 /// identify the StatefulSet.
@@ -71,7 +71,7 @@ pub fn resolve_set<'a, T: AsRef<StatefulSet>>(
         return only(mounting);
     }
     let labels = |each: &Candidate<'a, T>| each.set.as_ref().match_labels.len();
-    if others.iter().any(|each| labels(each) > MOST_LABELS) {
+    if others.iter().any(|each| labels(each) > MAX_LABELS) {
         return None;
     }
     let (labelled, others): (Vec<_>, Vec<_>) = others

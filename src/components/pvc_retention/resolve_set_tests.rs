@@ -128,7 +128,7 @@ fn a_set_with_very_many_labels_makes_an_ambiguous_name_belong_to_none() {
         let labels = (0..count).map(|number| format!("l{number}=x"));
         labels.collect::<Vec<_>>().join(" ")
     };
-    for (count, expected) in [(MOST_LABELS, Some("a")), (MOST_LABELS + 1, None)] {
+    for (count, expected) in [(MAX_LABELS, Some("a")), (MAX_LABELS + 1, None)] {
         let many = labels(count);
         let sets = [("a", many.as_str()), ("b", "app=x")];
         let found = chosen("data-web-data-0", &sets, &many, &[]);

@@ -67,13 +67,13 @@ pub struct Update {
     /// All owner references that the claim should have.
     pub owners: Vec<OwnerReference>,
     /// The change of Volume Warden's marker on the claim.
-    pub mark: Mark,
+    pub mark: MarkerChange,
 }
 
 /// Change of the marker that permits Volume Warden to delete the claim once its ordinal is out of
 /// range and its pod does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum MarkerChange {
     /// The marker stays unchanged.
     Leave,
     /// The marker is added, with this uid of the StatefulSet.
@@ -108,7 +108,7 @@ pub fn decide(view: &View<'_>) -> Verdict {
         mark: view.mark(),
     };
     let fate = view.fate(&update.owners);
-    let as_wanted = update.owners == *claim.rare.owners && update.mark == Mark::Leave;
+    let as_wanted = update.owners == *claim.rare.owners && update.mark == MarkerChange::Leave;
     Verdict {
         fate,
         step: if as_wanted {
@@ -137,8 +137,8 @@ impl Update {
         Self {
             owners: claim.rare.owners.iter().filter(stays).cloned().collect(),
             mark: match self.mark {
-                Mark::Remove => Mark::Remove,
-                Mark::Leave | Mark::Put(_) => Mark::Leave,
+                MarkerChange::Remove => MarkerChange::Remove,
+                MarkerChange::Leave | MarkerChange::Put(_) => MarkerChange::Leave,
             },
         }
     }
@@ -153,7 +153,8 @@ impl Verdict {
             return None;
         };
         let removals = update.removals(claim);
-        let removes = removals.mark == Mark::Remove || removals.owners != *claim.rare.owners;
+        let removes =
+            removals.mark == MarkerChange::Remove || removals.owners != *claim.rare.owners;
         (removes && self.fate != Fate::DeletedWithPod).then_some(update)
     }
 
@@ -216,12 +217,14 @@ impl<'a> View<'a> {
         self.claim.rare.scaled_with.as_ref() == Some(&self.set.uid)
     }
 
-    fn mark(&self) -> Mark {
+    fn mark(&self) -> MarkerChange {
         let wanted = self.retention.when_scaled == Policy::Delete && !self.is_contested();
         match &self.claim.rare.scaled_with {
-            Some(_) if !wanted => Mark::Remove,
-            _ if wanted && self.in_range() && !self.is_marked() => Mark::Put(self.set.uid.clone()),
-            _ => Mark::Leave,
+            Some(_) if !wanted => MarkerChange::Remove,
+            _ if wanted && self.in_range() && !self.is_marked() => {
+                MarkerChange::Put(self.set.uid.clone())
+            }
+            _ => MarkerChange::Leave,
         }
     }
 

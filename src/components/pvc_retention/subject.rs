@@ -1,5 +1,5 @@
-//! The keys of the work queue of pvc-retention: two for each StatefulSet, one to keep claims and one
-//! for all other changes.
+//! The keys of the work queue of pvc-retention: two for each StatefulSet, one to keep claims and
+//! one for all other changes.
 
 use crate::{cluster::WorkQueue, objects::ObjectName};
 use std::fmt;

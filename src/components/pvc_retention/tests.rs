@@ -10,7 +10,7 @@ use super::{
     caches::mounts,
     fate::Fate,
     ownership::{Owner, Owners},
-    rule::{Mark, PodSlot, Step, Update, View, decide},
+    rule::{MarkerChange, PodSlot, Step, Update, View, decide},
 };
 use crate::objects::{
     Claim, CompactText, StatefulSet,
@@ -179,7 +179,7 @@ fn the_removals_are_the_owners_that_stay() {
     ] {
         let update = Update {
             owners: references(after),
-            mark: Mark::Leave,
+            mark: MarkerChange::Leave,
         };
         let removals = update.removals(&claim(before, json!({})));
         assert_eq!(removals.owners, references(expected), "{before} to {after}");
@@ -486,7 +486,7 @@ fn ordinals_without_a_pod_follow_the_policy_too() {
             let update = after.map(|after| {
                 Step::Update(Update {
                     owners: references(after),
-                    mark: Mark::Leave,
+                    mark: MarkerChange::Leave,
                 })
             });
             assert_eq!(
@@ -508,23 +508,23 @@ fn the_marker_is_set_in_range_under_a_policy_that_deletes() {
             true,
             "",
             unmarked.clone(),
-            Mark::Put("set-uid".into()),
+            MarkerChange::Put("set-uid".into()),
         ),
-        ("dr", true, "", marked("set-uid"), Mark::Leave),
+        ("dr", true, "", marked("set-uid"), MarkerChange::Leave),
         (
             "dr",
             true,
             "",
             marked("earlier-uid"),
-            Mark::Put("set-uid".into()),
+            MarkerChange::Put("set-uid".into()),
         ),
-        ("dr", false, "pod", unmarked.clone(), Mark::Leave),
-        ("dr", false, "pod", marked("set-uid"), Mark::Leave),
-        ("rr", true, "", marked("set-uid"), Mark::Remove),
-        ("rd", false, "set", marked("set-uid"), Mark::Remove),
-        ("rd", true, "set", unmarked.clone(), Mark::Leave),
-        ("dd", true, "cm+", unmarked, Mark::Leave),
-        ("dd", true, "cm+", marked("set-uid"), Mark::Remove),
+        ("dr", false, "pod", unmarked.clone(), MarkerChange::Leave),
+        ("dr", false, "pod", marked("set-uid"), MarkerChange::Leave),
+        ("rr", true, "", marked("set-uid"), MarkerChange::Remove),
+        ("rd", false, "set", marked("set-uid"), MarkerChange::Remove),
+        ("rd", true, "set", unmarked.clone(), MarkerChange::Leave),
+        ("dd", true, "cm+", unmarked, MarkerChange::Leave),
+        ("dd", true, "cm+", marked("set-uid"), MarkerChange::Remove),
     ] {
         let claim = claim(owners, changes.clone());
         let (_, step) = Case {
@@ -536,7 +536,7 @@ fn the_marker_is_set_in_range_under_a_policy_that_deletes() {
         .decided();
         let found = match step {
             Step::Update(update) => update.mark,
-            Step::Leave => Mark::Leave,
+            Step::Leave => MarkerChange::Leave,
             Step::Delete => unreachable!("its pod is there"),
         };
         assert_eq!(found, mark, "{letters} {in_range} {owners} {changes}");
@@ -636,12 +636,12 @@ fn a_claim_in_range_is_not_deleted_with_a_pod_of_an_earlier_set() {
     let old = PodSlot::NotOwned(&POD_UID);
     let kept = (
         Fate::DeletedWithSet,
-        update("set", Mark::Put("set-uid".into())),
+        update("set", MarkerChange::Put("set-uid".into())),
     );
     assert_eq!(decided("dd", true, old), kept);
     assert_eq!(
         decided("rr", true, old),
-        (Fate::Retained, update("", Mark::Leave))
+        (Fate::Retained, update("", MarkerChange::Leave))
     );
     for (letters, in_range, pod) in [
         ("dd", false, old),

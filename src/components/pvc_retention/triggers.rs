@@ -41,8 +41,8 @@ fn listen_to_sets(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
         }
         queue.add_set(change.name);
         if let (Some(set), None) | (None, Some(set)) = (change.old, change.new) {
-            let rivals = others.rivals(change.name, set);
-            rivals.into_iter().for_each(|set| queue.add_set(&set));
+            let other_sets = others.other_sets(change.name, set);
+            other_sets.into_iter().for_each(|set| queue.add_set(&set));
         }
         warn_once_if_field_dropped(change, &warned);
     });
@@ -74,8 +74,8 @@ fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
 impl Caches {
     /// The other StatefulSets whose claims may have the same names as those of `set`: if `set` is
     /// created or deleted, it is decided again to which StatefulSet these claims belong.
-    fn rivals(&self, name: &ObjectName, set: &StatefulSet) -> BTreeSet<ObjectName> {
-        let mut rivals: BTreeSet<_> = {
+    fn other_sets(&self, name: &ObjectName, set: &StatefulSet) -> BTreeSet<ObjectName> {
+        let mut other_sets: BTreeSet<_> = {
             let claims = self.claims.read();
             // The claims of a template differ in their ordinals only, so the names of all of them
             // contain the same StatefulSets.
@@ -84,8 +84,8 @@ impl Caches {
             first.flat_map(sets_named_by).collect()
         };
         let sets = self.sets.read();
-        rivals.retain(|other| other != name && sets.get(other).is_some());
-        rivals
+        other_sets.retain(|other| other != name && sets.get(other).is_some());
+        other_sets
     }
 }
 
@@ -105,7 +105,8 @@ fn sets_named(namespace: &Arc<str>, claim: &str) -> impl Iterator<Item = ObjectN
 /// claims. The StatefulSet is returned even if it does not control the pod: as long as the pod
 /// exists, Volume Warden does not delete the claim of its ordinal. A claim name such as `a-b-c-0`
 /// contains the names of two StatefulSets, `b-c` and `c`: the claim may belong to the other one as
-/// soon as the pod no longer mounts it. They are not collected: a pod may have thousands of volumes.
+/// soon as the pod no longer mounts it. They are not collected: a pod may have thousands of
+/// volumes.
 fn sets_named_by_pod<'a>(change: &Change<'a, Pod>) -> impl Iterator<Item = ObjectName> + 'a {
     let identity = |pod: &Arc<Pod>| (pod.uid.clone(), pod.stateful_set.clone());
     let became = change.old.map(identity) != change.new.map(identity);
@@ -126,13 +127,13 @@ fn affects_decision(change: &Change<'_, Claim>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
     };
-    fn looked_at(claim: &Claim) -> impl PartialEq {
+    fn relevant_fields(claim: &Claim) -> impl PartialEq {
         let rare = &claim.rare;
         let own = (&claim.uid, claim.deleting, &claim.finalizers);
         let marks = (&rare.scaled_with, &rare.awaiting_pod);
         (own, &rare.owners, marks, &rare.labels)
     }
-    looked_at(old) != looked_at(new)
+    relevant_fields(old) != relevant_fields(new)
 }
 
 /// Logs once that the API server does not know the retention policy of StatefulSets: such a server
@@ -235,8 +236,8 @@ mod tests {
             sets.deliver(read(set(each)).expect("a set"), true);
         }
         let own = sets.read().get(&name).expect("the set");
-        let rivals = caches.rivals(&name, &own);
-        assert_eq!(rivals, BTreeSet::from([ObjectName::new("ns", "d")]));
+        let other_sets = caches.other_sets(&name, &own);
+        assert_eq!(other_sets, BTreeSet::from([ObjectName::new("ns", "d")]));
     }
 
     #[test]

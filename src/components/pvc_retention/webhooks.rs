@@ -27,26 +27,26 @@ use std::{sync::Arc, time::Duration};
 /// Users that create the claims of StatefulSets: the service account of the StatefulSet controller,
 /// or the user of kube-controller-manager where its controllers have no service accounts of their
 /// own.
-const MAKERS: [&str; 2] = [
+const CLAIM_CREATORS: [&str; 2] = [
     "system:serviceaccount:kube-system:statefulset-controller",
     "system:kube-controller-manager",
 ];
 /// How long a deleted StatefulSet is remembered: the StatefulSet controller may still create claims
 /// for it from a stale cache.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Maximum size of a deleted StatefulSet that is remembered. A user may create and delete larger ones
-/// all the time; a claim for such a one is refused once it is deleted.
+/// Maximum size of a deleted StatefulSet that is remembered. A user may create and delete larger
+/// ones all the time; a claim for such a one is refused once it is deleted.
 const LARGEST_REMEMBERED: usize = 64 * 1024;
-/// Maximum memory, in bytes, for all deleted StatefulSets that are remembered. A user may create and
-/// delete many, which no quota counts any more; the oldest are then forgotten.
-const MOST_REMEMBERED: usize = 8 << 20;
+/// Maximum memory, in bytes, for all deleted StatefulSets that are remembered. A user may create
+/// and delete many, which no quota counts any more; the oldest are then forgotten.
+const MAX_REMEMBERED: usize = 8 << 20;
 
 pub(super) const CREATE_CLAIM: &[Rule] = &[Rule("CREATE", "persistentvolumeclaims")];
 
 /// Returns whether the request is from the StatefulSet controller, or from the user
 /// `system:kube-controller-manager`, which all its controllers may share.
 pub(super) fn is_made_for_a_set(request: &Request) -> bool {
-    MAKERS.contains(&&*request.user_info.username)
+    CLAIM_CREATORS.contains(&&*request.user_info.username)
 }
 
 /// Returns about how much memory a StatefulSet takes, in bytes: each text is an allocation of its
@@ -64,7 +64,7 @@ pub fn hook(
     live: &Arc<LiveGet<StatefulSet>>,
     namespace: Option<&str>,
 ) -> Hook {
-    let recently_deleted = RecentlyDeleted::bounded(REMEMBERED, MOST_REMEMBERED, memory_bytes);
+    let recently_deleted = RecentlyDeleted::bounded(REMEMBERED, MAX_REMEMBERED, memory_bytes);
     let recently_deleted = Arc::new(recently_deleted);
     let memory = recently_deleted.clone();
     sets.listen(move |change| {
@@ -126,7 +126,7 @@ impl ClaimWebhook {
                 // deleted, so no claim can be leaked and no live read is needed. The claim gets no
                 // owner, and only the marker, which deletes no claim without live reads.
                 Some(found) if readings.len() == 1 && !deletes_with_set(&found.set) => {
-                    stamp(&found, &claim)
+                    add_owner_and_marker(&found, &claim)
                 }
                 // The policy of this StatefulSet requires no write. If the claim belongs to
                 // another StatefulSet, the reconciler adds the owner reference later.
@@ -157,9 +157,9 @@ impl ClaimWebhook {
         match self.live.get(&set, request.call_budget).await {
             Ok(Some(live)) if live.makes(found.reading.template) => {
                 let set = live.into();
-                stamp(&CachedCandidate { set, ..found }, claim)
+                add_owner_and_marker(&CachedCandidate { set, ..found }, claim)
             }
-            Ok(_) if !made_by_it(request) => Answer::Allow,
+            Ok(_) if !is_from_set_controller(request) => Answer::Allow,
             Ok(live) => review_live::not_created(name, found.reading, live.is_some()),
             // The StatefulSet of the watch may be deleted or recreated: with its uid, the garbage
             // collector would delete a claim that a pod of the new StatefulSet uses.
@@ -171,7 +171,7 @@ impl ClaimWebhook {
                 );
                 Answer::Allow
             }
-            Err(_) if !made_by_it(request) => Answer::Allow,
+            Err(_) if !is_from_set_controller(request) => Answer::Allow,
             // The StatefulSet is deleted according to the watch. Without an owner reference, the
             // claim could leak. With a reference to the deleted StatefulSet, the garbage collector
             // would delete a claim that a new StatefulSet of that name may use. So the claim is
@@ -214,8 +214,8 @@ impl ClaimWebhook {
 
 /// Returns whether the request is from the service account of the StatefulSet controller, so that
 /// no other controller can have created the claim.
-fn made_by_it(request: &Request) -> bool {
-    request.user_info.username == MAKERS[0]
+fn is_from_set_controller(request: &Request) -> bool {
+    request.user_info.username == CLAIM_CREATORS[0]
 }
 
 fn candidate(reading: Reading<'_>, set: Arc<StatefulSet>) -> Option<CachedCandidate<'_>> {
@@ -238,7 +238,7 @@ fn retains_all(set: &StatefulSet) -> bool {
 
 /// Adds to the new claim the owner reference and the marker that the reconciler would write. The
 /// pod does not exist yet, because it is created after its claims.
-fn stamp(found: &CachedCandidate<'_>, claim: &Claim) -> Answer {
+fn add_owner_and_marker(found: &CachedCandidate<'_>, claim: &Claim) -> Answer {
     let (reading, set) = (found.reading, &found.set);
     let Some(retention) = set.retention.filter(|_| !set.orphaning) else {
         return Answer::Allow;

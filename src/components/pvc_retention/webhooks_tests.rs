@@ -8,8 +8,8 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-const CONTROLLER: &str = MAKERS[0];
-const ALL_CONTROLLERS: &str = MAKERS[1];
+const CONTROLLER: &str = CLAIM_CREATORS[0];
+const ALL_CONTROLLERS: &str = CLAIM_CREATORS[1];
 
 /// A StatefulSet whose claims are deleted with it.
 fn set() -> Value {

@@ -3,8 +3,8 @@
 use super::{
     recorded::{record_if_deleted, recorded},
     renamed::Renamed,
-    restorers::Restorers,
-    rule::{Decision, Left, View, decide},
+    restore_requests::RestoreRequests,
+    rule::{Decision, LeaveReason, View, decide},
     usage::Usage,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub struct Caches {
     /// The watch of all namespaces; none if only one namespace is handled, because the rights may
     /// not include namespaces then.
     pub namespaces: Option<Arc<Feed<Namespace>>>,
-    restorers: Arc<Restorers>,
+    restore_requests: Arc<RestoreRequests>,
     usage: Arc<Usage>,
     renamed: Arc<Renamed>,
     excluded: Excluded,
@@ -47,8 +47,8 @@ impl Caches {
     /// namespace are watched, and volumes of other claims are left unchanged. The trash of a
     /// namespace is full at `max_bytes`.
     pub fn new(feeds: &Feeds, namespace: Option<&str>, max_bytes: u64) -> Self {
-        let restorers: Arc<Restorers> = Arc::default();
-        let index = restorers.clone();
+        let restore_requests: Arc<RestoreRequests> = Arc::default();
+        let index = restore_requests.clone();
         feeds.claims.listen(move |change| index.update(change));
         let usage = Arc::new(Usage::new(max_bytes));
         let counted = usage.clone();
@@ -61,7 +61,7 @@ impl Caches {
             claims: feeds.claims.clone(),
             classes: feeds.classes.clone(),
             namespaces: namespace.is_none().then(|| feeds.namespaces.clone()),
-            restorers,
+            restore_requests,
             usage,
             renamed,
             excluded: Excluded::by_label(feeds, namespace),
@@ -71,22 +71,23 @@ impl Caches {
 
     /// Decides by the watches alone what happens next to the volume.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision {
-        let restorer = recorded(volume).and_then(|record| self.restorer(name, record));
-        self.judge_for(volume, restorer.as_ref())
+        let requesting_claim =
+            recorded(volume).and_then(|record| self.requesting_claim(name, record));
+        self.judge_for(volume, requesting_claim.as_ref())
     }
 
-    /// Decides as [`Self::judge`], as if only `restorer` requested the data, or no claim if it is
-    /// none.
-    pub fn judge_for(&self, volume: &Volume, restorer: Option<&ObjectName>) -> Decision {
-        self.view(volume, restorer, decide)
-            .unwrap_or(Decision::Leave(Left::NotEnabled))
+    /// Decides as [`Self::judge`], as if only `requesting_claim` requested the data, or no claim if
+    /// it is none.
+    pub fn judge_for(&self, volume: &Volume, requesting_claim: Option<&ObjectName>) -> Decision {
+        self.view(volume, requesting_claim, decide)
+            .unwrap_or(Decision::Leave(LeaveReason::NotEnabled))
     }
 
     /// Returns a claim that requests the volume and, by the record, may get it. A claim of another
     /// namespace, or one for which the volume was reserved before and that was not Bound in time,
     /// is passed over, so that it does not block other claims. None if too many claims were not
     /// Bound.
-    fn restorer(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
+    fn requesting_claim(&self, name: &ObjectName, record: &TrashRecord) -> Option<ObjectName> {
         self.entitled(name, record).next().map(|(name, _)| name)
     }
 
@@ -114,7 +115,7 @@ impl Caches {
         volume: &str,
         namespace: Option<&str>,
     ) -> Vec<(ObjectName, Arc<Claim>)> {
-        let names = self.restorers.of(volume, namespace);
+        let names = self.restore_requests.of(volume, namespace);
         let claims = self.claims.read();
         let found = names.into_iter().map(|name| (claims.get(&name), name));
         found
@@ -126,7 +127,7 @@ impl Caches {
     pub fn view<T>(
         &self,
         volume: &Volume,
-        restorer: Option<&ObjectName>,
+        requesting_claim: Option<&ObjectName>,
         read: impl FnOnce(&View<'_>) -> T,
     ) -> Option<T> {
         if !self.watches_claim_of(volume) {
@@ -148,7 +149,7 @@ impl Caches {
             claim: claim.as_deref(),
             excluded: claim_ref.is_some_and(|claim| self.excluded.contains(&claim.name.namespace)),
             full: claim_ref.is_some_and(|claim| self.usage.is_full(&claim.name.namespace)),
-            restorer,
+            requesting_claim,
         };
         Some(read(&view))
     }
@@ -216,13 +217,15 @@ impl Caches {
     /// Returns whether a Pending claim in the namespace of `except`, but with another name,
     /// requests the volume.
     pub fn is_requested(&self, volume: &ObjectName, except: &ObjectName) -> bool {
-        let claims = self.restorers.of(&volume.name, Some(&except.namespace));
+        let claims = self
+            .restore_requests
+            .of(&volume.name, Some(&except.namespace));
         claims.iter().any(|claim| claim != except)
     }
 
     /// Returns whether any Pending claim requests the volume of this name.
     pub fn is_wanted(&self, volume: &ObjectName) -> bool {
-        !self.restorers.of(&volume.name, None).is_empty()
+        !self.restore_requests.of(&volume.name, None).is_empty()
     }
 
     /// Returns whether this installation handles claims of the namespace: the namespace has not
@@ -237,9 +240,9 @@ impl Caches {
     }
 
     /// Returns the volumes that are kept for a deleted claim of the namespace of `creating`, and
-    /// that `requested` names, as the volume or as the deleted claim, sorted by name. Some are not in
-    /// the trash yet, or are being restored. A claim that is being deleted counts as deleted, and so
-    /// does one with the name of `creating`, the claim that is about to be created.
+    /// that `requested` names, as the volume or as the deleted claim, sorted by name. Some are not
+    /// in the trash yet, or are being restored. A claim that is being deleted counts as deleted,
+    /// and so does one with the name of `creating`, the claim that is about to be created.
     pub fn deleted(
         &self,
         creating: &ObjectName,

@@ -1,10 +1,10 @@
 //! The live reads of pvc-trash, for decisions that must not rest on the watches alone.
 
 use crate::{
-    cluster::{LiveGet, Proof, ReconcileError, SharedList, UNHURRIED, server_time},
+    cluster::{DEFAULT_CALL_TIMEOUT, LiveGet, Proof, ReconcileError, SharedList, server_time},
     objects::{
         Claim, Namespace, ObjectName, Volume, VolumeAttachment, VolumeSource,
-        claim_texts::ClaimTexts,
+        claim_metadata::ClaimMetadata,
         trash::{RecordedClaim, TrashRecord},
         volume::ClaimRef,
     },
@@ -27,7 +27,7 @@ pub struct Live {
     client: Client,
     claims: Arc<LiveGet<Claim>>,
     volumes: Arc<LiveGet<Volume>>,
-    texts: Arc<LiveGet<ClaimTexts>>,
+    texts: Arc<LiveGet<ClaimMetadata>>,
     namespaces: Arc<LiveGet<Namespace>>,
     pub(super) attachments: Arc<SharedList<VolumeAttachment>>,
     pub(super) requesting: Arc<SharedList<Claim>>,
@@ -54,7 +54,7 @@ impl Live {
     /// # Errors
     /// When it could not be read.
     pub async fn now(&self) -> Result<Timestamp, ReconcileError> {
-        let now = server_time(&self.client, UNHURRIED).await;
+        let now = server_time(&self.client, DEFAULT_CALL_TIMEOUT).await;
         now.map_err(ReconcileError::unread("the time of the API server"))
     }
 
@@ -64,7 +64,7 @@ impl Live {
     ///
     /// # Errors
     /// When the time of the API server could not be read.
-    pub async fn begins(&self, local: Timestamp) -> Result<Timestamp, ReconcileError> {
+    pub async fn window_start(&self, local: Timestamp) -> Result<Timestamp, ReconcileError> {
         let now = self.now().await?;
         Ok(if is_skewed(now, local) {
             now.max(local)
@@ -80,7 +80,7 @@ impl Live {
     pub async fn claim_is_deleted(&self, claim: &ClaimRef) -> Result<Proof, ReconcileError> {
         let live = self
             .claims
-            .read(&claim.name, UNHURRIED)
+            .read(&claim.name, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread(format!("the claim {}", claim.name)))?;
         match &live.value {
@@ -99,7 +99,7 @@ impl Live {
     pub async fn claim(&self, name: &ObjectName) -> Result<(Option<Claim>, Proof), ReconcileError> {
         let live = self
             .claims
-            .read(name, UNHURRIED)
+            .read(name, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread(format!("the claim {name}")))?;
         let proof = live.proof(MAX_AGE);
@@ -111,7 +111,7 @@ impl Live {
     /// # Errors
     /// When it could not be read.
     pub async fn volume(&self, name: &ObjectName) -> Result<Option<Volume>, ReconcileError> {
-        let live = self.volumes.get(name, UNHURRIED).await;
+        let live = self.volumes.get(name, DEFAULT_CALL_TIMEOUT).await;
         live.map_err(ReconcileError::unread(format!("the volume {name}")))
     }
 
@@ -153,7 +153,7 @@ impl Live {
     pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
         let namespace = record.claim.namespace.as_str();
         let uid = self
-            .namespace_uid(namespace, UNHURRIED)
+            .namespace_uid(namespace, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread("the namespace"))?;
         Ok(record.is_of(uid.as_deref()))
@@ -166,7 +166,7 @@ impl Live {
     /// When the namespace could not be read.
     pub async fn accepts_claims(&self, record: &TrashRecord) -> kube::Result<bool> {
         let name = ObjectName::cluster_scoped(record.claim.namespace.as_str());
-        let found = self.namespaces.get(&name, UNHURRIED).await?;
+        let found = self.namespaces.get(&name, DEFAULT_CALL_TIMEOUT).await?;
         let found = found.filter(|namespace| !namespace.deleting);
         Ok(found.is_some_and(|namespace| record.is_of(Some(&namespace.uid))))
     }
@@ -208,7 +208,7 @@ impl Live {
     /// # Errors
     /// When the namespace or the claim could not be read.
     pub async fn complete_record(&self, claim: &mut RecordedClaim) -> Result<(), ReconcileError> {
-        let completed = self.complete(claim, UNHURRIED).await;
+        let completed = self.complete(claim, DEFAULT_CALL_TIMEOUT).await;
         completed.map(drop).map_err(ReconcileError::unread(
             "the namespace of the claim, or the claim,",
         ))

@@ -1,6 +1,6 @@
 //! The live reads of a purge, which is final.
 
-use super::{confirm::Live, restorers::requested};
+use super::{confirm::Live, restore_requests::requested};
 use crate::{
     cluster::{ReconcileError, Store},
     objects::{ObjectName, VolumeSource, trash::TrashRecord},
@@ -42,7 +42,10 @@ impl Live {
     /// # Errors
     /// When the volumes could not be listed, or the volume is not among them: it was removed by
     /// force, and only its copy says where its data is.
-    pub async fn twin(&self, volume: &ObjectName) -> Result<Option<ObjectName>, ReconcileError> {
+    pub async fn volume_with_same_data(
+        &self,
+        volume: &ObjectName,
+    ) -> Result<Option<ObjectName>, ReconcileError> {
         let live = self
             .sources
             .list(&volume.namespace)
@@ -53,7 +56,7 @@ impl Live {
                 "a live LIST of volumes does not contain the volume",
             ));
         }
-        Ok(twin(&live.value, volume))
+        Ok(volume_with_same_data(&live.value, volume))
     }
 
     /// Checks that no VolumeAttachment names the volume.
@@ -76,7 +79,7 @@ impl Live {
 }
 
 /// Returns another of these volumes that has the same data.
-fn twin(volumes: &Store<VolumeSource>, name: &ObjectName) -> Option<ObjectName> {
+fn volume_with_same_data(volumes: &Store<VolumeSource>, name: &ObjectName) -> Option<ObjectName> {
     let own = volumes.get(name)?;
     let mut others = volumes.objects().filter(|(other, _)| *other != name);
     let (other, _) = others.find(|(_, other)| own.is_shared_with(other))?;

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     cluster::{
-        Action, Applied, Apply, Basis, Caller, Creation, EventDeduplicator, Feed, Feeds, Lane,
-        LiveGet, OnRefusal, ReconcileError, Regarding, Target, UNHURRIED,
+        Action, Applied, Apply, Basis, Caller, Creation, DEFAULT_CALL_TIMEOUT, EventDeduplicator,
+        Feed, Feeds, Lane, LiveGet, OnRefusal, ReconcileError, Regarding, Target,
     },
     hashing::HashSet,
     objects::{
@@ -70,7 +70,7 @@ impl Copies {
     ///
     /// # Errors
     /// When something could not be read or written.
-    pub async fn settle(
+    pub async fn reconcile_copy(
         &self,
         name: &ObjectName,
         volume: &Volume,
@@ -90,8 +90,8 @@ impl Copies {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
             Step::Save if !may_save => Ok(()),
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
-            Step::Forget if may_save => self.delete(&copy_name).await,
-            Step::Forget => match self.needs_none(name, volume, fresh.as_deref()).await? {
+            Step::Delete if may_save => self.delete(&copy_name).await,
+            Step::Delete => match self.needs_none(name, volume, fresh.as_deref()).await? {
                 true => self.delete(&copy_name).await,
                 false => Ok(()),
             },
@@ -110,7 +110,7 @@ impl Copies {
         copy: Option<&SavedVolume>,
     ) -> Result<bool, ReconcileError> {
         let live = self.read_whole(name, volume).await?;
-        Ok(live.is_some_and(|live| decide(&live.volume, copy) == Step::Forget))
+        Ok(live.is_some_and(|live| decide(&live.volume, copy) == Step::Delete))
     }
 
     /// Deletes the copy of a volume before `change`, which purges the volume or disables its trash.
@@ -119,23 +119,23 @@ impl Copies {
     ///
     /// # Errors
     /// When the change would be refused, or the copy could not be read or deleted.
-    pub async fn forget(
+    pub async fn delete_copy(
         &self,
         volume: &Target<'_>,
         change: &Action,
         reason: &'static str,
     ) -> Result<(), ReconcileError> {
         let checked = self.apply.check(NAME, volume, change, reason).await;
-        checked.settled()?;
+        checked.into_reconciled()?;
         self.delete(&name_of(&self.system_namespace, &volume.uid))
             .await
     }
 
     async fn delete(&self, copy: &ObjectName) -> Result<(), ReconcileError> {
-        let deleted = forget(&self.live, &self.apply, NAME, copy)
+        let deleted = delete_copy(&self.live, &self.apply, NAME, copy)
             .await
             .map_err(ReconcileError::unread(format!("the ConfigMap {copy}")))?;
-        deleted.settled().map(drop)
+        deleted.into_reconciled().map(drop)
     }
 
     /// Returns the names of the volumes in all copies, also of those that do not exist any more.
@@ -168,7 +168,7 @@ impl Copies {
     ) -> Result<Option<WholeVolume>, ReconcileError> {
         let whole = self
             .whole
-            .get(name, UNHURRIED)
+            .get(name, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread(format!("the volume {name}")))?;
         Ok(whole.filter(|whole| whole.volume.uid == volume.uid))
@@ -209,7 +209,7 @@ impl Copies {
         match created.await {
             // The copy exists, but the watch has not delivered it yet.
             Applied::Stale => Ok(()),
-            created => created.settled().map(drop),
+            created => created.into_reconciled().map(drop),
         }
     }
 
@@ -236,7 +236,7 @@ impl Copies {
         if applied.written() {
             self.feed.mark_stale(name, copy);
         }
-        applied.settled().map(drop)
+        applied.into_reconciled().map(drop)
     }
 
     /// Deletes the copies of earlier volumes of this name with the same data: the volume was
@@ -267,11 +267,11 @@ impl Copies {
     /// Publishes an Event, once, that the volume's object is too large for a copy.
     fn report_size(&self, name: &ObjectName, volume: &Volume) {
         let causes = HashSet::from_iter([()]);
-        if self.large.news(name, &volume.uid, causes).is_empty() {
+        if self.large.new_causes(name, &volume.uid, causes).is_empty() {
             return;
         }
         let (large, key) = (self.large.clone(), name.clone());
-        self.apply.announce_or(
+        self.apply.publish_event_or(
             Regarding::of(name, volume),
             notices::too_large(),
             move || {
@@ -285,13 +285,13 @@ impl Copies {
 ///
 /// # Errors
 /// When it could not be read.
-pub async fn forget(
+pub async fn delete_copy(
     live: &LiveGet<SavedVolume>,
     apply: &Apply,
     component: &'static str,
     name: &ObjectName,
 ) -> kube::Result<Applied> {
-    let read = live.read(name, UNHURRIED).await?;
+    let read = live.read(name, DEFAULT_CALL_TIMEOUT).await?;
     let proof = read.proof(MAX_AGE);
     let Some(copy) = read.value else {
         return Ok(Applied::Done);

@@ -10,7 +10,7 @@ pub enum Step {
     /// Create the copy, or replace its content.
     Save,
     /// Delete the copy: the volume needs none any more.
-    Forget,
+    Delete,
 }
 
 /// Decides what happens next to the copy of a volume.
@@ -29,7 +29,7 @@ pub fn decide(volume: &Volume, copy: Option<&SavedVolume>) -> Step {
         Some(None) => !volume.retain,
     };
     match (fingerprint(volume), copy) {
-        (None, Some(_)) if ended => Step::Forget,
+        (None, Some(_)) if ended => Step::Delete,
         (None, _) => Step::Leave,
         (now, Some(copy)) if copy.fingerprint == now => Step::Leave,
         (Some(_), _) => Step::Save,

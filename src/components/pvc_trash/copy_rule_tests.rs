@@ -42,7 +42,7 @@ fn the_copy_of_a_volume_that_the_trash_keeps_no_longer_is_deleted() {
         json!({"metadata": {"annotations": {TRASH: original.to_string()}}}),
         json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
     ] {
-        assert_eq!(step(changes.clone(), true), Step::Forget, "{changes}");
+        assert_eq!(step(changes.clone(), true), Step::Delete, "{changes}");
         assert_eq!(step(changes.clone(), false), Step::Leave, "{changes}");
     }
 }

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 impl PvcTrashReconciler {
     /// Restores the original reclaim policy of the volume, and removes its record and its copy, if
-    /// a live read shows that its claim exists, is not being deleted and is not announced to expire.
+    /// a live read shows that its claim exists, is not being deleted and is not announced to
+    /// expire.
     ///
     /// pvc-expiry deletes only claims with an announcement, tests the `resourceVersion` that it
     /// read, and reads the StorageClass after the claim. So a deletion that rests on an earlier
@@ -37,7 +38,7 @@ impl PvcTrashReconciler {
         let target = Target::of(name, volume);
         let checked = decide().await?;
         self.copies
-            .forget(&target, &checked, TRASH_DISABLED)
+            .delete_copy(&target, &checked, TRASH_DISABLED)
             .await?;
         // The deletion of the copy may have waited for other writes. A claim that a user deleted
         // meanwhile keeps its record, as the warning to the user says.
@@ -46,7 +47,7 @@ impl PvcTrashReconciler {
         if applied.may_be_written() {
             self.record_again(name, volume, record, claim).await?;
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Writes the record again if the claim was deleted between the last read and the write: the
@@ -74,7 +75,7 @@ impl PvcTrashReconciler {
         let action = action("EnableTrash", Lane::Safety, operations, Basis::Object);
         let volume = Arc::new(volume);
         let applied = self.write(name, &volume, action, TRASH_ENABLED).await;
-        applied.settled().map(drop)
+        applied.into_reconciled().map(drop)
     }
 
     /// Proves that the claim exists, is not being deleted and is not announced to expire.

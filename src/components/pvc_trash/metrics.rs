@@ -4,7 +4,7 @@
 use super::{
     caches::Caches,
     recorded::record_in_trash,
-    rule::{Decision, Left},
+    rule::{Decision, LeaveReason},
 };
 use crate::{
     clock::Clock,
@@ -78,14 +78,20 @@ fn count(caches: &Caches, clock: &Clock, metrics: &TrashMetrics) {
             Decision::Keep { until, requested } if requested || until <= now => Fate::Due,
             Decision::Keep { .. } => Fate::InTrash,
             Decision::MoveToTrash(_) => Fate::Released,
-            Decision::Restore(_) | Decision::AwaitBinding | Decision::Return => Fate::Restoring,
+            Decision::Restore(_) | Decision::AwaitBinding | Decision::ReturnToTrash => {
+                Fate::Restoring
+            }
             Decision::Record(_) | Decision::Disable => Fate::Enabled,
-            Decision::Leave(Left::Enabled | Left::Terminating | Left::Announced) => Fate::Enabled,
-            Decision::Leave(Left::Kept) => Fate::Kept,
-            Decision::Leave(Left::Purging) => Fate::Purging,
-            Decision::Leave(Left::Unreadable) => Fate::Unreadable,
-            Decision::Leave(Left::Shared) => Fate::InTrash,
-            Decision::Leave(Left::NotEnabled | Left::Full | Left::Deleting) => continue,
+            Decision::Leave(
+                LeaveReason::Enabled | LeaveReason::Terminating | LeaveReason::Announced,
+            ) => Fate::Enabled,
+            Decision::Leave(LeaveReason::Kept) => Fate::Kept,
+            Decision::Leave(LeaveReason::Purging) => Fate::Purging,
+            Decision::Leave(LeaveReason::Unreadable) => Fate::Unreadable,
+            Decision::Leave(LeaveReason::Shared) => Fate::InTrash,
+            Decision::Leave(
+                LeaveReason::NotEnabled | LeaveReason::Full | LeaveReason::Deleting,
+            ) => continue,
         };
         let capacity = volume.trash.as_deref().map(|trash| &*trash.capacity);
         let (number, bytes) = fates.entry(fate).or_default();

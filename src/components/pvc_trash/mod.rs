@@ -40,7 +40,7 @@ mod refusals;
 mod renamed;
 mod reports;
 mod restoration;
-mod restorers;
+mod restore_requests;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -52,7 +52,7 @@ mod webhooks;
 pub use assemble::PvcTrash;
 #[cfg(feature = "simulation")]
 pub use caches::Caches;
-pub use copies::forget;
+pub use copies::delete_copy;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;
 pub use patch::{disable, give, purge};
@@ -83,8 +83,8 @@ pub mod reasons {
         /// The trash of the namespace has reached `--trash-max-bytes`, so the data of the claim
         /// will be deleted with the claim.
         TRASH_FULL: Warning "volume, claim" = "TrashFull";
-        /// The record of the trash or the undelete window cannot be read, the object of a volume is too
-        /// large for a copy, or the API server refused a write of `pvc-trash`.
+        /// The record of the trash or the undelete window cannot be read, the object of a volume is
+        /// too large for a copy, or the API server refused a write of `pvc-trash`.
         TRASH_ERROR: Warning "volume, claim, StorageClass, ConfigMap" = "ErrTrash";
         /// The class of a Bound volume has an undelete window: its claim can be restored after its
         /// deletion.
@@ -92,7 +92,7 @@ pub mod reasons {
         /// The StorageClass disables the trash, and the volume got its original policy back.
         TRASH_DISABLED = "TrashDisabled";
         /// A claim that a volume is reserved for is not Bound yet, so Volume Warden changed an
-        /// annotation of the claim to make the binder look at it again.
+        /// annotation of the claim to trigger another sync by the volume binder.
         BINDING_RETRIED = "BindingRetried";
         /// The copy of the volume's object was created or changed.
         VOLUME_SAVED = "VolumeSaved";

@@ -5,7 +5,7 @@ use super::reasons::{
     TRASH_FULL,
 };
 use crate::{
-    cluster::Announcement,
+    cluster::EventContent,
     objects::{
         ObjectName, Volume,
         saved_volume::MAX_MANIFEST,
@@ -16,7 +16,7 @@ use crate::{
 
 /// Why a volume is not reserved for the claim that requests it.
 #[derive(Clone, Copy)]
-pub enum End<'a> {
+pub enum RestoreObstacle<'a> {
     /// The volume is being deleted with its data.
     Purging(&'a Volume),
     /// The volume does not exist.
@@ -31,7 +31,7 @@ pub enum End<'a> {
 /// of a namespace that is not handled, for whose claims the webhook is not called.
 ///
 /// It is also published in the namespace of the claim, whose users may not read volumes.
-pub fn moved_to_trash(record: &TrashRecord, by_users: bool) -> Announcement {
+pub fn moved_to_trash(record: &TrashRecord, by_users: bool) -> EventContent {
     let claim = &record.claim;
     let command = match by_users {
         true => record.command(),
@@ -44,48 +44,48 @@ pub fn moved_to_trash(record: &TrashRecord, by_users: bool) -> Announcement {
         until(record),
         command
     );
-    Announcement::new(MOVED_TO_TRASH, "MoveToTrash", false, note)
+    EventContent::new(MOVED_TO_TRASH, "MoveToTrash", false, note)
 }
 
 /// The Event that a volume is reserved for a new claim.
-pub fn restored(claim: &ObjectName) -> Announcement {
+pub fn restored(claim: &ObjectName) -> EventContent {
     let note = format!(
         "the volume of the deleted claim is reserved for the new claim {claim}, which has the data \
          as soon as it is Bound"
     );
-    Announcement::new(RESTORED, "Restore", false, note)
+    EventContent::new(RESTORED, "Restore", false, note)
 }
 
 /// The Event that a volume is in the trash again.
-pub fn returned(volume: &ObjectName, record: &TrashRecord) -> Announcement {
+pub fn returned(volume: &ObjectName, record: &TrashRecord) -> EventContent {
     let note = format!(
         "volume {} was reserved for a claim that is deleted or could not be bound to it, and is in \
          the trash again. Its data is kept {}",
         volume.name,
         until(record)
     );
-    Announcement::new(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
+    EventContent::new(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
 }
 
 /// The Event that the data of a volume is deleted permanently.
-pub fn purged(record: &TrashRecord, requested: bool) -> Announcement {
+pub fn purged(record: &TrashRecord, requested: bool) -> EventContent {
     let claim = format!("{}/{}", record.claim.namespace, record.claim.name);
     let why = match requested {
         true => "a user requested it".to_owned(),
         false => format!("the undelete window ended at {}", ends(record)),
     };
     let note = format!("the volume of the deleted claim {claim} is deleted with its data: {why}");
-    Announcement::new(PURGED, "Purge", false, note)
+    EventContent::new(PURGED, "Purge", false, note)
 }
 
 /// The Event for a claim that requests data it cannot get.
-pub fn not_restored(claim: &ObjectName, why: &str) -> Announcement {
+pub fn not_restored(claim: &ObjectName, why: &str) -> EventContent {
     let note = format!("claim {claim} does not get the data that it requests: {why}");
-    Announcement::new(CANNOT_RESTORE, "Restore", true, note)
+    EventContent::new(CANNOT_RESTORE, "Restore", true, note)
 }
 
 /// The Event for a claim that was not Bound in time to the volume that was reserved for it.
-pub fn unbindable(claim: &ObjectName) -> Announcement {
+pub fn unbindable(claim: &ObjectName) -> EventContent {
     let why = "it could not be bound to the volume within five minutes. The volume is in the trash \
                again. Check that kube-controller-manager runs, then delete the claim, and create it \
                again";
@@ -94,15 +94,15 @@ pub fn unbindable(claim: &ObjectName) -> Announcement {
 
 /// The Event for a claim whose volume was purged, or does not exist any more, before it was
 /// reserved for the claim.
-pub fn too_late(claim: &ObjectName, end: End<'_>) -> Announcement {
+pub fn volume_unavailable(claim: &ObjectName, end: RestoreObstacle<'_>) -> EventContent {
     let why = match end {
-        End::Purging(_) => {
+        RestoreObstacle::Purging(_) => {
             "the volume has been purged, which is final. Delete the claim".to_owned()
         }
-        End::Absent { repair: None } => {
+        RestoreObstacle::Absent { repair: None } => {
             "the volume does not exist any more. Delete the claim".to_owned()
         }
-        End::Absent {
+        RestoreObstacle::Absent {
             repair: Some(command),
         } => format!(
             "the object of the volume was removed by force. An administrator can create it again: \
@@ -113,7 +113,7 @@ pub fn too_late(claim: &ObjectName, end: End<'_>) -> Announcement {
 }
 
 /// The Event for a StorageClass with an annotation that cannot be read.
-pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcement {
+pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> EventContent {
     let effect = match annotation {
         UNDELETE_WINDOW => "the data of its new claims is deleted with them",
         UNDELETE_WINDOW_MAX => {
@@ -124,48 +124,49 @@ pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> Announcem
     let note = format!(
         "the annotation {annotation} of StorageClass {class} cannot be read, so {effect}: {error}"
     );
-    Announcement::new(TRASH_ERROR, TRASH_ERROR, true, note)
+    EventContent::new(TRASH_ERROR, TRASH_ERROR, true, note)
 }
 
 /// The Event, on a volume and on its claim, that the trash of the namespace is full: if the claim
 /// is deleted before there is room, its data is deleted with it.
-pub fn full(claim: &ObjectName) -> Announcement {
+pub fn full(claim: &ObjectName) -> EventContent {
     let note = format!(
         "the trash of namespace {} has reached the limit --trash-max-bytes, so the data of claim \
          {claim} will be deleted with the claim. To see what is in the trash: volume-warden trash \
          -n {}",
         claim.namespace, claim.namespace
     );
-    Announcement::new(TRASH_FULL, "EnableTrash", true, note)
+    EventContent::new(TRASH_FULL, "EnableTrash", true, note)
 }
 
 /// The Event for a volume that would be purged, but another volume has the same data.
-pub fn shared(other: &str) -> Announcement {
+pub fn shared(other: &str) -> EventContent {
     let note = format!(
         "this volume is not purged, because the volume {other} has the same data, which would be \
          deleted, too; it stays in the trash as long as both volumes exist"
     );
-    Announcement::new(NOT_PURGED, "Purge", true, note)
+    EventContent::new(NOT_PURGED, "Purge", true, note)
 }
 
 /// The Event for a volume whose record cannot be read.
-pub fn unreadable() -> Announcement {
+pub fn unreadable() -> EventContent {
     let note = format!(
         "the annotation {TRASH} of this volume cannot be read, so the volume is left unchanged. \
-         Restore the annotation, or remove it; where the policy volume-warden-trash refuses that, \
-         delete the binding of that name first, and apply it again after that"
+         Restore or remove the annotation. If the ValidatingAdmissionPolicy volume-warden-trash \
+         refuses that, delete the ValidatingAdmissionPolicyBinding of the same name, and recreate it \
+         afterwards"
     );
-    Announcement::new(TRASH_ERROR, TRASH_ERROR, true, note)
+    EventContent::new(TRASH_ERROR, TRASH_ERROR, true, note)
 }
 
 /// The Event for a volume whose object is too large for a copy.
-pub fn too_large() -> Announcement {
+pub fn too_large() -> EventContent {
     let note = format!(
         "the object of this volume has more than {} KiB, so Volume Warden keeps no copy of it: if \
          the object is removed by force, volume-warden trash repair cannot create it again",
         MAX_MANIFEST / 1024
     );
-    Announcement::new(TRASH_ERROR, "SaveVolume", true, note)
+    EventContent::new(TRASH_ERROR, "SaveVolume", true, note)
 }
 
 /// Until when the data of the claim is kept.

@@ -79,7 +79,7 @@ pub fn give(volume: &Volume, claim: &ObjectName, uid: &str) -> Vec<PatchOperatio
 }
 
 /// Returns a reserved volume to the trash: its `claimRef` names the deleted claim again.
-pub fn put_back(volume: &Volume, returned: &TrashRecord) -> Vec<PatchOperation> {
+pub fn return_to_trash(volume: &Volume, returned: &TrashRecord) -> Vec<PatchOperation> {
     let TrashRecord { claim, .. } = returned;
     vec![
         add_at(
@@ -105,7 +105,7 @@ pub fn purge(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
     ]
 }
 
-/// Changes an annotation of the claim, so that the volume binder looks at the claim again.
+/// Changes an annotation of the claim, which triggers another sync by the volume binder.
 pub fn touch(claim: &Claim, now: Timestamp) -> Vec<PatchOperation> {
     let (key, value) = (UNDELETE_TOUCHED, now.to_string());
     vec![match claim.annotated {

@@ -43,14 +43,14 @@ impl PvcTrashReconciler {
             Err(wait) => return Ok(limited(wait)),
         };
         self.live.claim_is_deleted(claim).await?;
-        let (twin, now, ..) = futures::try_join!(
-            self.live.twin(name),
+        let (volume_with_same_data, now, ..) = futures::try_join!(
+            self.live.volume_with_same_data(name),
             self.live.now(),
             self.live.is_detached(name),
         )?;
-        if let Some(twin) = twin {
-            self.report_twin(name, volume, &twin);
-            let why = format!("the volume {twin} has the same data");
+        if let Some(volume_with_same_data) = volume_with_same_data {
+            self.report_shared_data(name, volume, &volume_with_same_data);
+            let why = format!("the volume {volume_with_same_data} has the same data");
             return Ok(Requeue::After(LONGEST_WAIT, why));
         }
         if is_skewed(now, local) {
@@ -65,8 +65,8 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(now, until) {
             return Ok(wait);
         }
-        // In a large cluster, the LISTs of volumes and attachments take long: a claim may have requested
-        // the volume meanwhile, and the read of its former claim no longer counts.
+        // In a large cluster, the LISTs of volumes and attachments take long: a claim may have
+        // requested the volume meanwhile, and the read of its former claim no longer counts.
         let entitled = || self.caches.entitled_uids(name, record);
         let before = entitled();
         self.live.is_unrequested(name, record).await?;
@@ -74,20 +74,21 @@ impl PvcTrashReconciler {
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
         let target = Target::of(name, volume);
-        self.copies.forget(&target, &action, PURGED).await?;
+        self.copies.delete_copy(&target, &action, PURGED).await?;
         slot.begin();
-        // While the purge waits for its turn, the watch may show a new claim that requests the data.
+        // While the purge waits for its turn, the watch may show a new claim that requests the
+        // data.
         let still_unrequested = || entitled() == before;
         let purge = (action, PURGED);
         let written = self.write_if(name, volume, purge, &still_unrequested);
         let applied = written.await;
         if !applied.may_be_written() {
-            slot.give_back();
+            slot.cancel();
         }
         if applied.written() {
-            self.announce(name, volume, notices::purged(record, requested));
+            self.publish_event(name, volume, notices::purged(record, requested));
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Delay of a purge that no user requested, while requested purges wait for the limit.
-const YIELD: Duration = Duration::from_secs(10);
+const REQUESTED_FIRST_DELAY: Duration = Duration::from_secs(10);
 
 /// The purges of the last hour, and the requested ones that wait.
 pub struct PurgeLimit {
@@ -35,7 +35,7 @@ impl PurgeLimit {
         let mut waiting = self.waiting.lock();
         waiting.remove(volume);
         if !requested && !waiting.is_empty() {
-            return Err(YIELD);
+            return Err(REQUESTED_FIRST_DELAY);
         }
         let reserved = self.limit.reserve();
         if requested && reserved.is_err() {
@@ -81,7 +81,10 @@ mod tests {
         let limit = reached();
         tokio::time::advance(HOUR).await;
         for _ in 0..2 {
-            assert_eq!(limit.reserve(&named("due"), false).err(), Some(YIELD));
+            assert_eq!(
+                limit.reserve(&named("due"), false).err(),
+                Some(REQUESTED_FIRST_DELAY)
+            );
         }
         let requested = limit.reserve(&named("requested"), true);
         requested.expect("its turn").count();

@@ -9,7 +9,7 @@ use crate::objects::{
     ObjectName, Volume,
     claim::AWAITING_POD,
     deletion_order::{Deletion, latest},
-    fit::{Need, NeedWire, Offer},
+    fit::{ClaimRequirements, ClaimRequirementsWire, VolumeProperties},
     quantity,
     trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord},
 };
@@ -29,7 +29,7 @@ pub struct View<'a> {
     /// The namespace and name of the claim.
     pub name: &'a ObjectName,
     /// What the claim requires of its volume.
-    pub need: &'a Need,
+    pub requirements: &'a ClaimRequirements,
     /// The uid of its namespace, by a live read.
     pub namespace_uid: &'a str,
     /// The volumes whose `claimRef` has the name of the claim.
@@ -71,7 +71,7 @@ pub enum Kept {
 /// Returns whether any volume may be given to the claim: it has no `volumeName`, selector or data
 /// source. False for a claim that was made for a single pod, which must begin with an empty
 /// volume.
-pub fn is_open(claim: &NeedWire) -> bool {
+pub fn is_open(claim: &ClaimRequirementsWire) -> bool {
     let (metadata, spec) = (&claim.metadata, &claim.spec);
     let mut owners = metadata.owner_references.iter().flatten();
     let of_a_pod = owners.any(|owner| owner.api_version == "v1" && owner.kind == "Pod");
@@ -140,13 +140,13 @@ impl View<'_> {
         if (self.is_requested)(name) {
             return Some(Kept::Requested);
         }
-        let fits = offer(trash).fits(&name.name, &volume.class, self.need);
+        let fits = properties(trash).fits(&name.name, &volume.class, self.requirements);
         (!fits).then(|| Kept::Misfit(described(volume, trash)))
     }
 }
 
-fn offer(trash: &Trash) -> Offer {
-    Offer {
+fn properties(trash: &Trash) -> VolumeProperties {
+    VolumeProperties {
         capacity: quantity::of(&trash.capacity),
         access_modes: trash
             .access_modes
@@ -155,7 +155,7 @@ fn offer(trash: &Trash) -> Offer {
             .collect(),
         mode: trash.mode.as_deref().map(Into::into),
         attributes_class: trash.attributes_class.as_deref().map(Into::into),
-        ..Offer::default()
+        ..VolumeProperties::default()
     }
 }
 
@@ -185,7 +185,7 @@ impl fmt::Display for Kept {
                  restore it"
             ),
             Self::Requested => out.write_str("another claim requests it"),
-            Self::Misfit(offer) => write!(out, "the claim does not fit it ({offer})"),
+            Self::Misfit(properties) => write!(out, "the claim does not fit it ({properties})"),
         }
     }
 }

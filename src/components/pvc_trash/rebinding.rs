@@ -11,7 +11,7 @@ use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
     objects::{
         ObjectName,
-        fit::{Need, NeedWire},
+        fit::{ClaimRequirements, ClaimRequirementsWire},
         patch::add_at,
         rebind::{self, REBIND},
         undelete_request::{self, UNDELETE},
@@ -23,17 +23,17 @@ use serde_json::json;
 impl Reviews {
     /// Gives a new claim the volume of the deleted claim of its name, if its class requests that
     /// and [`decide`] permits it, unless the annotation `rebind` of the claim is `off`.
-    pub(super) async fn rebind(&self, request: &Request, claim: NeedWire) -> Reviewed {
+    pub(super) async fn rebind(&self, request: &Request, claim: ClaimRequirementsWire) -> Reviewed {
         let open = is_open(&claim);
         let annotations = claim.metadata.annotations.as_ref();
         let own = annotations.and_then(|all| all.get(REBIND));
         let own = own.map(|value| rebind::parse(value));
         let annotated = annotations.is_some();
-        let need = Need::from(claim);
+        let requirements = ClaimRequirements::from(claim);
         if !self.caches.classes.is_synced() {
             return Err(Unavailable::unsynced("StorageClasses"));
         }
-        let requested = self.caches.rebinds(need.class()) == Some(Ok(true));
+        let requested = self.caches.rebinds(requirements.class()) == Some(Ok(true));
         let handled = !request.name.is_empty() && self.caches.handles(&request.namespace);
         if !requested || !handled || !open {
             return Ok(Answer::Allow);
@@ -41,17 +41,22 @@ impl Reviews {
         match own {
             Some(Ok(false)) => Ok(Answer::Allow),
             Some(Err(error)) => {
-                let answer = self.rebound(request, &need, annotated).await?;
+                let answer = self.rebound(request, &requirements, annotated).await?;
                 let warning = format!(
                     "the annotation {REBIND} of the claim cannot be read and has no effect: {error}"
                 );
                 Ok(answer.and(Answer::warned(Some(warning))))
             }
-            Some(Ok(true)) | None => self.rebound(request, &need, annotated).await,
+            Some(Ok(true)) | None => self.rebound(request, &requirements, annotated).await,
         }
     }
 
-    async fn rebound(&self, request: &Request, need: &Need, annotated: bool) -> Reviewed {
+    async fn rebound(
+        &self,
+        request: &Request,
+        requirements: &ClaimRequirements,
+        annotated: bool,
+    ) -> Reviewed {
         if !self.caches.volumes.is_synced() {
             return Err(Unavailable::unsynced("volumes"));
         }
@@ -82,7 +87,7 @@ impl Reviews {
         let is_requested = |volume: &ObjectName| self.caches.is_requested(volume, &name);
         let view = View {
             name: &name,
-            need,
+            requirements,
             namespace_uid: &namespace_uid,
             volumes: &volumes,
             now,
@@ -92,7 +97,7 @@ impl Reviews {
             Rebinding::Absent => Answer::Allow,
             Rebinding::Keep(volume, why) => Answer::Warn(vec![kept(&name, volume, &why)]),
             Rebinding::Get(found) => Answer::Patch {
-                operations: operations(need, annotated, &name, found),
+                operations: operations(requirements, annotated, &name, found),
                 what: format!("give the claim the volume {} of its name", found.0.name),
                 warnings: vec![given(&name, &found.0)],
             },
@@ -104,12 +109,12 @@ impl Reviews {
 /// annotation. It adds no labels and annotations of the deleted claim: the author of this claim
 /// has written those that it is to have.
 fn operations(
-    need: &Need,
+    requirements: &ClaimRequirements,
     annotated: bool,
     name: &ObjectName,
     (volume, found): &Named,
 ) -> Vec<PatchOperation> {
-    let mut operations = restore(need.spec(), volume, found);
+    let mut operations = restore(requirements.spec(), volume, found);
     let requested = undelete_request::of_claim(&name.name);
     operations.push(match annotated {
         true => add_at(&["metadata", "annotations", UNDELETE], json!(requested)),
@@ -129,9 +134,9 @@ fn given(claim: &ObjectName, volume: &ObjectName) -> String {
 fn unread(claim: &ObjectName) -> String {
     let (namespace, name) = (&claim.namespace, &claim.name);
     format!(
-        "claim {:?} gets a new volume, because it could not be read in time whether the volume of \
-         the deleted claim of its name may be restored. To restore that: volume-warden undelete pvc \
-         {name} -n {namespace} --new-name NEW",
+        "claim {:?} gets a new volume, because Volume Warden could not verify in time that the \
+         volume of the deleted claim of its name may be restored. To restore it: volume-warden \
+         undelete pvc {name} -n {namespace} --new-name NEW",
         &**name
     )
 }

@@ -5,19 +5,19 @@ use super::{
     caches::Caches,
     confirm::Live,
     copies::Copies,
-    notices::{self, End},
+    notices::{self, RestoreObstacle},
     patch,
     purge_limit::PurgeLimit,
     reasons::{MOVED_TO_TRASH, TRASH_ENABLED},
     recorded::{action, recorded},
-    rule::{Decision, Left},
+    rule::{Decision, LeaveReason},
     triggers,
     undelete::Undelete,
 };
 use crate::{
     clock::Clock,
     cluster::{
-        ALWAYS, Action, Announcement, Applied, Apply, Basis, EventDeduplicator, Lane, Reconcile,
+        ALWAYS, Action, Applied, Apply, Basis, EventContent, EventDeduplicator, Lane, Reconcile,
         Reconciled, Regarding, Requeue, StillHolds, Target, WorkQueue,
     },
     hashing::HashSet,
@@ -47,7 +47,7 @@ pub struct PvcTrashReconciler {
     /// Reserves volumes for claims that request the data of deleted ones.
     pub undelete: Undelete,
     /// The causes that Events have already reported, by volume.
-    pub events: Arc<EventDeduplicator<ObjectName, Left>>,
+    pub events: Arc<EventDeduplicator<ObjectName, LeaveReason>>,
     /// The errors that Events have already reported, by StorageClass, each with the annotation that
     /// cannot be read.
     pub classes: Arc<EventDeduplicator<ObjectName, (&'static str, String)>>,
@@ -88,7 +88,7 @@ impl PvcTrashReconciler {
         let action = action("EnableTrash", Lane::Safety, operations, Basis::Object);
         self.write(name, volume, action, TRASH_ENABLED)
             .await
-            .settled()
+            .into_reconciled()
     }
 
     async fn move_to_trash(
@@ -107,7 +107,7 @@ impl PvcTrashReconciler {
         if void && !self.live.is_same_namespace(&record).await? {
             record.claim.namespace_uid = None;
         }
-        let now = self.live.begins(self.clock.timestamp()).await?;
+        let now = self.live.window_start(self.clock.timestamp()).await?;
         let operations = patch::move_to_trash(volume, &record, now);
         let action = action(
             "MoveToTrash",
@@ -121,25 +121,25 @@ impl PvcTrashReconciler {
                 deleted_at: Some(now),
                 ..record
             };
-            self.announce_deletion(name, volume, &record).await;
+            self.publish_deletion(name, volume, &record).await;
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Publishes on the volume and on the claim that the claim can be restored, unless the volume
     /// is purged at once. If the namespace cannot be read, the Event has the command that works in
     /// any case.
-    async fn announce_deletion(&self, name: &ObjectName, volume: &Volume, record: &TrashRecord) {
+    async fn publish_deletion(&self, name: &ObjectName, volume: &Volume, record: &TrashRecord) {
         let Some(claim) = volume.claimed_by().filter(|_| !record.ends_at_once()) else {
             return;
         };
         let by_users = self.caches.handles(&record.claim.namespace)
             && self.live.accepts_claims(record).await.unwrap_or(false);
-        let announcement = notices::moved_to_trash(record, by_users);
-        self.announce(name, volume, announcement.clone());
+        let event_content = notices::moved_to_trash(record, by_users);
+        self.publish_event(name, volume, event_content.clone());
         // Users who may not read volumes see the Event in the namespace of their claim.
         let claim = Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
-        self.apply.announce(claim, announcement);
+        self.apply.publish_event(claim, event_content);
     }
 
     /// Reserves the volume for the claim. If the claim may not have it, the volume is treated as if
@@ -190,9 +190,14 @@ impl PvcTrashReconciler {
         applied
     }
 
-    pub(super) fn announce(&self, name: &ObjectName, volume: &Volume, announcement: Announcement) {
+    pub(super) fn publish_event(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+        event_content: EventContent,
+    ) {
         self.apply
-            .announce(Regarding::of(name, volume), announcement);
+            .publish_event(Regarding::of(name, volume), event_content);
     }
 }
 
@@ -234,7 +239,8 @@ impl Reconcile for PvcTrashReconciler {
             if !known && volumes.is_synced() {
                 let repair = self.copies.repair(name);
                 let repair = repair.as_deref();
-                self.undelete.report_end(name, End::Absent { repair });
+                self.undelete
+                    .report_unavailable(name, RestoreObstacle::Absent { repair });
             }
             return Ok(Requeue::OnEvent);
         };
@@ -248,11 +254,11 @@ impl Reconcile for PvcTrashReconciler {
         let saved = match decision {
             Decision::Leave(_) => {
                 let may_save = self.caches.watches_claim_of(&volume);
-                self.copies.settle(name, &volume, may_save).await
+                self.copies.reconcile_copy(name, &volume, may_save).await
             }
             Decision::Keep { until, requested } => {
                 let is_due = requested || until <= self.clock.timestamp();
-                self.copies.settle(name, &volume, !is_due).await
+                self.copies.reconcile_copy(name, &volume, !is_due).await
             }
             _ => Ok(()),
         };
@@ -277,14 +283,15 @@ impl PvcTrashReconciler {
             }
             Decision::Restore(claim) => self.restore(name, volume, &claim).await,
             Decision::AwaitBinding => self.undelete.await_binding(name, volume).await,
-            Decision::Return => self.undelete.put_back(name, volume).await,
+            Decision::ReturnToTrash => self.undelete.return_to_trash(name, volume).await,
             Decision::Leave(left) => {
                 let reason = left.name();
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.publish(name, volume, left);
-                let ends = matches!(left, Left::Purging | Left::Deleting);
+                let ends = matches!(left, LeaveReason::Purging | LeaveReason::Deleting);
                 if ends && !volume.retain && recorded(volume).is_some() {
-                    self.undelete.report_end(name, End::Purging(volume));
+                    self.undelete
+                        .report_unavailable(name, RestoreObstacle::Purging(volume));
                 }
                 Ok(Requeue::OnEvent)
             }

@@ -18,9 +18,10 @@ pub fn record_in_trash(volume: &Volume) -> Option<&TrashRecord> {
     record_if_deleted(volume).filter(|_| released)
 }
 
-/// Returns the record of a volume that is kept for the claim of its record, if that claim is deleted.
-/// The volume need not be in the trash yet: it is Bound until kube-controller-manager has seen the
-/// deletion, and a volume that was reserved, or returned to the trash, is not Released at once.
+/// Returns the record of a volume that is kept for the claim of its record, if that claim is
+/// deleted. The volume need not be in the trash yet: it is Bound until kube-controller-manager has
+/// seen the deletion, and a volume that was reserved, or returned to the trash, is not Released at
+/// once.
 pub fn record_if_deleted(volume: &Volume) -> Option<&TrashRecord> {
     let record = recorded(volume)?;
     let phase = volume.phase;

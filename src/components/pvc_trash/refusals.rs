@@ -45,7 +45,7 @@ pub(super) fn unordered(requested: &str, [one, other]: [&str; 2]) -> Answer {
 
 /// The refusal of a claim that requests the data of a deleted one whose volume is not in the trash
 /// yet, or is being restored.
-pub(super) fn unsettled(requested: &str) -> Answer {
+pub(super) fn not_in_trash_yet(requested: &str) -> Answer {
     refuse(format!(
         "the volume of the deleted claim {requested:?} is not Released yet, or its data is being \
          restored: try again in a minute. For the data of an earlier claim of this name, use the \

@@ -1,6 +1,6 @@
 //! Events about StorageClasses and records that cannot be read, and about a full trash.
 
-use super::{notices, reconcile::PvcTrashReconciler, rule::Left};
+use super::{notices, reconcile::PvcTrashReconciler, rule::LeaveReason};
 use crate::{
     cluster::Regarding,
     hashing::HashSet,
@@ -40,52 +40,60 @@ impl PvcTrashReconciler {
             rebinds.map(|error| (REBIND, error)),
         ];
         let causes: HashSet<_> = errors.into_iter().flatten().collect();
-        let news = self.classes.news(&key, &class.uid, causes);
-        for (annotation, error) in BTreeSet::from_iter(news) {
+        let new_causes = self.classes.new_causes(&key, &class.uid, causes);
+        for (annotation, error) in BTreeSet::from_iter(new_causes) {
             let regarding = Regarding::of(&key, &class);
             let event = notices::unreadable_class(name, annotation, &error);
             let (classes, key) = (self.classes.clone(), key.clone());
             self.apply
-                .announce_or(regarding, event, move || classes.forget(&key));
+                .publish_event_or(regarding, event, move || classes.forget(&key));
         }
     }
 
     /// Publishes an Event, once, that the volume is not purged because of another volume.
-    pub(super) fn report_twin(&self, name: &ObjectName, volume: &Volume, twin: &ObjectName) {
-        let causes = HashSet::from_iter([Left::Shared]);
-        if self.events.news(name, &volume.uid, causes).is_empty() {
+    pub(super) fn report_shared_data(
+        &self,
+        name: &ObjectName,
+        volume: &Volume,
+        volume_with_same_data: &ObjectName,
+    ) {
+        let causes = HashSet::from_iter([LeaveReason::Shared]);
+        if self.events.new_causes(name, &volume.uid, causes).is_empty() {
             return;
         }
         let (events, key) = (self.events.clone(), name.clone());
-        let event = notices::shared(&twin.name);
+        let event = notices::shared(&volume_with_same_data.name);
         self.apply
-            .announce_or(Regarding::of(name, volume), event, move || {
+            .publish_event_or(Regarding::of(name, volume), event, move || {
                 events.forget(&key)
             });
     }
 
     /// Publishes an Event, once, if the record of the volume cannot be read, or if the trash of
     /// its claim's namespace is full.
-    pub(super) fn publish(&self, name: &ObjectName, volume: &Volume, left: Left) {
-        let reported = matches!(left, Left::Unreadable | Left::Full);
-        let causes = HashSet::from_iter(reported.then_some(left));
-        if self.events.news(name, &volume.uid, causes).is_empty() {
+    pub(super) fn publish(&self, name: &ObjectName, volume: &Volume, leave_reason: LeaveReason) {
+        let reported = matches!(leave_reason, LeaveReason::Unreadable | LeaveReason::Full);
+        let causes = HashSet::from_iter(reported.then_some(leave_reason));
+        if self.events.new_causes(name, &volume.uid, causes).is_empty() {
             return;
         }
         let (events, key) = (self.events.clone(), name.clone());
         let otherwise = move || events.forget(&key);
-        let event = match volume.claimed_by().filter(|_| left == Left::Full) {
+        let event = match volume
+            .claimed_by()
+            .filter(|_| leave_reason == LeaveReason::Full)
+        {
             Some(claim) => {
                 let event = notices::full(&claim.name);
                 // Users who may not read volumes see the Event in the namespace of their claim.
                 let regarding =
                     Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
-                self.apply.announce(regarding, event.clone());
+                self.apply.publish_event(regarding, event.clone());
                 event
             }
             None => notices::unreadable(),
         };
         self.apply
-            .announce_or(Regarding::of(name, volume), event, otherwise);
+            .publish_event_or(Regarding::of(name, volume), event, otherwise);
     }
 }

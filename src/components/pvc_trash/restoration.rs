@@ -2,7 +2,7 @@
 
 use super::{
     recorded::{record_if_deleted, record_in_trash},
-    refusals::{ambiguous, unbindable, unknown, unordered, unsettled},
+    refusals::{ambiguous, not_in_trash_yet, unbindable, unknown, unordered},
 };
 use crate::{
     admission::Answer,
@@ -21,9 +21,9 @@ use kube::api::ObjectMeta;
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Returns which of these volumes the claim gets, with its record, or the refusal of the claim. Only
-/// claims of the namespace with this uid count, and of those with one name the one that was deleted
-/// last. If its volume is not in the trash, the claim gets no other one instead.
+/// Returns which of these volumes the claim gets, with its record, or the refusal of the claim.
+/// Only claims of the namespace with this uid count, and of those with one name the one that was
+/// deleted last. If its volume is not in the trash, the claim gets no other one instead.
 pub(super) fn requested_volume<'a>(
     found: &'a [(ObjectName, Arc<Volume>)],
     namespace_uid: Option<&str>,
@@ -51,7 +51,7 @@ pub(super) fn requested_volume<'a>(
         return Err(ambiguous(requested));
     }
     if record_in_trash(volume).is_none() {
-        return Err(unsettled(requested));
+        return Err(not_in_trash_yet(requested));
     }
     match record.is_restorable() {
         true => Ok((name, volume, record)),
@@ -83,8 +83,8 @@ pub(super) fn without_request(origin: &str) -> Answer {
         operations: vec![remove(&["annotations", UNDELETE])],
         what: format!("remove the annotation {UNDELETE}"),
         warnings: vec![format!(
-            "the annotation {UNDELETE} is removed, because the claim has {origin}: a claim that is \
-             to have the data of a deleted one has neither"
+            "the annotation {UNDELETE} was removed, because the claim has {origin}: a claim that \
+             restores a deleted one has no data source, and names no other volume"
         )],
     }
 }
@@ -130,7 +130,7 @@ pub fn restore(
 /// Adds the recorded labels of the deleted claim to a claim without labels, and its annotations to
 /// a claim whose only annotation is the request: an author who writes labels or annotations gets
 /// only those.
-pub(super) fn give_back(claim: &ObjectMeta, deleted: &RecordedClaim) -> Vec<PatchOperation> {
+pub(super) fn restore_metadata(claim: &ObjectMeta, deleted: &RecordedClaim) -> Vec<PatchOperation> {
     let number = |texts: &Option<BTreeMap<_, _>>| texts.as_ref().map_or(0, BTreeMap::len);
     let mut operations = Vec::new();
     let labels = deleted.kept_labels();

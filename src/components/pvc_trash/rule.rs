@@ -35,14 +35,14 @@ pub struct View<'a> {
     /// Whether the trash of the claim's namespace has reached its limit.
     pub full: bool,
     /// A Pending claim that requests the data of this volume.
-    pub restorer: Option<&'a ObjectName>,
+    pub requesting_claim: Option<&'a ObjectName>,
 }
 
 /// Decision about a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Leave the volume unchanged, for this reason.
-    Leave(Left),
+    Leave(LeaveReason),
     /// Set the policy Retain and write this record. Live reads add the uid of the namespace, and
     /// the labels and annotations of the claim.
     Record(TrashRecord),
@@ -65,12 +65,12 @@ pub enum Decision {
     AwaitBinding,
     /// Return the volume to the trash, unless a live read shows that the claim that it is reserved
     /// for is Bound to it.
-    Return,
+    ReturnToTrash,
 }
 
 /// Why a volume is left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
-pub enum Left {
+pub enum LeaveReason {
     /// The trash is not enabled for the volume.
     NotEnabled,
     /// The trash is not enabled for the volume, because the trash of its claim's namespace has
@@ -98,7 +98,7 @@ pub enum Left {
     Announced,
 }
 
-impl Left {
+impl LeaveReason {
     /// The name of the reason in logs and metrics.
     pub fn name(self) -> &'static str {
         self.into()
@@ -109,21 +109,23 @@ impl Left {
 pub fn decide(view: &View<'_>) -> Decision {
     let (volume, trash) = (view.volume, view.volume.trash.as_deref());
     let record = match trash.map(|trash| trash.record.as_ref()) {
-        Some(None) => return Decision::Leave(Left::Unreadable),
+        Some(None) => return Decision::Leave(LeaveReason::Unreadable),
         Some(record) => record,
         None => None,
     };
     match (volume.phase, volume.claimed_by(), record) {
-        _ if volume.deleting => Decision::Leave(Left::Deleting),
+        _ if volume.deleting => Decision::Leave(LeaveReason::Deleting),
         (Phase::Bound, Some(claim), record) => view.bound(claim, record),
         (Phase::Released, Some(claim), Some(record)) => view.released(claim, record),
-        (Phase::Failed, Some(_), Some(_)) if !volume.retain => Decision::Leave(Left::Purging),
+        (Phase::Failed, Some(_), Some(_)) if !volume.retain => {
+            Decision::Leave(LeaveReason::Purging)
+        }
         // It is Released until kube-controller-manager has seen the reservation, and stays so if
         // that does not run.
         (Phase::Other | Phase::Released, None, Some(record)) if record.reserved_at.is_some() => {
             view.reserved(record)
         }
-        _ => Decision::Leave(Left::NotEnabled),
+        _ => Decision::Leave(LeaveReason::NotEnabled),
     }
 }
 
@@ -132,23 +134,25 @@ impl View<'_> {
         let living = self.living(claim_ref);
         let window = match (self.class, record) {
             (Some(Window::Off), None) | (None, None) => {
-                return Decision::Leave(Left::NotEnabled);
+                return Decision::Leave(LeaveReason::NotEnabled);
             }
             (Some(Window::Off), Some(_)) => {
                 return match living.filter(|claim| !claim.deleting) {
-                    None => Decision::Leave(Left::Terminating),
-                    Some(claim) if claim.rare.is_announced() => Decision::Leave(Left::Announced),
+                    None => Decision::Leave(LeaveReason::Terminating),
+                    Some(claim) if claim.rare.is_announced() => {
+                        Decision::Leave(LeaveReason::Announced)
+                    }
                     Some(_) => Decision::Disable,
                 };
             }
             (Some(Window::For(_)), None) if self.excluded => {
-                return Decision::Leave(Left::NotEnabled);
+                return Decision::Leave(LeaveReason::NotEnabled);
             }
             (Some(Window::For(window)), None) => match living {
                 Some(living) => self.window(window, Some(living)),
                 // The watch does not have the claim, so its annotations are not known. Either it is
                 // deleted, or a later event delivers it.
-                None => return Decision::Leave(Left::NotEnabled),
+                None => return Decision::Leave(LeaveReason::NotEnabled),
             },
             (Some(Window::For(window)), Some(_))
                 if living.is_some() && !window.is_zero() && self.knows_namespace() =>
@@ -160,17 +164,17 @@ impl View<'_> {
             (_, Some(record)) => self.recorded_window(record, claim_ref),
         };
         let Some(desired) = self.record(claim_ref, window, record) else {
-            return Decision::Leave(Left::NotEnabled);
+            return Decision::Leave(LeaveReason::NotEnabled);
         };
         // A full trash still keeps volumes that have a record. A volume that had the policy Retain
         // gets a record, too, because it does not count towards the limit.
         if self.full && record.is_none() && desired.policy == OriginalPolicy::Delete {
-            return Decision::Leave(Left::Full);
+            return Decision::Leave(LeaveReason::Full);
         }
         let recorded =
             record.filter(|record| self.volume.retain && record.claim.uid == desired.claim.uid);
         match recorded {
-            Some(record) if is_current(record, &desired) => Decision::Leave(Left::Enabled),
+            Some(record) if is_current(record, &desired) => Decision::Leave(LeaveReason::Enabled),
             _ => Decision::Record(desired),
         }
     }
@@ -187,7 +191,7 @@ impl View<'_> {
 
     fn released(&self, claim_ref: &ClaimRef, record: &TrashRecord) -> Decision {
         if !self.volume.retain {
-            return Decision::Leave(Left::Purging);
+            return Decision::Leave(LeaveReason::Purging);
         }
         let valid = claim_ref.uid == record.claim.uid;
         let Some(until) = record.ends().filter(|_| valid) else {
@@ -202,11 +206,11 @@ impl View<'_> {
                 ..record.clone()
             });
         };
-        if let Some(restorer) = self.restorer {
-            return Decision::Restore(restorer.clone());
+        if let Some(requesting_claim) = self.requesting_claim {
+            return Decision::Restore(requesting_claim.clone());
         }
         if record.policy == OriginalPolicy::Retain {
-            return Decision::Leave(Left::Kept);
+            return Decision::Leave(LeaveReason::Kept);
         }
         let purge = self
             .volume
@@ -225,7 +229,7 @@ impl View<'_> {
         if claim.is_some_and(|claim| claim.pending && !claim.deleting) {
             Decision::AwaitBinding
         } else {
-            Decision::Return
+            Decision::ReturnToTrash
         }
     }
 }

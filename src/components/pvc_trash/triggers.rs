@@ -1,6 +1,6 @@
 //! Enqueues volumes for the reconciler of pvc-trash when related objects change.
 
-use super::{caches::Caches, copies::Copies, restorers::requested};
+use super::{caches::Caches, copies::Copies, restore_requests::requested};
 use crate::{
     cluster::{Change, WorkQueue},
     objects::{Claim, Namespace, ObjectName, Volume},

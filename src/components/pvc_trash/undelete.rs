@@ -8,16 +8,16 @@ use super::{
     NAME,
     caches::Caches,
     confirm::Live,
-    notices::{self, End},
+    notices::{self, RestoreObstacle},
     patch,
     reasons::{RESTORED, RETURNED_TO_TRASH},
     recorded::{action, is_for, recorded},
-    restorers::requested,
+    restore_requests::requested,
 };
 use crate::{
     clock::Clock,
     cluster::{
-        Announcement, Apply, Basis, EventDeduplicator, Lane, ReconcileError, Reconciled, Regarding,
+        Apply, Basis, EventContent, EventDeduplicator, Lane, ReconcileError, Reconciled, Regarding,
         Requeue, Target,
     },
     hashing::{HashMap, HashSet},
@@ -69,8 +69,12 @@ impl Undelete {
             let why = "the volume in the trash belongs to a claim of another namespace, or of a \
                        namespace of this name that was deleted";
             let causes = HashSet::from_iter([live.uid.clone()]);
-            if !self.refused.news(name, &volume.uid, causes).is_empty() {
-                self.announce_on(claim, &live, notices::not_restored(claim, why));
+            if !self
+                .refused
+                .new_causes(name, &volume.uid, causes)
+                .is_empty()
+            {
+                self.publish_event_on(claim, &live, notices::not_restored(claim, why));
             }
             return Ok(None);
         }
@@ -85,16 +89,16 @@ impl Undelete {
             self.caches.volumes.mark_stale(name, volume);
             let restored = notices::restored(claim);
             self.apply
-                .announce(Regarding::of(name, volume), restored.clone());
-            self.announce_on(claim, &live, restored);
+                .publish_event(Regarding::of(name, volume), restored.clone());
+            self.publish_event_on(claim, &live, restored);
         }
-        applied.settled().map(Some)
+        applied.into_reconciled().map(Some)
     }
 
     /// Returns the volume to the trash, because the claim that it is reserved for was deleted or
     /// was not Bound to it in time. If a live read shows that the claim is Bound to the volume, or
     /// is Pending and still has time, waits for the watch instead.
-    pub async fn put_back(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
+    pub async fn return_to_trash(&self, name: &ObjectName, volume: &Arc<Volume>) -> Reconciled {
         let Some((record, claim_ref)) = recorded(volume).zip(volume.claim_ref.as_ref()) else {
             return Ok(Requeue::OnEvent);
         };
@@ -127,12 +131,12 @@ impl Undelete {
         let mut returned = TrashRecord {
             reserved_at: None,
             reserved_for: None,
-            returned_at: Some(self.live.begins(self.clock.timestamp()).await?),
+            returned_at: Some(self.live.window_start(self.clock.timestamp()).await?),
             ..record.clone()
         };
         let uid = unbindable.as_ref().map(|claim| claim.uid.to_string());
         returned.unbindable.extend(uid);
-        let operations = patch::put_back(volume, &returned);
+        let operations = patch::return_to_trash(volume, &returned);
         let action = action(
             "ReturnToTrash",
             Lane::Release,
@@ -147,37 +151,37 @@ impl Undelete {
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
             let event = notices::returned(name, &returned);
-            self.apply.announce(Regarding::of(name, volume), event);
+            self.apply.publish_event(Regarding::of(name, volume), event);
             if let Some(claim) = unbindable {
                 let event = notices::unbindable(&claim_ref.name);
-                self.announce_on(&claim_ref.name, &claim, event);
+                self.publish_event_on(&claim_ref.name, &claim, event);
             }
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 
     /// Publishes an Event for each claim that waits for a volume that is purged or does not exist,
     /// once.
-    pub fn report_end(&self, name: &ObjectName, end: End<'_>) {
+    pub fn report_unavailable(&self, name: &ObjectName, end: RestoreObstacle<'_>) {
         let volume = match end {
-            End::Purging(volume) => Some(volume),
-            End::Absent { .. } => None,
+            RestoreObstacle::Purging(volume) => Some(volume),
+            RestoreObstacle::Absent { .. } => None,
         };
         let record = volume.and_then(recorded);
         let namespace = record.map(|record| record.claim.namespace.as_str());
         let claims = self.caches.requesting(&name.name, namespace);
         let uids = claims.iter().map(|(_, claim)| claim.uid.clone()).collect();
         let uid = volume.map(|volume| volume.uid.clone()).unwrap_or_default();
-        let news = self.refused.news(name, uid, uids);
+        let new_causes = self.refused.new_causes(name, uid, uids);
         for (claim, found) in claims {
-            if news.contains(&found.uid) {
-                let event = notices::too_late(&claim, end);
-                self.announce_on(&claim, &found, event);
+            if new_causes.contains(&found.uid) {
+                let event = notices::volume_unavailable(&claim, end);
+                self.publish_event_on(&claim, &found, event);
             }
         }
     }
 
-    fn announce_on(&self, name: &ObjectName, claim: &Claim, event: Announcement) {
-        self.apply.announce(Regarding::of(name, claim), event);
+    fn publish_event_on(&self, name: &ObjectName, claim: &Claim, event: EventContent) {
+        self.apply.publish_event(Regarding::of(name, claim), event);
     }
 }

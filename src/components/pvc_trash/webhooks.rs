@@ -9,7 +9,7 @@ use super::{
     recorded::recorded,
     refusals::{refuse, unknown},
     restoration::{
-        give_back, named_volume, other_origin, requested_volume, restore, without_request,
+        named_volume, other_origin, requested_volume, restore, restore_metadata, without_request,
     },
     rule::record_at_creation,
 };
@@ -18,7 +18,7 @@ use crate::{
     objects::{
         MAX_TEXT, ObjectName, Volume,
         claim::ClaimWire,
-        fit::NeedWire,
+        fit::ClaimRequirementsWire,
         trash::TrashRecord,
         undelete_request::{UNDELETE, UndeleteRequest},
         volume::{RETAIN, VolumeWire},
@@ -50,7 +50,7 @@ pub fn hooks(reviews: &Arc<Reviews>) -> Vec<Hook> {
             rules: &[Rule("CREATE", "persistentvolumeclaims")],
             timeout: Duration::from_secs(2),
             review: Review::with_calls(reviews, |reviews, request| async move {
-                reviews.restorer(&request).await
+                reviews.requesting_claim(&request).await
             }),
         },
     ]
@@ -96,8 +96,8 @@ impl Reviews {
     /// Names the volume in a claim that requests the data of a deleted one, so that no provisioner
     /// creates an empty volume, or refuses the claim. For a claim without such a request, see
     /// [`Self::rebind`].
-    async fn restorer(&self, request: &Request) -> Reviewed {
-        let claim = request.object::<NeedWire>()?;
+    async fn requesting_claim(&self, request: &Request) -> Reviewed {
+        let claim = request.object::<ClaimRequirementsWire>()?;
         let annotations = claim.metadata.annotations.as_ref();
         let Some(requested) = annotations.and_then(|all| all.get(UNDELETE)) else {
             return self.rebind(request, claim).await;
@@ -110,8 +110,8 @@ impl Reviews {
         }
         if let Some(only) = self.caches.only_other_than(&request.namespace) {
             return Ok(refuse(format!(
-                "Volume Warden restores deleted claims of the namespace {only} alone, as its flag \
-                 --namespace says"
+                "Volume Warden runs with --namespace={only}, so it restores deleted claims only in \
+                 that namespace"
             )));
         }
         if !self.caches.volumes.is_synced() {
@@ -143,7 +143,7 @@ impl Reviews {
         Ok(Answer::Patch {
             operations: restore(&claim.spec, name, volume)
                 .into_iter()
-                .chain(give_back(&claim.metadata, &record.claim))
+                .chain(restore_metadata(&claim.metadata, &record.claim))
                 .collect(),
             // With `--dry-run` of Volume Warden, users see this text in a warning. They must not
             // learn the volume's name.

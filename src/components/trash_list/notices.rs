@@ -2,17 +2,17 @@
 
 use super::reasons::CANNOT_LIST;
 use crate::{
-    cluster::Announcement,
+    cluster::EventContent,
     objects::{ObjectName, trash_list::TRASH_LIST},
 };
 
 /// The Event for a user's ConfigMap that has the name of a list.
-pub fn taken(name: &ObjectName) -> Announcement {
+pub fn taken(name: &ObjectName) -> EventContent {
     let note = format!(
         "this ConfigMap has no label {TRASH_LIST}, so it belongs to a user and is left unchanged. \
          The namespace {} has deleted claims in the trash, and a ConfigMap of this name would list \
          them: rename yours",
         name.namespace
     );
-    Announcement::new(CANNOT_LIST, "ListTrash", true, note)
+    EventContent::new(CANNOT_LIST, "ListTrash", true, note)
 }

@@ -9,8 +9,9 @@ use super::{
 };
 use crate::{
     cluster::{
-        Action, Applied, Apply, Basis, Caller, Creation, EventDeduplicator, Lane, LiveGet,
-        OnRefusal, Reconcile, ReconcileError, Reconciled, Regarding, Requeue, Target, UNHURRIED,
+        Action, Applied, Apply, Basis, Caller, Creation, DEFAULT_CALL_TIMEOUT, EventDeduplicator,
+        Lane, LiveGet, OnRefusal, Reconcile, ReconcileError, Reconciled, Regarding, Requeue,
+        Target,
     },
     hashing::{HashMap, HashSet},
     objects::{
@@ -72,12 +73,12 @@ impl TrashListReconciler {
             self.caches.lists.mark_stale(name, list);
         }
         // Not before the pause: an evaluation within it would succeed, and end the backoff.
-        let settled = applied.settled();
-        settled.map_err(|error| ReconcileError::after(PAUSE, error.to_string()))
+        let reconciled = applied.into_reconciled();
+        reconciled.map_err(|error| ReconcileError::after(PAUSE, error.to_string()))
     }
 
-    /// Creates the list, unless it has to wait for longer than [`MAX_AGE`]: meanwhile, the namespace
-    /// may be recreated, whose users must not see the names of earlier claims.
+    /// Creates the list, unless it has to wait for longer than [`MAX_AGE`]: meanwhile, the
+    /// namespace may be recreated, whose users must not see the names of earlier claims.
     async fn create(&self, name: &ObjectName, text: &str) -> Applied {
         let until = Instant::now() + MAX_AGE;
         let creation = Creation {
@@ -113,7 +114,7 @@ impl TrashListReconciler {
     /// Publishes an Event once on a user's ConfigMap that has the name of the list.
     fn report(&self, name: &ObjectName, list: &TrashList, taken: bool) {
         let causes: HashSet<_> = taken.then_some(()).into_iter().collect();
-        if self.reported.news(name, &list.uid, causes).is_empty() {
+        if self.reported.new_causes(name, &list.uid, causes).is_empty() {
             return;
         }
         let regarding = Regarding {
@@ -123,7 +124,7 @@ impl TrashListReconciler {
         };
         let (reported, key) = (self.reported.clone(), name.clone());
         self.apply
-            .announce_or(regarding, notices::taken(name), move || {
+            .publish_event_or(regarding, notices::taken(name), move || {
                 reported.forget(&key);
             });
     }
@@ -167,7 +168,7 @@ impl Reconcile for TrashListReconciler {
         let of = ObjectName::cluster_scoped(name.namespace.clone());
         let namespace = self
             .namespaces
-            .get(&of, UNHURRIED)
+            .get(&of, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread("the namespace"))?;
         let excluded = namespace.as_ref().is_some_and(|found| found.excluded);
@@ -201,7 +202,7 @@ pub async fn delete(
     component: &'static str,
     target: &Target<'_>,
 ) -> kube::Result<Applied> {
-    let read = live.read(target.name, UNHURRIED).await?;
+    let read = live.read(target.name, DEFAULT_CALL_TIMEOUT).await?;
     let proof = read.proof(MAX_AGE);
     let Some(list) = read.value else {
         return Ok(Applied::Done);

@@ -7,7 +7,7 @@ use crate::objects::{
 };
 use std::sync::Arc;
 
-/// What the rule looks at.
+/// What the rule reads.
 pub struct View<'a> {
     /// The namespace, as a live read returned it; none if it does not exist.
     pub namespace: Option<&'a Namespace>,

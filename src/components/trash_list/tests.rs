@@ -321,7 +321,8 @@ async fn a_write_that_failed_is_repeated_after_a_second() {
     scene.deliver("changed").await;
     scene.server.refuses.store(true, Relaxed);
     let refused = scene.reconciler.reconcile(&name_in("shop")).await;
-    // A shorter backoff would end within that second, and begin again: the evaluation then succeeds.
+    // A shorter backoff would end within that second, and begin again: the evaluation then
+    // succeeds.
     let refused = format!("{:?}", refused.expect_err("it is repeated"));
     assert!(refused.contains("Exponential(1s)"), "{refused}");
     scene.feeds.trash_lists.deliver(

@@ -140,12 +140,12 @@ async fn the_stored_certificate_is_served_if_the_secret_cannot_be_written() {
     pass(1).await;
     assert!(api.calls("PUT", "/secrets") > 0, "a renewal is due");
     assert_eq!(api.secret(), stored);
-    let missing = other.missing();
+    let reasons = other.not_ready_reasons();
     assert!(
-        missing
+        reasons
             .iter()
             .all(|each| !each.contains("no serving certificate")),
-        "{missing:?}"
+        "{reasons:?}"
     );
 }
 

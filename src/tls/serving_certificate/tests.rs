@@ -46,14 +46,17 @@ fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
     crate::tls::install_crypto();
     let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
     let serving = serving(&own, &metrics);
-    assert!(!serving.missing().is_empty(), "nothing is read yet");
+    assert!(
+        !serving.not_ready_reasons().is_empty(),
+        "nothing is read yet"
+    );
     let (good, bad) = (
         found("good", &own.certificate),
         found("bad", &foreign.certificate),
     );
     for wrong in [bad, found("empty", "")] {
         assert!(!serving.judge(&[found("good", &own.certificate), wrong]));
-        assert_eq!(serving.missing(), Vec::<String>::new());
+        assert_eq!(serving.not_ready_reasons(), Vec::<String>::new());
         assert_eq!(ca_mismatch(&metrics), "2");
     }
     assert!(serving.judge(&[good]));
@@ -66,9 +69,9 @@ fn a_certificate_that_no_webhook_trusts_is_not_ready() {
     let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
     let serving = serving(&own, &metrics);
     assert!(!serving.judge(&[found("bad", &foreign.certificate), found("empty", "")]));
-    let missing = serving.missing();
-    assert_eq!(missing.len(), 4, "{missing:?}");
-    assert!(missing[0].contains("webhook one of bad"), "{missing:?}");
+    let reasons = serving.not_ready_reasons();
+    assert_eq!(reasons.len(), 4, "{reasons:?}");
+    assert!(reasons[0].contains("webhook one of bad"), "{reasons:?}");
     assert!(serving.judge(&[]), "none is installed");
-    assert_eq!(serving.missing(), Vec::<String>::new());
+    assert_eq!(serving.not_ready_reasons(), Vec::<String>::new());
 }

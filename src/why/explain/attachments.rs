@@ -1,13 +1,13 @@
 //! Finds the VolumeAttachments of volumes.
 
-use crate::why::{Cause, Code, Evidence, Selection, World};
+use crate::why::{Cause, Code, Evidence, LiveReads, Selection};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use std::sync::Arc;
 
 /// All VolumeAttachments; none if they could not be read.
-pub(super) fn all(world: &World) -> Option<Arc<Vec<VolumeAttachment>>> {
-    let all = world.list::<VolumeAttachment>("", Selection::default());
+pub(super) fn all(reads: &LiveReads) -> Option<Arc<Vec<VolumeAttachment>>> {
+    let all = reads.list::<VolumeAttachment>("", Selection::default());
     all.found()
 }
 

@@ -1,68 +1,76 @@
 //! Explains the state of a PersistentVolumeClaim.
 
+mod bound;
 mod by_hand;
 mod data_source;
 mod lost;
 mod pending;
 mod resize;
-mod settled;
 mod terminating;
 
 use super::{retention, reuse, volumes::Misfit};
 use crate::why::{
-    Answer, Cause, Code, Evidence, Lookup, Object, World,
+    Answer, Cause, Code, Evidence, LiveReads, Lookup, Object,
     read::{PersistentVolume, PersistentVolumeClaim},
 };
 use kube::ResourceExt;
 
 /// Explains why the claim is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
-    let claim = world.get::<PersistentVolumeClaim>(object.namespace_name(), &object.name.name);
-    claim.map(|claim| answer(world, object, &claim))
+pub(super) fn explain(reads: &LiveReads, object: &Object) -> Lookup<Answer> {
+    let claim = reads.get::<PersistentVolumeClaim>(object.namespace_name(), &object.name.name);
+    claim.map(|claim| answer(reads, object, &claim))
 }
 
-fn answer(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Answer {
+fn answer(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> Answer {
     let answer = Answer::of(object, state(claim));
     if let Some(deleted) = &claim.metadata.deletion_timestamp {
-        let (chain, also) = terminating::causes(world, object, claim);
+        let (chain, also) = terminating::causes(reads, object, claim);
         let answer = answer.since(Some(deleted.0)).because(chain);
         return Answer { also, ..answer };
     }
     let created = claim.creation_timestamp().map(|time| time.0);
     let answer = answer.since(created);
     if answer.state == "Bound" {
-        settled::explain(world, object, claim, answer)
+        bound::explain(reads, object, claim, answer)
     } else {
-        answer.because(causes(world, object, claim))
+        answer.because(causes(reads, object, claim))
     }
 }
 
 /// Whether the claim is being deleted or not Bound, or has a problem: it has owners, none of which
 /// exists, its finalizer is missing while the webhook does not work, or its volume is lost, being
 /// deleted or not resized.
-pub fn has_trouble(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> bool {
-    state(claim) != "Bound" || settled::trouble(world, object, claim).is_some()
+pub fn has_problem(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> bool {
+    state(claim) != "Bound" || bound::problem(reads, object, claim).is_some()
 }
 
 /// The chain of causes for a claim in any state.
-pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+pub(super) fn causes(
+    reads: &LiveReads,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Vec<Cause> {
     if claim.metadata.deletion_timestamp.is_some() {
-        return terminating::causes(world, object, claim).0;
+        return terminating::causes(reads, object, claim).0;
     }
-    if let Some(dead) = retention::dead_owner(world, object, claim) {
+    if let Some(dead) = retention::dead_owner(reads, object, claim) {
         return vec![dead];
     }
     match state(claim) {
-        "Bound" => settled::causes(world, object, claim),
-        "Lost" => lost::causes(world, object, claim),
-        _ => pending::causes(world, object, claim),
+        "Bound" => bound::causes(reads, object, claim),
+        "Lost" => lost::causes(reads, object, claim),
+        _ => pending::causes(reads, object, claim),
     }
 }
 
 /// The causes that hold the claim, or would hold it if it were deleted now. Empty if the claim
 /// would be deleted immediately, or if the pods of its namespace could not be read.
-pub(super) fn held(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
-    let held = terminating::causes(world, object, claim).0;
+pub(super) fn held(
+    reads: &LiveReads,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Vec<Cause> {
+    let held = terminating::causes(reads, object, claim).0;
     let deleted = claim.metadata.deletion_timestamp.is_some();
     let holds = held
         .first()
@@ -85,7 +93,7 @@ pub(super) fn state(claim: &PersistentVolumeClaim) -> &str {
 /// The cause that a volume which matches the claim cannot be bound to it, because it is being
 /// deleted, is reserved for another claim, or belonged to an earlier claim of this name. None if
 /// the volume does not match, or another claim is or was bound to it.
-fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<Cause> {
+fn blocked_volume(reads: &LiveReads, of: &PersistentVolume, misfit: &Misfit) -> Option<Cause> {
     let volume = &of.name_any();
     let object = Object::volume(volume);
     let show = format!("kubectl get {} -o wide", object.arguments());
@@ -116,7 +124,7 @@ fn in_the_way(world: &World, of: &PersistentVolume, misfit: &Misfit) -> Option<C
             let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
             let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
             let purpose = "if this claim is to get the data on that volume";
-            Some(reuse::free(world, of, cause, "/spec/claimRef/uid", purpose))
+            Some(reuse::free(reads, of, cause, "/spec/claimRef/uid", purpose))
         }
         Misfit::Taken(_) | Misfit::Unlike(_) => None,
     }

@@ -1,24 +1,24 @@
 //! Reads the Events about an object.
 
 use super::quote;
-use crate::why::{Object, Selection, World};
+use crate::why::{LiveReads, Object, Selection};
 use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 
 /// The latest Event with this reason about the object with this uid, or `Some(None)` if there is
 /// none. With a uid, Events about an earlier object of the same name, which outlive it, do not
 /// count. None if the Events could not be read.
 pub(super) fn latest(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     uid: Option<&str>,
     reason: &str,
 ) -> Option<Option<Event>> {
-    latest_of(world, object, uid, reason, |_| true)
+    latest_of(reads, object, uid, reason, |_| true)
 }
 
 /// The latest of these Events that `counts`, as [`latest`] returns it.
 pub(super) fn latest_of(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     uid: Option<&str>,
     reason: &str,
@@ -36,7 +36,7 @@ pub(super) fn latest_of(
     };
     // Events about cluster-scoped objects are in the namespace `default`.
     let namespace = Some(object.namespace_name()).filter(|namespace| !namespace.is_empty());
-    let events = world
+    let events = reads
         .list::<Event>(namespace.unwrap_or("default"), selection)
         .found()?;
     let of_reason = events.iter().filter(|event| {

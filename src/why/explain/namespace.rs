@@ -3,11 +3,11 @@
 mod backend;
 mod content;
 
-use super::{claim, pod, quote, wardens};
+use super::{claim, controllers, pod, quote};
 use crate::{
     causes::{self, Holder},
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, Selection, World,
+        Answer, Cause, Code, Conclusion, Evidence, LiveReads, Lookup, Object, Selection,
         read::{PersistentVolumeClaim, Pod},
     },
 };
@@ -22,15 +22,15 @@ const NAMED: usize = 3;
 const CONTENT: &str = "kubernetes";
 
 /// Explains why the namespace is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
-    match world.get::<Namespace>("", &object.name.name) {
-        Lookup::Found(namespace) => Lookup::Found(answer(world, object, &namespace)),
-        Lookup::Absent => backend::explain(world, object),
+pub(super) fn explain(reads: &LiveReads, object: &Object) -> Lookup<Answer> {
+    match reads.get::<Namespace>("", &object.name.name) {
+        Lookup::Found(namespace) => Lookup::Found(answer(reads, object, &namespace)),
+        Lookup::Absent => backend::explain(reads, object),
         Lookup::Unread => Lookup::Unread,
     }
 }
 
-fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
+fn answer(reads: &LiveReads, object: &Object, namespace: &Namespace) -> Answer {
     let Some(deleted) = &namespace.metadata.deletion_timestamp else {
         let created = namespace.creation_timestamp().map(|time| time.0);
         let healthy = Conclusion::healthy("the namespace is not being deleted");
@@ -40,9 +40,9 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
     };
     let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
     let content = Content::of(namespace);
-    let mut kept = claims(world, object, &content);
+    let mut kept = claims(reads, object, &content);
     if kept == Lookup::Absent {
-        kept = pods(world, object, &content);
+        kept = pods(reads, object, &content);
     }
     let unread = kept == Lookup::Unread;
     let mut causes: Vec<Vec<Cause>> = kept.found().into_iter().collect();
@@ -61,7 +61,7 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
         return answer;
     }
     if causes.is_empty() {
-        return answer.because([going(world, object, deleted.0)]);
+        return answer.because([going(reads, object, deleted.0)]);
     }
     let mut causes = causes.into_iter();
     let chain = causes.next().unwrap_or_default();
@@ -78,15 +78,15 @@ fn answer(world: &World, object: &Object, namespace: &Namespace) -> Answer {
 /// holds the first one that is being deleted, or else the first one. Absent if there are no claims,
 /// or if none is being deleted and nothing holds the first one: then Kubernetes waits for something
 /// else before it deletes them, or fails to.
-fn claims(world: &World, object: &Object, content: &Content<'_>) -> Lookup<Vec<Cause>> {
+fn claims(reads: &LiveReads, object: &Object, content: &Content<'_>) -> Lookup<Vec<Cause>> {
     if !content.may_have("persistentvolumeclaims") {
         return Lookup::Absent;
     }
-    let all = world.list::<PersistentVolumeClaim>(&object.name.name, Selection::default());
+    let all = reads.list::<PersistentVolumeClaim>(&object.name.name, Selection::default());
     all.and_then(|all| {
         let claims = all.iter();
         let first = claims.min_by_key(|claim| claim.metadata.deletion_timestamp.is_none());
-        held_by(world, object, &all, first?)
+        held_by(reads, object, &all, first?)
     })
 }
 
@@ -94,11 +94,11 @@ fn claims(world: &World, object: &Object, content: &Content<'_>) -> Lookup<Vec<C
 /// if there is none, or if a condition reports the objects that remain: Kubernetes deletes the pods
 /// of a namespace before any other object, and sets that condition only after them. Source:
 /// `deleteAllContent` in `pkg/controller/namespace/deletion`.
-fn pods(world: &World, object: &Object, content: &Content<'_>) -> Lookup<Vec<Cause>> {
+fn pods(reads: &LiveReads, object: &Object, content: &Content<'_>) -> Lookup<Vec<Cause>> {
     if content.reports_objects() {
         return Lookup::Absent;
     }
-    let all = world.list::<Pod>(&object.name.name, Selection::default());
+    let all = reads.list::<Pod>(&object.name.name, Selection::default());
     all.and_then(|all| {
         let ending = |pod: &&Pod| pod.metadata.deletion_timestamp.is_some();
         let pod = all.iter().find(ending)?;
@@ -113,13 +113,13 @@ fn pods(world: &World, object: &Object, content: &Content<'_>) -> Lookup<Vec<Cau
             format!("kubectl get pods -n {}", object.name.name),
             "to see the pods of the namespace",
         );
-        let (further, _) = pod::terminating::causes(world, &held, pod);
+        let (further, _) = pod::terminating::causes(reads, &held, pod);
         Some([cause].into_iter().chain(further).collect())
     })
 }
 
 fn held_by(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     all: &[PersistentVolumeClaim],
     first: &PersistentVolumeClaim,
@@ -127,7 +127,7 @@ fn held_by(
     let name = first.name_any();
     let held = Object::claim(&object.name.name, &name);
     // A claim that is not being deleted yet may already be held.
-    let further = claim::held(world, &held, first);
+    let further = claim::held(reads, &held, first);
     if first.metadata.deletion_timestamp.is_none() && further.is_empty() {
         return None;
     }
@@ -169,20 +169,20 @@ fn finalizing(object: &Object, namespace: &Namespace) -> impl Iterator<Item = Ca
 }
 
 /// The cause for a namespace that is being deleted and that nothing is known to keep. After
-/// [`wardens::LATE`], kube-controller-manager may not run.
-fn going(world: &World, object: &Object, deleted: Timestamp) -> Cause {
+/// [`controllers::LATE`], kube-controller-manager may not run.
+fn going(reads: &LiveReads, object: &Object, deleted: Timestamp) -> Cause {
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(Some(deleted));
     let cause = |sentence: String| Cause::new(Code::NamespaceContent, sentence, evidence);
-    let age = world.now.as_second() - deleted.as_second();
-    if age < wardens::LATE {
+    let age = reads.now.as_second() - deleted.as_second();
+    if age < controllers::LATE {
         let sentence = "Kubernetes is deleting the objects in the namespace, and has not reported yet that any object remains.";
         return cause(sentence.to_owned()).wait("the namespace is deleted once it is empty");
     }
     let sentence = "The namespace was deleted more than a minute ago, and kube-controller-manager, which deletes the objects in it, reports neither that \
                     an object remains nor that it failed to delete one.";
     cause(sentence.to_owned()).run(
-        wardens::in_tree_lease().describe(),
+        controllers::in_tree_lease().describe(),
         "to see whether kube-controller-manager runs: while it does, it renews this Lease every few seconds. It reports the objects that remain only after \
          it has tried to delete all objects, which takes some minutes in a large namespace",
     )

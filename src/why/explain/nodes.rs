@@ -1,7 +1,7 @@
 //! Explains the nodes of pods: those that do not answer, are not ready or do not exist.
 
 use super::quote;
-use crate::why::{Cause, Code, Evidence, Lookup, Object, World, read::Pod};
+use crate::why::{Cause, Code, Evidence, LiveReads, Lookup, Object, read::Pod};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::ResourceExt;
 
@@ -16,10 +16,10 @@ pub(super) fn name_of(pod: &Pod) -> Option<&str> {
 
 /// The cause that the pod's node does not answer, is not ready or does not exist. None if the node
 /// is ready, if its state is not known, or if the pod has no node.
-pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
+pub(super) fn lost_node(reads: &LiveReads, pod: &Pod) -> Option<Cause> {
     let name = name_of(pod)?;
     let object = Object::new("Node", "node", "", name);
-    match world.get::<Node>("", name) {
+    match reads.get::<Node>("", name) {
         Lookup::Absent => {
             let sentence = format!(
                 "The node {name} of the pod does not exist. Kubernetes deletes the pods of such nodes some minutes later."
@@ -38,9 +38,9 @@ pub(super) fn lost_node(world: &World, pod: &Pod) -> Option<Cause> {
             }
             let since = ready.last_transition_time.as_ref().map(|time| time.0);
             let reason = ready.reason.as_deref().unwrap_or("no reason is given");
-            let wanted = if pod.rules.finished {
+            let wanted = if pod.trimmed.finished {
                 "no kubelet completes the deletion of the pod, which has finished"
-            } else if pod.rules.mounts.name_any() {
+            } else if pod.trimmed.mounts.name_any() {
                 "it is unknown whether the pod still runs, and the claim is kept for it"
             } else {
                 "it is unknown whether the pod still runs"

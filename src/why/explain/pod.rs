@@ -10,7 +10,7 @@ pub(super) mod quota;
 pub(super) mod terminating;
 mod waiting;
 
-use crate::why::{Answer, Cause, Conclusion, Lookup, Object, World, read::Pod};
+use crate::why::{Answer, Cause, Conclusion, LiveReads, Lookup, Object, read::Pod};
 use kube::ResourceExt;
 pub(in crate::why) use waiting::may_lack_volumes;
 
@@ -19,12 +19,12 @@ pub(in crate::why) use waiting::may_lack_volumes;
 type Causes = (Vec<Cause>, Vec<Cause>);
 
 /// Explains why the pod is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
-    let pod = world.get::<Pod>(object.namespace_name(), &object.name.name);
-    pod.map(|pod| answer(world, object, &pod))
+pub(super) fn explain(reads: &LiveReads, object: &Object) -> Lookup<Answer> {
+    let pod = reads.get::<Pod>(object.namespace_name(), &object.name.name);
+    pod.map(|pod| answer(reads, object, &pod))
 }
 
-fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
+fn answer(reads: &LiveReads, object: &Object, pod: &Pod) -> Answer {
     let state = state(pod);
     let since = match state {
         "Terminating" => terminating::since(pod),
@@ -42,7 +42,7 @@ fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
         }
         _ => {}
     }
-    let (chain, also) = all(world, object, pod);
+    let (chain, also) = all(reads, object, pod);
     Answer {
         also,
         ..answer.because(chain)
@@ -51,17 +51,17 @@ fn answer(world: &World, object: &Object, pod: &Pod) -> Answer {
 
 /// The chain of causes for a pod in any state: why it does not run, is not ready, or stays
 /// Terminating.
-pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Vec<Cause> {
-    all(world, object, pod).0
+pub(super) fn causes(reads: &LiveReads, object: &Object, pod: &Pod) -> Vec<Cause> {
+    all(reads, object, pod).0
 }
 
-fn all(world: &World, object: &Object, pod: &Pod) -> Causes {
+fn all(reads: &LiveReads, object: &Object, pod: &Pod) -> Causes {
     match state(pod) {
-        "Terminating" => terminating::causes(world, object, pod),
-        "Pending" => pending::causes(world, object, pod),
+        "Terminating" => terminating::causes(reads, object, pod),
+        "Pending" => pending::causes(reads, object, pod),
         "Failed" | "Unknown" => (vec![waiting::ended(object, pod)], Vec::new()),
         _ => {
-            let chain = waiting::not_ready(world, object, pod);
+            let chain = waiting::not_ready(reads, object, pod);
             (chain.unwrap_or_default(), Vec::new())
         }
     }

@@ -3,7 +3,7 @@
 
 mod out_of_range;
 
-use super::{quote, wardens, writers};
+use super::{controllers, quote, writers};
 use crate::{
     components::pvc_retention::PvcRetention,
     objects::{
@@ -11,7 +11,7 @@ use crate::{
         stateful_set::{Policy, Retention, readings},
     },
     why::{
-        Cause, Code, Evidence, Lookup, Object, Selection, World,
+        Cause, Code, Evidence, LiveReads, Lookup, Object, Selection,
         read::{PersistentVolumeClaim, Pod, StatefulSet},
     },
 };
@@ -25,24 +25,28 @@ use std::sync::Arc;
 /// StatefulSet that creates this claim could be read, or if it is not known which one does:
 /// kube-controller-manager also writes the owner references of other claims, such as those of
 /// ephemeral volumes.
-pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
-    let Some(maker) = maker(world, object, claim) else {
+pub(super) fn causes(
+    reads: &LiveReads,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Vec<Cause> {
+    let Some(maker) = maker(reads, object, claim) else {
         return Vec::new();
     };
-    let both = both_active(world, object, claim);
-    vec![both.unwrap_or_else(|| by_policy(world, object, claim, &maker))]
+    let both = both_active(reads, object, claim);
+    vec![both.unwrap_or_else(|| by_policy(reads, object, claim, &maker))]
 }
 
 /// Whether no object with the name and uid of the owner exists. None if the owner could not be
 /// read, or is neither a StatefulSet nor a Pod.
-fn is_dead(world: &World, object: &Object, owner: &OwnerReference) -> Option<bool> {
+fn is_dead(reads: &LiveReads, object: &Object, owner: &OwnerReference) -> Option<bool> {
     let namespace = object.namespace_name();
     let group = owner.api_version.split('/').next().unwrap_or_default();
     match (group, owner.kind.as_str()) {
         ("apps", "StatefulSet") => {
-            is_other(world.get::<StatefulSet>(namespace, &owner.name), &owner.uid)
+            is_other(reads.get::<StatefulSet>(namespace, &owner.name), &owner.uid)
         }
-        ("v1", "Pod") => is_other(world.get::<Pod>(namespace, &owner.name), &owner.uid),
+        ("v1", "Pod") => is_other(reads.get::<Pod>(namespace, &owner.name), &owner.uid),
         _ => None,
     }
 }
@@ -58,7 +62,7 @@ fn is_other<K: ResourceExt>(lookup: Lookup<Arc<K>>, uid: &str) -> Option<bool> {
 /// The cause that the garbage collector deletes the claim, because none of its owners exists. None
 /// if the claim has no owner, or if any owner exists or could not be checked.
 pub(super) fn dead_owner(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> Option<Cause> {
@@ -66,7 +70,7 @@ pub(super) fn dead_owner(
     let first = owners.first()?;
     if !owners
         .iter()
-        .all(|owner| is_dead(world, object, owner) == Some(true))
+        .all(|owner| is_dead(reads, object, owner) == Some(true))
     {
         return None;
     }
@@ -101,14 +105,14 @@ pub(super) fn dead_owner(
 }
 
 /// A StatefulSet that creates claims with the name of the claim.
-struct Maker {
+struct OwningSet {
     name: String,
     set: objects::StatefulSet,
     /// The ordinal in the name of the claim.
     ordinal: u32,
 }
 
-impl Maker {
+impl OwningSet {
     fn owns(&self, claim: &PersistentVolumeClaim) -> bool {
         let mut owners = claim.owner_references().iter();
         owners.any(|owner| self.set.uid == owner.uid)
@@ -124,21 +128,21 @@ impl Maker {
 
 /// The StatefulSet of the claim. If the name of the claim can be that of claims of several
 /// StatefulSets, it is that which owns the claim, or else the only one whose labels the claim has.
-fn maker(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Maker> {
+fn maker(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> Option<OwningSet> {
     let mut readings = readings(&object.name.name).peekable();
     readings.peek()?;
-    let sets = world
+    let sets = reads
         .list::<StatefulSet>(object.namespace_name(), Selection::default())
         .found()?;
     let makers = readings.filter_map(|reading| {
         let set = sets.iter().find(|set| set.name_any() == reading.set)?;
-        set.rules.makes(reading.template).then(|| Maker {
+        set.trimmed.makes(reading.template).then(|| OwningSet {
             name: reading.set.to_owned(),
-            set: set.rules.clone(),
+            set: set.trimmed.clone(),
             ordinal: reading.ordinal,
         })
     });
-    let mut makers: Vec<Maker> = makers.collect();
+    let mut makers: Vec<OwningSet> = makers.collect();
     if makers.len() > 1 {
         let owned = makers.iter().any(|maker| maker.owns(claim));
         makers.retain(|maker| match owned {
@@ -150,14 +154,14 @@ fn maker(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Optio
 }
 
 fn by_policy(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
-    maker: &Maker,
+    maker: &OwningSet,
 ) -> Cause {
-    let Maker { name, set, ordinal } = maker;
+    let OwningSet { name, set, ordinal } = maker;
     if !set.has(*ordinal) {
-        return out_of_range::cause(world, object, claim, (name.as_str(), set), *ordinal);
+        return out_of_range::cause(reads, object, claim, (name.as_str(), set), *ordinal);
     }
     let policy = set.retention.unwrap_or_default();
     let owners = claim.owner_references().len();
@@ -227,13 +231,13 @@ fn when_scaled(policy: Retention) -> String {
 
 /// The cause that kube-controller-manager has written the claim's owner references while Volume
 /// Warden's pvc-retention runs; none otherwise, or if the Leases could not be read.
-fn both_active(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
+fn both_active(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
     let path = ["f:metadata", "f:ownerReferences"];
     let writer = writers::writer(&claim.metadata, &path)?;
     if writer.manager.as_deref() != Some("kube-controller-manager") {
         return None;
     }
-    let lease = wardens::at_work(world, &PvcRetention)?;
+    let lease = controllers::held_lease(reads, &PvcRetention)?;
     let sentence = format!(
         "kube-controller-manager has written the claim's owner references, and Volume Warden's pvc-retention is running too (Lease {}/{}): both \
          manage the claims of StatefulSets.",

@@ -11,7 +11,7 @@ mod first;
 
 use crate::{
     objects::reuse::CLAIM_NAMESPACE,
-    why::{Cause, Object, World, read::PersistentVolume},
+    why::{Cause, LiveReads, Object, read::PersistentVolume},
 };
 use first::{before_free, before_hand_over, in_trash, to_be_deleted};
 use json_patch::jsonptr::PointerBuf;
@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 /// field `path` from the volume, and `purpose` says when the user should do so. Otherwise the step
 /// is the one that is required before, with its reason.
 pub(super) fn free(
-    world: &World,
+    reads: &LiveReads,
     volume: &PersistentVolume,
     cause: Cause,
     path: &str,
     purpose: &str,
 ) -> Cause {
-    let Some(first) = before_free(world, volume) else {
+    let Some(first) = before_free(reads, volume) else {
         return cause.run(patch(volume, &removals(volume, path)), purpose);
     };
     first.added_to(cause)
@@ -36,8 +36,8 @@ pub(super) fn free(
 
 /// Adds the next step to `cause`, for a parked volume that no claim gets: it sets the `claimRef` to
 /// a claim, or is the one that is required before, with its reason.
-pub(super) fn hand_over(world: &World, volume: &PersistentVolume, cause: Cause) -> Cause {
-    if let Some(first) = before_hand_over(world, volume) {
+pub(super) fn hand_over(reads: &LiveReads, volume: &PersistentVolume, cause: Cause) -> Cause {
+    if let Some(first) = before_hand_over(reads, volume) {
         return first.added_to(cause);
     }
     let path = "/spec/claimRef";

@@ -7,9 +7,9 @@ mod stale;
 
 use super::pod;
 use crate::{
-    objects::StatefulSet as Kept,
+    objects::StatefulSet as TrimmedSet,
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, World,
+        Answer, Cause, Code, Conclusion, Evidence, LiveReads, Lookup, Object,
         read::{Pod, StatefulSet},
     },
 };
@@ -17,12 +17,12 @@ use kube::ResourceExt;
 use pods::Pods;
 
 /// Explains why the StatefulSet is in its state.
-pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
-    let set = world.get::<StatefulSet>(object.namespace_name(), &object.name.name);
-    set.map(|set| answer(world, object, &set))
+pub(super) fn explain(reads: &LiveReads, object: &Object) -> Lookup<Answer> {
+    let set = reads.get::<StatefulSet>(object.namespace_name(), &object.name.name);
+    set.map(|set| answer(reads, object, &set))
 }
 
-fn answer(world: &World, object: &Object, set: &StatefulSet) -> Answer {
+fn answer(reads: &LiveReads, object: &Object, set: &StatefulSet) -> Answer {
     if let Some(deleted) = &set.metadata.deletion_timestamp {
         let mut causes = pod::terminating::by_finalizers(object, &set.metadata).into_iter();
         let answer = Answer::of(object, "Terminating").since(Some(deleted.0));
@@ -33,47 +33,47 @@ fn answer(world: &World, object: &Object, set: &StatefulSet) -> Answer {
             ..answer.because(chain)
         };
     }
-    living(world, object, set)
+    living(reads, object, set)
 }
 
-fn living(world: &World, object: &Object, set: &StatefulSet) -> Answer {
-    let Some(pods) = Pods::of(world, object, set) else {
+fn living(reads: &LiveReads, object: &Object, set: &StatefulSet) -> Answer {
+    let Some(pods) = Pods::of(reads, object, set) else {
         return Answer::of(object, "in an unknown state");
     };
-    let one = One {
-        world,
+    let one = SetContext {
+        reads,
         object,
         set,
-        kept: &set.rules,
+        trimmed: &set.trimmed,
         pods: &pods,
     };
     one.answer()
 }
 
 /// A StatefulSet that is not being deleted, and its pods.
-struct One<'a> {
-    world: &'a World,
+struct SetContext<'a> {
+    reads: &'a LiveReads,
     object: &'a Object,
     set: &'a StatefulSet,
-    kept: &'a Kept,
+    trimmed: &'a TrimmedSet,
     pods: &'a Pods,
 }
 
-impl One<'_> {
+impl SetContext<'_> {
     /// Explains the StatefulSet by its first pod that is missing or not ready. If all pods are
     /// ready, explains it by a pod that scaling down has to remove.
     fn answer(&self) -> Answer {
-        let wanted = self.kept.replicas;
-        let mut ordinals = self.kept.start..self.kept.start.saturating_add(wanted);
+        let wanted = self.trimmed.replicas;
+        let mut ordinals = self.trimmed.start..self.trimmed.start.saturating_add(wanted);
         if let Some(ordinal) = ordinals.find(|ordinal| !self.pods.is_ready(*ordinal)) {
             let state = format!(
-                "short of pods: {} of {wanted} are ready",
-                self.pods.ready(self.kept)
+                "not ready: {} of {wanted} pods are ready",
+                self.pods.ready(self.trimmed)
             );
             let answer = Answer::of(self.object, state);
             return answer.because(self.short_of(ordinal));
         }
-        if let Some(surplus) = self.pods.surplus(self.kept) {
+        if let Some(surplus) = self.pods.surplus(self.trimmed) {
             let state = format!("being scaled down to {wanted} pods");
             let answer = Answer::of(self.object, state);
             return answer.because(self.going(surplus));
@@ -119,11 +119,12 @@ impl One<'_> {
             }
         }
         let name = pod.name_any();
-        let ordered = if ordinal + 1 < self.kept.start + self.kept.replicas && self.is_ordered() {
-            " The StatefulSet creates the next pods once this pod is ready."
-        } else {
-            ""
-        };
+        let ordered =
+            if ordinal + 1 < self.trimmed.start + self.trimmed.replicas && self.is_ordered() {
+                " The StatefulSet creates the next pods once this pod is ready."
+            } else {
+                ""
+            };
         let sentence = format!("The pod {name} is {state} and not ready.{ordered}");
         let cause = self.about(Code::PodPending, pod, sentence, "status.phase");
         self.and_further(cause, pod)
@@ -155,7 +156,7 @@ impl One<'_> {
 
     fn and_further(&self, cause: Cause, pod: &Pod) -> Vec<Cause> {
         let object = Object::pod(self.object.namespace_name(), &pod.name_any());
-        let further = pod::causes(self.world, &object, pod);
+        let further = pod::causes(self.reads, &object, pod);
         [cause].into_iter().chain(further).collect()
     }
 

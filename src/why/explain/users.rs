@@ -7,22 +7,22 @@ use super::{
 };
 use crate::objects::{is_subdomain, owner_references};
 use crate::why::read::Pod;
-use crate::why::{Cause, Code, Evidence, World};
+use crate::why::{Cause, Code, Evidence, LiveReads};
 use kube::ResourceExt;
 
 /// The chain of causes for a claim that the pod uses: `used`, which says so, with a next step for
 /// the pod's controller, if it has one; then what keeps the pod, if it is being deleted or its
 /// node is not ready or lost.
-pub(super) fn causes(world: &World, used: Cause, pod: &Pod) -> Vec<Cause> {
+pub(super) fn causes(reads: &LiveReads, used: Cause, pod: &Pod) -> Vec<Cause> {
     let used = by_its_owner(used, pod);
-    std::iter::once(used).chain(stuck(world, pod)).collect()
+    std::iter::once(used).chain(stuck(reads, pod)).collect()
 }
 
 /// The chain of causes for a pod that waits until the pod `other` ends: `sentence`, which says how
 /// `other` blocks it, and why `other` does not end. `then` says, as a clause, what happens after
 /// the end of `other`.
 pub(super) fn of_other(
-    world: &World,
+    reads: &LiveReads,
     other: &Pod,
     sentence: String,
     field: &str,
@@ -35,25 +35,25 @@ pub(super) fn of_other(
         format!("kubectl get {} -o wide", object.arguments()),
         format!("to see whether that pod is needed: {then} once that pod has ended"),
     );
-    std::iter::once(used).chain(stuck(world, other)).collect()
+    std::iter::once(used).chain(stuck(reads, other)).collect()
 }
 
 /// If the pod is being deleted: the causes that keep it. Otherwise, if it has not finished: the
 /// cause that its node does not answer, is not ready or does not exist. Empty if there is none.
-fn stuck(world: &World, pod: &Pod) -> Vec<Cause> {
+fn stuck(reads: &LiveReads, pod: &Pod) -> Vec<Cause> {
     if pod.metadata.deletion_timestamp.is_some() {
-        terminating::causes(world, &of_pod(pod), pod).0
-    } else if pod.rules.finished {
+        terminating::causes(reads, &of_pod(pod), pod).0
+    } else if pod.trimmed.finished {
         // A finished pod runs on no node, so the state of its node is no cause.
         Vec::new()
     } else {
-        lost_node(world, pod).into_iter().collect()
+        lost_node(reads, pod).into_iter().collect()
     }
 }
 
-/// Replaces the next step, which is to delete the pod, by one for the controller of the pod, because
-/// it may recreate a pod that is deleted. The step for a finished pod stays if a StatefulSet or
-/// ReplicaSet controls it.
+/// Replaces the next step, which is to delete the pod, by one for the controller of the pod,
+/// because it may recreate a pod that is deleted. The step for a finished pod stays if a
+/// StatefulSet or ReplicaSet controls it.
 fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     let Some(owner) = owner_references::controller(pod.owner_references()) else {
         return used;
@@ -69,7 +69,7 @@ fn by_its_owner(used: Cause, pod: &Pod) -> Cause {
     // that of another API with the same kind.
     match (owner_references::group(owner), owner.kind.as_str()) {
         ("batch", "Job") => of_a_job(used, name, &namespace),
-        ("apps", "StatefulSet" | "ReplicaSet") if pod.rules.finished => used,
+        ("apps", "StatefulSet" | "ReplicaSet") if pod.trimmed.finished => used,
         ("apps", "StatefulSet") => used.run(
             format!("volume-warden why statefulset {name} -n {namespace}"),
             "to see what the StatefulSet does with its claims. The StatefulSet recreates the pod if only the pod is deleted. Scaling it down removes the \

@@ -187,8 +187,8 @@ pub(super) fn taken(has: &PersistentVolumeSpec, claim: &PersistentVolumeClaim) -
 }
 
 /// The record of the namespace whose next claim that the volume fits gets it, if pv-releaser has
-/// parked it: its `claimRef` then names a claim that no client can create. None if the volume is not
-/// parked.
+/// parked it: its `claimRef` then names a claim that no client can create. None if the volume is
+/// not parked.
 pub(super) fn parked_for(volume: &PersistentVolume) -> Option<Record> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?.name.as_deref()?;
     reuse::parked_for(volume.metadata.uid.as_deref()?, claim, volume.annotations())

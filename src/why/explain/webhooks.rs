@@ -1,7 +1,7 @@
 //! Finds out whether the API server can reach and trust the webhook that writes on new objects.
 
-use super::wardens::pods_of_ours;
-use crate::why::{Cause, Code, Evidence, Lookup, Object, Selection, World};
+use super::controllers::list_replicas_command;
+use crate::why::{Cause, Code, Evidence, LiveReads, Lookup, Object, Selection};
 use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, WebhookClientConfig},
     discovery::v1::EndpointSlice,
@@ -11,24 +11,24 @@ use x509_parser::pem::Pem;
 
 /// Why an object lacks what the webhook of this configuration writes; none if the configuration is
 /// not installed or not read, or if no fault is found.
-pub(super) fn cause(world: &World, configuration: &str) -> Option<Cause> {
-    let Lookup::Found(found) = world.get::<MutatingWebhookConfiguration>("", configuration) else {
+pub(super) fn cause(reads: &LiveReads, configuration: &str) -> Option<Cause> {
+    let Lookup::Found(found) = reads.get::<MutatingWebhookConfiguration>("", configuration) else {
         return None;
     };
     let called = &found.webhooks.as_ref()?.first()?.client_config;
-    down(world, called).or_else(|| mistrusted(world, &found.name_any(), called))
+    down(reads, called).or_else(|| mistrusted(reads, &found.name_any(), called))
 }
 
 /// The cause that the Service of the webhook has no ready endpoint; none if it has one, if its
 /// EndpointSlices could not be read, or if the webhook has no Service.
-fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
+fn down(reads: &LiveReads, called: &WebhookClientConfig) -> Option<Cause> {
     let service = called.service.as_ref()?;
     let labels = format!("kubernetes.io/service-name={}", service.name);
     let selection = Selection {
         labels: &labels,
         fields: "",
     };
-    let slices = world
+    let slices = reads
         .list::<EndpointSlice>(&service.namespace, selection)
         .found()?;
     let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter());
@@ -38,19 +38,23 @@ fn down(world: &World, called: &WebhookClientConfig) -> Option<Cause> {
         return None;
     }
     let object = Object::new("Service", "service", &service.namespace, &service.name);
-    let sentence = "The object lacks what Volume Warden's webhook adds, and no replica of Volume Warden is ready, so the API server does without the webhook.";
+    let sentence = "The object lacks what Volume Warden's webhook adds, and no replica of Volume Warden is ready, so the API server skipped the webhook (failurePolicy: Ignore).";
     let evidence = Evidence::new(object.to_string(), "endpoints");
     Some(Cause::new(Code::WebhookDown, sentence, evidence).run(
-        pods_of_ours(&service.namespace),
+        list_replicas_command(&service.namespace),
         "to see why no replica is ready; a running replica repairs the object",
     ))
 }
 
 /// The cause that the webhook configuration has no CA certificate, or only expired ones; none if
 /// one has not expired.
-fn mistrusted(world: &World, configuration: &str, called: &WebhookClientConfig) -> Option<Cause> {
+fn mistrusted(
+    reads: &LiveReads,
+    configuration: &str,
+    called: &WebhookClientConfig,
+) -> Option<Cause> {
     let bundle = called.ca_bundle.as_ref().map(|bundle| bundle.0.as_slice());
-    let now = world.now.as_second();
+    let now = reads.now.as_second();
     let certificates = Pem::iter_from_buffer(bundle.unwrap_or_default()).flatten();
     let mut last = None;
     for pem in certificates {

@@ -15,7 +15,7 @@ pub(super) fn describe(object: &Object, holder: &Holder<'_>, metadata: &ObjectMe
     }
 }
 
-/// Adds to the cause which client added the finalizer, if the `managedFields` name it.
+/// Adds to the cause which field manager added the finalizer, if the `managedFields` name it.
 fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause {
     let item = format!("v:\"{finalizer}\"");
     let Some(writer) = writer(metadata, &["f:metadata", "f:finalizers", &item]) else {
@@ -23,7 +23,7 @@ fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause 
     };
     let manager = writer.manager.as_deref().unwrap_or("an unnamed client");
     cause.sentence = format!(
-        "{} The client {manager} added the finalizer; it is not known whether that client still runs.",
+        "{} The field manager {manager} added the finalizer; it is not known whether that controller still runs.",
         cause.sentence
     );
     cause.evidence.since = writer.time.as_ref().map(|time| time.0);

@@ -76,7 +76,7 @@ async fn volumes_that_other_claims_have_are_counted() {
         let cluster = volumes.into_iter().fold(cluster(""), Cluster::volume);
         let answer = cluster.explained(&Object::claim("shop", "data")).await;
         assert_eq!(codes(&answer), [Code::NoMatchingVolume], "{compared}");
-        let why = "The claim asks for the StorageClass manual, which has no provisioner";
+        let why = "The claim requests the StorageClass manual, which has no provisioner";
         let expected = format!("{why}, and no existing volume can be bound to it: {compared}.");
         assert_eq!(answer.chain[0].sentence, expected);
     }

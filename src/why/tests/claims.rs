@@ -115,8 +115,8 @@ async fn a_claim_whose_pod_names_its_node_itself() {
     );
 }
 
-/// The scheduler selected the node of a pod that is older than the claim for an earlier claim of the
-/// same name. A node that the creator of the pod set is in `managedFields`.
+/// The scheduler selected the node of a pod that is older than the claim for an earlier claim of
+/// the same name. A node that the creator of the pod set is in `managedFields`.
 #[tokio::test]
 async fn a_claim_that_is_younger_than_its_pod() {
     let claim = json!({

@@ -3,6 +3,7 @@
 mod backend;
 mod by_hand;
 mod claims;
+mod controllers;
 mod health;
 mod names;
 mod namespaces;
@@ -22,10 +23,9 @@ mod sets;
 mod stuck;
 mod unread;
 mod volumes;
-mod wardens;
 
 use super::{
-    Answer, Code, Explanation, Lookup, Next, Object, World, explain::explain, explain_live,
+    Answer, Code, Explanation, LiveReads, Lookup, Next, Object, explain::explain, explain_live,
 };
 use crate::cluster::test_server::answering;
 use k8s_openapi::jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! Tests of names that an object quotes and that no object can have. The API server accepts any text
-//! in references to claims, ConfigMaps and owners.
+//! Tests of names that an object quotes and that no object can have. The API server accepts any
+//! text in references to claims, ConfigMaps and owners.
 
 use super::{
     pods_mounting::{EVENTS, event, pod, web},

@@ -144,7 +144,7 @@ async fn a_node_whose_taint_the_pod_does_not_tolerate_takes_no_pod() {
     assert_eq!(root.evidence.field, "spec.unschedulable");
     assert_eq!(
         root.sentence,
-        "Of the nodes that the pod selects, only these can use its volumes (disk), and none takes the pod: cp has the taint \
+        "Of the nodes that match the pod's node selector and affinity, only these can use its volumes (disk), but the pod cannot be scheduled on any of them: cp has the taint \
          node-role.kubernetes.io/control-plane:NoSchedule, w1 is cordoned."
     );
     let tolerated = zones(&cordoned, &control_plane()).explained(&web()).await;
@@ -183,7 +183,7 @@ async fn only_the_nodes_that_the_pod_selects_can_take_it() {
     assert_eq!(codes(&cordoned), [Code::NoNodeForVolume]);
     let sentence = &cordoned.root().expect("a root").sentence;
     assert!(
-        sentence.ends_with("takes the pod: w1 is cordoned."),
+        sentence.ends_with("on any of them: w1 is cordoned."),
         "{sentence}"
     );
 }

@@ -62,8 +62,8 @@ async fn a_user_that_is_being_deleted_on_a_lost_node() {
     );
 }
 
-/// The grace period is over. The kubelet reports that the containers have stopped before it unmounts
-/// the volumes.
+/// The grace period is over. The kubelet reports that the containers have stopped before it
+/// unmounts the volumes.
 #[tokio::test]
 async fn a_user_whose_volumes_are_not_unmounted() {
     let ready = json!({"type": "Ready", "status": "True"});

@@ -351,7 +351,7 @@ async fn a_parked_volume_waits_for_its_namespace() {
     };
     let with = |uid: &str| yard(json!({"uid": uid}));
     let runs = |cluster: Cluster, renewed| {
-        let lease = wardens::lease("pv-releaser", renewed);
+        let lease = controllers::lease("pv-releaser", renewed);
         cluster.lease(lease).installed("volume-warden")
     };
     let answer = runs(with("n"), NOW).explained(&object).await;

@@ -245,15 +245,15 @@ async fn a_world_of_the_cluster_lists_all_namespaces() {
         .fold(Cluster::default(), |all, each| {
             all.with(&format!("/api/v1/namespaces/{each}/events"), event(each))
         });
-    let mut world = World::for_all(cluster.client(), NOW.parse().expect("a time"), false);
-    let listed = |world: &World, namespace: &str| {
-        let events = world.list::<Event>(namespace, Selection::default());
+    let mut reads = LiveReads::for_all(cluster.client(), NOW.parse().expect("a time"), false);
+    let listed = |reads: &LiveReads, namespace: &str| {
+        let events = reads.list::<Event>(namespace, Selection::default());
         events.found().map(|events| events.len())
     };
-    assert_eq!(listed(&world, ""), None);
-    world.fulfil().await;
+    assert_eq!(listed(&reads, ""), None);
+    reads.read_requested().await;
     assert_eq!(
-        ["", "a", "c"].map(|each| listed(&world, each)),
+        ["", "a", "c"].map(|each| listed(&reads, each)),
         [Some(2), Some(1), Some(0)]
     );
 }

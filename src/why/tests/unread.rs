@@ -6,26 +6,26 @@ use k8s_openapi::api::core::v1::Node;
 #[tokio::test]
 async fn no_answer_takes_more_than_ten_calls() {
     let now = NOW.parse().expect("a time");
-    let mut world = World::new(Cluster::default().client(), now);
-    let lookup = |world: &World| -> Vec<Lookup<Arc<Node>>> {
+    let mut reads = LiveReads::new(Cluster::default().client(), now);
+    let lookup = |reads: &LiveReads| -> Vec<Lookup<Arc<Node>>> {
         let names = (0..12).map(|index| format!("node-{index:02}"));
-        names.map(|name| world.get::<Node>("", &name)).collect()
+        names.map(|name| reads.get::<Node>("", &name)).collect()
     };
     assert!(
-        lookup(&world)
+        lookup(&reads)
             .iter()
             .all(|lookup| *lookup == Lookup::Unread)
     );
-    assert!(world.fulfil().await);
-    let lookups = lookup(&world);
+    assert!(reads.read_requested().await);
+    let lookups = lookup(&reads);
     let absent = lookups
         .iter()
         .filter(|lookup| **lookup == Lookup::Absent)
         .count();
-    assert_eq!((absent, world.calls()), (10, 10));
-    assert!(!world.fulfil().await, "nothing is requested twice");
+    assert_eq!((absent, reads.calls()), (10, 10));
+    assert!(!reads.read_requested().await, "nothing is requested twice");
     assert_eq!(
-        world.unread(),
+        reads.unread(),
         ["node-10", "node-11"].map(|name| format!(
             "nodes {name} could not be read: one answer makes at most 10 API calls"
         ))
@@ -77,9 +77,9 @@ async fn an_object_that_may_not_be_read_is_not_taken_for_absent() {
             matches!(explanation, Explanation::Unread(_)),
             "{object}: {explanation:?}"
         );
-        let world = World::new(Cluster::default().client(), NOW.parse().expect("a time"));
+        let reads = LiveReads::new(Cluster::default().client(), NOW.parse().expect("a time"));
         assert!(
-            matches!(explain(&world, &object), Lookup::Unread),
+            matches!(explain(&reads, &object), Lookup::Unread),
             "{object}"
         );
     }

@@ -71,7 +71,8 @@ impl<O: Outcome, E: Display> Outcome for Result<O, E> {
 ///
 /// let pod = eventually("the pod is scheduled", async || {
 ///     let pod = pods.get("web-0").await?;
-///     anyhow::ensure!(pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()), "{:?}", pod.status);
+///     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+///     anyhow::ensure!(node.is_some(), "{:?}", pod.status);
 ///     anyhow::Ok(Some(pod))
 /// })
 /// .await?;

@@ -63,6 +63,6 @@ impl Reconcile for GreeterReconciler {
             self.claims.mark_stale(name, &claim);
             self.greetings.inc();
         }
-        applied.settled()
+        applied.into_reconciled()
     }
 }

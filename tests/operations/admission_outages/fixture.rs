@@ -3,11 +3,10 @@
 
 use super::{latency::Cost, users::Users};
 use crate::support::{
-    BINARY, Space, claim, dry_run, installed, manifests,
-    patience::wait_for_webhooks,
-    repository,
+    BINARY, Space, claim, dry_run, installed, manifests, repository,
     shared::Shared,
     turns::{Place, Turn, first_free},
+    webhook_timeouts::raise_webhook_timeouts,
     webhooks_answer,
 };
 use anyhow::{Result, ensure};
@@ -55,7 +54,7 @@ impl OutageFixture {
     /// timeout.
     pub async fn with_longest_timeouts(label: &str, except: Option<&str>) -> Result<Self> {
         Self::open_after(label, async |cluster| {
-            wait_for_webhooks(cluster, except).await
+            raise_webhook_timeouts(cluster, except).await
         })
         .await
     }

@@ -3,7 +3,7 @@
 use super::fixture::SERVICE;
 use crate::{
     fresh,
-    support::{BINARY, claim, patience::wait_for_webhooks, webhooks_answer},
+    support::{BINARY, claim, webhook_timeouts::raise_webhook_timeouts, webhooks_answer},
 };
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
@@ -40,7 +40,7 @@ const PROPAGATION: Duration = Duration::from_secs(1);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_no_review() -> Result<()> {
     let cluster = fresh::installed().await?;
-    wait_for_webhooks(&cluster, None).await?;
+    raise_webhook_timeouts(&cluster, None).await?;
     let replicas = Replicas::start(&cluster).await?;
     webhooks_answer(&cluster.client()).await?;
     let mark = cluster.audit().mark()?;

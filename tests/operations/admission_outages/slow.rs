@@ -1,7 +1,7 @@
 //! The API server responds slowly to Volume Warden.
 
 use super::fixture::OutageFixture;
-use crate::support::{dry_run, on_node, patience::wait_for_webhooks, pod, refusal};
+use crate::support::{dry_run, on_node, pod, refusal, webhook_timeouts::raise_webhook_timeouts};
 use anyhow::{Result, ensure};
 use std::time::Duration;
 use volume_warden_controlplane::{Rule, eventually};
@@ -14,7 +14,7 @@ const DELAY: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn reads_are_slow() -> Result<()> {
     let fixture = OutageFixture::open("slow").await?;
-    wait_for_webhooks(&fixture.cluster, None).await?;
+    raise_webhook_timeouts(&fixture.cluster, None).await?;
     let space = &fixture.users.space;
     space.create_claim("awaited").await?;
     space.claim_is_protected("awaited").await?;

@@ -47,7 +47,7 @@ async fn output(cluster: &Cluster, wardens: &[&Warden]) -> Result<String> {
 #[tokio::test]
 async fn no_review_is_missed() -> Result<()> {
     let cluster = fresh::installed().await?;
-    crate::support::patience::wait_for_webhooks(&cluster, None).await?;
+    crate::support::webhook_timeouts::raise_webhook_timeouts(&cluster, None).await?;
     let second = SecondApiserver::start(&cluster).await?;
     let start = |name: &'static str| {
         let warden = Warden::builder(&cluster, BINARY).name(name);

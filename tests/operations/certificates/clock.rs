@@ -88,7 +88,7 @@ impl Replica {
             SecretPaths::default(),
             // The servers and the clients share a thread, which other tests may delay.
             Limits {
-                stranger_time: TIMEOUT,
+                unauthenticated_timeout: TIMEOUT,
                 ..Limits::default()
             },
             metrics.clone(),
@@ -110,7 +110,7 @@ impl Replica {
         let mut self_signed = self.self_signed.lock().await;
         let self_signed = self_signed.as_mut().context("not self-signed")?;
         self_signed.round().await?;
-        let missing = self.serving.missing();
+        let missing = self.serving.not_ready_reasons();
         ensure!(missing.is_empty(), "not ready: {missing:?}");
         Ok(())
     }
@@ -316,7 +316,7 @@ async fn everything_is_renewed_after_a_clock_jump() -> Result<()> {
         for replica in &fixture.replicas {
             let what = "the replica is ready and its metrics have the new expiry";
             eventually_within(TIMEOUT, what, async || {
-                let missing = replica.serving.missing();
+                let missing = replica.serving.not_ready_reasons();
                 ensure!(missing.is_empty(), "{missing:?}");
                 for certificate in ["Served", "Authority"] {
                     let expires = replica.expiration(certificate).context("a metric")?;

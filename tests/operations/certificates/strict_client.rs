@@ -55,7 +55,7 @@ impl StrictClient {
         Self {
             client,
             clock: Clock::system(),
-            handshake_limit: Limits::default().stranger_time,
+            handshake_limit: Limits::default().unauthenticated_timeout,
         }
     }
 

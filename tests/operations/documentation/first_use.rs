@@ -2,8 +2,8 @@
 
 use super::executed;
 use crate::support::{
-    BINARY, create_namespace, installed, manifests, patience::wait_for_webhooks, repository, run,
-    webhooks_answer,
+    BINARY, create_namespace, installed, manifests, repository, run,
+    webhook_timeouts::raise_webhook_timeouts, webhooks_answer,
 };
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -51,7 +51,7 @@ const NODE_STATUS_UNKNOWN: &str = r#"
 async fn the_examples_do_what_the_readme_says() -> Result<()> {
     let cluster = installed("examples", "manifests").await?;
     // The examples show the answers of webhooks, which are slow on a busy machine.
-    wait_for_webhooks(&cluster, None).await?;
+    raise_webhook_timeouts(&cluster, None).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
     the_examples_work(&cluster).await?;
@@ -76,7 +76,7 @@ async fn the_examples_work_where_the_api_server_emulates_1_31() -> Result<()> {
     let version: Value = serde_json::from_str(&version)?;
     ensure!(version["emulationMinor"] == "31", "{version}");
     manifests::apply(&cluster, &repository().join("manifests")).await?;
-    wait_for_webhooks(&cluster, None).await?;
+    raise_webhook_timeouts(&cluster, None).await?;
     let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     webhooks_answer(&cluster.client()).await?;
     the_examples_without_a_scheduler_work(&cluster).await?;

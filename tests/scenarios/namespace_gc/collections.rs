@@ -61,7 +61,7 @@ async fn the_next_collection_deletes_later_orphans() -> Result<()> {
     let id = fixture.create_in_storage("orphan");
     more_runs(&warden, "BackendFailed", 2).await?;
     ensure!(fixture.deletions() == 0 && fixture.is_in_storage("orphan"));
-    fixture.storage.heal();
+    fixture.storage.clear_faults();
     fixture.is_removed("orphan").await?;
     more_runs(&warden, "Done", 1).await?;
     ensure!(fixture.deletions_of(&id) == 1 && fixture.deletions() == 1);

@@ -109,7 +109,7 @@ async fn gc_fails_if_a_deletion_or_a_list_fails() -> Result<()> {
     ensure!(output.stdout.contains("1 failed"), "{}", output.stdout);
     ensure!(fixture.deletions() == 1);
 
-    fixture.storage.heal();
+    fixture.storage.clear_faults();
     fixture.storage.fault(Endpoint::List, fault(), FOR_EVER);
     let output = fixture.gc(kubeconfig, &["--once"]).await?;
     ensure!(
@@ -118,7 +118,7 @@ async fn gc_fails_if_a_deletion_or_a_list_fails() -> Result<()> {
         output.stdout
     );
 
-    fixture.storage.heal();
+    fixture.storage.clear_faults();
     let refused = interposer.add(live_list().respond(500, "InternalError", "not now"));
     let output = fixture.gc(kubeconfig, &["--once"]).await?;
     ensure!(

@@ -77,7 +77,7 @@ async fn readiness_waits_for_the_storage_and_valid_credentials() -> Result<()> {
             started = &mut starting => bail!("Volume Warden was ready, or has exited: {started:?}"),
             tried = eventually("Volume Warden tries to log in", logins) => tried?,
         }
-        storage.heal();
+        storage.clear_faults();
     }
     ensure!(fixture.lists() == 0);
     fixture.write_secrets(PASSWORD)?;

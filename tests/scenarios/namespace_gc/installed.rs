@@ -102,7 +102,7 @@ async fn without_access_to_the_storage_logins_are_limited() -> Result<()> {
     );
     ensure!(logins <= lists, "{logins} logins for {lists} lists");
 
-    storage.heal();
+    storage.clear_faults();
     storage.fault(Endpoint::List, Fault::error(403, "not for you"), 1);
     eventually_within(
         LONG_TIMEOUT,

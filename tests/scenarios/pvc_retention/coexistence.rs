@@ -8,10 +8,9 @@ use super::{
     support::{DELETE_DELETE, DELETE_RETAIN, Policy, RETAIN_DELETE, RETAIN_RETAIN, SetSpace, set},
 };
 use crate::support::{
-    BINARY, manifests,
-    patience::wait_for_webhooks,
-    repository,
+    BINARY, manifests, repository,
     shared::{Running, Shared, Slot},
+    webhook_timeouts::raise_webhook_timeouts,
 };
 use anyhow::{Context, Result, bail, ensure};
 use kube::{
@@ -37,7 +36,7 @@ async fn cluster_with_both() -> Result<Shared> {
     let start = async || {
         let cluster = Cluster::in_tree().name("together").start().await?;
         manifests::apply(&cluster, &repository().join("manifests")).await?;
-        wait_for_webhooks(&cluster, None).await?;
+        raise_webhook_timeouts(&cluster, None).await?;
         let warden = Warden::builder(&cluster, BINARY).arg("--components=pvc-retention");
         let warden = warden.serving().start().await?;
         retention_webhook_answers(&cluster).await?;

@@ -2,7 +2,7 @@
 //! Volume Warden runs.
 
 use super::support::{TRASH, TrashSpace, file, phase_of, policy_of, record, uid_of_claim};
-use crate::support::{BINARY, manifests, patience, repository, shared::Shared, volume};
+use crate::support::{BINARY, manifests, repository, shared::Shared, volume, webhook_timeouts};
 use anyhow::{Result, ensure};
 use kube::{
     ResourceExt,
@@ -121,7 +121,7 @@ async fn a_volume_is_kept_that_was_created_and_released_while_no_volume_warden_r
         anyhow::Ok(())
     })
     .await?;
-    patience::wait_for_webhooks(&cluster, None).await?;
+    webhook_timeouts::raise_webhook_timeouts(&cluster, None).await?;
     let _warden = Warden::builder(&cluster, BINARY).serving().start().await?;
     let kept = trash_space.is_in_trash(&name).await?;
     assert_eq!(fs::read_to_string(file(&kept)?)?, "kept");

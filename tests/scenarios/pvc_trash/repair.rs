@@ -5,9 +5,9 @@ use super::{
     support::{TrashSpace, file, uid_of_claim},
 };
 use crate::support::{
-    BINARY, installed, patience, refusal, run,
+    BINARY, installed, refusal, run,
     shared::{Running, Shared, Slot},
-    volume,
+    volume, webhook_timeouts,
 };
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolume;
@@ -27,7 +27,7 @@ async fn unprotected() -> Result<Shared> {
         let cluster = installed("unprotected", "manifests").await?;
         let policy = "validatingadmissionpolicybinding/volume-warden-trash";
         cluster.kubectl(&["delete", policy]).await?;
-        patience::wait_for_webhooks(&cluster, None).await?;
+        webhook_timeouts::raise_webhook_timeouts(&cluster, None).await?;
         let warden = Warden::builder(&cluster, BINARY).serving().start().await?;
         anyhow::Ok(Running::with(cluster, warden))
     };

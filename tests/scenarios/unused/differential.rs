@@ -2,7 +2,7 @@
 //! Volume Warden on the other. The same steps lead to the same conditions and transitions.
 
 use super::{Fixture, unused_condition};
-use crate::support::{BINARY, Running, Space, on_node, patience, repository};
+use crate::support::{BINARY, Running, Space, on_node, repository, webhook_timeouts};
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join;
 use kube::api::Patch;
@@ -33,7 +33,7 @@ impl Pair {
         cluster
             .apply_kustomization(&repository().join("manifests"))
             .await?;
-        patience::wait_for_webhooks(cluster, None).await?;
+        webhook_timeouts::raise_webhook_timeouts(cluster, None).await?;
         let mut pair = Self {
             in_tree,
             warden,

@@ -133,7 +133,7 @@ async fn an_object_that_does_not_exist_is_code_1_and_one_that_cannot_be_read_cod
         .why(&["pvc", "data", "-n", &space.name])
         .await?;
     ensure!(
-        output.code == 3 && output.out.contains("Not known: pods in "),
+        output.code == 3 && output.out.contains("Incomplete: pods in "),
         "{} {}{}",
         output.code,
         output.out,
@@ -177,7 +177,7 @@ async fn the_flag_as_impersonates_another_user() -> Result<()> {
         .await?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(
-        output.status.code() == Some(3) && text.contains("Not known: pods in "),
+        output.status.code() == Some(3) && text.contains("Incomplete: pods in "),
         "{output:?}"
     );
     Ok(())

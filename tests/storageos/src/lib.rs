@@ -175,7 +175,7 @@ impl StorageOs {
     }
 
     /// Removes all queued faults.
-    pub fn heal(&self) {
+    pub fn clear_faults(&self) {
         self.state().faults.clear();
     }
 

@@ -7,16 +7,16 @@ use tokio::time::Instant;
 
 /// A LIST begins when no new caller has arrived for this time and a permit is free, so that the
 /// reconciles of a burst of deletions share one LIST.
-const QUIET: Duration = Duration::from_millis(20);
+const BATCH_IDLE: Duration = Duration::from_millis(20);
 /// Maximum time for which a LIST is delayed while new callers arrive.
-const PATIENCE: Duration = Duration::from_millis(100);
+const MAX_BATCH_DELAY: Duration = Duration::from_millis(100);
 
 /// Lists one namespace repeatedly as long as callers wait for it.
 pub(super) struct Reader<T: Tracked> {
     pub(super) lists: Arc<SharedList<T>>,
     pub(super) namespace: Arc<str>,
-    /// Whether this reader has removed its namespace from `pending`. An entry of that namespace then
-    /// belongs to a newer reader.
+    /// Whether this reader has removed its namespace from `pending`. An entry of that namespace
+    /// then belongs to a newer reader.
     pub(super) ended: bool,
 }
 
@@ -37,13 +37,13 @@ impl<T: Tracked> Reader<T> {
         }
     }
 
-    /// Waits until no new callers arrive, or for at most [`PATIENCE`].
+    /// Waits until no new callers arrive, or for at most [`MAX_BATCH_DELAY`].
     async fn gather(&self) {
         let pending = || Some(self.lists.pending.lock().get(&self.namespace)?.next.len());
         let (began, mut before) = (Instant::now(), Some(0));
-        while before != pending() && began.elapsed() < PATIENCE {
+        while before != pending() && began.elapsed() < MAX_BATCH_DELAY {
             before = pending();
-            tokio::time::sleep(QUIET).await;
+            tokio::time::sleep(BATCH_IDLE).await;
         }
     }
 

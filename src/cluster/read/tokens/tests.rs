@@ -46,12 +46,12 @@ async fn the_api_server_judges() {
     let fake = Fake::default();
     let tokens = fake.tokens();
     for (token, expected) in [
-        ("token-of-prometheus", Judgement::Allowed),
-        ("token-of-tenant", Judgement::Forbidden),
-        ("junk", Judgement::Unauthenticated),
-        ("token-of-no-answer", Judgement::Unavailable),
+        ("token-of-prometheus", TokenDecision::Allowed),
+        ("token-of-tenant", TokenDecision::Forbidden),
+        ("junk", TokenDecision::Unauthenticated),
+        ("token-of-no-answer", TokenDecision::Unavailable),
     ] {
-        assert_eq!(tokens.judge(token.into()).await, expected, "{token}");
+        assert_eq!(tokens.authorize(token.into()).await, expected, "{token}");
     }
     let sent = fake.0.lock()[1]["spec"].clone();
     let expected = json!({
@@ -72,14 +72,14 @@ async fn judgements_are_remembered_for_a_while() {
         ("token-of-no-answer", Duration::ZERO, 1),
     ] {
         let before = fake.calls();
-        let first = tokens.judge(token.into()).await;
+        let first = tokens.authorize(token.into()).await;
         tokio::time::advance(lasts.saturating_sub(Duration::from_millis(1))).await;
         if !lasts.is_zero() {
-            assert_eq!(tokens.judge(token.into()).await, first);
+            assert_eq!(tokens.authorize(token.into()).await, first);
             assert_eq!(fake.calls(), before + calls, "{token}");
         }
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(tokens.judge(token.into()).await, first);
+        assert_eq!(tokens.authorize(token.into()).await, first);
         assert_eq!(fake.calls(), before + 2 * calls, "{token}");
     }
 }
@@ -91,24 +91,24 @@ async fn invalid_tokens_cause_few_calls() {
     let fake = Fake::default();
     let tokens = fake.tokens();
     let allowed = "token-of-prometheus".to_owned();
-    tokens.judge(allowed.clone()).await;
+    tokens.authorize(allowed.clone()).await;
     let started = Instant::now();
     for number in 0..1000 {
         if started.elapsed() > ALLOWED_FOR / 2 {
             break;
         }
         let token = format!("junk-{number}");
-        let impatient = tokens.judge(token);
+        let impatient = tokens.authorize(token);
         let _ = tokio::time::timeout(Duration::from_millis(1), impatient).await;
     }
     let pauses = started.elapsed().div_duration_f64(PAUSE).ceil() as usize;
     let calls = fake.calls();
     // The first two calls are those for the token that is allowed.
     assert!(
-        (3..=2 + QUESTIONS * pauses).contains(&calls),
+        (3..=2 + MAX_CONCURRENT_CHECKS * pauses).contains(&calls),
         "{calls} in {pauses} pauses"
     );
-    assert!(tokens.0.remembered.lock().len() <= REMEMBERED);
-    assert_eq!(tokens.judge(allowed).await, Judgement::Allowed);
+    assert!(tokens.0.cache.lock().len() <= MAX_CACHED_TOKENS);
+    assert_eq!(tokens.authorize(allowed).await, TokenDecision::Allowed);
     assert_eq!(fake.calls(), calls);
 }

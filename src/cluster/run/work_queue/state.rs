@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// Number of keys for which an empty queue keeps its memory. It frees the rest, because the first
 /// list of a watch may have added every object of a cluster.
-pub(super) const SPARE: usize = 1024;
+pub(super) const MIN_CAPACITY: usize = 1024;
 
 /// Which keys are taken first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +131,7 @@ impl<K: Clone + Eq + Hash + Ord> State<K> {
 
     /// Ends the processing of a key that is to be processed again after `delay`, or at once if it
     /// was added meanwhile. The key keeps its priority, unless it was added with a higher one.
-    pub(super) fn give_back(&mut self, key: &K, delay: Duration, cause: Cause) {
+    pub(super) fn requeue(&mut self, key: &K, delay: Duration, cause: Cause) {
         let Some(Processing { taken, again }) = self.processing.remove(key) else {
             return;
         };
@@ -201,10 +201,10 @@ impl<K: Clone + Eq + Hash + Ord> State<K> {
         if !self.queued.is_empty() {
             return;
         }
-        self.queued.shrink_to(SPARE);
+        self.queued.shrink_to(MIN_CAPACITY);
         for lane in [&mut self.urgent, &mut self.ready] {
             lane.clear();
-            lane.shrink_to(SPARE);
+            lane.shrink_to(MIN_CAPACITY);
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use state::SPARE;
+use state::MIN_CAPACITY;
 use tokio::time::{Instant, advance, timeout};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -141,16 +141,16 @@ async fn an_empty_queue_keeps_no_memory_of_many_keys() {
         let lanes = [state.urgent.capacity(), state.ready.capacity()];
         lanes.into_iter().chain([state.queued.capacity()]).max()
     };
-    for key in 0..10 * SPARE {
+    for key in 0..10 * MIN_CAPACITY {
         queue.add(key);
         queue.add_urgent(key);
     }
-    assert!(places() >= Some(10 * SPARE));
-    for _ in 0..10 * SPARE {
+    assert!(places() >= Some(10 * MIN_CAPACITY));
+    for _ in 0..10 * MIN_CAPACITY {
         let key = queue.take().await;
         queue.done(&key);
     }
-    assert!(queue.is_empty() && places() < Some(2 * SPARE));
+    assert!(queue.is_empty() && places() < Some(2 * MIN_CAPACITY));
     queue.add(0);
     assert_eq!(queue.take().await, 0);
 }

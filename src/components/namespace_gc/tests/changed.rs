@@ -82,8 +82,8 @@ async fn a_namespace_that_is_new_at_the_next_attempt_is_kept() {
     assert!(scene.storage.has("shop") && scene.storage.deletions() == 1);
 }
 
-/// The queue still has the key of a retry after the namespace was recreated in Kubernetes. The watch
-/// then misses its deletion, which is left to a collection.
+/// The queue still has the key of a retry after the namespace was recreated in Kubernetes. The
+/// watch then misses its deletion, which is left to a collection.
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_is_no_longer_needed_deletes_nothing() {
     let scene = Scene::new(Options::default()).await;

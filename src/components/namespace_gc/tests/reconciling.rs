@@ -97,7 +97,7 @@ async fn an_event_says_that_a_waiting_namespace_was_deleted_by_someone_else() {
         ["NamespaceNotEmpty", "NamespaceDeleted"]
     );
     let note = scene.server.state().events[1]["note"].to_string();
-    assert!(note.contains("does not have it any more"), "{note}");
+    assert!(note.contains("no longer exists there"), "{note}");
 }
 
 #[tokio::test(start_paused = true)]

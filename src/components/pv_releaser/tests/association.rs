@@ -2,7 +2,7 @@
 
 use super::{
     Decision::{Associate, Leave, Record, Release},
-    Left::{Excluded, Orphaned, OtherInstallation, Unlabeled},
+    LeaveReason::{Excluded, Orphaned, OtherInstallation, Unlabeled},
     *,
 };
 use crate::objects::{

@@ -222,7 +222,7 @@ async fn a_reserved_volume_of_another_installation_or_in_the_trash_is_left_uncha
         assert!(scene.reconcile().await, "{row}");
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, expected, "{row}");
-        let answer = scene.releaser.handover.review(&review).await;
+        let answer = scene.releaser.reservations.review(&review).await;
         assert!(answer.is_ok(), "{row}: {answer:?}");
         let written = scene.server.sent("PATCH persistentvolumes").len();
         assert_eq!(written, expected, "{row}");

@@ -117,14 +117,18 @@ async fn volume_after(seed: u64, options: Options) -> (Value, Value) {
         earlier["metadata"]["namespace"] = json!("ns");
         let _ = scene
             .releaser
-            .handover
+            .reservations
             .review(&review(&earlier, false))
             .await;
         written(&scene, &mut seen, &mut wire);
     }
     *scene.server.namespace.lock() = Some(if own { "m" } else { "n" });
     scene.deliver(&scene.releaser.caches.volumes, wire.clone());
-    let _ = scene.releaser.handover.review(&review(&claim, false)).await;
+    let _ = scene
+        .releaser
+        .reservations
+        .review(&review(&claim, false))
+        .await;
     written(&scene, &mut seen, &mut wire);
     (wire, claim)
 }

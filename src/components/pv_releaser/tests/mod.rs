@@ -13,7 +13,7 @@ mod waking;
 
 use super::{
     reservation::{Reservation, Verdict, decide_reservation},
-    rule::{Attachment, Decision, Left, View, decide},
+    rule::{Attachment, Decision, LeaveReason, View, decide},
     *,
 };
 use crate::objects::{

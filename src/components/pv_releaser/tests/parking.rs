@@ -2,7 +2,7 @@
 
 use super::{
     Decision::{Leave, Record, Release},
-    Left::{InUse, InvalidScope},
+    LeaveReason::{InUse, InvalidScope},
     patch::{park, record, release},
     scene::{Scene, claim, claimed, labelled},
     *,
@@ -298,7 +298,7 @@ async fn a_parked_volume_is_reserved_for_a_new_claim_of_its_namespace() {
         scene.watch_volume("5", parked("n"));
         let answer = scene
             .releaser
-            .handover
+            .reservations
             .review(&review(&claim, dry_run))
             .await;
         assert_eq!(answer.is_err(), live.is_none(), "{row}");
@@ -314,7 +314,11 @@ async fn a_parked_volume_is_reserved_for_a_new_claim_of_its_namespace() {
         }
         // The watch has not delivered the first reservation yet: the volume is not reserved a
         // second time.
-        let again = scene.releaser.handover.review(&review(&own(), false)).await;
+        let again = scene
+            .releaser
+            .reservations
+            .review(&review(&own(), false))
+            .await;
         let written = usize::from(live == Some("n"));
         assert_eq!(patches(&scene).len(), written, "{row}: {again:?}");
     }
@@ -334,23 +338,27 @@ async fn a_reservation_is_known_before_the_watch_delivers_it() {
     }
     let request = review(&wanted(json!({})), false);
     for _ in 0..2 {
-        let reviewed = scene.releaser.handover.review(&request).await;
+        let reviewed = scene.releaser.reservations.review(&request).await;
         assert_eq!(reviewed, Ok(Answer::Allow));
     }
     scene.deliver(&scene.releaser.caches.claims, wanted(json!({})));
     let data = ObjectName::new("ns", "data");
-    let served = scene.releaser.handover.serve(&data).await;
+    let served = scene.releaser.reservations.reserve_for_claim(&data).await;
     served.expect("nothing is to be done");
     assert_eq!(patches(&scene).len(), 1, "only one volume is reserved");
     // kube-controller-manager does not compare the class of a claim with a reserved volume.
     let other = wanted(json!({"spec": {"storageClassName": "slow"}}));
-    let reviewed = scene.releaser.handover.review(&review(&other, false)).await;
+    let reviewed = scene
+        .releaser
+        .reservations
+        .review(&review(&other, false))
+        .await;
     let refused = matches!(&reviewed, Ok(Answer::Deny { .. }));
     assert!(refused, "the reserved volume does not fit: {reviewed:?}");
     // After a minute, the cached volume counts as current again.
     tokio::time::advance(std::time::Duration::from_secs(120)).await;
     *scene.server.namespace.lock() = Some("m");
-    let reviewed = scene.releaser.handover.review(&request).await;
+    let reviewed = scene.releaser.reservations.review(&request).await;
     let refused = matches!(&reviewed, Ok(Answer::Deny { .. }));
     assert!(refused, "the namespace was recreated: {reviewed:?}");
 }
@@ -364,7 +372,7 @@ async fn a_claim_that_exists_gets_no_second_volume() {
     let bound = json!({"spec": {"volumeName": "another"}, "status": {"phase": "Bound"}});
     scene.deliver(&scene.releaser.caches.claims, wanted(bound));
     let request = review(&wanted(json!({})), false);
-    let reviewed = scene.releaser.handover.review(&request).await;
+    let reviewed = scene.releaser.reservations.review(&request).await;
     assert_eq!(reviewed, Ok(Answer::Allow));
     assert!(patches(&scene).is_empty());
 }
@@ -380,7 +388,11 @@ async fn a_second_creation_does_not_end_the_reservation_of_the_claim() {
         scene.deliver(&scene.releaser.caches.claims, wanted(json!({})));
         *scene.server.claim.lock() = exists.then(|| wanted(json!({})));
         let other = wanted(json!({"spec": {"storageClassName": "slow"}}));
-        let reviewed = scene.releaser.handover.review(&review(&other, false)).await;
+        let reviewed = scene
+            .releaser
+            .reservations
+            .review(&review(&other, false))
+            .await;
         assert_eq!(reviewed, Ok(Answer::Allow), "{exists}");
         assert_eq!(patches(&scene).len(), usize::from(!exists), "{exists}");
     }
@@ -400,7 +412,7 @@ async fn the_smallest_volume_comes_first_and_a_lost_one_is_skipped() {
     }
     scene.server.answers.lock().push_back((409, "conflict"));
     let request = review(&wanted(json!({})), false);
-    let reviewed = scene.releaser.handover.review(&request);
+    let reviewed = scene.releaser.reservations.review(&request);
     assert_eq!(reviewed.await, Ok(Answer::Allow));
     let tested: Vec<_> = patches(&scene)
         .iter()
@@ -428,7 +440,7 @@ async fn no_claim_of_a_recreated_namespace_gets_a_reserved_volume() {
         let review = review(&wanted(json!({})), false);
         let found = scene
             .releaser
-            .handover
+            .reservations
             .review(&review)
             .await
             .expect("an answer");

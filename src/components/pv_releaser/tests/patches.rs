@@ -98,6 +98,10 @@ fn a_soft_release_keeps_the_name_of_the_claim() {
         assert_eq!(after["spec"]["claimRef"], name);
         assert_eq!(after["metadata"]["labels"], json!({"app": "x"}));
         let again = decided(&read(after), &NOTHING, &soft);
-        assert_eq!(again, Decision::Leave(Left::Unlabeled), "never twice");
+        assert_eq!(
+            again,
+            Decision::Leave(LeaveReason::Unlabeled),
+            "never twice"
+        );
     }
 }

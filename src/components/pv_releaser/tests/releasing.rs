@@ -2,7 +2,7 @@
 
 use super::{
     Decision::{Associate, Leave, Release},
-    Left::{
+    LeaveReason::{
         Attached, Deleting, Freed, InTrash, InUse, NotRetained, Orphaned, OtherInstallation,
         Unlabeled, Unwatched,
     },

@@ -10,7 +10,7 @@ use crate::{
     cluster::{Reconcile, Requeue},
     objects::{
         ObjectName,
-        fit::{Need, NeedWire},
+        fit::{ClaimRequirements, ClaimRequirementsWire},
         reuse::CLAIM_NAMESPACE,
     },
 };
@@ -19,19 +19,22 @@ use std::time::Duration;
 
 #[test]
 fn a_reservation_lasts_as_long_as_it_serves_a_claim() {
-    let need = |changes| -> Need {
-        let wire: NeedWire = serde_json::from_value(wanted(changes)).expect("a claim");
+    let requirements = |changes| -> ClaimRequirements {
+        let wire: ClaimRequirementsWire = serde_json::from_value(wanted(changes)).expect("a claim");
         wire.into()
     };
-    let (pending, bound) = (need(json!({})), need(json!({"spec": {"volumeName": "pv"}})));
-    let elsewhere = need(json!({"spec": {"volumeName": "other"}}));
+    let (pending, bound) = (
+        requirements(json!({})),
+        requirements(json!({"spec": {"volumeName": "pv"}})),
+    );
+    let elsewhere = requirements(json!({"spec": {"volumeName": "other"}}));
     let recorded = volume(reserved("n", None));
     let recorded = recorded.record().expect("a record").claim_uid.to_string();
     let twice = json!({"metadata": {"uid": recorded}, "spec": {"volumeName": "other"}});
-    let twice = need(twice);
-    let large = need(json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}}));
+    let twice = requirements(twice);
+    let large = requirements(json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}}));
     let expanded = json!({"resources": {"requests": {"storage": "3Gi"}}, "volumeName": "pv"});
-    let expanded = need(json!({ "spec": expanded }));
+    let expanded = requirements(json!({ "spec": expanded }));
     let volume = volume(reserved("n", None));
     let decided = |namespace, age: Option<i64>, claim| {
         decide_reservation(&Reservation {
@@ -179,7 +182,7 @@ async fn a_claim_gets_no_volume_that_is_reserved_for_a_claim_with_another_spec()
         );
         scene.server.answers.lock().extend(answer);
         let request = review(&wanted(changes), false);
-        let found = scene.releaser.handover.review(&request).await;
+        let found = scene.releaser.reservations.review(&request).await;
         let found = found.expect("an answer");
         assert_eq!(
             matches!(found, Answer::Deny { .. }),
@@ -245,7 +248,12 @@ async fn no_volume_is_reserved_for_a_claim_of_a_namespace_that_is_being_deleted(
         scene.deliver(&scene.releaser.caches.claims, claim.clone());
         *scene.server.claim.lock() = Some(claim);
         let name = ObjectName::new("ns", "data");
-        scene.releaser.handover.serve(&name).await.expect("settled");
+        scene
+            .releaser
+            .reservations
+            .reserve_for_claim(&name)
+            .await
+            .expect("settled");
         assert_eq!(patches(&scene).len(), reserved, "{namespace}");
     }
 }
@@ -283,7 +291,7 @@ async fn reservations_are_timed_by_the_clock_of_the_api_server() {
         *scene.server.now.lock() = now;
         scene.watch_volume("5", parked("n"));
         let request = review(&wanted(json!({})), false);
-        let found = scene.releaser.handover.review(&request).await;
+        let found = scene.releaser.reservations.review(&request).await;
         assert_eq!(found, Ok(Answer::Allow), "{now:?}");
         let sent = patches(&scene);
         let operations = sent

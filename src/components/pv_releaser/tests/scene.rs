@@ -208,7 +208,7 @@ impl Scene {
         let releaser = PvReleaserReconciler {
             caches: caches.clone(),
             live_attachments,
-            handover: Handover {
+            reservations: Reservations {
                 caches,
                 identity,
                 apply: apply.clone(),

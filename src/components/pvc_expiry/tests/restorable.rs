@@ -5,7 +5,7 @@ use crate::{
     components::pvc_expiry::{
         reports::of_class,
         restorable::{self, Obstacle},
-        rule::{Decision, Left, View, decide},
+        rule::{Decision, LeaveReason, View, decide},
     },
     objects::{
         expiry::{EXPIRE_UNUSED, EXPIRES_AT},
@@ -22,7 +22,7 @@ fn nothing_expires_that_could_not_be_restored() {
             "claim": {"namespace": "shop", "name": "data", "uid": uid}});
         json!({"metadata": {"annotations": {TRASH: record.to_string()}}})
     };
-    let kept = |obstacle| Decision::Cancel(Some(Left::NoWindow(obstacle)));
+    let kept = |obstacle| Decision::Cancel(Some(LeaveReason::NoWindow(obstacle)));
     let deleting = json!({"metadata": {"deletionTimestamp": day(2).to_string()}});
     let policy = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
     let unrecorded = json!({"metadata": {"annotations": null}});
@@ -82,7 +82,7 @@ fn without_a_window_of_the_class_nothing_expires_as_its_event_says() {
                 now: day(22),
             })
         };
-        let no_window = Left::NoWindow(Obstacle::ClassWindow);
+        let no_window = LeaveReason::NoWindow(Obstacle::ClassWindow);
         let week_later = "2026-01-29T00:00:00Z".parse().expect("a time");
         let expected = match grants {
             true => [
@@ -121,7 +121,7 @@ fn without_a_class_nothing_expires() {
         })
     };
     assert_eq!(decided(Some(&class)), Decision::Expire);
-    let no_window = Left::NoWindow(Obstacle::ClassWindow);
+    let no_window = LeaveReason::NoWindow(Obstacle::ClassWindow);
     assert_eq!(decided(None), Decision::Cancel(Some(no_window)));
 }
 

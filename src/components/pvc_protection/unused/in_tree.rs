@@ -71,7 +71,7 @@ impl InTreeWriter {
 
     /// Stops waiting for kube-controller-manager to write the condition of this claim: the
     /// condition is correct, or the claim needs none.
-    pub fn settle(&self, name: &ObjectName) {
+    pub fn stop_waiting(&self, name: &ObjectName) {
         self.0.lock().unwritten.remove(name);
     }
 

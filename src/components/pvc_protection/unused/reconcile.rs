@@ -51,7 +51,7 @@ impl UnusedReconciler {
         let (claim_queue, in_tree) = (queue.clone(), self.in_tree.clone());
         self.claims.listen(move |change| {
             let Some(new) = change.new else {
-                return in_tree.settle(change.name);
+                return in_tree.stop_waiting(change.name);
             };
             if let Some(old) = change.old {
                 in_tree.observe(change.name, old, new);
@@ -91,7 +91,7 @@ impl UnusedReconciler {
     async fn update(&self, name: &ObjectName, claim: &Arc<Claim>) -> Reconciled {
         let step = self.decide(name, claim, &self.pods.read());
         if step == Step::Leave {
-            self.in_tree.settle(name);
+            self.in_tree.stop_waiting(name);
             return Ok(Requeue::OnEvent);
         }
         if let Some(requeue) = self.left_to_other(name, claim).await? {
@@ -122,7 +122,7 @@ impl UnusedReconciler {
             return Ok(Some(Requeue::After(delay, reason.into())));
         }
         if self.is_written(name, claim).await? {
-            self.in_tree.settle(name);
+            self.in_tree.stop_waiting(name);
             return Ok(Some(Requeue::OnEvent));
         }
         tracing::info!(
@@ -210,7 +210,7 @@ impl UnusedReconciler {
         // the changed condition would not enqueue it for them. A second write before the watch
         // delivers the first is refused because of its resourceVersion.
         let applied = self.apply.perform(NAME, &target, action, reason).await;
-        applied.settled()
+        applied.into_reconciled()
     }
 }
 

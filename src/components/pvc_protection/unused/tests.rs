@@ -211,7 +211,7 @@ async fn a_transition_may_stay_unwritten_for_a_minute() {
     advance(Duration::from_secs(40)).await;
     assert_eq!(writer.wait(&other), Some(TAKEOVER_DELAY));
     assert_eq!(writer.wait(&name), Some(Duration::from_secs(20)));
-    writer.settle(&name);
+    writer.stop_waiting(&name);
     assert_eq!(
         writer.wait(&name),
         Some(TAKEOVER_DELAY),

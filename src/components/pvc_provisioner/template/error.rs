@@ -97,7 +97,7 @@ fn fault(error: &Error) -> Fault {
         // This error is about a key, because only keys must be strings; values may have any type.
         Error::SerdeInvalidType { .. } => Fault::Key,
         Error::ExternalMessage { source, .. } if is_too_deep(source) => Fault::TooDeep,
-        _ => in_its_words(error),
+        _ => parser_message(error),
     }
 }
 
@@ -107,7 +107,7 @@ fn breached(breach: &BudgetBreach, error: &Error) -> Fault {
         BudgetBreach::Documents { .. } => Fault::SecondDocument,
         BudgetBreach::Depth { .. } => Fault::TooDeep,
         BudgetBreach::Nodes { .. } => Fault::TooMany,
-        _ => in_its_words(error),
+        _ => parser_message(error),
     }
 }
 
@@ -122,7 +122,7 @@ fn is_too_deep(source: &ExternalMessageSource) -> bool {
     }
 }
 
-fn in_its_words(error: &Error) -> Fault {
+fn parser_message(error: &Error) -> Fault {
     Fault::Syntax(shown(&UserMessageFormatter.format_message(error)))
 }
 

@@ -1,7 +1,10 @@
 //! Reviews claims whose StatefulSet the watch alone cannot identify: every StatefulSet that the
 //! claim may belong to by its name is read live.
 
-use super::{CachedCandidate, ClaimWebhook, candidate, deletes_with_set, made_by_it, stamp};
+use super::{
+    CachedCandidate, ClaimWebhook, add_owner_and_marker, candidate, deletes_with_set,
+    is_from_set_controller,
+};
 use crate::{
     admission::{Answer, Request},
     components::pvc_retention::resolve_set::resolve_set,
@@ -52,7 +55,7 @@ impl ClaimWebhook {
         let read: kube::Result<Vec<_>> = join_all(reads).await.into_iter().collect();
         match read {
             Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
-            Err(_) if made_by_it(request) && self.are_gone(request, caches) => {
+            Err(_) if is_from_set_controller(request) && self.are_gone(request, caches) => {
                 Answer::deny(format!(
                     "the statefulset of the claim \"{name}\" is deleted according to the watch, \
                      and could not be read. The claim is not created until a read succeeds"
@@ -74,14 +77,14 @@ impl ClaimWebhook {
     ) -> Answer {
         let found: Vec<_> = found.collect();
         let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
-        if found.is_empty() && made_by_it(request) && !keeps {
+        if found.is_empty() && is_from_set_controller(request) && !keeps {
             return Answer::deny(format!(
                 "no statefulset creates the claim \"{name}\", so it is not created: no controller \
                  would delete the claim"
             ));
         }
         let found = resolve_set(name, claim, found, |_| false);
-        found.map_or(Answer::Allow, |found| stamp(&found, claim))
+        found.map_or(Answer::Allow, |found| add_owner_and_marker(&found, claim))
     }
 
     /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and their

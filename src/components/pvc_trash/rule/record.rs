@@ -5,7 +5,7 @@ use crate::objects::{
     Claim, Volume,
     finalizers::PV_PROTECTION,
     trash::{OriginalPolicy, RecordedClaim, TrashRecord},
-    undelete_window::{Window, window_of_claim},
+    undelete_window::{Window, claim_window},
     volume::ClaimRef,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -20,7 +20,7 @@ impl View<'_> {
     pub(super) fn window(&self, class: Duration, claim: Option<&Claim>) -> Duration {
         let own = claim.and_then(|claim| claim.rare.trash.as_deref());
         let others = self.namespace.lengthen(class, self.longest);
-        window_of_claim(others, own.and_then(|own| own.window.as_deref()))
+        claim_window(others, own.and_then(|own| own.window.as_deref()))
     }
 
     /// The recorded window. If the record is that of an earlier claim of the volume: the recorded

@@ -1,5 +1,5 @@
-//! Tests of the ConfigMaps in which pvc-trash saves the manifests of volumes: which writes are sent,
-//! and in which order.
+//! Tests of the ConfigMaps in which pvc-trash saves the manifests of volumes: which writes are
+//! sent, and in which order.
 
 use super::{
     purging::{after, in_trash, server},

@@ -9,8 +9,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The answer about the new volume `pv` of the claim `data` of a class with an undelete window, where
-/// the API server has the claim with these changes.
+/// The answer about the new volume `pv` of the claim `data` of a class with an undelete window,
+/// where the API server has the claim with these changes.
 async fn answered(changes: Value) -> Answer {
     let mut claim =
         json!({"metadata": {"namespace": "ns", "name": "data", "uid": "1"}, "spec": {}});
@@ -45,8 +45,9 @@ async fn answered(changes: Value) -> Answer {
     answer.expect("an answer")
 }
 
-/// A provisioner may create a volume for a claim that has got another one meanwhile. With the policy
-/// Retain, kube-controller-manager would keep it, without a claim that could ever be deleted.
+/// A provisioner may create a volume for a claim that has got another one meanwhile. With the
+/// policy Retain, kube-controller-manager would keep it, without a claim that could ever be
+/// deleted.
 #[tokio::test]
 async fn a_volume_whose_claim_has_another_one_is_not_kept() {
     for (named, is_kept) in [(None, true), (Some("pv"), true), (Some("other"), false)] {

@@ -101,7 +101,8 @@ async fn the_copy_is_deleted_only_if_the_trash_can_be_disabled() {
     }
 }
 
-/// A warning says to the user that the data is kept. The deletion of the copy may wait for other writes.
+/// A warning says to the user that the data is kept. The deletion of the copy may wait for other
+/// writes.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_deleted_meanwhile_keeps_its_record() {
     for (interrupts, phase, policy) in [
@@ -127,7 +128,7 @@ async fn a_claim_that_is_deleted_meanwhile_keeps_its_record() {
     }
 }
 
-/// Without it, the volume would keep its record until the next full pass.
+/// Without it, the volume would keep its record until the next resync.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_an_announcement_disables_the_trash_at_once() {
     let scene = scene(announced(), claim(json!({})));

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cluster::Change,
     components::pvc_trash::{
-        rule::{Decision, Left, View, decide, record_at_creation},
+        rule::{Decision, LeaveReason, View, decide, record_at_creation},
         usage::Usage,
     },
     objects::{ObjectName, Volume, undelete_window::UNDELETE_WINDOW},
@@ -70,11 +70,14 @@ fn a_full_trash_is_not_enabled_for_new_volumes() {
         ..view(volume, Some(&own))
     };
     let new = volume(json!({}));
-    assert_eq!(decide(&full(&new)), Decision::Leave(Left::Full));
+    assert_eq!(decide(&full(&new)), Decision::Leave(LeaveReason::Full));
     assert_eq!(record_at_creation(&full(&new)), None);
     assert!(record_at_creation(&view(&new, Some(&own))).is_some());
     let enabled = recorded("Bound", &record("1", json!({})));
-    assert_eq!(decide(&full(&enabled)), Decision::Leave(Left::Enabled));
+    assert_eq!(
+        decide(&full(&enabled)),
+        Decision::Leave(LeaveReason::Enabled)
+    );
     let retained = volume(json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}}));
     assert!(matches!(decide(&full(&retained)), Decision::Record(_)));
     let out = claim(json!({"metadata": {"annotations": {UNDELETE_WINDOW: "0"}}}));
@@ -82,7 +85,7 @@ fn a_full_trash_is_not_enabled_for_new_volumes() {
         full: true,
         ..view(&new, Some(&out))
     };
-    assert_eq!(decide(&out), Decision::Leave(Left::NotEnabled));
+    assert_eq!(decide(&out), Decision::Leave(LeaveReason::NotEnabled));
 }
 
 #[tokio::test(start_paused = true)]

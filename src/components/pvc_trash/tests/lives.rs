@@ -1,8 +1,8 @@
 //! Tests of what the rule decides in each state of a volume.
 
-use super::{FINALIZER, claim, record, recorded, restorer, view, volume};
+use super::{FINALIZER, claim, record, recorded, requesting_claim, view, volume};
 use crate::{
-    components::pvc_trash::rule::{Decision, Left, View, decide, record_at_creation},
+    components::pvc_trash::rule::{Decision, LeaveReason, View, decide, record_at_creation},
     objects::{
         Volume,
         expiry::EXPIRES_AT,
@@ -58,14 +58,14 @@ fn only_a_bound_volume_is_enabled() {
         let other = volume(json!({"status": {"phase": phase}}));
         assert_eq!(
             decided(&other),
-            Decision::Leave(Left::NotEnabled),
+            Decision::Leave(LeaveReason::NotEnabled),
             "{phase}"
         );
     }
     let recycled = volume(json!({"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}));
-    assert_eq!(decided(&recycled), Decision::Leave(Left::NotEnabled));
+    assert_eq!(decided(&recycled), Decision::Leave(LeaveReason::NotEnabled));
     let deleting = volume(json!({"metadata": {"deletionTimestamp": DELETED}}));
-    assert_eq!(decided(&deleting), Decision::Leave(Left::Deleting));
+    assert_eq!(decided(&deleting), Decision::Leave(LeaveReason::Deleting));
 }
 
 #[test]
@@ -142,14 +142,14 @@ fn an_unread_namespace_changes_no_recorded_window() {
 #[test]
 fn without_its_claim_a_bound_volume_keeps_its_record() {
     let shorter = recorded("Bound", &record("1", json!({"windowSeconds": 60})));
-    assert_eq!(decided(&shorter), Decision::Leave(Left::Enabled));
+    assert_eq!(decided(&shorter), Decision::Leave(LeaveReason::Enabled));
     let recreated = claim(json!({"metadata": {"uid": "2"}}));
     let decision = decide(&view(&shorter, Some(&recreated)));
-    assert_eq!(decision, Decision::Leave(Left::Enabled));
+    assert_eq!(decision, Decision::Leave(LeaveReason::Enabled));
     // The deleted claim may have opted out of the trash.
     assert_eq!(
         decided(&volume(json!({}))),
-        Decision::Leave(Left::NotEnabled)
+        Decision::Leave(LeaveReason::NotEnabled)
     );
 }
 
@@ -160,13 +160,13 @@ fn the_window_zero_of_a_class_changes_no_record() {
         class: Some(Window::For(std::time::Duration::ZERO)),
         ..view(&enabled, Some(&claim))
     };
-    assert_eq!(decide(&none), Decision::Leave(Left::Enabled));
+    assert_eq!(decide(&none), Decision::Leave(LeaveReason::Enabled));
     let bound = volume(json!({}));
     let new = View {
         volume: &bound,
         ..none
     };
-    assert_eq!(decide(&new), Decision::Leave(Left::NotEnabled));
+    assert_eq!(decide(&new), Decision::Leave(LeaveReason::NotEnabled));
 }
 
 /// The webhooks are not called in an excluded namespace, so no user could restore the claim. A
@@ -179,7 +179,10 @@ fn an_excluded_namespace_gets_no_window() {
         excluded: true,
         ..view(volume, Some(&claim))
     };
-    assert_eq!(decide(&excluded(&bound)), Decision::Leave(Left::NotEnabled));
+    assert_eq!(
+        decide(&excluded(&bound)),
+        Decision::Leave(LeaveReason::NotEnabled)
+    );
     assert_eq!(record_at_creation(&excluded(&bound)), None);
     assert!(matches!(decide(&excluded(&enabled)), Decision::Record(_)));
 }
@@ -192,14 +195,14 @@ fn the_policy_delete_of_a_volume_that_had_retain_stays() {
     (changed.retain, changed.delete) = (false, true);
     let claim = claim(json!({}));
     let decision = decide(&view(&changed, Some(&claim)));
-    assert_eq!(decision, Decision::Leave(Left::NotEnabled));
+    assert_eq!(decision, Decision::Leave(LeaveReason::NotEnabled));
 }
 
 #[test]
 fn a_failed_deletion_is_a_purge_that_goes_on() {
     let mut failed = recorded("Failed", &record("1", json!({"deletedAt": DELETED})));
     (failed.retain, failed.delete) = (false, true);
-    assert_eq!(decided(&failed), Decision::Leave(Left::Purging));
+    assert_eq!(decided(&failed), Decision::Leave(LeaveReason::Purging));
 }
 
 #[test]
@@ -288,11 +291,19 @@ fn only_off_disables_and_never_under_a_claim_that_is_or_may_be_deleted() {
     let off = Some(Window::Off);
     for (class, claim, expected) in [
         (off, Some(&living), Decision::Disable),
-        (off, Some(&going), Decision::Leave(Left::Terminating)),
-        (off, Some(&announced), Decision::Leave(Left::Announced)),
-        (off, Some(&another), Decision::Leave(Left::Terminating)),
-        (off, None, Decision::Leave(Left::Terminating)),
-        (None, Some(&living), Decision::Leave(Left::Enabled)),
+        (off, Some(&going), Decision::Leave(LeaveReason::Terminating)),
+        (
+            off,
+            Some(&announced),
+            Decision::Leave(LeaveReason::Announced),
+        ),
+        (
+            off,
+            Some(&another),
+            Decision::Leave(LeaveReason::Terminating),
+        ),
+        (off, None, Decision::Leave(LeaveReason::Terminating)),
+        (None, Some(&living), Decision::Leave(LeaveReason::Enabled)),
     ] {
         let view = View {
             class,
@@ -305,7 +316,7 @@ fn only_off_disables_and_never_under_a_claim_that_is_or_may_be_deleted() {
         class: off,
         ..view(&never, Some(&living))
     };
-    assert_eq!(decide(&view), Decision::Leave(Left::NotEnabled));
+    assert_eq!(decide(&view), Decision::Leave(LeaveReason::NotEnabled));
 }
 
 #[test]
@@ -362,15 +373,15 @@ fn a_request_to_purge_counts_for_one_claim() {
 
 #[test]
 fn a_restore_comes_before_a_purge() {
-    let restorer = restorer();
+    let requesting_claim = requesting_claim();
     let trash = in_trash(json!({}));
     let decided = |volume| {
         decide(&View {
-            restorer: Some(&restorer),
+            requesting_claim: Some(&requesting_claim),
             ..view(volume, None)
         })
     };
-    assert_eq!(decided(&trash), Decision::Restore(restorer.clone()));
+    assert_eq!(decided(&trash), Decision::Restore(requesting_claim.clone()));
     // A purged volume is left unchanged, because its provisioner may be deleting the data.
     let purged = volume(json!({
         "metadata": {"annotations": {
@@ -378,13 +389,13 @@ fn a_restore_comes_before_a_purge() {
         }},
         "status": {"phase": "Released"},
     }));
-    assert_eq!(decided(&purged), Decision::Leave(Left::Purging));
+    assert_eq!(decided(&purged), Decision::Leave(LeaveReason::Purging));
 }
 
 #[test]
 fn what_was_retained_is_never_purged() {
     let kept = in_trash(json!({"policy": "Retain"}));
-    assert_eq!(decided(&kept), Decision::Leave(Left::Kept));
+    assert_eq!(decided(&kept), Decision::Leave(LeaveReason::Kept));
 }
 
 #[test]
@@ -405,10 +416,10 @@ fn a_reserved_volume_waits_for_its_claim_only() {
     let stranger = claim(json!({"metadata": {"uid": "2"}, "status": {"phase": "Pending"}}));
     for (claim, expected) in [
         (Some(&pending), Decision::AwaitBinding),
-        (Some(&stranger), Decision::Return),
-        (Some(&going), Decision::Return),
-        (Some(&elsewhere), Decision::Return),
-        (None, Decision::Return),
+        (Some(&stranger), Decision::ReturnToTrash),
+        (Some(&going), Decision::ReturnToTrash),
+        (Some(&elsewhere), Decision::ReturnToTrash),
+        (None, Decision::ReturnToTrash),
     ] {
         assert_eq!(decide(&view(&reserved, claim)), expected);
         // kube-controller-manager does not run.
@@ -422,7 +433,7 @@ fn a_reserved_volume_waits_for_its_claim_only() {
     let record = record("0", json!({"deletedAt": DELETED}));
     let mut manual = recorded("Available", &record);
     manual.claim_ref = reserved.claim_ref;
-    assert_eq!(decided(&manual), Decision::Leave(Left::NotEnabled));
+    assert_eq!(decided(&manual), Decision::Leave(LeaveReason::NotEnabled));
 }
 
 #[test]
@@ -431,7 +442,7 @@ fn an_unreadable_record_changes_nothing() {
         let broken = recorded(phase, &json!("?"));
         assert_eq!(
             decided(&broken),
-            Decision::Leave(Left::Unreadable),
+            Decision::Leave(LeaveReason::Unreadable),
             "{phase}"
         );
     }

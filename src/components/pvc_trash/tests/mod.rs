@@ -83,10 +83,10 @@ fn view<'a>(volume: &'a Volume, claim: Option<&'a Claim>) -> View<'a> {
         claim,
         excluded: false,
         full: false,
-        restorer: None,
+        requesting_claim: None,
     }
 }
 
-fn restorer() -> ObjectName {
+fn requesting_claim() -> ObjectName {
     ObjectName::new("ns", "again")
 }

@@ -4,11 +4,11 @@ use super::{FINALIZER, claim, record, recorded, volume};
 use crate::{
     components::pvc_trash::{
         patch,
-        restoration::{give_back, restore},
+        restoration::{restore, restore_metadata},
     },
     objects::{
         ObjectName, Volume,
-        fit::NeedWire,
+        fit::ClaimRequirementsWire,
         trash::{PURGE, TRASH, TrashRecord, UNDELETE, UNDELETE_TOUCHED},
     },
 };
@@ -143,7 +143,7 @@ fn a_volume_is_reserved_and_put_back() {
         reserved_for: None,
         ..read(&reserved).clone()
     };
-    let back = applied(after, &patch::put_back(&reserved, &returned));
+    let back = applied(after, &patch::return_to_trash(&reserved, &returned));
     let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "namespace": "ns", "name": "data", "uid": "1"});
     assert_eq!(back["spec"]["claimRef"], reference);
@@ -160,7 +160,7 @@ fn a_claim_that_restores_data_gets_what_the_volume_has() {
     }));
     let name = ObjectName::cluster_scoped("pv");
     let restored = |claim: Value| {
-        let read: NeedWire = serde_json::from_value(claim.clone()).expect("a claim");
+        let read: ClaimRequirementsWire = serde_json::from_value(claim.clone()).expect("a claim");
         let operations = restore(&read.spec, &name, &block);
         applied(claim, &operations)["spec"].clone()
     };
@@ -203,7 +203,7 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     );
     let deleted = recorded("Released", &text);
     let given = |metadata: Value| {
-        let operations = give_back(&metadata_of(&metadata), &read(&deleted).claim);
+        let operations = restore_metadata(&metadata_of(&metadata), &read(&deleted).claim);
         applied(json!({"metadata": metadata}), &operations)["metadata"].clone()
     };
     let both = json!({"labels": {"app": "a"}, "annotations": {UNDELETE: "data", "a.b/note": "n"}});
@@ -215,7 +215,7 @@ fn a_claim_that_leaves_them_out_gets_labels_and_annotations_back() {
     }});
     let tracked = recorded("Released", &record("1", tracked));
     let metadata = json!({"annotations": {UNDELETE: "data"}});
-    let operations = give_back(&metadata_of(&metadata), &read(&tracked).claim);
+    let operations = restore_metadata(&metadata_of(&metadata), &read(&tracked).claim);
     let claim = json!({"metadata": metadata});
     assert_eq!(applied(claim, &operations)["metadata"], both);
     let own = json!({"labels": {"x": "y"}, "annotations": {UNDELETE: "data", "own": "o"}});

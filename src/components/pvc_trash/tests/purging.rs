@@ -494,8 +494,8 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
     );
 }
 
-/// Two claims that cannot be bound do not get the volume alternately, and ten of them do not prolong
-/// the window.
+/// Two claims that cannot be bound do not get the volume alternately, and ten of them do not
+/// prolong the window.
 #[tokio::test(start_paused = true)]
 async fn claims_that_cannot_be_bound_get_one_try_each() {
     let reserved = async |unbindable: Vec<String>| {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::objects::{
     ObjectName,
-    fit::{Need, NeedWire},
+    fit::{ClaimRequirements, ClaimRequirementsWire},
     trash::{MAX_UNBINDABLE, PURGE, TRASH},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -52,10 +52,11 @@ enum Outcome {
 use Outcome::{Absent, Keep};
 
 fn outcome(volumes: &[Named], spec: Value, requested: bool) -> Outcome {
-    let wire: NeedWire = serde_json::from_value(claim(json!({"spec": spec}))).expect("a claim");
+    let wire: ClaimRequirementsWire =
+        serde_json::from_value(claim(json!({"spec": spec}))).expect("a claim");
     let view = View {
         name: &ObjectName::new("ns", "data"),
-        need: &Need::from(wire),
+        requirements: &ClaimRequirements::from(wire),
         namespace_uid: "n",
         volumes,
         now: NOW.parse().expect("a time"),
@@ -236,7 +237,7 @@ fn a_volume_that_the_claim_would_wait_for_is_not_given_to_it() {
 #[test]
 fn a_claim_that_says_where_its_data_comes_from_is_left_unchanged() {
     let open = |changes| {
-        let claim: NeedWire = serde_json::from_value(claim(changes)).expect("a claim");
+        let claim: ClaimRequirementsWire = serde_json::from_value(claim(changes)).expect("a claim");
         is_open(&claim)
     };
     assert!(open(json!({})));

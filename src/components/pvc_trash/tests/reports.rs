@@ -7,7 +7,7 @@ use super::{
 use super::{record, recorded};
 use crate::{
     cluster::Reconcile,
-    components::pvc_trash::rule::{Decision, Left},
+    components::pvc_trash::rule::{Decision, LeaveReason},
     objects::{
         ObjectName,
         undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
@@ -56,10 +56,10 @@ async fn an_unreadable_maximum_leaves_recorded_windows_unchanged() {
             .deliver(serde_json::from_value(class).expect("a class"), true);
         caches.judge(&ObjectName::cluster_scoped("pv"), &volume)
     };
-    assert_eq!(decision("10h"), Decision::Leave(Left::Enabled));
+    assert_eq!(decision("10h"), Decision::Leave(LeaveReason::Enabled));
     assert_eq!(
         decision("30d"),
-        Decision::Leave(Left::Enabled),
+        Decision::Leave(LeaveReason::Enabled),
         "it has no unit d"
     );
     assert!(matches!(decision("5h"), Decision::Record(_)));

@@ -15,14 +15,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How long a volume stays reserved for a claim that is not Bound.
-const RESERVED: Duration = Duration::from_secs(300);
-/// Delay before Volume Warden changes an annotation of a claim that is not Bound for the first
-/// time, to make the binder look at it again. The binder needs less time if nothing conflicts.
+const RESERVATION_TIMEOUT: Duration = Duration::from_secs(300);
+/// Delay before Volume Warden first changes an annotation of a claim that is not Bound, to trigger
+/// another sync by the volume binder. The binder needs less time if nothing conflicts.
 const FIRST_TOUCH: Duration = Duration::from_millis(300);
 /// Delay of the second change of the annotation. Each later delay is twice the one before.
 pub(super) const NEXT_TOUCH: Duration = Duration::from_secs(1);
-/// Maximum delay between two changes of the annotation: the binder looks at each claim every 15 s
-/// anyway.
+/// Maximum delay between two changes of the annotation: the binder resyncs each claim every 15 s.
 const SLOWEST_TOUCH: Duration = Duration::from_secs(15);
 
 /// A volume that is reserved for a claim that is not Bound.
@@ -50,10 +49,10 @@ impl Undelete {
             return Ok(Requeue::OnEvent);
         };
         if self.has_ended(name, reserved_at).await? {
-            return self.put_back(name, volume).await;
+            return self.return_to_trash(name, volume).await;
         }
         let why = || format!("waiting until the claim {} is Bound", claim_ref.name);
-        if let Err(wait) = self.turn(name) {
+        if let Err(wait) = self.next_touch(name) {
             return Ok(Requeue::After(wait, why()));
         }
         let claim = self.caches.claims.read().get_fresh(&claim_ref.name);
@@ -62,7 +61,7 @@ impl Undelete {
             let operations = patch::touch(&claim, self.clock.timestamp());
             let action = action("TouchClaim", Lane::Release, operations, Basis::Object);
             // The outcome does not matter: after a conflict another client has changed the claim,
-            // so the binder looks at it, too.
+            // so the binder syncs it, too.
             self.apply
                 .perform(NAME, &target, action, BINDING_RETRIED)
                 .await;
@@ -111,7 +110,7 @@ impl Undelete {
         let age = self.live.now().await?.duration_since(reserved_at);
         let age = Duration::try_from(age).unwrap_or_default();
         let now = Instant::now();
-        let ends = now + RESERVED.saturating_sub(age);
+        let ends = now + RESERVATION_TIMEOUT.saturating_sub(age);
         let waiting = Waiting {
             reserved_at,
             ends,
@@ -127,7 +126,7 @@ impl Undelete {
     ///
     /// # Errors
     /// How long to wait.
-    fn turn(&self, volume: &ObjectName) -> Result<(), Duration> {
+    fn next_touch(&self, volume: &ObjectName) -> Result<(), Duration> {
         let now = Instant::now();
         let mut waiting = self.waiting.lock();
         let Some(reservation) = waiting.get_mut(volume) else {

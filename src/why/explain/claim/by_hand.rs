@@ -1,14 +1,13 @@
 //! Claims that can be bound only to an existing volume, because they name it or no provisioner
 //! creates one.
 
-use super::in_the_way;
+use super::blocked_volume;
 use crate::objects::fit::class_of;
 use crate::why::{
-    Cause, Code, Evidence, Lookup, Object, Selection, World,
+    Cause, Code, Evidence, LiveReads, Lookup, Object, Selection,
     explain::{
-        quote,
+        controllers, quote,
         volumes::{Difference, Misfit, fits, parked_for, taken},
-        wardens,
     },
     read::{PersistentVolume, PersistentVolumeClaim},
 };
@@ -19,13 +18,13 @@ const NAMED: usize = 3;
 
 /// Explains a Pending claim that names its volume in `spec.volumeName`.
 pub(super) fn named(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     name: &str,
 ) -> Option<Cause> {
     let evidence = Evidence::new(object.to_string(), "spec.volumeName");
-    let volume = match world.get::<PersistentVolume>("", name) {
+    let volume = match reads.get::<PersistentVolume>("", name) {
         Lookup::Found(volume) => volume,
         Lookup::Unread => return None,
         Lookup::Absent => {
@@ -40,16 +39,18 @@ pub(super) fn named(
         }
     };
     if let Some(deleted) = &volume.metadata.deletion_timestamp {
-        return in_the_way(world, &volume, &Misfit::Deleting(deleted.0));
+        return blocked_volume(reads, &volume, &Misfit::Deleting(deleted.0));
     }
     let taken = volume.spec.as_ref().and_then(|spec| taken(spec, claim));
     let misfit = match (taken, fits(&volume, claim)) {
         (Some(Misfit::Taken(other)), _) => return Some(taken_by(&volume, &other)),
-        (Some(reserved @ Misfit::Reserved(_)), _) => return in_the_way(world, &volume, &reserved),
+        (Some(reserved @ Misfit::Reserved(_)), _) => {
+            return blocked_volume(reads, &volume, &reserved);
+        }
         // A difference is reported before an earlier claim of the same name: Kubernetes does not
         // bind a volume that differs, even if its claimRef no longer has the earlier claim's uid.
         (_, Err(Misfit::Unlike(how))) => how,
-        (Some(misfit), _) => return in_the_way(world, &volume, &misfit),
+        (Some(misfit), _) => return blocked_volume(reads, &volume, &misfit),
         (None, _) => return binder(object, name),
     };
     let sentence = format!("The claim names the volume {name}, which {misfit}.");
@@ -91,7 +92,7 @@ fn binder(object: &Object, volume: &str) -> Option<Cause> {
     );
     let evidence = Evidence::new(object.to_string(), "status.phase");
     Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        wardens::in_tree_lease().describe(),
+        controllers::in_tree_lease().describe(),
         "to see whether kube-controller-manager runs, if the claim stays Pending",
     ))
 }
@@ -100,12 +101,12 @@ fn binder(object: &Object, volume: &str) -> Option<Cause> {
 /// not parked. `why` says, as the rest of a sentence about the claim, why only an existing volume
 /// can be bound.
 pub(super) fn any(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     why: &str,
 ) -> Option<Cause> {
-    let volumes = world
+    let volumes = reads
         .list::<PersistentVolume>("", Selection::default())
         .found()?;
     // Volumes that pv-releaser has parked are left out: each waits for the next claim of one
@@ -123,7 +124,7 @@ pub(super) fn any(
         .filter_map(|(volume, judged)| Some((*volume, judged.as_ref().err()?)));
     if let Some(near) = misfits
         .clone()
-        .find_map(|(volume, misfit)| in_the_way(world, volume, misfit))
+        .find_map(|(volume, misfit)| blocked_volume(reads, volume, misfit))
     {
         return Some(near);
     }

@@ -7,8 +7,8 @@
 use crate::{
     objects::keys::{BIND_COMPLETED, BINDER_PREFIX},
     why::{
-        Cause, Code, Evidence, Lookup, Object, World,
-        explain::{quote, reuse, trash, wardens},
+        Cause, Code, Evidence, LiveReads, Lookup, Object,
+        explain::{controllers, quote, reuse, trash},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -17,13 +17,17 @@ use kube::ResourceExt;
 /// Returns the cause for a Lost claim whose volume does not exist any more, has no
 /// `claimRef`, or belongs to another claim now, which may be an earlier claim of the same name.
 /// Empty if the volume could not be read.
-pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+pub(super) fn causes(
+    reads: &LiveReads,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Vec<Cause> {
     let volume = claim
         .spec
         .as_ref()
         .and_then(|spec| spec.volume_name.as_deref());
     let volume = volume.unwrap_or_default();
-    match world.get::<PersistentVolume>("", volume) {
+    match reads.get::<PersistentVolume>("", volume) {
         Lookup::Found(found) => vec![misbound(object, claim, &found)],
         Lookup::Absent => vec![missing(object, volume)],
         Lookup::Unread => Vec::new(),
@@ -90,7 +94,7 @@ fn of_this_name(
         );
         let evidence = Evidence::new(object.to_string(), "status.phase");
         return Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-            wardens::in_tree_lease().describe(),
+            controllers::in_tree_lease().describe(),
             "to see whether kube-controller-manager runs, if the claim is not Bound soon",
         );
     }
@@ -118,7 +122,7 @@ fn recreate(object: &Object, volume: &PersistentVolume, cause: Cause) -> Cause {
             "to see whether the volume is deleted yet: it was in the trash and is purged, so its data cannot be restored",
         );
     }
-    if !volume.rules.retain || volume.rules.deleting {
+    if !volume.trimmed.retain || volume.trimmed.deleting {
         return reuse::rescue(volume, cause);
     }
     let purpose = format!(

@@ -3,7 +3,7 @@
 use super::{by_hand, data_source::DataSource};
 use crate::objects::fit::named_class;
 use crate::why::{
-    Cause, Code, Evidence, Object, Selection, World,
+    Cause, Code, Evidence, LiveReads, Object, Selection,
     explain::{classes::Classes, events, nodes, pod::conditions::condition, quote, users, writers},
     read::{PersistentVolumeClaim, Pod},
 };
@@ -23,27 +23,31 @@ const FAILED: &str = "ProvisioningFailed";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Explains why the claim is not bound to a volume.
-pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
+pub(super) fn causes(
+    reads: &LiveReads,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Vec<Cause> {
     let spec = claim.spec.clone().unwrap_or_default();
     let one = match (
         spec.volume_name.as_deref(),
         named_class(claim.annotations(), spec.storage_class_name.as_ref()).map(String::as_str),
     ) {
-        (Some(volume), _) if !volume.is_empty() => by_hand::named(world, object, claim, volume),
+        (Some(volume), _) if !volume.is_empty() => by_hand::named(reads, object, claim, volume),
         (_, Some("")) => by_hand::any(
-            world,
+            reads,
             object,
             claim,
-            "asks for no StorageClass, so it can be bound only to a volume without one",
+            "requests no StorageClass, so it can be bound only to a volume without one",
         ),
-        (_, Some(class)) => return of_class(world, object, claim, class),
-        (_, None) => no_class(world, object, claim),
+        (_, Some(class)) => return of_class(reads, object, claim, class),
+        (_, None) => no_class(reads, object, claim),
     };
     one.into_iter().collect()
 }
 
-fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
-    let classes = world
+fn no_class(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> Option<Cause> {
+    let classes = reads
         .list::<StorageClass>("", Selection::default())
         .found()?;
     let defaults = Classes(&classes).defaults();
@@ -58,7 +62,7 @@ fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Op
         );
     }
     let why = "has no StorageClass, and the cluster has no default StorageClass, so no provisioner creates a volume for it";
-    match by_hand::any(world, object, claim, why)? {
+    match by_hand::any(reads, object, claim, why)? {
         cause if cause.code == Code::NoMatchingVolume => {}
         other => return Some(other),
     }
@@ -71,20 +75,20 @@ fn no_class(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Op
 }
 
 fn of_class(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     name: &str,
 ) -> Vec<Cause> {
-    let Some(all) = world.list::<StorageClass>("", Selection::default()).found() else {
+    let Some(all) = reads.list::<StorageClass>("", Selection::default()).found() else {
         return Vec::new();
     };
     let Some(class) = all.iter().find(|class| class.name_any() == name) else {
         let shown = quote::name(name);
         let why = format!(
-            "asks for the StorageClass {shown}, which does not exist, so it can be bound only to a volume that names that class"
+            "requests the StorageClass {shown}, which does not exist, so it can be bound only to a volume that names that class"
         );
-        return match by_hand::any(world, object, claim, &why) {
+        return match by_hand::any(reads, object, claim, &why) {
             Some(cause) if cause.code == Code::NoMatchingVolume => {
                 vec![missing_class(object, name)]
             }
@@ -93,15 +97,15 @@ fn of_class(
     };
     let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
     if waits && !claim.annotations().contains_key(SELECTED_NODE) {
-        return consumer(world, object, claim, class).into_iter().collect();
+        return consumer(reads, object, claim, class).into_iter().collect();
     }
     if class.provisioner == NO_PROVISIONER {
-        let why = format!("asks for the StorageClass {name}, which has no provisioner");
-        return by_hand::any(world, object, claim, &why)
+        let why = format!("requests the StorageClass {name}, which has no provisioner");
+        return by_hand::any(reads, object, claim, &why)
             .into_iter()
             .collect();
     }
-    let Some(stuck) = provisioner(world, object, claim, class) else {
+    let Some(stuck) = provisioner(reads, object, claim, class) else {
         return Vec::new();
     };
     // A failure that the provisioner reports is more likely the cause than a second default class,
@@ -113,7 +117,7 @@ fn of_class(
 
 fn missing_class(object: &Object, name: &str) -> Cause {
     let name = quote::name(name);
-    let sentence = format!("The claim asks for the StorageClass {name}, which does not exist.");
+    let sentence = format!("The claim requests the StorageClass {name}, which does not exist.");
     let evidence = Evidence::new(object.to_string(), "spec.storageClassName");
     Cause::new(Code::ClassMissing, sentence, evidence).run(
         "kubectl get storageclass",
@@ -124,12 +128,12 @@ fn missing_class(object: &Object, name: &str) -> Cause {
 /// Explains a claim whose StorageClass is `WaitForFirstConsumer`: it is bound once the scheduler
 /// has selected a node for the first pod that uses it.
 fn consumer(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
 ) -> Option<Cause> {
-    let users = world
+    let users = reads
         .users(object.namespace_name(), &object.name.name)
         .found()?;
     // The claim waits for a pod that is not being deleted and has no node yet, if there is one.
@@ -155,7 +159,7 @@ fn consumer(
         );
     };
     if is_to_be_rescheduled(user)
-        && let Some(failed) = failure(world, object, claim, class)?
+        && let Some(failed) = failure(reads, object, claim, class)?
     {
         return Some(failed);
     }
@@ -182,7 +186,7 @@ fn may_wait_for(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let older = created.is_some_and(|(pod, claim)| pod.0 < claim.0);
     let scheduled = nodes::name_of(pod).is_some()
         && writers::writer(&pod.metadata, &["f:spec", "f:nodeName"]).is_none();
-    !(pod.rules.finished || older && scheduled)
+    !(pod.trimmed.finished || older && scheduled)
 }
 
 /// Whether the Event can be by the provisioner. Before a provisioner is called,
@@ -197,7 +201,7 @@ fn is_by(event: &Event, provisioner: &str) -> bool {
 /// The cause that the provisioner of the class has reported a failure; `Some(None)` if it has not,
 /// and none if the Events of the claim could not be read.
 fn failure(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
@@ -205,7 +209,7 @@ fn failure(
     let (name, provisioner) = (class.name_any(), &class.provisioner);
     let counts = |event: &Event| is_by(event, provisioner);
     let uid = claim.uid();
-    let failed = events::latest_of(world, object, uid.as_deref(), FAILED, counts)?;
+    let failed = events::latest_of(reads, object, uid.as_deref(), FAILED, counts)?;
     Some(failed.map(|failed| {
         let sentence = format!(
             "The provisioner {provisioner} of the StorageClass {name} failed: {}",
@@ -222,12 +226,12 @@ fn failure(
 
 /// Explains a claim whose volume a provisioner has to create.
 fn provisioner(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
 ) -> Option<Cause> {
-    if let Some(failed) = failure(world, object, claim, class)? {
+    if let Some(failed) = failure(reads, object, claim, class)? {
         return Some(failed);
     }
     let (name, provisioner) = (class.name_any(), &class.provisioner);

@@ -7,7 +7,7 @@
 use crate::{
     objects::quantity,
     why::{
-        Cause, Code, Evidence, Object, World,
+        Cause, Code, Evidence, LiveReads, Object,
         explain::{events, nodes, quote},
         read::PersistentVolumeClaim,
     },
@@ -33,7 +33,7 @@ const FAILED: &str = "VolumeResizeFailed";
 /// The cause that a resize of the claim is not finished or has failed; none if the claim has the
 /// requested size and no resize is reported, or if an object could not be read.
 pub(super) fn cause(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> Option<Cause> {
@@ -43,11 +43,11 @@ pub(super) fn cause(
         return None;
     }
     let sizes = format!("has {has} and requests {wanted}");
-    if let Some(cause) = failed(world, object, claim, status, &sizes)? {
+    if let Some(cause) = failed(reads, object, claim, status, &sizes)? {
         return Some(cause);
     }
     if condition(claim, FILE_SYSTEM).is_some() || status == Some(NODE_PENDING) {
-        return on_the_node(world, object, claim, &sizes);
+        return on_the_node(reads, object, claim, &sizes);
     }
     let resizing = condition(claim, RESIZING);
     let progress = match status {
@@ -74,7 +74,7 @@ fn pending(sentence: String, evidence: Evidence, object: &Object) -> Cause {
 /// The cause that the resize failed: `Some(None)` if no failure is reported; none if the Events
 /// could not be read.
 fn failed(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     status: Option<&str>,
@@ -84,7 +84,7 @@ fn failed(
     let infeasible = status.filter(|status| INFEASIBLE.contains(status));
     let event = match (error, status) {
         (None, Some(NODE_PENDING)) => None,
-        _ => failure_event(world, object, claim)?,
+        _ => failure_event(reads, object, claim)?,
     };
     let reported = event.as_ref().map(events::sentence);
     let said = error
@@ -122,11 +122,11 @@ fn failed(
 /// shows that the resize was begun again or has succeeded since; none if the Events could not be
 /// read.
 fn failure_event(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> Option<Option<Event>> {
-    let event = events::latest(world, object, claim.uid().as_deref(), FAILED)?;
+    let event = events::latest(reads, object, claim.uid().as_deref(), FAILED)?;
     let progress = [FILE_SYSTEM, RESIZING].into_iter();
     let progress = progress.filter_map(|type_| since(condition(claim, type_)?));
     let progress = progress.max();
@@ -140,17 +140,17 @@ fn failure_event(
 /// The cause that the volume has the new size and its file system does not: the kubelet of a node
 /// where a pod uses the claim has to expand it.
 fn on_the_node(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     sizes: &str,
 ) -> Option<Cause> {
-    let pods = world
+    let pods = reads
         .users(object.namespace_name(), &object.name.name)
         .found()?;
     let user = pods
         .iter()
-        .find(|pod| nodes::name_of(pod).is_some() && !pod.rules.finished);
+        .find(|pod| nodes::name_of(pod).is_some() && !pod.trimmed.finished);
     let since = condition(claim, FILE_SYSTEM).and_then(since);
     let field = format!("status.conditions[{FILE_SYSTEM}]");
     let evidence = Evidence::new(object.to_string(), field).since(since);
@@ -165,7 +165,7 @@ fn on_the_node(
     };
     let pod = Object::pod(object.namespace_name(), &user.name_any());
     let sentence = format!(
-        "{begin} The kubelet of the pod {} expands the file system.",
+        "{begin} The kubelet on the node of the pod {} expands the file system.",
         user.name_any()
     );
     Some(Cause::new(Code::ResizePending, sentence, evidence).run(

@@ -12,8 +12,8 @@ use crate::{
         reasons::{DELETE_FAILED, DELETED, NOT_EMPTY},
     },
     why::{
-        Answer, Cause, Code, Evidence, Lookup, Object, Selection, World,
-        explain::{events, wardens},
+        Answer, Cause, Code, Evidence, LiveReads, Lookup, Object, Selection,
+        explain::{controllers, events},
     },
 };
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
@@ -21,13 +21,13 @@ use kube::ResourceExt;
 
 /// Explains that the namespace is still in the storage backend, or could not be deleted there, if
 /// its latest Event says so. Otherwise the namespace is absent.
-pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
+pub(super) fn explain(reads: &LiveReads, object: &Object) -> Lookup<Answer> {
     let selection = Selection {
         labels: "",
         fields: "involvedObject.kind=Lease",
     };
     // The Events are listed in all namespaces, because the Lease of Volume Warden may be in any.
-    let events = match world.list::<Event>("", selection) {
+    let events = match reads.list::<Event>("", selection) {
         Lookup::Found(events) => events,
         Lookup::Absent => return Lookup::Absent,
         Lookup::Unread => return Lookup::Unread,
@@ -36,14 +36,16 @@ pub(super) fn explain(world: &World, object: &Object) -> Lookup<Answer> {
     if about.is_empty() {
         return Lookup::Absent;
     }
-    let Some(leases) = wardens::own_leases(world, &NamespaceGc) else {
+    let Some(leases) = controllers::own_leases(reads, &NamespaceGc) else {
         return Lookup::Unread;
     };
     match latest(&about, &leases) {
         Some((event, lease)) if event.reason.as_deref() != Some(DELETED) => {
             let state = match event.reason.as_deref() {
-                Some(NOT_EMPTY) => "gone from Kubernetes, and still in the storage backend",
-                _ => "gone from Kubernetes, and not known to be deleted from the storage backend",
+                Some(NOT_EMPTY) => "deleted from Kubernetes, but still in the storage backend",
+                _ => {
+                    "deleted from Kubernetes, but not confirmed as deleted from the storage backend"
+                }
             };
             let answer = Answer::of(object, state).since(events::since(event));
             Lookup::Found(answer.because([cause(event, lease)]))

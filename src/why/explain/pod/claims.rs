@@ -23,8 +23,8 @@ impl Mounted<'_> {
     /// is not the pod. Neither the scheduler nor the kubelet lets the pod use such a claim
     /// (`VolumeIsForPod` in `component-helpers/storage/ephemeral` of Kubernetes).
     pub fn is_foreign(&self, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
-        let controller = claim.rules.controller();
-        let is_owned = controller.is_some_and(|controller| pod.rules.uid == controller);
+        let controller = claim.trimmed.controller();
+        let is_owned = controller.is_some_and(|controller| pod.trimmed.uid == controller);
         self.volume.ephemeral.is_some() && !is_owned
     }
 }

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     components::pvc_provisioner::{
-        ClaimRequest, Notice, TemplatePolicy, parse_claim_requests, template::Birth,
+        ClaimRequest, Notice, TemplatePolicy, parse_claim_requests, template::ClaimFields,
     },
     objects::{is_subdomain, owner_references},
-    why::{Cause, Code, Evidence, Object, World, explain::quote, read::Pod},
+    why::{Cause, Code, Evidence, LiveReads, Object, explain::quote, read::Pod},
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::OwnerReference,
@@ -17,7 +17,7 @@ use k8s_openapi::{
 use kube::ResourceExt;
 
 /// The controller or user that has to create the claim.
-enum Maker {
+enum ClaimCreator {
     /// Volume Warden's pvc-provisioner, because an annotation of the pod asks for the claim.
     Annotation(Box<ClaimRequest>),
     /// Volume Warden's pvc-provisioner, but the annotation is invalid.
@@ -33,17 +33,17 @@ enum Maker {
 /// The chain of causes for a missing claim: that the claim does not exist and, if known, why it
 /// was not created.
 pub(super) fn causes(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     pod: &Pod,
     mounted: &Mounted<'_>,
 ) -> Vec<Cause> {
     let maker = maker(pod, mounted);
     let why = match &maker {
-        Maker::Invalid(notice) => Some(invalid(object, notice)),
+        ClaimCreator::Invalid(notice) => Some(invalid(object, notice)),
         // A quota is no cause for a claim that no controller creates.
-        Maker::User => None,
-        maker => quota::exhausted(world, object.namespace_name(), &want(maker, mounted)),
+        ClaimCreator::User => None,
+        maker => quota::exhausted(reads, object.namespace_name(), &want(maker, mounted)),
     };
     let missing = missing_claim(object, mounted, &maker);
     [Some(missing), why].into_iter().flatten().collect()
@@ -54,31 +54,31 @@ pub(super) fn cause(object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause 
     missing_claim(object, mounted, &maker(pod, mounted))
 }
 
-fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &Maker) -> Cause {
+fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &ClaimCreator) -> Cause {
     let (claim, namespace) = (quote::name(&mounted.claim), object.namespace_name());
     let pod = object.describe();
     let (who, command, purpose) = match maker {
-        Maker::Annotation(_) => (
+        ClaimCreator::Annotation(_) => (
             "Volume Warden's pvc-provisioner creates it, because the pod's annotations ask for it, and has not done so yet".to_owned(),
             pod,
             "to see in the pod's Events why the claim is not created".to_owned(),
         ),
-        Maker::Invalid(_) => (
+        ClaimCreator::Invalid(_) => (
             "the pod's annotations ask for it".to_owned(),
             pod,
             "to see the pod's annotations".to_owned(),
         ),
-        Maker::Ephemeral => (
+        ClaimCreator::Ephemeral => (
             "kube-controller-manager creates it for the pod, and has not done so yet".to_owned(),
             pod,
             "to see in the pod's Events why the claim is not created".to_owned(),
         ),
-        Maker::Set(set) => (
+        ClaimCreator::Set(set) => (
             format!("the StatefulSet {set} creates it for the pod, and has not done so yet"),
             format!("kubectl describe statefulset {set} -n {namespace}"),
             "to see in the StatefulSet's Events why the claim is not created".to_owned(),
         ),
-        Maker::User => (
+        ClaimCreator::User => (
             "no controller creates it for the pod".to_owned(),
             format!("kubectl get pvc -n {namespace}"),
             format!("to list the claims; then create the claim {claim}, or recreate the pod with the name of another claim"),
@@ -107,17 +107,17 @@ fn invalid(object: &Object, notice: &Notice) -> Cause {
     )
 }
 
-fn maker(pod: &Pod, mounted: &Mounted<'_>) -> Maker {
+fn maker(pod: &Pod, mounted: &Mounted<'_>) -> ClaimCreator {
     if mounted.volume.ephemeral.is_some() {
-        return Maker::Ephemeral;
+        return ClaimCreator::Ephemeral;
     }
     if let Some(maker) = by_annotation(pod, mounted) {
         return maker;
     }
     let of_a_template = mounted.claim.ends_with(&format!("-{}", pod.name_any()));
     match owner_references::controller(pod.owner_references()) {
-        Some(owner) if of_a_template && is_set(owner) => Maker::Set(owner.name.clone()),
-        _ => Maker::User,
+        Some(owner) if of_a_template && is_set(owner) => ClaimCreator::Set(owner.name.clone()),
+        _ => ClaimCreator::User,
     }
 }
 
@@ -127,8 +127,8 @@ fn is_set(owner: &OwnerReference) -> bool {
     is_set && is_subdomain(&owner.name)
 }
 
-fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
-    let claim_requests = pod.rules.claim_requests.as_deref()?;
+fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<ClaimCreator> {
+    let claim_requests = pod.trimmed.claim_requests.as_deref()?;
     // The value of --template-fields in the cluster is not known here, so the default is assumed.
     // The message about a field that only this flag permits names the flag.
     let (claims, notices) = parse_claim_requests(claim_requests, &TemplatePolicy::default());
@@ -136,7 +136,7 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
         .into_iter()
         .find(|request| *request.claim == *mounted.claim);
     if let Some(request) = requested {
-        return Some(Maker::Annotation(Box::new(request)));
+        return Some(ClaimCreator::Annotation(Box::new(request)));
     }
     let own = |each: &&Notice| each.volume.as_deref() == Some(&*mounted.volume.name);
     let of_no_volume = |each: &&Notice| {
@@ -147,10 +147,10 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<Maker> {
     // An annotation for a volume that the pod does not have is probably a misspelt annotation for
     // this volume.
     let notice = all.find(own).or_else(|| notices.iter().find(of_no_volume));
-    notice.cloned().map(Maker::Invalid)
+    notice.cloned().map(ClaimCreator::Invalid)
 }
 
-fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
+fn want(maker: &ClaimCreator, mounted: &Mounted<'_>) -> Want {
     let ephemeral = || {
         mounted
             .volume
@@ -160,8 +160,8 @@ fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
             .as_ref()
     };
     match maker {
-        Maker::Annotation(request) => {
-            let birth = Birth {
+        ClaimCreator::Annotation(request) => {
+            let birth = ClaimFields {
                 namespace: "",
                 name: &request.claim,
                 controller_id: "",
@@ -174,10 +174,10 @@ fn want(maker: &Maker, mounted: &Mounted<'_>) -> Want {
                 claim.and_then(|claim| Some(Want::of(Some(&claim.metadata), claim.spec.as_ref()?)));
             want.unwrap_or_default()
         }
-        Maker::Ephemeral => ephemeral().map_or_else(Want::default, |template| {
+        ClaimCreator::Ephemeral => ephemeral().map_or_else(Want::default, |template| {
             Want::of(template.metadata.as_ref(), &template.spec)
         }),
-        Maker::Invalid(_) | Maker::Set(_) | Maker::User => Want::default(),
+        ClaimCreator::Invalid(_) | ClaimCreator::Set(_) | ClaimCreator::User => Want::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::objects::keys::MIRROR;
 use crate::why::{
-    Cause, Code, Evidence, Lookup, Object, Readable, World,
+    Cause, Code, Evidence, LiveReads, Lookup, Object, Readable,
     explain::{events, quote},
     read::Pod,
 };
@@ -32,7 +32,7 @@ const MOUNTED: [&str; 3] = ["FailedCreatePodSandBox", "Pulling", "Pulled"];
 /// or if the node has mounted the volumes. None if this is not known, because the Events or the
 /// VolumeAttachments, for example, could not be read.
 pub(super) fn causes(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     pod: &Pod,
     mounted: &[Mounted<'_>],
@@ -40,8 +40,8 @@ pub(super) fn causes(
     if conditions::is_true(pod, HAS_SANDBOX) {
         return Some(Vec::new());
     }
-    let success = latest(world, object, pod, &MOUNTED)?;
-    let failure = last_failure(world, object, pod)?;
+    let success = latest(reads, object, pod, &MOUNTED)?;
+    let failure = last_failure(reads, object, pod)?;
     // The times of Events are in seconds, and the kubelet often mounts a volume in the same second
     // as it failed to, so an Event of the same time counts as newer.
     let failed_at = failure.as_ref().and_then(events::last);
@@ -49,8 +49,8 @@ pub(super) fn causes(
         return Some(Vec::new());
     }
     match failure {
-        Some(event) => Some(reported(world, object, pod, mounted, &event)),
-        None => unreported(world, pod, mounted),
+        Some(event) => Some(reported(reads, object, pod, mounted, &event)),
+        None => unreported(reads, pod, mounted),
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn causes(
 /// that only once, so any later Event may be about something else, or about a failure that was
 /// solved.
 fn reported(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     pod: &Pod,
     mounted: &[Mounted<'_>],
@@ -67,56 +67,61 @@ fn reported(
 ) -> Vec<Cause> {
     let reason = event.reason.as_deref();
     if reason != Some(NOT_ATTACHED)
-        && let Some(missing) = missing_config(world, pod, event)
+        && let Some(missing) = missing_config(reads, pod, event)
     {
         return vec![failed(object, event), missing];
     }
-    let Lookup::Found(found) = elsewhere::find(world, pod, mounted) else {
+    let Lookup::Found(found) = elsewhere::find(reads, pod, mounted) else {
         return vec![failed(object, event)];
     };
     let first = match reason {
         Some(NOT_ATTACHED) => failed(object, event),
         _ => found.not_attached(pod),
     };
-    beginning_with(first, world, pod, &found)
+    beginning_with(first, reads, pod, &found)
 }
 
 /// The chain of causes if another node has a volume of the pod, and no Event reports that any more;
 /// empty if no other node has one. None if an object could not be read.
-fn unreported(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
-    match elsewhere::find(world, pod, mounted) {
-        Lookup::Found(found) => Some(beginning_with(found.not_attached(pod), world, pod, &found)),
+fn unreported(reads: &LiveReads, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
+    match elsewhere::find(reads, pod, mounted) {
+        Lookup::Found(found) => Some(beginning_with(found.not_attached(pod), reads, pod, &found)),
         Lookup::Absent => Some(Vec::new()),
         Lookup::Unread => None,
     }
 }
 
 /// The chain of this cause, and of what keeps the volume on the other node.
-fn beginning_with(first: Cause, world: &World, pod: &Pod, found: &Elsewhere) -> Vec<Cause> {
-    let further = found.causes(world, &pod.namespace().unwrap_or_default());
+fn beginning_with(first: Cause, reads: &LiveReads, pod: &Pod, found: &Elsewhere) -> Vec<Cause> {
+    let further = found.causes(reads, &pod.namespace().unwrap_or_default());
     std::iter::once(first).chain(further).collect()
 }
 
 /// The latest Event that a volume of this pod was not attached or mounted, or `Some(None)` if there
 /// is none. If a volume was attached later, earlier failures to attach do not count. None if the
 /// Events could not be read.
-fn last_failure(world: &World, object: &Object, pod: &Pod) -> Option<Option<Event>> {
-    let attached = latest(world, object, pod, &[ATTACHED])?;
+fn last_failure(reads: &LiveReads, object: &Object, pod: &Pod) -> Option<Option<Event>> {
+    let attached = latest(reads, object, pod, &[ATTACHED])?;
     let attached = attached.as_ref().and_then(events::last);
-    let attach = latest(world, object, pod, &[NOT_ATTACHED])?;
+    let attach = latest(reads, object, pod, &[NOT_ATTACHED])?;
     let attach = attach.filter(|failure| events::last(failure) >= attached);
-    let mount = latest(world, object, pod, &NOT_MOUNTED)?;
+    let mount = latest(reads, object, pod, &NOT_MOUNTED)?;
     Some(newest(attach.into_iter().chain(mount)))
 }
 
 /// The latest Event about this pod with one of these reasons, or `Some(None)` if there is none.
 /// Events about an earlier pod of the same name do not count. In those about a static pod, the
 /// kubelet writes the uid that it has given the pod. None if the Events could not be read.
-fn latest(world: &World, object: &Object, pod: &Pod, reasons: &[&str]) -> Option<Option<Event>> {
+fn latest(
+    reads: &LiveReads,
+    object: &Object,
+    pod: &Pod,
+    reasons: &[&str],
+) -> Option<Option<Event>> {
     let own = pod.annotations().get(MIRROR);
     let uid = own.or(pod.metadata.uid.as_ref()).map(String::as_str);
     let reasons = reasons.iter();
-    let found = reasons.map(|reason| events::latest(world, object, uid, reason));
+    let found = reasons.map(|reason| events::latest(reads, object, uid, reason));
     let found: Option<Vec<_>> = found.collect();
     Some(newest(found?.into_iter().flatten()))
 }
@@ -139,16 +144,16 @@ fn failed(object: &Object, event: &Event) -> Cause {
 
 /// The cause that a ConfigMap or Secret which a volume of the pod needs does not exist; none if all
 /// exist. Only the volumes whose names the message of the Event quotes are checked.
-fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
+fn missing_config(reads: &LiveReads, pod: &Pod, event: &Event) -> Option<Cause> {
     let message = event.message.as_deref().unwrap_or_default();
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
     let mut failed = volumes.filter(|volume| message.contains(&format!("\"{}\"", volume.name)));
     let namespace = pod.namespace().unwrap_or_default();
     let missing = failed.find_map(|volume| {
         let (maps, secrets) = required(volume);
-        let map = absent::<ConfigMap>(world, &namespace, &maps);
+        let map = absent::<ConfigMap>(reads, &namespace, &maps);
         let map = map.map(|name| ("ConfigMap", "configmap", name));
-        let secret = || absent::<Secret>(world, &namespace, &secrets);
+        let secret = || absent::<Secret>(reads, &namespace, &secrets);
         map.or_else(|| Some(("Secret", "secret", secret()?)))
     })?;
     let (kind, short, name) = missing;
@@ -164,9 +169,13 @@ fn missing_config(world: &World, pod: &Pod, event: &Event) -> Option<Cause> {
 
 /// The first of these names of which no object exists. An object that could not be read counts as
 /// existing.
-fn absent<'a, K: Readable>(world: &World, namespace: &str, names: &[&'a str]) -> Option<&'a str> {
+fn absent<'a, K: Readable>(
+    reads: &LiveReads,
+    namespace: &str,
+    names: &[&'a str],
+) -> Option<&'a str> {
     let mut names = names.iter().copied();
-    names.find(|name| matches!(world.metadata::<K>(namespace, name), Lookup::Absent))
+    names.find(|name| matches!(reads.metadata::<K>(namespace, name), Lookup::Absent))
 }
 
 /// The names of the ConfigMaps and Secrets without which the kubelet does not mount the volume.

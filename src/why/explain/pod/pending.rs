@@ -6,7 +6,7 @@ use super::{
     missing, placement, waiting,
 };
 use crate::why::{
-    Cause, Code, Evidence, Lookup, Object, World,
+    Cause, Code, Evidence, LiveReads, Lookup, Object,
     explain::{claim, users},
     read::{PersistentVolumeClaim, Pod},
 };
@@ -14,7 +14,7 @@ use kube::ResourceExt;
 
 /// Why a pod cannot use a claim, in the order in which the reasons are reported.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Trouble {
+enum ClaimProblem {
     Missing,
     /// The claim of an ephemeral volume was not created for the pod.
     NotOwned,
@@ -22,48 +22,48 @@ enum Trouble {
     Unbound,
 }
 
-type Troubled<'a> = (Trouble, &'a Mounted<'a>, Lookup<PersistentVolumeClaim>);
+type UnusableClaim<'a> = (ClaimProblem, &'a Mounted<'a>, Lookup<PersistentVolumeClaim>);
 
 /// The chain of causes for the first claim that the pod cannot use, and one cause for each further
 /// such claim. If the pod can use all its claims, the chain says what else the pod waits for.
-pub(super) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
+pub(super) fn causes(reads: &LiveReads, object: &Object, pod: &Pod) -> Causes {
     let mounted = claims::mounted(pod);
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
-    let lookups = world.each(object.namespace_name(), names);
+    let lookups = reads.each(object.namespace_name(), names);
     let unread = lookups
         .iter()
         .any(|lookup| matches!(lookup, Lookup::Unread));
-    let (mut troubled, mut usable) = (Vec::new(), Vec::new());
+    let (mut unusable, mut usable) = (Vec::new(), Vec::new());
     for (mounted, lookup) in mounted.iter().zip(lookups) {
-        match trouble(pod, mounted, &lookup) {
-            Some(trouble) => troubled.push((trouble, mounted, lookup)),
+        match problem(pod, mounted, &lookup) {
+            Some(problem) => unusable.push((problem, mounted, lookup)),
             None => usable.push(mounted.clone()),
         }
     }
-    troubled.sort_by(|(one, ..): &Troubled<'_>, (other, ..)| one.cmp(other));
-    let mut troubled = troubled.into_iter();
-    match troubled.next() {
+    unusable.sort_by(|(one, ..): &UnusableClaim<'_>, (other, ..)| one.cmp(other));
+    let mut unusable = unusable.into_iter();
+    match unusable.next() {
         Some(first) => {
-            let chain = chain(world, object, pod, &first, &usable);
-            let also = troubled.map(|other| link(object, pod, &other));
+            let chain = chain(reads, object, pod, &first, &usable);
+            let also = unusable.map(|other| link(object, pod, &other));
             (chain, also.collect())
         }
         // A claim could not be read, so it is not known whether the pod waits for that claim.
         None if unread => Causes::default(),
         None => {
-            let chain = waiting::causes(world, object, pod, &mounted);
+            let chain = waiting::causes(reads, object, pod, &mounted);
             (chain.unwrap_or_default(), Vec::new())
         }
     }
 }
 
-fn trouble(
+fn problem(
     pod: &Pod,
     mounted: &Mounted<'_>,
     lookup: &Lookup<PersistentVolumeClaim>,
-) -> Option<Trouble> {
+) -> Option<ClaimProblem> {
     let claim = match lookup {
-        Lookup::Absent => return Some(Trouble::Missing),
+        Lookup::Absent => return Some(ClaimProblem::Missing),
         Lookup::Unread => return None,
         Lookup::Found(claim) => claim,
     };
@@ -72,18 +72,20 @@ fn trouble(
         // The claim of the pod is created after the deletion of a foreign claim of the same name.
         "Terminating" => {
             let is_lost = is_foreign || claims::is_lost(claim, Some(pod));
-            is_lost.then_some(Trouble::Deleting)
+            is_lost.then_some(ClaimProblem::Deleting)
         }
-        _ if is_foreign => Some(Trouble::NotOwned),
+        _ if is_foreign => Some(ClaimProblem::NotOwned),
         "Bound" => None,
-        _ => Some(Trouble::Unbound),
+        _ => Some(ClaimProblem::Unbound),
     }
 }
 
 /// The cause that the pod cannot use this claim.
-fn link(object: &Object, pod: &Pod, (trouble, mounted, lookup): &Troubled<'_>) -> Cause {
+fn link(object: &Object, pod: &Pod, (problem, mounted, lookup): &UnusableClaim<'_>) -> Cause {
     match lookup {
-        Lookup::Found(claim) if *trouble == Trouble::NotOwned => not_owned(object, mounted, claim),
+        Lookup::Found(claim) if *problem == ClaimProblem::NotOwned => {
+            not_owned(object, mounted, claim)
+        }
         Lookup::Found(claim) => has(object, claim),
         Lookup::Absent | Lookup::Unread => missing::cause(object, pod, mounted),
     }
@@ -92,24 +94,24 @@ fn link(object: &Object, pod: &Pod, (trouble, mounted, lookup): &Troubled<'_>) -
 /// The cause that the pod cannot use this claim, followed by the causes for the state of the claim.
 /// The pod can use the claims of the volumes `usable`.
 fn chain(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     pod: &Pod,
-    troubled: &Troubled<'_>,
+    unusable: &UnusableClaim<'_>,
     usable: &[Mounted<'_>],
 ) -> Vec<Cause> {
-    let (trouble, mounted, lookup) = troubled;
+    let (problem, mounted, lookup) = unusable;
     let Lookup::Found(claim) = lookup else {
-        return missing::causes(world, object, pod, mounted);
+        return missing::causes(reads, object, pod, mounted);
     };
-    let first = link(object, pod, troubled);
+    let first = link(object, pod, unusable);
     // The state of a claim that the pod never uses is no cause.
-    if *trouble == Trouble::NotOwned {
+    if *problem == ClaimProblem::NotOwned {
         return vec![first];
     }
     let name = Object::claim(object.namespace_name(), &claim.name_any());
-    let further = claim::causes(world, &name, claim);
-    let further = not_back(world, further, pod, usable);
+    let further = claim::causes(reads, &name, claim);
+    let further = not_back(reads, further, pod, usable);
     std::iter::once(first).chain(further).collect()
 }
 
@@ -159,7 +161,7 @@ fn has(pod: &Object, claim: &PersistentVolumeClaim) -> Cause {
 /// node from that pod, if one of the volumes `usable` does, or else with the scheduler's message. A
 /// pod with a node keeps the whole chain.
 fn not_back(
-    world: &World,
+    reads: &LiveReads,
     mut further: Vec<Cause>,
     pod: &Pod,
     usable: &[Mounted<'_>],
@@ -168,7 +170,7 @@ fn not_back(
     if let (Some(at), Some(unscheduled)) = (further.iter().position(back), users::unscheduled(pod))
     {
         further.truncate(at);
-        match placement::causes(world, pod, usable).unwrap_or_default() {
+        match placement::causes(reads, pod, usable).unwrap_or_default() {
             by_volumes if by_volumes.is_empty() => further.push(unscheduled),
             by_volumes => further.extend(by_volumes),
         }

@@ -12,7 +12,7 @@ mod refusal;
 
 use super::{claims::Mounted, conditions::condition};
 use crate::why::{
-    Cause, Code, Evidence, Lookup, Object, Selection, World,
+    Cause, Code, Evidence, LiveReads, Lookup, Object, Selection,
     explain::{affinity, claim, nodes, quote, users},
     read::{PersistentVolume, PersistentVolumeClaim, Pod},
 };
@@ -28,29 +28,29 @@ const NAMED: usize = 5;
 /// The chain of causes if the pod has no node because of these volumes, whose claims are bound, or
 /// may have none because of them; empty if they exclude no node that would take the pod, or if no
 /// scheduler has looked for a node yet. None if an object could not be read.
-pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
+pub(super) fn causes(reads: &LiveReads, pod: &Pod, mounted: &[Mounted<'_>]) -> Option<Vec<Cause>> {
     if !was_judged(pod) {
         return Some(Vec::new());
     }
     let namespace = pod.namespace().unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
-    let claims: Vec<_> = world
+    let claims: Vec<_> = reads
         .each::<PersistentVolumeClaim>(&namespace, names)
         .into_iter()
         .filter_map(Lookup::found)
         .collect();
-    let chain = other_pod(world, pod, &claims)?;
+    let chain = other_pod(reads, pod, &claims)?;
     if !chain.is_empty() {
         return Some(chain);
     }
     let mut volumes = Vec::new();
-    let lookups = world.each::<PersistentVolume>("", volume_names(&claims));
+    let lookups = reads.each::<PersistentVolume>("", volume_names(&claims));
     for (claim, lookup) in claims.iter().zip(lookups) {
         match lookup {
             Lookup::Found(volume) => volumes.push(volume),
             Lookup::Absent => {
                 let object = Object::claim(&namespace, &claim.name_any());
-                return Some(claim::causes(world, &object, claim));
+                return Some(claim::causes(reads, &object, claim));
             }
             Lookup::Unread => return None,
         }
@@ -61,8 +61,8 @@ pub(super) fn causes(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Optio
     if !volumes.iter().any(concerned) {
         return Some(Vec::new());
     }
-    let nodes = world.list::<Node>("", Selection::default()).found()?;
-    by_nodes(world, pod, &volumes, &nodes)
+    let nodes = reads.list::<Node>("", Selection::default()).found()?;
+    by_nodes(reads, pod, &volumes, &nodes)
 }
 
 /// Whether a scheduler has looked for a node for the pod: the pod has the condition `PodScheduled`,
@@ -78,7 +78,7 @@ fn was_judged(pod: &Pod) -> bool {
 }
 
 fn by_nodes(
-    world: &World,
+    reads: &LiveReads,
     pod: &Pod,
     volumes: &[PersistentVolume],
     nodes: &[Node],
@@ -100,7 +100,7 @@ fn by_nodes(
     }
     let taking = |node: &&Node| Refusal::of(node, pod).is_none();
     let available: Vec<&Node> = usable.into_iter().filter(taking).collect();
-    let full = limits::cause(world, volumes, &available)?;
+    let full = limits::cause(reads, volumes, &available)?;
     if !full.is_empty() {
         return Some(full);
     }
@@ -113,13 +113,13 @@ fn by_nodes(
 
 /// The chain of causes if another pod uses a claim of the pod that only one pod at a time may use;
 /// empty otherwise. None if that is not found, and the users of a claim could not be read.
-fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Option<Vec<Cause>> {
+fn other_pod(reads: &LiveReads, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Option<Vec<Cause>> {
     let exclusive = |claim: &&PersistentVolumeClaim| {
         let modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);
         modes.flatten().any(|mode| mode == ONE_POD)
     };
     let claims = claims.iter().filter(exclusive);
-    let all: Vec<_> = claims.map(|claim| other_user(world, pod, claim)).collect();
+    let all: Vec<_> = claims.map(|claim| other_user(reads, pod, claim)).collect();
     let found = all.iter().flatten().find(|chain| !chain.is_empty());
     match found {
         Some(chain) => Some(chain.clone()),
@@ -129,12 +129,12 @@ fn other_pod(world: &World, pod: &Pod, claims: &[PersistentVolumeClaim]) -> Opti
 
 /// The chain of causes if another pod uses this claim; empty otherwise. None if the pods could not
 /// be read.
-fn other_user(world: &World, pod: &Pod, claim: &PersistentVolumeClaim) -> Option<Vec<Cause>> {
+fn other_user(reads: &LiveReads, pod: &Pod, claim: &PersistentVolumeClaim) -> Option<Vec<Cause>> {
     let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
-    let users = world.users(&namespace, &name).found()?;
+    let users = reads.users(&namespace, &name).found()?;
     let other = users.iter().find(|other| {
         let placed = nodes::name_of(other).is_some();
-        placed && other.uid() != pod.uid() && !other.rules.finished
+        placed && other.uid() != pod.uid() && !other.trimmed.finished
     });
     let Some(other) = other else {
         return Some(Vec::new());
@@ -146,7 +146,7 @@ fn other_user(world: &World, pod: &Pod, claim: &PersistentVolumeClaim) -> Option
     );
     let then = "this pod gets a node";
     Some(users::of_other(
-        world,
+        reads,
         other,
         sentence,
         "spec.volumes",
@@ -216,17 +216,17 @@ fn unavailable(pod: &Pod, volumes: &[PersistentVolume], usable: &[&Node]) -> Opt
         .map(|(name, refusal)| format!("{name} {refusal}"));
     let names: Vec<_> = volumes.iter().map(|volume| volume.name_any()).collect();
     let sentence = format!(
-        "Of the nodes that the pod selects, only these can use its volumes ({}), and none takes the pod: {}.",
+        "Of the nodes that match the pod's node selector and affinity, only these can use its volumes ({}), but the pod cannot be scheduled on any of them: {}.",
         names.join(", "),
         quote::first(&states.collect::<Vec<_>>(), NAMED)
     );
-    // A taint is mostly permanent, so a node without such a taint takes the pod earlier.
+    // A taint is mostly permanent, so a node without such a taint accepts the pod earlier.
     let passing = |(_, refusal): &&(String, Refusal<'_>)| !matches!(refusal, Refusal::Tainted(_));
     let (name, refusal) = refusals.iter().find(passing).or(refusals.first())?;
     let node = Object::new("Node", "node", "", name);
     let evidence = Evidence::new(node.to_string(), refusal.field());
     Some(Cause::new(Code::NoNodeForVolume, sentence, evidence).run(
         node.describe(),
-        "to see why the node does not take the pod; the pod gets a node once it does",
+        "to see why the pod cannot be scheduled on the node; the pod gets a node once it can",
     ))
 }

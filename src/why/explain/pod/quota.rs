@@ -2,7 +2,7 @@
 
 use crate::{
     objects::{fit::named_class, quantity},
-    why::{Cause, Code, Evidence, Object, Selection, World},
+    why::{Cause, Code, Evidence, LiveReads, Object, Selection},
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceQuota, ResourceQuotaSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -99,11 +99,11 @@ impl Want {
 /// The cause that a quota of the namespace does not allow a claim with these requests; none if all
 /// quotas allow it, or if they could not be read.
 pub(in crate::why::explain) fn exhausted(
-    world: &World,
+    reads: &LiveReads,
     namespace: &str,
     want: &Want,
 ) -> Option<Cause> {
-    let quotas = world
+    let quotas = reads
         .list::<ResourceQuota>(namespace, Selection::default())
         .found()?;
     quotas.iter().find_map(|quota| {

@@ -4,7 +4,7 @@ use super::Causes;
 use crate::{
     causes::Holder,
     why::{
-        Cause, Code, Evidence, Object, World,
+        Cause, Code, Evidence, LiveReads, Object,
         explain::{nodes, writers},
         read::Pod,
     },
@@ -21,14 +21,14 @@ pub(in crate::why::explain) fn since(pod: &Pod) -> Option<Timestamp> {
 }
 
 /// The causes that keep a pod which is being deleted.
-pub(in crate::why::explain) fn causes(world: &World, object: &Object, pod: &Pod) -> Causes {
+pub(in crate::why::explain) fn causes(reads: &LiveReads, object: &Object, pod: &Pod) -> Causes {
     let has_node = nodes::name_of(pod).is_some();
     let finalizers = || by_finalizers(object, &pod.metadata);
     let stopped = !has_node || pod.metadata.deletion_grace_period_seconds == Some(0);
     if stopped && !pod.finalizers().is_empty() {
         return first(finalizers());
     }
-    let on_node = nodes::lost_node(world, pod).or_else(|| in_grace(object, pod, world.now));
+    let on_node = nodes::lost_node(reads, pod).or_else(|| in_grace(object, pod, reads.now));
     let causes: Vec<Cause> = on_node.into_iter().chain(finalizers()).collect();
     if causes.is_empty() {
         return (vec![ending(object, pod)], Vec::new());
@@ -71,7 +71,7 @@ fn in_grace(object: &Object, pod: &Pod, now: Timestamp) -> Option<Cause> {
 fn ending(object: &Object, pod: &Pod) -> Cause {
     let evidence =
         Evidence::new(object.to_string(), "metadata.deletionTimestamp").since(since(pod));
-    if let Some(node) = nodes::name_of(pod).filter(|_| pod.rules.finished) {
+    if let Some(node) = nodes::name_of(pod).filter(|_| pod.trimmed.finished) {
         let sentence = format!(
             "The pod is being deleted and all its containers have stopped, but the kubelet of its node {node} has not reported yet that it has unmounted the volumes of the pod."
         );

@@ -7,7 +7,7 @@ use super::{
     mounting, placement,
 };
 use crate::why::{
-    Cause, Code, Evidence, Object, World,
+    Cause, Code, Evidence, LiveReads, Object,
     explain::{nodes, quote, users},
     read::Pod,
 };
@@ -26,11 +26,11 @@ const MOUNTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 /// Source: `pkg/kubelet/volumemanager/volume_manager.go` of Kubernetes.
 const TOO_MANY_VOLUMES: &str = "VolumeAttachmentLimitExceeded";
 
-/// The chain of causes for a pod that can use all its claims and does not run yet. None if it is not
-/// known whether the pod waits for a volume, because the pod's Events, for example, could not be
-/// read.
+/// The chain of causes for a pod that can use all its claims and does not run yet. None if it is
+/// not known whether the pod waits for a volume, because the pod's Events, for example, could not
+/// be read.
 pub(super) fn causes(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     pod: &Pod,
     mounted: &[Mounted<'_>],
@@ -42,7 +42,7 @@ pub(super) fn causes(
         "The pod names no claim"
     };
     if let Some(unscheduled) = users::unscheduled(pod) {
-        let Some(chain) = placement::causes(world, pod, mounted) else {
+        let Some(chain) = placement::causes(reads, pod, mounted) else {
             // Not every user may read nodes.
             return Some(vec![unscheduled.run(
                 object.describe(),
@@ -60,12 +60,12 @@ pub(super) fn causes(
         return Some(vec![at(object, sentence, field, since)]);
     }
     if may_lack_volumes(pod) {
-        let chain = mounting::causes(world, object, pod, mounted)?;
+        let chain = mounting::causes(reads, object, pod, mounted)?;
         if !chain.is_empty() {
             return Some(chain);
         }
         // The kubelet of a node that is not ready may not start the pod, and says nothing about it.
-        if let Some(node) = nodes::lost_node(world, pod) {
+        if let Some(node) = nodes::lost_node(reads, pod) {
             let code = if has_claims {
                 node.code
             } else {
@@ -111,9 +111,9 @@ pub(super) fn ended(object: &Object, pod: &Pod) -> Cause {
 
 /// The chain of causes for a pod whose phase is Running and that is not ready. None if it is not
 /// known whether the pod waits for a volume.
-pub(super) fn not_ready(world: &World, object: &Object, pod: &Pod) -> Option<Vec<Cause>> {
+pub(super) fn not_ready(reads: &LiveReads, object: &Object, pod: &Pod) -> Option<Vec<Cause>> {
     let state = if may_lack_volumes(pod) {
-        let chain = mounting::causes(world, object, pod, &claims::mounted(pod))?;
+        let chain = mounting::causes(reads, object, pod, &claims::mounted(pod))?;
         if !chain.is_empty() {
             return Some(chain);
         }

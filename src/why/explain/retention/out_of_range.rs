@@ -1,11 +1,11 @@
-//! Explains claims whose ordinal is out of the range of their StatefulSet: their owner references and
-//! their pod decide what happens to them.
+//! Explains claims whose ordinal is out of the range of their StatefulSet: their owner references
+//! and their pod decide what happens to them.
 
 use super::is_dead;
 use crate::{
     objects::{self, stateful_set::Policy},
     why::{
-        Cause, Code, Evidence, Lookup, Object, World,
+        Cause, Code, Evidence, LiveReads, Lookup, Object,
         read::{PersistentVolumeClaim, Pod},
     },
 };
@@ -15,17 +15,17 @@ use std::sync::Arc;
 
 /// The cause for a claim whose ordinal is out of the range of the StatefulSet.
 pub(super) fn cause(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     (name, set): (&str, &objects::StatefulSet),
     ordinal: u32,
 ) -> Cause {
     let pod = format!("{name}-{ordinal}");
-    let lookup = world.get::<Pod>(object.namespace_name(), &pod);
+    let lookup = reads.get::<Pod>(object.namespace_name(), &pod);
     let evidence = Evidence::new(object.to_string(), "metadata.ownerReferences");
     let owners = claim.owner_references();
-    if let Some(after) = deleted_after(world, object, owners, (set, &pod), &lookup) {
+    if let Some(after) = deleted_after(reads, object, owners, (set, &pod), &lookup) {
         let sentence = format!(
             "The ordinal {ordinal} of the StatefulSet {name} is out of range. The claim is deleted \
              after {after}."
@@ -65,7 +65,7 @@ pub(super) fn cause(
 /// Returns what the claim is deleted after: its pod, if that owns it or will own it; none if the
 /// deletion of its pod does not delete it.
 fn deleted_after(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     owners: &[OwnerReference],
     (set, pod): (&objects::StatefulSet, &str),
@@ -76,7 +76,7 @@ fn deleted_after(
     };
     // The garbage collector removes a reference to a pod that does not exist.
     let owns =
-        |owner: &OwnerReference| is_pod(owner) && is_dead(world, object, owner) != Some(true);
+        |owner: &OwnerReference| is_pod(owner) && is_dead(reads, object, owner) != Some(true);
     if owners.iter().any(owns) {
         return Some(match owners.len() {
             1 => format!("its pod {pod}, which owns it"),
@@ -86,7 +86,7 @@ fn deleted_after(
     let Lookup::Found(found) = lookup else {
         return None;
     };
-    let will_own = found.rules.stateful_set.as_ref() == Some(&set.uid)
+    let will_own = found.trimmed.stateful_set.as_ref() == Some(&set.uid)
         && set.retention.unwrap_or_default().when_scaled == Policy::Delete
         && owners.iter().all(|owner| set.uid == owner.uid);
     will_own.then(|| format!("its pod {pod}, once that pod owns it (whenScaled: Delete)"))

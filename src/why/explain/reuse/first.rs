@@ -2,8 +2,8 @@
 
 use super::{object, patch};
 use crate::why::{
-    Cause, Object, Selection, World,
-    explain::{attachments, trash, wardens, writers},
+    Cause, LiveReads, Object, Selection,
+    explain::{attachments, controllers, trash, writers},
     read::PersistentVolume,
 };
 use k8s_openapi::api::core::v1::PersistentVolumeStatus;
@@ -11,14 +11,14 @@ use kube::ResourceExt;
 use serde_json::json;
 
 /// A step that is required before the user may give the volume to another claim.
-pub(super) struct First {
+pub(super) struct RequiredStep {
     /// Why the step is required, as a sentence.
     pub why: String,
     pub command: String,
     pub purpose: &'static str,
 }
 
-impl First {
+impl RequiredStep {
     /// Adds the reason and the step to the cause.
     pub(super) fn added_to(self, cause: Cause) -> Cause {
         let sentence = format!("{} {}", cause.sentence, self.why);
@@ -27,24 +27,27 @@ impl First {
 }
 
 /// The step that is required before any claim may be bound to the volume; none if nothing is.
-pub(super) fn before_free(world: &World, volume: &PersistentVolume) -> Option<First> {
+pub(super) fn before_free(reads: &LiveReads, volume: &PersistentVolume) -> Option<RequiredStep> {
     deleted(volume)
         .or_else(|| in_trash(volume))
         .or_else(|| to_be_deleted(volume))
         .or_else(|| not_released(volume))
-        .or_else(|| attached(world, volume))
-        .or_else(|| twin(world, volume))
+        .or_else(|| attached(reads, volume))
+        .or_else(|| same_data(reads, volume))
 }
 
 /// The step that is required before a parked volume may be reserved for a claim; none if nothing
 /// is.
-pub(super) fn before_hand_over(world: &World, volume: &PersistentVolume) -> Option<First> {
-    attached(world, volume).or_else(|| twin(world, volume))
+pub(super) fn before_hand_over(
+    reads: &LiveReads,
+    volume: &PersistentVolume,
+) -> Option<RequiredStep> {
+    attached(reads, volume).or_else(|| same_data(reads, volume))
 }
 
-fn deleted(volume: &PersistentVolume) -> Option<First> {
+fn deleted(volume: &PersistentVolume) -> Option<RequiredStep> {
     volume.metadata.deletion_timestamp.as_ref()?;
-    Some(First {
+    Some(RequiredStep {
         why: "The volume is being deleted, so no claim may be bound to it.".to_owned(),
         command: format!("volume-warden why {}", object(volume).arguments()),
         purpose: "to see what holds the volume; its deletion cannot be undone",
@@ -53,9 +56,9 @@ fn deleted(volume: &PersistentVolume) -> Option<First> {
 
 /// The required step if the volume is in the trash, where only pvc-trash may give it to a claim, or
 /// if it is purged, so that its data cannot be restored. None otherwise.
-pub(super) fn in_trash(volume: &PersistentVolume) -> Option<First> {
+pub(super) fn in_trash(volume: &PersistentVolume) -> Option<RequiredStep> {
     if trash::is_purged(volume) {
-        return Some(First {
+        return Some(RequiredStep {
             why: "The volume was in the trash and is purged: its data is being deleted and cannot \
                   be restored."
                 .to_owned(),
@@ -64,7 +67,7 @@ pub(super) fn in_trash(volume: &PersistentVolume) -> Option<First> {
         });
     }
     let (kept, undelete) = trash::kept(volume).zip(trash::undelete(volume))?;
-    Some(First {
+    Some(RequiredStep {
         why: format!("The volume is in the trash: its data is kept {kept}."),
         command: format!("{undelete} --new-name NEW"),
         purpose: "to restore the data in a new claim NEW; to use the present name, delete the claim \
@@ -75,7 +78,7 @@ pub(super) fn in_trash(volume: &PersistentVolume) -> Option<First> {
 /// The required step if the policy of the volume is not Retain: to set the policy Retain. Otherwise
 /// the storage driver deletes the data once the volume is Released, or, if it is Released or has
 /// Failed, may have done so already.
-pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
+pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<RequiredStep> {
     let policy = policy(volume);
     if policy == "Retain" {
         return None;
@@ -84,7 +87,7 @@ pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
         json!({"op": "replace", "path": "/spec/persistentVolumeReclaimPolicy", "value": "Retain"});
     let command = patch(volume, &[retain]);
     Some(match phase(volume) {
-        "Released" | "Failed" => First {
+        "Released" | "Failed" => RequiredStep {
             why: format!(
                 "The volume's policy is {policy}, so its data is being deleted, or is deleted already."
             ),
@@ -93,7 +96,7 @@ pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
                       driver has not begun to delete the data. Then make sure that the storage \
                       of the volume still exists",
         },
-        _ => First {
+        _ => RequiredStep {
             why: format!(
                 "The volume's policy is {policy}: its data is deleted once the volume is Released."
             ),
@@ -104,10 +107,10 @@ pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<First> {
     })
 }
 
-/// The required step if the volume is not Released yet or has Failed, or if its policy may have been
-/// written after it was Released, so that its data may be deleted already.
-fn not_released(volume: &PersistentVolume) -> Option<First> {
-    let doubtful = |why| First {
+/// The required step if the volume is not Released yet or has Failed, or if its policy may have
+/// been written after it was Released, so that its data may be deleted already.
+fn not_released(volume: &PersistentVolume) -> Option<RequiredStep> {
+    let doubtful = |why| RequiredStep {
         why,
         command: object(volume).describe(),
         purpose: "to find the driver and the handle of the volume; let a claim use the volume only \
@@ -118,9 +121,9 @@ fn not_released(volume: &PersistentVolume) -> Option<First> {
         "Failed" => Some(doubtful(
             "The volume has Failed: a provisioner tried to delete its data.".to_owned(),
         )),
-        _ => Some(First {
+        _ => Some(RequiredStep {
             why: "kube-controller-manager has not released the volume yet.".to_owned(),
-            command: wardens::in_tree_lease().describe(),
+            command: controllers::in_tree_lease().describe(),
             purpose: "to see whether kube-controller-manager runs, if the volume is not Released soon",
         }),
     }
@@ -151,9 +154,9 @@ fn doubtful_policy(volume: &PersistentVolume) -> Option<String> {
     }
 }
 
-fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
-    let Some(attachments) = attachments::all(world) else {
-        return Some(First {
+fn attached(reads: &LiveReads, volume: &PersistentVolume) -> Option<RequiredStep> {
+    let Some(attachments) = attachments::all(reads) else {
+        return Some(RequiredStep {
             why: "It is not known whether a node has the volume attached.".to_owned(),
             command: "kubectl get volumeattachments".to_owned(),
             purpose: "to make sure that no VolumeAttachment names the volume; only then may a claim be \
@@ -162,7 +165,7 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
     };
     let name = volume.name_any();
     let attachment = attachments::of(&attachments, &name).next()?;
-    Some(First {
+    Some(RequiredStep {
         why: format!(
             "The node {} still has the volume attached (VolumeAttachment {}).",
             attachment.spec.node_name,
@@ -178,21 +181,21 @@ fn attached(world: &World, volume: &PersistentVolume) -> Option<First> {
 
 /// The required step if another volume has the same data: two claims would use the data, and it is
 /// deleted with the volume whose policy is Delete.
-fn twin(world: &World, volume: &PersistentVolume) -> Option<First> {
-    let volumes = world.list::<PersistentVolume>("", Selection::default());
+fn same_data(reads: &LiveReads, volume: &PersistentVolume) -> Option<RequiredStep> {
+    let volumes = reads.list::<PersistentVolume>("", Selection::default());
     let Some(volumes) = volumes.found() else {
-        return Some(First {
+        return Some(RequiredStep {
             why: "It is not known whether another volume has the same data.".to_owned(),
             command: "kubectl get pv -o yaml".to_owned(),
             purpose: "to make sure that no other volume has the source of this one, for example the same \
                       driver and volumeHandle; only then may a claim be bound to it",
         });
     };
-    let (name, source) = (volume.name_any(), &volume.rules.source);
+    let (name, source) = (volume.name_any(), &volume.trimmed.source);
     let mut others = volumes.iter().filter(|other| other.name_any() != name);
-    let other = others.find(|other| source.is_shared_with(&other.rules.source))?;
+    let other = others.find(|other| source.is_shared_with(&other.trimmed.source))?;
     let other = other.name_any();
-    Some(First {
+    Some(RequiredStep {
         why: format!("The volume {other} has the same data."),
         command: Object::volume(&other).describe(),
         purpose: "to see which claim uses that volume; let a claim use this volume only if no claim can \

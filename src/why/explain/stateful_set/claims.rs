@@ -1,6 +1,6 @@
 //! What happens to the claims of a StatefulSet when it is deleted or scaled down.
 
-use super::One;
+use super::SetContext;
 use crate::{
     objects::stateful_set::Policy,
     why::{Selection, explain::quote, read::PersistentVolumeClaim},
@@ -16,8 +16,8 @@ const NAMED: usize = 3;
 /// The garbage collector deletes the claims that the StatefulSet owns, also those that it owns from
 /// the time of another policy: kube-controller-manager changes only the owner references of claims
 /// whose pod exists.
-pub(super) fn fate(one: &One<'_>) -> String {
-    let set = one.kept;
+pub(super) fn fate(one: &SetContext<'_>) -> String {
+    let set = one.trimmed;
     if set.templates.is_empty() {
         return String::new();
     }
@@ -47,15 +47,15 @@ pub(super) fn fate(one: &One<'_>) -> String {
 }
 
 /// The claims that the StatefulSet owns; none if the claims could not be read.
-fn owned(one: &One<'_>) -> Option<Vec<PersistentVolumeClaim>> {
+fn owned(one: &SetContext<'_>) -> Option<Vec<PersistentVolumeClaim>> {
     let namespace = one.object.namespace_name();
     let claims = one
-        .world
+        .reads
         .list::<PersistentVolumeClaim>(namespace, Selection::default())
         .found()?;
     let owned = claims.iter().filter(|claim| {
         let mut owners = claim.owner_references().iter();
-        owners.any(|owner| one.kept.uid == owner.uid)
+        owners.any(|owner| one.trimmed.uid == owner.uid)
     });
     Some(owned.cloned().collect())
 }

@@ -1,6 +1,6 @@
 //! Explains pods of a StatefulSet that do not exist.
 
-use super::{One, stale};
+use super::{SetContext, stale};
 use crate::why::{
     Cause, Code, Evidence, Lookup, Object,
     explain::{
@@ -21,7 +21,7 @@ const CREATED: &str = "SuccessfulCreate";
 /// failure again. The longest delay between two attempts is 1,000 s.
 const RETRIED: i64 = 20 * 60;
 
-pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
+pub(super) fn causes(one: &SetContext<'_>, ordinal: u32) -> Vec<Cause> {
     let stale = stale::causes(one, ordinal);
     if !stale.is_empty() {
         return stale;
@@ -47,14 +47,14 @@ pub(super) fn causes(one: &One<'_>, ordinal: u32) -> Vec<Cause> {
 /// The latest failure that the controller reports, or `Some(None)` if there is none, or if it is
 /// over: the controller has created a pod or a claim since, and has not reported a failure for
 /// [`RETRIED`]. None if the Events could not be read.
-fn failure(one: &One<'_>) -> Option<Option<Event>> {
+fn failure(one: &SetContext<'_>) -> Option<Option<Event>> {
     let uid = one.set.metadata.uid.as_deref();
-    let latest = |reason| events::latest(one.world, one.object, uid, reason);
+    let latest = |reason| events::latest(one.reads, one.object, uid, reason);
     let (failed, created) = (latest(FAILED)?, latest(CREATED)?);
     let last_created = created.as_ref().and_then(events::last);
     let goes_on = |failed: &Event| {
         let last = events::last(failed);
-        let age = last.map(|last| one.world.now.as_second() - last.as_second());
+        let age = last.map(|last| one.reads.now.as_second() - last.as_second());
         last >= last_created || age.is_some_and(|age| age < RETRIED)
     };
     Some(failed.filter(goes_on))
@@ -62,20 +62,23 @@ fn failure(one: &One<'_>) -> Option<Option<Event>> {
 
 /// The cause that a quota does not allow one of the missing claims of the pod; none if no quota
 /// refuses them.
-fn quota(one: &One<'_>, claims: &[(String, Lookup<PersistentVolumeClaim>)]) -> Option<Cause> {
+fn quota(
+    one: &SetContext<'_>,
+    claims: &[(String, Lookup<PersistentVolumeClaim>)],
+) -> Option<Cause> {
     let lookups = claims.iter().map(|(_, lookup)| lookup);
-    let templates = one.kept.templates.iter();
+    let templates = one.trimmed.templates.iter();
     let mut missing = templates
         .zip(lookups)
         .filter(|(_, lookup)| matches!(lookup, Lookup::Absent));
     missing.find_map(|(template, _)| {
         let template = template_of(one, template)?;
         let want = Want::of(Some(&template.metadata), template.spec.as_ref()?);
-        quota::exhausted(one.world, one.object.namespace_name(), &want)
+        quota::exhausted(one.reads, one.object.namespace_name(), &want)
     })
 }
 
-fn template_of<'a>(one: &One<'a>, name: &str) -> Option<&'a core::PersistentVolumeClaim> {
+fn template_of<'a>(one: &SetContext<'a>, name: &str) -> Option<&'a core::PersistentVolumeClaim> {
     let spec = one.set.spec.as_ref()?;
     let mut templates = spec.volume_claim_templates.iter().flatten();
     templates.find(|template| template.name_any() == name)
@@ -84,7 +87,7 @@ fn template_of<'a>(one: &One<'a>, name: &str) -> Option<&'a core::PersistentVolu
 /// The cause for the missing pod after the controller has reported this failure. The controller
 /// creates the pod only once all its claims exist, so a missing claim is the cause.
 fn refused(
-    one: &One<'_>,
+    one: &SetContext<'_>,
     ordinal: u32,
     claims: &[(String, Lookup<PersistentVolumeClaim>)],
     event: &Event,
@@ -108,7 +111,7 @@ fn refused(
 /// The cause that this claim does not exist, with the latest failure that the controller reports.
 /// The Event has no field for the object that was refused, and the message of a webhook does not
 /// name it.
-fn missing(one: &One<'_>, ordinal: u32, claim: &str, event: &Event) -> Cause {
+fn missing(one: &SetContext<'_>, ordinal: u32, claim: &str, event: &Event) -> Cause {
     let sentence = format!(
         "The claim {claim} does not exist, so the StatefulSet controller does not create the pod {}-{ordinal}. It last \
          reported: {}",
@@ -122,12 +125,12 @@ fn missing(one: &One<'_>, ordinal: u32, claim: &str, event: &Event) -> Cause {
     )
 }
 
-fn seen(one: &One<'_>, event: &Event) -> Evidence {
+fn seen(one: &SetContext<'_>, event: &Event) -> Evidence {
     let field = format!("Event {FAILED}");
     Evidence::new(one.object.to_string(), field).since(events::since(event))
 }
 
-fn not_yet(one: &One<'_>, ordinal: u32) -> Cause {
+fn not_yet(one: &SetContext<'_>, ordinal: u32) -> Cause {
     let name = format!("{}-{ordinal}", one.object.name.name);
     let pod = Object::pod(one.object.namespace_name(), &name);
     let sentence = format!(

@@ -1,9 +1,9 @@
 //! Reads the pods of a StatefulSet.
 
 use crate::{
-    objects::{StatefulSet as Kept, stateful_set::ordinal},
+    objects::{StatefulSet as TrimmedSet, stateful_set::ordinal},
     why::{
-        Object, Selection, World,
+        LiveReads, Object, Selection,
         explain::pod::conditions,
         read::{Pod, StatefulSet},
     },
@@ -16,7 +16,7 @@ pub(super) struct Pods(BTreeMap<u32, Pod>);
 
 impl Pods {
     /// Reads the pods that the StatefulSet controls; none if they could not be read.
-    pub(super) fn of(world: &World, object: &Object, set: &StatefulSet) -> Option<Self> {
+    pub(super) fn of(reads: &LiveReads, object: &Object, set: &StatefulSet) -> Option<Self> {
         let labels = set.spec.as_ref()?.selector.match_labels.iter().flatten();
         let labels: Vec<String> = labels
             .map(|(key, value)| format!("{key}={value}"))
@@ -26,7 +26,7 @@ impl Pods {
             labels: &labels,
             fields: "",
         };
-        let pods = world
+        let pods = reads
             .list::<Pod>(object.namespace_name(), selection)
             .found()?;
         let pods = pods.iter().filter_map(|pod| {
@@ -49,14 +49,14 @@ impl Pods {
     }
 
     /// The number of ready pods, without those that the StatefulSet has to remove.
-    pub(super) fn ready(&self, set: &Kept) -> usize {
+    pub(super) fn ready(&self, set: &TrimmedSet) -> usize {
         let wanted = self.0.iter().filter(|(ordinal, _)| set.has(**ordinal));
         wanted.filter(|(_, pod)| is_ready(pod)).count()
     }
 
     /// The pod with the highest ordinal that the StatefulSet has to remove: that pod is removed
     /// first.
-    pub(super) fn surplus(&self, set: &Kept) -> Option<&Pod> {
+    pub(super) fn surplus(&self, set: &TrimmedSet) -> Option<&Pod> {
         let mut surplus = self
             .0
             .iter()

@@ -7,7 +7,7 @@ use crate::{
         reuse::{CLAIM_NAMESPACE, RELEASE_SCOPE, Record},
     },
     why::{
-        Cause, Code, Evidence, Lookup, Object, World,
+        Cause, Code, Evidence, LiveReads, Lookup, Object,
         explain::{attachments, claim, events, quote, reuse, trash, volumes::lacking},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
@@ -16,32 +16,32 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
 /// Explains why the volume is neither Available nor deleted.
-pub(super) fn causes(world: &World, object: &Object, volume: &PersistentVolume) -> Vec<Cause> {
+pub(super) fn causes(reads: &LiveReads, object: &Object, volume: &PersistentVolume) -> Vec<Cause> {
     let spec = volume.spec.clone().unwrap_or_default();
     if spec.persistent_volume_reclaim_policy.as_deref() != Some("Retain") {
-        return not_deleted(world, object, volume).into_iter().collect();
+        return not_deleted(reads, object, volume).into_iter().collect();
     }
     let reference = spec.claim_ref.unwrap_or_default();
     let (namespace, name) = (
         reference.namespace.clone().unwrap_or_default(),
         reference.name.clone().unwrap_or_default(),
     );
-    match world.get::<PersistentVolumeClaim>(&namespace, &name) {
+    match reads.get::<PersistentVolumeClaim>(&namespace, &name) {
         Lookup::Found(other) if other.uid() != reference.uid => {
-            vec![replaced(world, object, volume, &other, &reference)]
+            vec![replaced(reads, object, volume, &other, &reference)]
         }
         // The claim still exists, so kube-controller-manager is about to make the volume Bound
         // again.
         Lookup::Found(_) => Vec::new(),
-        Lookup::Absent => retained(world, object, volume, &reference),
+        Lookup::Absent => retained(reads, object, volume, &reference),
         Lookup::Unread => Vec::new(),
     }
 }
 
 /// The cause for a volume with the policy Delete or Recycle, whose storage is not deleted or
 /// recycled yet. None if the Events of the volume could not be read.
-fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Option<Cause> {
-    let failed = events::latest(world, object, volume.uid().as_deref(), "VolumeFailedDelete")?;
+fn not_deleted(reads: &LiveReads, object: &Object, volume: &PersistentVolume) -> Option<Cause> {
+    let failed = events::latest(reads, object, volume.uid().as_deref(), "VolumeFailedDelete")?;
     let status = volume.status.clone().unwrap_or_default();
     let reported = failed.as_ref().map(events::sentence);
     let why = reported.or(status
@@ -68,7 +68,7 @@ fn not_deleted(world: &World, object: &Object, volume: &PersistentVolume) -> Opt
 }
 
 fn replaced(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     volume: &PersistentVolume,
     other: &PersistentVolumeClaim,
@@ -109,11 +109,11 @@ fn replaced(
     }
     let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
     let purpose = "if the new claim, which has no volume yet, is to get the data on this volume";
-    reuse::free(world, volume, cause, "/spec/claimRef/uid", purpose)
+    reuse::free(reads, volume, cause, "/spec/claimRef/uid", purpose)
 }
 
 fn retained(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     volume: &PersistentVolume,
     old: &ObjectReference,
@@ -142,7 +142,7 @@ fn retained(
     );
     let cause = Cause::new(Code::Retained, sentence, evidence);
     if let Some(cause) = by_releaser(object, volume, &cause) {
-        let Some(all) = attachments::all(world) else {
+        let Some(all) = attachments::all(reads) else {
             return vec![cause];
         };
         let attached = attachments::of(&all, &object.name.name).next();
@@ -154,7 +154,7 @@ fn retained(
         false => cause,
     };
     let purpose = "only if any next claim may see the data on the volume: the command makes the volume Available";
-    vec![reuse::free(world, volume, cause, "/spec/claimRef", purpose)]
+    vec![reuse::free(reads, volume, cause, "/spec/claimRef", purpose)]
 }
 
 /// The cause with the labels with which pv-releaser would take the volume.

@@ -4,8 +4,8 @@ use crate::{
     causes::{self, ATTACHER, Holder, PROVISIONER, PV_CONTROLLER},
     components::pv_protection::PvProtection,
     why::{
-        Cause, Code, Lookup, Object, World,
-        explain::{attachments, claim, quote, reuse, wardens, writers},
+        Cause, Code, LiveReads, Lookup, Object,
+        explain::{attachments, claim, controllers, quote, reuse, writers},
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
@@ -14,22 +14,22 @@ use kube::ResourceExt;
 /// The chain of causes for the first holder of the volume (its claim, or a finalizer), and one
 /// cause for each further holder.
 pub(super) fn causes(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     volume: &PersistentVolume,
 ) -> (Vec<Cause>, Vec<Cause>) {
-    let holders = causes::volume_holders(&volume.rules).collect::<Vec<_>>();
+    let holders = causes::volume_holders(&volume.trimmed).collect::<Vec<_>>();
     let also = holders.iter().skip(1);
-    let also = also.map(|holder| foreign(world, object, volume, holder));
+    let also = also.map(|holder| foreign(reads, object, volume, holder));
     let chain = holders.first().map(|first| match first {
-        Holder::Claim(_) => bound(world, causes::describe(object, first), volume),
-        Holder::NoClaim => wardens::causes(
-            world,
+        Holder::Claim(_) => bound(reads, causes::describe(object, first), volume),
+        Holder::NoClaim => controllers::causes(
+            reads,
             causes::describe(object, first),
             &PvProtection,
             volume.metadata.deletion_timestamp.as_ref(),
         ),
-        _ => vec![foreign(world, object, volume, first)],
+        _ => vec![foreign(reads, object, volume, first)],
     });
     (chain.unwrap_or_default(), also.collect())
 }
@@ -37,7 +37,7 @@ pub(super) fn causes(
 /// The chain of causes for a volume that its claim holds. If the claim is being deleted, too, the
 /// chain continues with what holds the claim; if it does not exist, kube-controller-manager is
 /// late. Otherwise the next step saves the data of the volume.
-fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
+fn bound(reads: &LiveReads, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
     let reference = volume
         .spec
         .as_ref()
@@ -49,11 +49,11 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
     };
     let object = Object::claim(namespace, name);
     let uid = reference.and_then(|each| each.uid.as_deref());
-    match world.get::<PersistentVolumeClaim>(namespace, name) {
+    match reads.get::<PersistentVolumeClaim>(namespace, name) {
         Lookup::Found(found) if found.uid().as_deref() != uid => vec![late(&bound)],
         Lookup::Absent => vec![late(&bound)],
         Lookup::Found(found) if found.metadata.deletion_timestamp.is_some() => {
-            let further = claim::causes(world, &object, &found);
+            let further = claim::causes(reads, &object, &found);
             std::iter::once(bound).chain(further).collect()
         }
         // The deletion of the claim would delete the volume too, with its data if the policy is not
@@ -68,7 +68,7 @@ fn bound(world: &World, bound: Cause, volume: &PersistentVolume) -> Vec<Cause> {
 fn late(bound: &Cause) -> Cause {
     let sentence = "The claim of the volume is deleted, and kube-controller-manager has not updated the phase of the volume yet.";
     Cause::new(Code::Bound, sentence, bound.evidence.clone()).run(
-        wardens::in_tree_lease().describe(),
+        controllers::in_tree_lease().describe(),
         "to see whether kube-controller-manager runs, if the volume stays Bound",
     )
 }
@@ -76,14 +76,14 @@ fn late(bound: &Cause) -> Cause {
 /// The cause for a finalizer of another controller. For the finalizer of an external-attacher or
 /// of a provisioner, the cause says which of its steps is missing.
 fn foreign(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     volume: &PersistentVolume,
     holder: &Holder<'_>,
 ) -> Cause {
     match holder {
         Holder::Finalizer(finalizer) if finalizer.starts_with(ATTACHER) => {
-            attached(world, object, &causes::describe(object, holder))
+            attached(reads, object, &causes::describe(object, holder))
         }
         Holder::Finalizer(PROVISIONER | PV_CONTROLLER) => {
             storage_not_deleted(object, volume, holder)
@@ -107,8 +107,8 @@ fn storage_not_deleted(object: &Object, volume: &PersistentVolume, holder: &Hold
     )
 }
 
-fn attached(world: &World, object: &Object, cause: &Cause) -> Cause {
-    let Some(all) = attachments::all(world) else {
+fn attached(reads: &LiveReads, object: &Object, cause: &Cause) -> Cause {
+    let Some(all) = attachments::all(reads) else {
         return cause.clone();
     };
     let attachment = attachments::of(&all, &object.name.name).next();

@@ -176,7 +176,7 @@ async fn check_pod_that_admission_missed(pod_space: &PodSpace) -> Result<()> {
             .items
             .iter()
             .filter_map(|event| event.message.as_deref());
-        anyhow::Ok(messages.any(|each| each.ends_with("create the claim \"missed\"")))
+        anyhow::Ok(messages.any(|each| each.ends_with("create the claim \"missed\" yourself")))
     })
     .await;
     let created = claims.get_opt("missed").await?;

@@ -22,8 +22,8 @@ pub struct ClaimState {
     pub version: Option<String>,
 }
 
-/// A namespace with sets and claims for one drain. `drain_fixture` runs the drain; `fixture` creates
-/// the sets and starts Volume Warden.
+/// A namespace with sets and claims for one drain. `drain_fixture` runs the drain; `fixture`
+/// creates the sets and starts Volume Warden.
 pub struct Scene {
     pub drain_fixture: DrainFixture,
     pub fixture: FaultFixture,

@@ -7,7 +7,7 @@
 //! `reportMultiAttachError` in `pkg/controller/volume/attachdetach` of Kubernetes.
 
 use crate::why::{
-    Cause, Code, Evidence, Lookup, World,
+    Cause, Code, Evidence, LiveReads, Lookup,
     explain::{attachments, nodes, pod::claims::Mounted, users},
     read::{PersistentVolume, PersistentVolumeClaim, Pod},
 };
@@ -27,14 +27,14 @@ pub(super) struct Elsewhere {
 }
 
 /// The first such volume of the pod. Unread if none is found, and an object could not be read.
-pub(super) fn find(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Lookup<Elsewhere> {
+pub(super) fn find(reads: &LiveReads, pod: &Pod, mounted: &[Mounted<'_>]) -> Lookup<Elsewhere> {
     let namespace = pod.namespace().unwrap_or_default();
     let node = nodes::name_of(pod).unwrap_or_default();
     let names = mounted.iter().map(|mounted| mounted.claim.as_str());
     let mut unread = false;
-    for claim in world.each::<PersistentVolumeClaim>(&namespace, names) {
+    for claim in reads.each::<PersistentVolumeClaim>(&namespace, names) {
         let found = match claim {
-            Lookup::Found(claim) => of_claim(world, &claim, node),
+            Lookup::Found(claim) => of_claim(reads, &claim, node),
             Lookup::Absent => Lookup::Absent,
             Lookup::Unread => Lookup::Unread,
         };
@@ -51,7 +51,7 @@ pub(super) fn find(world: &World, pod: &Pod, mounted: &[Mounted<'_>]) -> Lookup<
     }
 }
 
-fn of_claim(world: &World, claim: &PersistentVolumeClaim, node: &str) -> Lookup<Elsewhere> {
+fn of_claim(reads: &LiveReads, claim: &PersistentVolumeClaim, node: &str) -> Lookup<Elsewhere> {
     let Some(spec) = &claim.spec else {
         return Lookup::Absent;
     };
@@ -59,7 +59,7 @@ fn of_claim(world: &World, claim: &PersistentVolumeClaim, node: &str) -> Lookup<
     if volume.is_empty() || is_shared(spec.access_modes.as_deref()) {
         return Lookup::Absent;
     }
-    let Some(all) = attachments::all(world) else {
+    let Some(all) = attachments::all(reads) else {
         return Lookup::Unread;
     };
     // A volume that is also attached to the pod's node does not block the pod.
@@ -73,7 +73,7 @@ fn of_claim(world: &World, claim: &PersistentVolumeClaim, node: &str) -> Lookup<
     };
     // The attach-detach controller compares the access modes of the volume, of which the claim may
     // request only some.
-    match world.get::<PersistentVolume>("", volume) {
+    match reads.get::<PersistentVolume>("", volume) {
         Lookup::Found(found) if is_shared(modes_of(&found)) => Lookup::Absent,
         Lookup::Unread => Lookup::Unread,
         Lookup::Found(_) | Lookup::Absent => Lookup::Found(Elsewhere {
@@ -111,22 +111,22 @@ impl Elsewhere {
 
     /// The chain of causes: the VolumeAttachment of the other node, and the pod that uses the
     /// volume there.
-    pub(super) fn causes(&self, world: &World, namespace: &str) -> Vec<Cause> {
+    pub(super) fn causes(&self, reads: &LiveReads, namespace: &str) -> Vec<Cause> {
         let attached = attachments::attached(&self.attachment);
-        let user = self.user(world, namespace);
+        let user = self.user(reads, namespace);
         std::iter::once(attached).chain(user).collect()
     }
 
     /// The chain of causes for the pod that uses the claim on the other node: that pod, and why it
     /// does not end. Empty if there is no such pod. A pod that has finished does not keep the
     /// volume attached.
-    fn user(&self, world: &World, namespace: &str) -> Vec<Cause> {
+    fn user(&self, reads: &LiveReads, namespace: &str) -> Vec<Cause> {
         let node = self.attachment.spec.node_name.as_str();
-        let users = world.users(namespace, &self.claim).found();
+        let users = reads.users(namespace, &self.claim).found();
         let users = users.unwrap_or_default();
         let user = users
             .iter()
-            .find(|other| nodes::name_of(other) == Some(node) && !other.rules.finished);
+            .find(|other| nodes::name_of(other) == Some(node) && !other.trimmed.finished);
         let Some(user) = user else {
             return Vec::new();
         };
@@ -135,6 +135,6 @@ impl Elsewhere {
             user.name_any(),
             self.claim
         );
-        users::of_other(world, user, sentence, "spec.nodeName", "the volume moves")
+        users::of_other(reads, user, sentence, "spec.nodeName", "the volume moves")
     }
 }

@@ -1,7 +1,7 @@
 //! Compares how many volumes of a CSI driver are attached to a node with how many may be.
 
 use crate::why::{
-    Cause, Code, Evidence, Selection, World,
+    Cause, Code, Evidence, LiveReads, Selection,
     explain::{attachments, quote},
     read::PersistentVolume,
 };
@@ -22,14 +22,14 @@ pub(super) fn driver(volume: &PersistentVolume) -> Option<&str> {
 /// CSI driver. Empty if one of them may, or if there are no nodes. None if an object could not be
 /// read.
 pub(super) fn cause(
-    world: &World,
+    reads: &LiveReads,
     volumes: &[PersistentVolume],
     nodes: &[&Node],
 ) -> Option<Vec<Cause>> {
     if nodes.is_empty() || volumes.iter().all(|volume| driver(volume).is_none()) {
         return Some(Vec::new());
     }
-    let csi_nodes = world.list::<CSINode>("", Selection::default()).found()?;
+    let csi_nodes = reads.list::<CSINode>("", Selection::default()).found()?;
     // The VolumeAttachments are read only if a driver has a limit.
     let limited = |each: &CSINode| {
         each.spec
@@ -40,7 +40,7 @@ pub(super) fn cause(
     if !csi_nodes.iter().any(limited) {
         return Some(Vec::new());
     }
-    let attachments = attachments::all(world)?;
+    let attachments = attachments::all(reads)?;
     let full: Option<Vec<Full>> = nodes
         .iter()
         .map(|node| Full::of(&node.name_any(), volumes, &csi_nodes, &attachments))
@@ -102,7 +102,7 @@ fn report(full: &[Full]) -> Option<Cause> {
     });
     let each: Vec<_> = each.collect();
     let sentence = format!(
-        "No node that takes the pod and can use its volumes has room for another volume of the CSI driver {}: {}.",
+        "No node on which the pod can be scheduled and that can use its volumes has room for another volume of the CSI driver {}: {}.",
         first.driver,
         quote::first(&each, super::NAMED)
     );

@@ -4,11 +4,10 @@ use crate::{
     components::pv_releaser::PvReleaser,
     objects::{namespace::EXCLUDE, reuse::Record},
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, World,
+        Answer, Cause, Code, Conclusion, Evidence, LiveReads, Lookup, Object,
         explain::{
-            claim, reuse,
+            claim, controllers, reuse,
             volumes::{lacking, parked_for},
-            wardens,
         },
         read::{PersistentVolume, PersistentVolumeClaim},
     },
@@ -19,7 +18,7 @@ use kube::ResourceExt;
 /// Completes the answer for a volume in this phase: adds the cause that the volume does not fit the
 /// claim that it is reserved for, concludes health, or says what was examined.
 pub(super) fn explain(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     volume: &PersistentVolume,
     phase: &str,
@@ -31,7 +30,7 @@ pub(super) fn explain(
         .and_then(|spec| spec.claim_ref.as_ref());
     let parked = parked_for(volume).filter(|_| phase == "Available");
     if let Some(record) = parked {
-        return parked_volume(world, object, volume, &record, answer);
+        return parked_volume(reads, object, volume, &record, answer);
     }
     let conclusion = match (phase, reference) {
         ("Available", None) => {
@@ -42,7 +41,7 @@ pub(super) fn explain(
                 reference.namespace.as_deref().unwrap_or_default(),
                 reference.name.as_deref().unwrap_or_default(),
             );
-            match world.get::<PersistentVolumeClaim>(namespace, name) {
+            match reads.get::<PersistentVolumeClaim>(namespace, name) {
                 Lookup::Found(claim) if phase == "Bound" => bound(object, reference, &claim),
                 Lookup::Found(claim) => match misfit(object, volume, &claim) {
                     Some(misfit) => return answer.because([misfit]),
@@ -68,14 +67,14 @@ pub(super) fn explain(
 /// Completes the answer for a volume that pv-releaser has parked: no claim gets it if the namespace
 /// of its earlier claim was deleted.
 fn parked_volume(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     volume: &PersistentVolume,
     record: &Record,
     answer: Answer,
 ) -> Answer {
     let namespace = &record.namespace;
-    let found = match world.get::<Namespace>("", namespace) {
+    let found = match reads.get::<Namespace>("", namespace) {
         Lookup::Found(found) => Some(found),
         Lookup::Absent => None,
         Lookup::Unread => {
@@ -87,7 +86,7 @@ fn parked_volume(
     };
     let is_recorded = |found: &&Namespace| found.uid().as_deref() == Some(&*record.namespace_uid);
     if let Some(recorded) = found.as_deref().filter(is_recorded) {
-        return answer.concluding(waiting_in(world, object, recorded));
+        return answer.concluding(waiting_in(reads, object, recorded));
     }
     let again = match found {
         Some(_) => "deleted and created again",
@@ -98,11 +97,11 @@ fn parked_volume(
     );
     let evidence = Evidence::new(object.to_string(), "claimRef");
     let cause = Cause::new(Code::ParkedForDeletedNamespace, sentence, evidence);
-    answer.because([reuse::hand_over(world, volume, cause)])
+    answer.because([reuse::hand_over(reads, volume, cause)])
 }
 
 /// The conclusion for a parked volume that waits for a claim of this namespace.
-fn waiting_in(world: &World, object: &Object, namespace: &Namespace) -> Conclusion {
+fn waiting_in(reads: &LiveReads, object: &Object, namespace: &Namespace) -> Conclusion {
     let waits = format!(
         "waits for the next claim that fits it in the namespace {}",
         namespace.name_any()
@@ -113,7 +112,7 @@ fn waiting_in(world: &World, object: &Object, namespace: &Namespace) -> Conclusi
         "which is being deleted"
     } else if label.is_some_and(|label| label == value) {
         "which has opted out, so no claim there gets it"
-    } else if wardens::at_work(world, &PvReleaser).is_none() {
+    } else if controllers::held_lease(reads, &PvReleaser).is_none() {
         "but not whether pv-releaser runs, which gives it to that claim"
     } else {
         return Conclusion::healthy(format!("the volume {waits}"));

@@ -2,17 +2,17 @@
 
 use super::{
     notices,
-    parked::{Caller, Handover, unread},
+    parked::{Caller, Reservations, unread},
     reservation::{Reservation, Verdict, decide_reservation},
 };
 use crate::{
-    cluster::{ReconcileError, Reconciled, Regarding, Requeue, UNHURRIED, server_time},
+    cluster::{DEFAULT_CALL_TIMEOUT, ReconcileError, Reconciled, Regarding, Requeue, server_time},
     objects::{ObjectName, Volume},
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
-impl Handover {
+impl Reservations {
     /// Parks a reserved volume again, so that another claim can get it, if [`decide_reservation`]
     /// says so.
     ///
@@ -27,8 +27,12 @@ impl Handover {
             return Ok(Requeue::OnEvent);
         }
         // With --namespace, no watch shows the end of a namespace that is being deleted.
-        let namespace = self.identity.lasting_namespace(&record.namespace).await;
-        let live = self.identity.claims.get(&claim.name, UNHURRIED).await;
+        let namespace = self.identity.active_namespace(&record.namespace).await;
+        let live = self
+            .identity
+            .claims
+            .get(&claim.name, DEFAULT_CALL_TIMEOUT)
+            .await;
         let (namespace, live) = (namespace.map_err(unread)?, live.map_err(unread)?);
         let age = match volume.reserved_at() {
             Some(reserved_at) => Some(self.age(reserved_at).await?),
@@ -53,16 +57,16 @@ impl Handover {
                 let same = namespace.as_deref() == Some(&*record.namespace_uid);
                 if parked.written() && age.is_none() && !same {
                     let event = notices::parked(volume, record);
-                    self.apply.announce(Regarding::of(name, volume), event);
+                    self.apply.publish_event(Regarding::of(name, volume), event);
                 }
-                parked.settled()
+                parked.into_reconciled()
             }
         }
     }
 
     /// Returns how long ago this time was. A text that is no time counts as very long ago.
     async fn age(&self, reserved_at: &str) -> Result<SignedDuration, ReconcileError> {
-        let now = server_time(&self.client, UNHURRIED)
+        let now = server_time(&self.client, DEFAULT_CALL_TIMEOUT)
             .await
             .map_err(ReconcileError::unread("the time of the API server"))?;
         Ok(now.duration_since(reserved_at.parse::<Timestamp>().unwrap_or_default()))

@@ -1,6 +1,6 @@
 //! Limits the connections of clients that have not authenticated yet.
 //!
-//! There are few places, and a new connection always gets one. When all places are taken, an older
+//! There are few slots, and a new connection always gets one. When all slots are taken, an older
 //! connection is evicted: it is closed. These rules select it, each among the connections that the
 //! rule before leaves:
 //!
@@ -12,9 +12,9 @@
 //! 4. The oldest connection is evicted first.
 //!
 //! So one address cannot keep out another one, and many addresses together cannot keep out a
-//! trusted address. If only connections from trusted addresses are left, each has [`LEAST`] before
-//! it is evicted, and a new connection waits: an API server may open hundreds of connections at
-//! once, and each needs some time for its handshake.
+//! trusted address. If only connections from trusted addresses are left, each has
+//! [`MIN_CONNECTION_TIME`] before it is evicted, and a new connection waits: an API server may open
+//! hundreds of connections at once, and each needs some time for its handshake.
 
 use crate::hashing::HashMap;
 use parking_lot::Mutex;
@@ -31,15 +31,15 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Maximum number of remembered trusted addresses; more than a cluster has API servers.
-const REMEMBERED: usize = 32;
+const MAX_TRUSTED: usize = 32;
 /// Minimum time of a connection from a trusted address before it may be evicted.
-const LEAST: Duration = Duration::from_secs(1);
+const MIN_CONNECTION_TIME: Duration = Duration::from_secs(1);
 
-/// The places of connections. A connection keeps its place until the server releases it.
-pub(super) struct Places {
+/// The slots of connections. A connection keeps its slot until the server releases it.
+pub(super) struct ConnectionSlots {
     capacity: usize,
     state: Mutex<State>,
-    /// Notified when a place is released.
+    /// Notified when a slot is released.
     released: Notify,
 }
 
@@ -48,20 +48,20 @@ struct State {
     /// The number of the next connection. Numbers ascend, so the smallest is that of the oldest
     /// connection.
     next: u64,
-    taken: BTreeMap<u64, Taken>,
+    taken: BTreeMap<u64, SlotState>,
     /// The trusted networks; the most recently trusted one is last.
     trusted: Vec<Network>,
 }
 
-struct Taken {
+struct SlotState {
     network: Network,
     since: Instant,
-    advanced: bool,
+    active: bool,
     evicted: CancellationToken,
 }
 
-impl Places {
-    /// Creates places for at most `capacity` connections.
+impl ConnectionSlots {
+    /// Creates slots for at most `capacity` connections.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -70,11 +70,11 @@ impl Places {
         }
     }
 
-    /// Waits until a connection from this address can get a place without the eviction of a
-    /// connection from a trusted address that has had less than [`LEAST`].
-    pub(super) async fn room(&self, address: IpAddr) {
+    /// Waits until a connection from this address can get a slot without the eviction of a
+    /// connection from a trusted address that has had less than [`MIN_CONNECTION_TIME`].
+    pub(super) async fn wait_for_slot(&self, address: IpAddr) {
         while let Some(wait) = self.wait(Network::of(address)) {
-            // A place that is released before this waits is remembered: only one task waits.
+            // A slot that is released before this waits is remembered: only one task waits.
             let _ = timeout(wait, self.released.notified()).await;
         }
     }
@@ -88,17 +88,17 @@ impl Places {
         }
         let victim = state.taken.get(&state.victim(network)?)?;
         let is_trusted = state.trusted.contains(&victim.network);
-        let left = LEAST.saturating_sub(victim.since.elapsed());
+        let left = MIN_CONNECTION_TIME.saturating_sub(victim.since.elapsed());
         (is_trusted && !left.is_zero()).then_some(left)
     }
 
-    /// Gives a place to a connection from this address, and evicts another connection if all places
+    /// Gives a slot to a connection from this address, and evicts another connection if all slots
     /// are taken.
-    pub(super) fn admit(
+    pub(super) fn acquire(
         self: &Arc<Self>,
         address: IpAddr,
         socket: Option<OwnedSemaphorePermit>,
-    ) -> Place {
+    ) -> ConnectionSlot {
         let (network, mut state) = (Network::of(address), self.state.lock());
         if state.taken.len() >= self.capacity
             && let Some(victim) = state.victim(network)
@@ -107,16 +107,16 @@ impl Places {
             victim.evicted.cancel();
         }
         let (number, evicted) = (state.next, CancellationToken::new());
-        let taken = Taken {
+        let taken = SlotState {
             network,
             since: Instant::now(),
-            advanced: false,
+            active: false,
             evicted: evicted.clone(),
         };
         state.next += 1;
         state.taken.insert(number, taken);
-        Place {
-            places: self.clone(),
+        ConnectionSlot {
+            slots: self.clone(),
             number,
             evicted,
             _socket: socket,
@@ -125,40 +125,40 @@ impl Places {
 }
 
 impl State {
-    /// Returns the connection to evict, so that a new connection from `newcomer` has a place.
+    /// Returns the connection to evict, so that a new connection from `newcomer` has a slot.
     fn victim(&self, newcomer: Network) -> Option<u64> {
         let mut held: HashMap<Network, usize> = HashMap::default();
         held.insert(newcomer, 1);
         for taken in self.taken.values() {
             *held.entry(taken.network).or_default() += 1;
         }
-        let order = |(number, taken): &(&u64, &Taken)| {
+        let order = |(number, taken): &(&u64, &SlotState)| {
             let fewest = usize::MAX - held.get(&taken.network).copied().unwrap_or_default();
             let trusted = self.trusted.contains(&taken.network);
-            (trusted, fewest, taken.advanced, **number)
+            (trusted, fewest, taken.active, **number)
         };
         let victim = self.taken.iter().min_by_key(order);
         victim.map(|(number, _)| *number)
     }
 
-    fn trust(&mut self, network: Network) {
+    fn authenticate(&mut self, network: Network) {
         self.trusted.retain(|each| *each != network);
-        if self.trusted.len() == REMEMBERED {
+        if self.trusted.len() == MAX_TRUSTED {
             self.trusted.remove(0);
         }
         self.trusted.push(network);
     }
 }
 
-/// The place of one connection, released when dropped.
-pub struct Place {
-    places: Arc<Places>,
+/// The slot of one connection, released when dropped.
+pub struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     number: u64,
     evicted: CancellationToken,
     _socket: Option<OwnedSemaphorePermit>,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Completes when the connection is evicted and must be closed.
     pub fn evicted(&self) -> WaitForCancellationFutureOwned {
         self.evicted.clone().cancelled_owned()
@@ -166,42 +166,42 @@ impl Place {
 
     /// Records that the client has sent something useful, such as the beginning of a TLS
     /// handshake.
-    pub fn advance(&self) {
-        if let Some(taken) = self.places.state.lock().taken.get_mut(&self.number) {
-            taken.advanced = true;
+    pub fn mark_active(&self) {
+        if let Some(taken) = self.slots.state.lock().taken.get_mut(&self.number) {
+            taken.active = true;
         }
     }
 
     /// Returns whether a client from the address of this connection has authenticated, or none from
     /// any address yet: the first connections of an API server may be slow, too.
     pub fn may_be_trusted(&self) -> bool {
-        let state = self.places.state.lock();
+        let state = self.slots.state.lock();
         let taken = state.taken.get(&self.number);
         let is_trusted = taken.is_some_and(|taken| state.trusted.contains(&taken.network));
         is_trusted || state.trusted.is_empty()
     }
 
     /// Records that the client has authenticated: connections from its address are evicted last.
-    /// The connection keeps its place.
-    pub fn recognize(&self) {
-        let mut state = self.places.state.lock();
+    /// The connection keeps its slot.
+    pub fn trust_address(&self) {
+        let mut state = self.slots.state.lock();
         if let Some(taken) = state.taken.get(&self.number) {
             let network = taken.network;
-            state.trust(network);
+            state.authenticate(network);
         }
     }
 
-    /// Records that the client has authenticated, and releases the place, which the connection no
+    /// Records that the client has authenticated, and releases the slot, which the connection no
     /// longer needs.
-    pub fn trust(self) {
-        self.recognize();
+    pub fn authenticate(self) {
+        self.trust_address();
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.places.state.lock().taken.remove(&self.number);
-        self.places.released.notify_one();
+        self.slots.state.lock().taken.remove(&self.number);
+        self.slots.released.notify_one();
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) const NOTE_LIMIT: usize = 1000;
 
 /// The content of an Event about an object.
 #[derive(Clone, Debug)]
-pub struct Announcement {
+pub struct EventContent {
     /// Why the Event is published, in PascalCase. Reasons are never renamed.
     pub reason: &'static str,
     /// The action that was carried out or attempted, in PascalCase; the reason itself if there was
@@ -34,7 +34,7 @@ pub struct Announcement {
     pub related: Option<ObjectReference>,
 }
 
-impl Announcement {
+impl EventContent {
     /// Creates an Event about one object only.
     pub fn new(reason: &'static str, action: &'static str, warning: bool, note: String) -> Self {
         Self {
@@ -74,30 +74,30 @@ impl Regarding {
     }
 }
 
-pub(super) fn type_of(announcement: &Announcement) -> &'static str {
-    match announcement.warning {
+pub(super) fn type_of(event_content: &EventContent) -> &'static str {
+    match event_content.warning {
         true => "Warning",
         false => "Normal",
     }
 }
 
-pub(super) fn event(announcement: &Announcement) -> Event {
+pub(super) fn event(event_content: &EventContent) -> Event {
     Event {
-        type_: if announcement.warning {
+        type_: if event_content.warning {
             EventType::Warning
         } else {
             EventType::Normal
         },
-        reason: announcement.reason.into(),
-        note: Some(note_of(announcement)),
-        action: announcement.action.into(),
-        secondary: announcement.related.clone(),
+        reason: event_content.reason.into(),
+        note: Some(note_of(event_content)),
+        action: event_content.action.into(),
+        secondary: event_content.related.clone(),
     }
 }
 
-impl Announcement {
-    /// Shortens the note to [`NOTE_LIMIT`], so that a long text of the cluster is neither kept while
-    /// the Event waits nor logged.
+impl EventContent {
+    /// Shortens the note to [`NOTE_LIMIT`], so that a long text of the cluster is neither kept
+    /// while the Event waits nor logged.
     pub(super) fn shortened(mut self) -> Self {
         let limit = self.note.floor_char_boundary(NOTE_LIMIT);
         self.note.truncate(limit);
@@ -107,8 +107,8 @@ impl Announcement {
 }
 
 /// The note of the Event: plain text that the API server accepts.
-fn note_of(announcement: &Announcement) -> String {
-    let mut note = Plain(&announcement.note).to_string();
+fn note_of(event_content: &EventContent) -> String {
+    let mut note = Plain(&event_content.note).to_string();
     note.truncate(note.floor_char_boundary(NOTE_LIMIT));
     note
 }
@@ -123,24 +123,24 @@ pub(super) fn is_short(regarding: &ObjectReference) -> bool {
 }
 
 /// The Event with a name that follows from its content.
-pub(super) fn named(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
+pub(super) fn named(regarding: &ObjectReference, event_content: &EventContent) -> api::Event {
     // The keys of a new `DefaultHasher` are constant, so every replica computes the same name.
     let mut hasher = DefaultHasher::new();
-    let note = note_of(announcement);
-    (&regarding.uid, announcement.reason, note).hash(&mut hasher);
-    event_named(regarding, announcement, hasher.finish())
+    let note = note_of(event_content);
+    (&regarding.uid, event_content.reason, note).hash(&mut hasher);
+    event_named(regarding, event_content, hasher.finish())
 }
 
 /// The Event with a name that no earlier Event about the object has.
-pub(super) fn separate(regarding: &ObjectReference, announcement: &Announcement) -> api::Event {
+pub(super) fn separate(regarding: &ObjectReference, event_content: &EventContent) -> api::Event {
     let nanoseconds = Clock::system().timestamp().as_nanosecond();
     // The low 64 bits repeat after 584 years.
-    event_named(regarding, announcement, nanoseconds as u64)
+    event_named(regarding, event_content, nanoseconds as u64)
 }
 
 fn event_named(
     regarding: &ObjectReference,
-    announcement: &Announcement,
+    event_content: &EventContent,
     suffix: u64,
 ) -> api::Event {
     let object = regarding.name.as_deref().unwrap_or_default();
@@ -150,12 +150,12 @@ fn event_named(
     // Events about cluster-scoped objects are in the namespace `default`.
     let namespace = regarding.namespace.as_deref().unwrap_or("default");
     api::Event {
-        action: Some(announcement.action.to_owned()),
-        reason: Some(announcement.reason.to_owned()),
+        action: Some(event_content.action.to_owned()),
+        reason: Some(event_content.reason.to_owned()),
         event_time: Some(MicroTime(Clock::system().timestamp())),
         regarding: Some(regarding.clone()),
-        related: announcement.related.clone(),
-        note: Some(note_of(announcement)),
+        related: event_content.related.clone(),
+        note: Some(note_of(event_content)),
         metadata: ObjectMeta {
             namespace: Some(namespace.to_owned()),
             name: Some(format!("{object}.{suffix:016x}")),
@@ -163,7 +163,7 @@ fn event_named(
         },
         reporting_controller: Some(REPORTER.to_owned()),
         reporting_instance: Some(REPORTER.to_owned()),
-        type_: Some(type_of(announcement).to_owned()),
+        type_: Some(type_of(event_content).to_owned()),
         ..api::Event::default()
     }
 }
@@ -180,8 +180,8 @@ mod tests {
                 name: Some(object),
                 ..ObjectReference::default()
             };
-            let announcement = Announcement::new("A", "B", true, "c".to_owned());
-            for event in [named, separate].map(|build| build(&regarding, &announcement)) {
+            let event_content = EventContent::new("A", "B", true, "c".to_owned());
+            for event in [named, separate].map(|build| build(&regarding, &event_content)) {
                 let name = event.metadata.name.expect("a name");
                 assert!(name.len() <= 253 && !name.contains("-."), "{name}");
             }
@@ -198,8 +198,8 @@ mod tests {
                 uid: Some(uid.to_owned()),
                 ..ObjectReference::default()
             };
-            let announcement = Announcement::new("Reason", "Action", true, note.to_owned());
-            let event = named(&regarding, &announcement);
+            let event_content = EventContent::new("Reason", "Action", true, note.to_owned());
+            let event = named(&regarding, &event_content);
             event.metadata.name.expect("a name")
         };
         let first = name("1", "a");

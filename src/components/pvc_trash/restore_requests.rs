@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 /// An index of the Pending claims that request the data of a deleted claim, by the volume that they
 /// name.
 #[derive(Default)]
-pub struct Restorers(Mutex<ReferrerIndex<CompactText>>);
+pub struct RestoreRequests(Mutex<ReferrerIndex<CompactText>>);
 
-impl Restorers {
+impl RestoreRequests {
     /// Updates the index after a change of a claim.
     pub fn update(&self, change: &Change<'_, Claim>) {
         let before = change.old.and_then(|claim| requested(claim));
@@ -65,7 +65,7 @@ mod tests {
             });
             serde_json::from_value(claim).expect("a claim")
         };
-        let (claims, index) = (Feed::filled(vec![]), Arc::new(Restorers::default()));
+        let (claims, index) = (Feed::filled(vec![]), Arc::new(RestoreRequests::default()));
         let updated = index.clone();
         claims.listen(move |change| updated.update(change));
         let requesting = |volume: &str| index.of(volume, None).len();

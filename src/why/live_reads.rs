@@ -1,16 +1,16 @@
 //! The objects that were read for an answer of `why`, or for all answers of `why --stuck`, and the
 //! reads that are still requested.
 
+mod api_call;
 mod listed;
 mod lookup;
 mod lookups;
-mod question;
 
+use api_call::{ApiCall, CallResult, Fetch};
 use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, Resource};
 pub use lookup::Lookup;
-use question::{Fetch, Question, Reading};
 use serde::de::DeserializeOwned;
 use std::{
     cell::RefCell,
@@ -19,11 +19,11 @@ use std::{
 
 /// Maximum number of API calls for one answer. Objects that would need more calls stay unread,
 /// which the answer reports.
-const MOST_CALLS: usize = 10;
+const MAX_CALLS: usize = 10;
 
 /// Maximum number of API calls of `why --stuck`, for the answers about all objects together: the
 /// LISTs of the kinds in [`LISTED`], and some calls for other kinds.
-const MOST_CALLS_FOR_ALL: usize = 24;
+const MAX_CALLS_FOR_ALL: usize = 24;
 
 /// The kinds of which `why --stuck` reads no single objects by GET: if any answer depends on the
 /// kind, it lists all objects of the namespace or cluster. Of ConfigMaps and Secrets it reads only
@@ -40,7 +40,7 @@ const LISTED: [&str; 9] = [
     "secrets",
 ];
 
-/// A Kubernetes kind that [`World`] can read.
+/// A Kubernetes kind that [`LiveReads`] can read.
 pub trait Readable:
     Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static
 {
@@ -61,13 +61,13 @@ pub struct Selection<'a> {
 }
 
 /// What was read so far, and the reads that are requested.
-pub struct World {
+pub struct LiveReads {
     /// The time of the answer, to which all ages are relative.
     pub now: Timestamp,
     client: Client,
     scope: Scope,
-    read: BTreeMap<Question, Reading>,
-    requested: RefCell<BTreeMap<Question, Fetch>>,
+    read: BTreeMap<ApiCall, CallResult>,
+    requested: RefCell<BTreeMap<ApiCall, Fetch>>,
     /// Objects that were read and could not be parsed, as sentences.
     unparsed: RefCell<BTreeSet<String>>,
     calls: usize,
@@ -84,7 +84,7 @@ enum Scope {
     Cluster,
 }
 
-impl World {
+impl LiveReads {
     /// A world for the answer about one object, in which nothing is read yet.
     pub fn new(client: Client, now: Timestamp) -> Self {
         Self::reading(client, now, Scope::Single)
@@ -120,12 +120,9 @@ impl World {
 
     /// The objects that could not be read, each with its error, as sentences.
     pub fn unread(&self) -> Vec<String> {
-        let failed = self.read.iter().filter_map(|(question, reading)| {
+        let failed = self.read.iter().filter_map(|(call, reading)| {
             let error = reading.as_ref().err()?;
-            Some(format!(
-                "{} could not be read: {error}",
-                question.description()
-            ))
+            Some(format!("{} could not be read: {error}", call.description()))
         });
         let unparsed = self.unparsed.borrow();
         let all = failed.chain(unparsed.iter().cloned());
@@ -134,24 +131,24 @@ impl World {
 
     /// Reads the requested objects. Those beyond the maximum number of API calls are recorded as
     /// unread. Returns whether any were requested: the explanation then has to run again.
-    pub async fn fulfil(&mut self) -> bool {
+    pub async fn read_requested(&mut self) -> bool {
         let mut requested = std::mem::take(self.requested.get_mut());
         let any = !requested.is_empty();
         let most = match self.scope {
-            Scope::Single => MOST_CALLS,
-            Scope::Namespace | Scope::Cluster => MOST_CALLS_FOR_ALL,
+            Scope::Single => MAX_CALLS,
+            Scope::Namespace | Scope::Cluster => MAX_CALLS_FOR_ALL,
         };
         let room = most.saturating_sub(self.calls);
         let beyond = requested.keys().nth(room).cloned();
         if let Some(first) = beyond {
             let refused = requested.split_off(&first).into_keys();
             let error = format!("one answer makes at most {most} API calls");
-            let refused = refused.map(|question| (question, Err(error.clone())));
+            let refused = refused.map(|call| (call, Err(error.clone())));
             self.read.extend(refused);
         }
-        let reads = requested.into_iter().map(|(question, fetch)| {
+        let reads = requested.into_iter().map(|(call, fetch)| {
             let client = self.client.clone();
-            async move { (question.clone(), fetch(client, question).await) }
+            async move { (call.clone(), fetch(client, call).await) }
         });
         let read = join_all(reads).await;
         self.calls += read.len();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The reservations by claim. A watch may be silent for minutes.
 #[derive(Debug, Default)]
-pub struct Reserved(Mutex<HashMap<ObjectName, Undelivered>>);
+pub struct UndeliveredReservations(Mutex<HashMap<ObjectName, Undelivered>>);
 
 /// A reservation that the watch has not delivered yet.
 #[derive(Clone, Debug)]
@@ -31,9 +31,9 @@ impl Undelivered {
     }
 }
 
-impl Reserved {
-    /// Records that the volume, which the watch has delivered as `before`, is reserved for the claim
-    /// of the namespace with this uid.
+impl UndeliveredReservations {
+    /// Records that the volume, which the watch has delivered as `before`, is reserved for the
+    /// claim of the namespace with this uid.
     pub fn record(
         &self,
         claim: &ObjectName,

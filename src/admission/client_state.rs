@@ -1,29 +1,33 @@
 //! The state of the client of one connection.
 
-use super::seats::{Seat, Seats};
-use crate::{listener::Place, telemetry::Metrics};
+use super::authenticated_connections::{AuthenticatedConnection, AuthenticatedConnections};
+use crate::{listener::ConnectionSlot, telemetry::Metrics};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 /// The client of one connection. It is unauthenticated until a request on this connection shows a
 /// secret path.
-pub(super) struct Visitor {
+pub(super) struct ClientState {
     authenticated: CancellationToken,
-    place: Mutex<Option<Place>>,
-    seat: OnceLock<Seat>,
-    seats: Arc<Seats>,
+    slot: Mutex<Option<ConnectionSlot>>,
+    connection: OnceLock<AuthenticatedConnection>,
+    authenticated_connections: Arc<AuthenticatedConnections>,
     metrics: Arc<Metrics>,
     refusal: OnceLock<&'static str>,
 }
 
-impl Visitor {
-    pub(super) fn new(place: Place, seats: Arc<Seats>, metrics: Arc<Metrics>) -> Self {
+impl ClientState {
+    pub(super) fn new(
+        slot: ConnectionSlot,
+        authenticated_connections: Arc<AuthenticatedConnections>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             authenticated: CancellationToken::new(),
-            place: Mutex::new(Some(place)),
-            seat: OnceLock::new(),
-            seats,
+            slot: Mutex::new(Some(slot)),
+            connection: OnceLock::new(),
+            authenticated_connections,
             metrics,
             refusal: OnceLock::new(),
         }
@@ -38,56 +42,56 @@ impl Visitor {
         self.authenticated.cancelled().await;
     }
 
-    /// Completes when the connection must close to free its seat for another one.
+    /// Completes when the connection must close to free its slot for another one.
     pub(super) async fn closing(&self) {
         self.authenticated().await;
-        match self.seat.get() {
-            Some(seat) => seat.closing().await,
+        match self.connection.get() {
+            Some(connection) => connection.closing().await,
             None => std::future::pending().await,
         }
     }
 
     /// Records that the client has sent the beginning of a TLS handshake. Of otherwise equal
     /// connections, one that has sent nothing is evicted before this one.
-    pub(super) fn advance(&self) {
-        let place = self.place.lock();
-        if let Some(place) = &*place {
-            place.advance();
+    pub(super) fn mark_active(&self) {
+        let slot = self.slot.lock();
+        if let Some(slot) = &*slot {
+            slot.mark_active();
         }
     }
 
-    /// Returns whether another client from the same address has sent a secret path, or none from any
-    /// address yet.
+    /// Returns whether another client from the same address has sent a secret path, or none from
+    /// any address yet.
     pub(super) fn may_be_trusted(&self) -> bool {
-        let place = self.place.lock();
-        place.as_ref().is_some_and(Place::may_be_trusted)
+        let slot = self.slot.lock();
+        slot.as_ref().is_some_and(ConnectionSlot::may_be_trusted)
     }
 
     /// Records that a request with a secret path is under way. Returns false if the connection has
-    /// no seat and gets none, because every seat has a request under way.
+    /// no slot and gets none, because every slot has a request under way.
     pub(super) fn begin(&self) -> bool {
-        if let Some(seat) = self.seat.get() {
-            seat.busy();
+        if let Some(connection) = self.connection.get() {
+            connection.busy();
             return true;
         }
-        let Some(seat) = self.seats.take() else {
+        let Some(connection) = self.authenticated_connections.acquire() else {
             return false;
         };
         self.metrics.admission.connected(1);
-        // HTTP/1.1 has one request at a time, so no other request has set the seat meanwhile.
-        let _ = self.seat.set(seat);
+        // HTTP/1.1 has one request at a time, so no other request has set the slot meanwhile.
+        let _ = self.connection.set(connection);
         self.authenticated.cancel();
-        let mut place = self.place.lock();
-        if let Some(place) = place.take() {
-            place.trust();
+        let mut slot = self.slot.lock();
+        if let Some(slot) = slot.take() {
+            slot.authenticate();
         }
         true
     }
 
     /// Records that the request under way is answered.
     pub(super) fn end(&self) {
-        if let Some(seat) = self.seat.get() {
-            seat.idle();
+        if let Some(connection) = self.connection.get() {
+            connection.idle();
         }
     }
 
@@ -103,9 +107,9 @@ impl Visitor {
     }
 }
 
-impl Drop for Visitor {
+impl Drop for ClientState {
     fn drop(&mut self) {
-        if self.seat.get().is_some() {
+        if self.connection.get().is_some() {
             self.metrics.admission.connected(-1);
         }
     }

@@ -5,7 +5,7 @@ use super::quote;
 use crate::{
     component::ComponentRef,
     installation,
-    why::{Cause, Code, Evidence, Lookup, Object, Selection, World},
+    why::{Cause, Code, Evidence, LiveReads, Lookup, Object, Selection},
 };
 use k8s_openapi::{
     api::{coordination::v1::Lease, rbac::v1::ClusterRoleBinding},
@@ -16,41 +16,41 @@ use kube::ResourceExt;
 
 /// Age of a deletion, in seconds, below which `why` does not check whether the controller that
 /// removes the finalizer runs: that controller needs some seconds.
-const SOON: i64 = 5;
-/// Age of a deletion, in seconds, from which a controller counts as late: Volume Warden, if it runs,
-/// and kube-controller-manager with a namespace.
+const CHECK_AFTER_SECONDS: i64 = 5;
+/// Age of a deletion, in seconds, from which a controller counts as late: Volume Warden, if it
+/// runs, and kube-controller-manager with a namespace.
 pub(super) const LATE: i64 = 60;
 /// Tolerance in seconds when a Lease is compared with the local clock, which may be ahead of the
 /// clock of the holder.
-const CLOCKS: i64 = 15;
+const CLOCK_SKEW_SECONDS: i64 = 15;
 
 /// The chain of causes for an object that nothing uses, but that still has the protection
 /// finalizer: `waiting`, which says so, and why no controller has removed the finalizer since
 /// `deleted`, the time of the deletion.
 pub(super) fn causes(
-    world: &World,
+    reads: &LiveReads,
     waiting: Cause,
     component: ComponentRef,
     deleted: Option<&Time>,
 ) -> Vec<Cause> {
-    let age = deleted.map_or(0, |time| world.now.as_second() - time.0.as_second());
-    if age < SOON {
+    let age = deleted.map_or(0, |time| reads.now.as_second() - time.0.as_second());
+    if age < CHECK_AFTER_SECONDS {
         return vec![waiting];
     }
-    let slow = protector(world, component, age);
+    let slow = protector(reads, component, age);
     [Some(waiting), slow].into_iter().flatten().collect()
 }
 
 /// The cause that the controller of the protection finalizer is late or not running. None if Volume
 /// Warden runs and the deletion is younger than [`LATE`], or if the Leases could not be read.
-fn protector(world: &World, component: ComponentRef, age: i64) -> Option<Cause> {
-    let leases = own_leases(world, component)?;
-    match leases.iter().find(|lease| is_held(lease, world.now)) {
+fn protector(reads: &LiveReads, component: ComponentRef, age: i64) -> Option<Cause> {
+    let leases = own_leases(reads, component)?;
+    match leases.iter().find(|lease| is_held(lease, reads.now)) {
         Some(_) if age < LATE => None,
         Some(lease) => Some(late(lease, component)),
         None => match leases.first() {
             Some(lease) => Some(silent(lease, component)),
-            None => in_tree(world, component),
+            None => in_tree(reads, component),
         },
     }
 }
@@ -84,7 +84,7 @@ fn silent(lease: &Lease, component: ComponentRef) -> Cause {
     );
     let evidence = Evidence::new(object.to_string(), "spec.renewTime").since(renewed(lease));
     Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
-        pods_of_ours(&namespace),
+        list_replicas_command(&namespace),
         "to see why Volume Warden does not run; once it runs, the object is deleted",
     )
 }
@@ -92,11 +92,11 @@ fn silent(lease: &Lease, component: ComponentRef) -> Cause {
 /// The cause that Volume Warden's component is not installed and kube-controller-manager does not
 /// remove the finalizer. The Lease of kube-controller-manager shows only whether it runs, not
 /// whether its protection controller is enabled. None if that Lease could not be read.
-fn in_tree(world: &World, component: ComponentRef) -> Option<Cause> {
+fn in_tree(reads: &LiveReads, component: ComponentRef) -> Option<Cause> {
     let object = in_tree_lease();
-    let found = world.get::<Lease>(object.namespace_name(), &object.name.name);
+    let found = reads.get::<Lease>(object.namespace_name(), &object.name.name);
     let (sentence, since) = match found {
-        Lookup::Found(lease) if is_held(&lease, world.now) => (
+        Lookup::Found(lease) if is_held(&lease, reads.now) => (
             format!(
                 "Volume Warden's {component} is not installed, and kube-controller-manager runs but does not remove the protection finalizer: its \
                  protection controller is disabled, or late."
@@ -131,19 +131,19 @@ pub(super) fn in_tree_lease() -> Object {
 
 /// The Leases that elect the leader of the component, in the namespaces in which Volume Warden is
 /// installed: see [`installation`]. None if it could not be read whether there are any.
-pub(super) fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<Lease>> {
+pub(super) fn own_leases(reads: &LiveReads, component: ComponentRef) -> Option<Vec<Lease>> {
     let labels = installation::selector();
     let selection = Selection {
         labels: &labels,
         fields: "",
     };
-    let leases = world.list::<Lease>("", selection).found()?;
+    let leases = reads.list::<Lease>("", selection).found()?;
     let mut leases = Vec::clone(&leases);
     leases.retain(|lease| installation::leads_any(lease, &[component]));
     if leases.is_empty() {
         return Some(leases);
     }
-    let bindings = world.list::<ClusterRoleBinding>("", selection).found()?;
+    let bindings = reads.list::<ClusterRoleBinding>("", selection).found()?;
     let installed = installation::namespaces(&bindings);
     leases.retain(|lease| {
         let namespace = lease.namespace().unwrap_or_default();
@@ -154,9 +154,9 @@ pub(super) fn own_leases(world: &World, component: ComponentRef) -> Option<Vec<L
 
 /// The Lease with which a replica of Volume Warden runs the component now; none if no replica does,
 /// or Leases could not be read.
-pub(super) fn at_work(world: &World, component: ComponentRef) -> Option<Lease> {
-    let leases = own_leases(world, component)?;
-    leases.into_iter().find(|lease| is_held(lease, world.now))
+pub(super) fn held_lease(reads: &LiveReads, component: ComponentRef) -> Option<Lease> {
+    let leases = own_leases(reads, component)?;
+    leases.into_iter().find(|lease| is_held(lease, reads.now))
 }
 
 fn is_held(lease: &Lease, now: Timestamp) -> bool {
@@ -169,7 +169,7 @@ fn is_held(lease: &Lease, now: Timestamp) -> bool {
         .renew_time
         .as_ref()
         .map_or(0, |time| time.0.as_second());
-    !holder.is_empty() && renewed + duration + CLOCKS >= now.as_second()
+    !holder.is_empty() && renewed + duration + CLOCK_SKEW_SECONDS >= now.as_second()
 }
 
 fn renewed(lease: &Lease) -> Option<Timestamp> {
@@ -177,6 +177,6 @@ fn renewed(lease: &Lease) -> Option<Timestamp> {
 }
 
 /// The command that lists the replicas of Volume Warden.
-pub(super) fn pods_of_ours(namespace: &str) -> String {
+pub(super) fn list_replicas_command(namespace: &str) -> String {
     format!("kubectl get pods -n {namespace} -l app.kubernetes.io/name=volume-warden -o wide")
 }

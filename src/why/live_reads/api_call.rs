@@ -5,7 +5,9 @@ use super::{
     listed::{Listed, PodOfClaims, UserOfClaims},
 };
 use crate::{
-    cluster::{UNHURRIED, error_message, existing, read_page, with_clamped_times, within},
+    cluster::{
+        DEFAULT_CALL_TIMEOUT, error_message, existing, read_page, with_clamped_times, within,
+    },
     objects::{Pod, Tracked},
 };
 use futures::future::BoxFuture;
@@ -25,7 +27,7 @@ const SURVEY_LIMIT: Duration = Duration::from_secs(60);
 
 /// One call to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Question {
+pub(super) struct ApiCall {
     pub(super) kind: TypeId,
     pub(super) plural: String,
     pub(super) namespace: String,
@@ -38,10 +40,10 @@ pub(super) struct Question {
 pub(super) type Metadata<K> = PartialObjectMeta<K>;
 pub(super) type Object = Arc<dyn Any + Send + Sync>;
 /// The object or the list, none if the object does not exist, or the error.
-pub(super) type Reading = Result<Option<Object>, String>;
-pub(super) type Fetch = fn(Client, Question) -> BoxFuture<'static, Reading>;
+pub(super) type CallResult = Result<Option<Object>, String>;
+pub(super) type Fetch = fn(Client, ApiCall) -> BoxFuture<'static, CallResult>;
 
-impl Question {
+impl ApiCall {
     pub(super) fn new<K: Readable>(namespace: &str, name: &str) -> Self {
         Self {
             kind: TypeId::of::<K>(),
@@ -87,27 +89,33 @@ impl Question {
 }
 
 /// Reads one object by a GET; none if the API server reports that it does not exist.
-pub(super) fn one<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+pub(super) fn one<K: Readable>(client: Client, call: ApiCall) -> BoxFuture<'static, CallResult> {
     Box::pin(async move {
-        let request = question.request::<K>();
-        let request = request.get(&question.name, &GetParams::default());
+        let request = call.request::<K>();
+        let request = request.get(&call.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
-        reading(within(UNHURRIED, with_clamped_times::<K>(&client, request)).await)
+        reading(
+            within(
+                DEFAULT_CALL_TIMEOUT,
+                with_clamped_times::<K>(&client, request),
+            )
+            .await,
+        )
     })
 }
 
 /// Reads the metadata of one object by a GET, without its content.
 pub(super) fn metadata<K: Readable>(
     client: Client,
-    question: Question,
-) -> BoxFuture<'static, Reading> {
+    call: ApiCall,
+) -> BoxFuture<'static, CallResult> {
     Box::pin(async move {
-        let request = question.request::<K>();
-        let request = request.get_metadata(&question.name, &GetParams::default());
+        let request = call.request::<K>();
+        let request = request.get_metadata(&call.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
         reading(
             within(
-                UNHURRIED,
+                DEFAULT_CALL_TIMEOUT,
                 with_clamped_times::<Metadata<K>>(&client, request),
             )
             .await,
@@ -115,21 +123,21 @@ pub(super) fn metadata<K: Readable>(
     })
 }
 
-/// Lists objects within [`UNHURRIED`], as for single objects.
-pub(super) fn all<K: Readable>(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+/// Lists objects within [`DEFAULT_CALL_TIMEOUT`], as for single objects.
+pub(super) fn all<K: Readable>(client: Client, call: ApiCall) -> BoxFuture<'static, CallResult> {
     Box::pin(async move {
-        let request = question.request::<K>().list(&question.selection());
-        let items = list::<K>(client, request, UNHURRIED).await?;
+        let request = call.request::<K>().list(&call.selection());
+        let items = list::<K>(client, request, DEFAULT_CALL_TIMEOUT).await?;
         Ok(Some(Arc::new(items) as Object))
     })
 }
 
 /// Lists the pods of a namespace in protobuf, and keeps those that may use claims.
-pub(super) fn users_of_claims(client: Client, question: Question) -> BoxFuture<'static, Reading> {
+pub(super) fn users_of_claims(client: Client, call: ApiCall) -> BoxFuture<'static, CallResult> {
     Box::pin(async move {
-        let api = Api::namespaced(client, &question.namespace);
-        let selection = question.selection();
-        let read = within(UNHURRIED, read_page::<Pod>(&api, &selection)).await;
+        let api = Api::namespaced(client, &call.namespace);
+        let selection = call.selection();
+        let read = within(DEFAULT_CALL_TIMEOUT, read_page::<Pod>(&api, &selection)).await;
         let pods = read.map_err(|error| error_message(&error))?.items;
         let users = pods.into_iter().filter_map(|pod| {
             let name = pod.metadata.name.clone()?;
@@ -143,23 +151,20 @@ pub(super) fn users_of_claims(client: Client, question: Question) -> BoxFuture<'
 /// Lists the pods of a namespace, and keeps those that name at least one claim.
 pub(super) fn pods_of_claims<K: Readable>(
     client: Client,
-    question: Question,
-) -> BoxFuture<'static, Reading> {
+    call: ApiCall,
+) -> BoxFuture<'static, CallResult> {
     Box::pin(async move {
-        let request = question.request::<K>().list(&question.selection());
-        let pods = list::<PodOfClaims>(client, request, UNHURRIED).await?;
+        let request = call.request::<K>().list(&call.selection());
+        let pods = list::<PodOfClaims>(client, request, DEFAULT_CALL_TIMEOUT).await?;
         let users: Vec<_> = pods.into_iter().filter(PodOfClaims::names_any).collect();
         Ok(Some(Arc::new(users) as Object))
     })
 }
 
 /// Lists all objects of a kind, within [`SURVEY_LIMIT`], sorted into [`Listed`].
-pub(super) fn listed<K: Readable>(
-    client: Client,
-    question: Question,
-) -> BoxFuture<'static, Reading> {
+pub(super) fn listed<K: Readable>(client: Client, call: ApiCall) -> BoxFuture<'static, CallResult> {
     Box::pin(async move {
-        let request = question.request::<K>().list(&question.selection());
+        let request = call.request::<K>().list(&call.selection());
         let items = list::<K>(client, request, SURVEY_LIMIT).await?;
         Ok(Some(Arc::new(Listed::of(items)) as Object))
     })
@@ -168,10 +173,10 @@ pub(super) fn listed<K: Readable>(
 /// Lists the metadata of all objects of a kind, within [`SURVEY_LIMIT`].
 pub(super) fn listed_metadata<K: Readable>(
     client: Client,
-    question: Question,
-) -> BoxFuture<'static, Reading> {
+    call: ApiCall,
+) -> BoxFuture<'static, CallResult> {
     Box::pin(async move {
-        let request = question.request::<K>().list_metadata(&question.selection());
+        let request = call.request::<K>().list_metadata(&call.selection());
         let items = list::<Metadata<K>>(client, request, SURVEY_LIMIT).await?;
         Ok(Some(Arc::new(Listed::of(items)) as Object))
     })
@@ -190,7 +195,7 @@ async fn list<K: DeserializeOwned + Clone>(
     Ok(listed.map_err(|error| error_message(&error))?.items)
 }
 
-fn reading<T: Send + Sync + 'static>(result: kube::Result<T>) -> Reading {
+fn reading<T: Send + Sync + 'static>(result: kube::Result<T>) -> CallResult {
     let found = existing(result).map_err(|error| error_message(&error))?;
     Ok(found.map(|object| Arc::new(object) as Object))
 }

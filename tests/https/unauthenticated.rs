@@ -11,8 +11,8 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 #[tokio::test]
 async fn without_a_request_a_connection_is_cut_in_any_state() {
     let (server, trust) = TestServer::start(Limits {
-        stranger_time: MODERATE,
-        trusted_time: MODERATE,
+        unauthenticated_timeout: MODERATE,
+        trusted_timeout: MODERATE,
         ..UNLIMITED
     })
     .await;
@@ -43,7 +43,7 @@ async fn without_a_request_a_connection_is_cut_in_any_state() {
 #[tokio::test]
 async fn a_client_from_a_trusted_address_has_more_time() {
     let (server, trust) = TestServer::start(Limits {
-        stranger_time: MODERATE,
+        unauthenticated_timeout: MODERATE,
         ..UNLIMITED
     })
     .await;
@@ -59,7 +59,7 @@ async fn a_client_from_a_trusted_address_has_more_time() {
 async fn a_connection_without_the_path_is_closed_after_few_bytes() {
     const BYTES: usize = 4096;
     let (server, trust) = TestServer::start(Limits {
-        stranger_bytes: BYTES,
+        unauthenticated_bytes: BYTES,
         ..UNLIMITED
     })
     .await;
@@ -145,7 +145,7 @@ async fn http2_is_refused() {
 #[tokio::test]
 async fn at_the_limit_the_oldest_connection_of_the_address_with_most_is_closed() {
     let (server, trust) = TestServer::start(Limits {
-        strangers: 3,
+        unauthenticated: 3,
         ..UNLIMITED
     })
     .await;
@@ -171,7 +171,7 @@ async fn at_the_limit_the_oldest_connection_of_the_address_with_most_is_closed()
 #[tokio::test]
 async fn a_connection_with_a_handshake_outlasts_a_silent_one() {
     let (server, trust) = TestServer::start(Limits {
-        strangers: 3,
+        unauthenticated: 3,
         ..UNLIMITED
     })
     .await;
@@ -188,7 +188,7 @@ async fn a_connection_with_a_handshake_outlasts_a_silent_one() {
 #[tokio::test]
 async fn a_client_with_the_path_is_served_despite_many_addresses() {
     let (server, trust) = TestServer::start(Limits {
-        strangers: 3,
+        unauthenticated: 3,
         ..UNLIMITED
     })
     .await;
@@ -209,9 +209,12 @@ async fn a_client_with_the_path_is_served_despite_many_addresses() {
 #[test]
 fn by_default_connections_without_the_path_have_small_limits() {
     let limits = Limits::default();
-    assert!(limits.strangers <= 128, "{limits:?}");
-    assert!(limits.stranger_time.as_secs_f32() <= 1.0, "{limits:?}");
-    assert!(limits.trusted_time.as_secs_f32() <= 10.0, "{limits:?}");
-    assert!(limits.stranger_bytes <= 16 * 1024, "{limits:?}");
+    assert!(limits.unauthenticated <= 128, "{limits:?}");
+    assert!(
+        limits.unauthenticated_timeout.as_secs_f32() <= 1.0,
+        "{limits:?}"
+    );
+    assert!(limits.trusted_timeout.as_secs_f32() <= 10.0, "{limits:?}");
+    assert!(limits.unauthenticated_bytes <= 16 * 1024, "{limits:?}");
     assert!(limits.connections <= 512, "{limits:?}");
 }

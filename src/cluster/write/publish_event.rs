@@ -1,9 +1,9 @@
 //! The Events of the writer: those that the components announce, and those about refused writes.
 
 use super::action::Action;
-use super::announcement::Announcement;
-use super::announcement::Regarding;
 use super::apply::Apply;
+use super::event_content::EventContent;
+use super::event_content::Regarding;
 use super::events::Publication;
 use super::target::Target;
 use crate::cluster::api::{UNREADABLE_ANSWER, for_users, is_lasting_refusal};
@@ -15,45 +15,45 @@ impl Apply {
     /// Publishes an Event about an object if this replica leads, the namespace has not opted out
     /// and this is not a dry run. It does so in a separate task, because the caller must not wait
     /// for an API server that accepts writes but no Events.
-    pub fn announce(self: &Arc<Self>, regarding: Regarding, announcement: Announcement) {
-        self.announce_or(regarding, announcement, || {});
+    pub fn publish_event(self: &Arc<Self>, regarding: Regarding, event_content: EventContent) {
+        self.publish_event_or(regarding, event_content, || {});
     }
 
-    /// Publishes an Event as [`Self::announce`] does. Calls `otherwise` if no Event was published
-    /// and a later attempt may succeed, except in a dry run.
-    pub fn announce_or(
+    /// Publishes an Event as [`Self::publish_event`] does. Calls `otherwise` if no Event was
+    /// published and a later attempt may succeed, except in a dry run.
+    pub fn publish_event_or(
         self: &Arc<Self>,
         regarding: Regarding,
-        announcement: Announcement,
+        event_content: EventContent,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        self.announce_by(regarding, announcement, false, otherwise);
+        self.publish_event_by(regarding, event_content, false, otherwise);
     }
 
-    /// Publishes an Event as [`Self::announce`] does, unless an Event about the object with this
-    /// reason and note exists, for example because an earlier leader published it.
-    pub fn announce_once(
+    /// Publishes an Event as [`Self::publish_event`] does, unless an Event about the object with
+    /// this reason and note exists, for example because an earlier leader published it.
+    pub fn publish_event_once(
         self: &Arc<Self>,
         regarding: Regarding,
-        announcement: Announcement,
+        event_content: EventContent,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        self.announce_by(regarding, announcement, true, otherwise);
+        self.publish_event_by(regarding, event_content, true, otherwise);
     }
 
-    fn announce_by(
+    fn publish_event_by(
         self: &Arc<Self>,
         regarding: Regarding,
-        announcement: Announcement,
+        event_content: EventContent,
         once: bool,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        let (apply, announcement) = (self.clone(), announcement.shortened());
+        let (apply, event_content) = (self.clone(), event_content.shortened());
         #[expect(clippy::disallowed_methods, reason = "no write waits for this Event")]
         tokio::spawn(async move {
             let Regarding { kind, name, uid } = &regarding;
             let regarded = Target::new(*kind, name, uid).reference();
-            let (reason, note) = (announcement.reason, &announcement.note);
+            let (reason, note) = (event_content.reason, &event_content.note);
             let kind = kind.plural();
             if apply.dry_run {
                 tracing::info!(kind, object = %name, reason, note, "would publish event");
@@ -63,7 +63,7 @@ impl Apply {
                 true => Publication::Failed,
                 false => {
                     apply
-                        .publish_as_leader(&regarded, &announcement, once)
+                        .publish_as_leader(&regarded, &event_content, once)
                         .await
                 }
             };
@@ -77,15 +77,15 @@ impl Apply {
         });
     }
 
-    /// Publishes an Event about an object of any kind as [`Self::announce`] does, but without a log
-    /// line, and also in namespaces that have opted out.
+    /// Publishes an Event about an object of any kind as [`Self::publish_event`] does, but without
+    /// a log line, and also in namespaces that have opted out.
     pub fn publish(
         self: &Arc<Self>,
         regarded: ObjectReference,
-        announcement: Announcement,
+        event_content: EventContent,
         otherwise: impl FnOnce() + Send + 'static,
     ) {
-        let (apply, announcement) = (self.clone(), announcement.shortened());
+        let (apply, event_content) = (self.clone(), event_content.shortened());
         #[expect(
             clippy::disallowed_methods,
             reason = "the caller does not wait for this Event"
@@ -94,7 +94,7 @@ impl Apply {
             if apply.dry_run {
                 return;
             }
-            let publication = apply.publish_as_leader(&regarded, &announcement, false);
+            let publication = apply.publish_as_leader(&regarded, &event_content, false);
             if publication.await == Publication::Failed {
                 otherwise();
             }
@@ -104,15 +104,15 @@ impl Apply {
     async fn publish_as_leader(
         &self,
         regarded: &ObjectReference,
-        announcement: &Announcement,
+        event_content: &EventContent,
         once: bool,
     ) -> Publication {
         if !self.leadership.holds() {
             return Publication::Failed;
         }
         match once {
-            true => self.events.publish_once(regarded, announcement).await,
-            false => self.events.publish(regarded, announcement).await,
+            true => self.events.publish_once(regarded, event_content).await,
+            false => self.events.publish(regarded, event_content).await,
         }
     }
 
@@ -141,8 +141,8 @@ impl Apply {
     }
 }
 
-fn refusal(action: &Action, status: &Status) -> Announcement {
-    Announcement {
+fn refusal(action: &Action, status: &Status) -> EventContent {
+    EventContent {
         reason: action.on_refusal.reason,
         action: action.name,
         warning: true,
@@ -151,7 +151,7 @@ fn refusal(action: &Action, status: &Status) -> Announcement {
             if status.code < 500 {
                 "refused the write"
             } else {
-                "failed at the write"
+                "returned an error"
             },
             action.on_refusal.next,
             for_users(status)

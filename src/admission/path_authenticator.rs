@@ -1,6 +1,6 @@
 //! Checks the path of each request before any of its body is read.
 
-use super::{secret_paths::SecretPaths, visitor::Visitor};
+use super::{client_state::ClientState, secret_paths::SecretPaths};
 use axum::{
     Router,
     body::Body,
@@ -19,10 +19,10 @@ use std::{
 use tower::ServiceExt;
 
 /// Checks the requests of one connection.
-pub(super) struct Gate {
+pub(super) struct PathAuthenticator {
     pub(super) app: Router,
     pub(super) paths: SecretPaths,
-    pub(super) visitor: Arc<Visitor>,
+    pub(super) client: Arc<ClientState>,
     /// While true, because the server stops soon, every answer asks the client to close its
     /// connection.
     pub(super) closing: Arc<AtomicBool>,
@@ -30,26 +30,26 @@ pub(super) struct Gate {
 
 type Answered = Result<Response, Infallible>;
 
-impl Service<Request<Incoming>> for Gate {
+impl Service<Request<Incoming>> for PathAuthenticator {
     type Response = Response;
     type Error = Infallible;
     type Future = Either<Ready<Answered>, BoxFuture<'static, Answered>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let Some(hook) = hook(&self.paths, request.uri()) else {
-            self.visitor.refuse("NotFound");
+            self.client.refuse("NotFound");
             return Either::Left(ready(Ok(closed(StatusCode::NOT_FOUND))));
         };
         *request.uri_mut() = hook;
-        if !self.visitor.begin() {
-            self.visitor.refuse("Overloaded");
+        if !self.client.begin() {
+            self.client.refuse("Overloaded");
             return Either::Left(ready(Ok(closed(StatusCode::SERVICE_UNAVAILABLE))));
         }
         let (app, closing) = (self.app.clone(), self.closing.clone());
-        let under_way = UnderWay(self.visitor.clone());
+        let in_flight = InFlightGuard(self.client.clone());
         Either::Right(Box::pin(async move {
             let mut response = app.oneshot(request).await?;
-            drop(under_way);
+            drop(in_flight);
             if closing.load(Ordering::Relaxed) {
                 close(&mut response);
             }
@@ -59,9 +59,9 @@ impl Service<Request<Incoming>> for Gate {
 }
 
 /// Marks a request as under way; dropped when the request is answered or its client disconnects.
-struct UnderWay(Arc<Visitor>);
+struct InFlightGuard(Arc<ClientState>);
 
-impl Drop for UnderWay {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.end();
     }

@@ -1,6 +1,6 @@
 //! The result of a lookup.
 
-/// The result of a lookup in [`World`](super::World).
+/// The result of a lookup in [`LiveReads`](super::LiveReads).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup<T> {
     /// The object exists.

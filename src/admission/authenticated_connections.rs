@@ -11,18 +11,18 @@ use std::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Limits the number of authenticated connections, each of which has a seat. When all seats are
+/// Limits the number of authenticated connections, each of which has a slot. When all slots are
 /// taken, a new connection replaces the one that has been idle for longest: API servers keep idle
 /// connections for 90 s and reuse the most recent one first, so they need the longest idle one
 /// least. If the new connection waited instead, its review would wait for up to 90 s.
-pub(super) struct Seats {
+pub(super) struct AuthenticatedConnections {
     limit: usize,
     /// A logical clock: it counts events, so that no two of them have the same time.
     ticks: AtomicU64,
-    state: Mutex<BTreeMap<u64, Arc<Taken>>>,
+    state: Mutex<BTreeMap<u64, Arc<ConnectionState>>>,
 }
 
-struct Taken {
+struct ConnectionState {
     /// The tick since which the connection has no request under way, or [`BUSY`] while it has one.
     idle_since: AtomicU64,
     close: CancellationToken,
@@ -30,7 +30,7 @@ struct Taken {
 
 const BUSY: u64 = u64::MAX;
 
-impl Seats {
+impl AuthenticatedConnections {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -39,12 +39,14 @@ impl Seats {
         }
     }
 
-    /// Takes a seat for a connection with a request under way. It closes the connection that has
-    /// been idle for longest if all seats are taken; none if no connection is idle.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Seat> {
+    /// Takes a slot for a connection with a request under way. It closes the connection that has
+    /// been idle for longest if all slots are taken; none if no connection is idle.
+    pub(super) fn acquire(self: &Arc<Self>) -> Option<AuthenticatedConnection> {
         let mut state = self.state.lock();
         if state.len() >= self.limit {
-            let idle = |(_, taken): &(&u64, &Arc<Taken>)| taken.idle_since.load(Ordering::Relaxed);
+            let idle = |(_, taken): &(&u64, &Arc<ConnectionState>)| {
+                taken.idle_since.load(Ordering::Relaxed)
+            };
             let (number, taken) = state.iter().min_by_key(idle)?;
             if taken.idle_since.load(Ordering::Relaxed) == BUSY {
                 return None;
@@ -54,13 +56,13 @@ impl Seats {
             state.remove(&number);
         }
         let number = self.tick();
-        let taken = Arc::new(Taken {
+        let taken = Arc::new(ConnectionState {
             idle_since: AtomicU64::new(BUSY),
             close: CancellationToken::new(),
         });
         state.insert(number, taken.clone());
-        Some(Seat {
-            seats: self.clone(),
+        Some(AuthenticatedConnection {
+            authenticated_connections: self.clone(),
             number,
             taken,
         })
@@ -71,14 +73,14 @@ impl Seats {
     }
 }
 
-/// The seat of one authenticated connection, released when dropped.
-pub(super) struct Seat {
-    seats: Arc<Seats>,
+/// The slot of one authenticated connection, released when dropped.
+pub(super) struct AuthenticatedConnection {
+    authenticated_connections: Arc<AuthenticatedConnections>,
     number: u64,
-    taken: Arc<Taken>,
+    taken: Arc<ConnectionState>,
 }
 
-impl Seat {
+impl AuthenticatedConnection {
     /// Records that a request is under way on this connection.
     pub(super) fn busy(&self) {
         self.taken.idle_since.store(BUSY, Ordering::Relaxed);
@@ -86,19 +88,22 @@ impl Seat {
 
     /// Records that no request is under way on this connection: HTTP/1.1 has one request at a time.
     pub(super) fn idle(&self) {
-        let now = self.seats.tick();
+        let now = self.authenticated_connections.tick();
         self.taken.idle_since.store(now, Ordering::Relaxed);
     }
 
-    /// Completes when the connection must close, after its current request, to free its seat.
+    /// Completes when the connection must close, after its current request, to free its slot.
     pub(super) fn closing(&self) -> WaitForCancellationFutureOwned {
         self.taken.close.clone().cancelled_owned()
     }
 }
 
-impl Drop for Seat {
+impl Drop for AuthenticatedConnection {
     fn drop(&mut self) {
-        self.seats.state.lock().remove(&self.number);
+        self.authenticated_connections
+            .state
+            .lock()
+            .remove(&self.number);
     }
 }
 
@@ -106,19 +111,19 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    fn is_closing(seat: &Seat) -> bool {
-        seat.taken.close.is_cancelled()
+    fn is_closing(connection: &AuthenticatedConnection) -> bool {
+        connection.taken.close.is_cancelled()
     }
 
     #[test]
     fn the_longest_idle_connection_gives_way() {
-        let seats = Arc::new(Seats::new(3));
-        let taken = [0; 3].map(|_| seats.take().expect("a free one"));
+        let authenticated_connections = Arc::new(AuthenticatedConnections::new(3));
+        let taken = [0; 3].map(|_| authenticated_connections.acquire().expect("a free one"));
         taken[0].idle();
         taken[1].idle();
         taken[0].busy();
         taken[0].idle();
-        let fourth = seats.take().expect("an idle one's");
+        let fourth = authenticated_connections.acquire().expect("an idle one's");
         assert_eq!(
             [&taken[0], &taken[1], &taken[2]].map(is_closing),
             [false, true, false]
@@ -126,7 +131,7 @@ mod tests {
         assert!(!is_closing(&fourth));
         drop(taken);
         assert_eq!(
-            seats.state.lock().len(),
+            authenticated_connections.state.lock().len(),
             1,
             "the first two are not removed twice"
         );
@@ -134,11 +139,12 @@ mod tests {
 
     #[test]
     fn while_all_are_busy_there_is_no_place() {
-        let seats = Arc::new(Seats::new(2));
-        let [first, _second] = [0; 2].map(|_| seats.take().expect("a free one"));
-        assert!(seats.take().is_none());
+        let authenticated_connections = Arc::new(AuthenticatedConnections::new(2));
+        let [first, _second] =
+            [0; 2].map(|_| authenticated_connections.acquire().expect("a free one"));
+        assert!(authenticated_connections.acquire().is_none());
         first.idle();
-        assert!(seats.take().is_some());
+        assert!(authenticated_connections.acquire().is_some());
         assert!(is_closing(&first));
     }
 }

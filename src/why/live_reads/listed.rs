@@ -58,7 +58,8 @@ impl<K: ResourceExt> Listed<K> {
     }
 }
 
-/// A pod that may use claims, with its name: of its fields, only those that the rules read are kept.
+/// A pod that may use claims, with its name: of its fields, only those that the rules read are
+/// kept.
 pub(super) type UserOfClaims = (String, objects::Pod);
 
 /// A pod, parsed only as far as necessary to know which claims it names. A namespace may have

@@ -1,6 +1,6 @@
 //! Limits how many bytes a client may send before its first request with a secret path.
 
-use super::visitor::Visitor;
+use super::client_state::ClientState;
 use std::{
     io,
     pin::Pin,
@@ -11,29 +11,29 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection from which at most `left` bytes are read before its first request with a secret
 /// path has arrived. A read beyond this limit fails.
-pub(super) struct Metered<S> {
+pub(super) struct ByteLimited<S> {
     stream: S,
     left: usize,
-    visitor: Arc<Visitor>,
+    client: Arc<ClientState>,
 }
 
-impl<S> Metered<S> {
-    pub(super) fn new(stream: S, left: usize, visitor: Arc<Visitor>) -> Self {
+impl<S> ByteLimited<S> {
+    pub(super) fn new(stream: S, left: usize, client: Arc<ClientState>) -> Self {
         Self {
             stream,
             left,
-            visitor,
+            client,
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ByteLimited<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.visitor.is_authenticated() {
+        if self.client.is_authenticated() {
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
         if self.left == 0 {
@@ -51,7 +51,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ByteLimited<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,30 +1,31 @@
 //! The lookups of an explanation: each returns what was read, or requests it.
 
 use super::{
-    LISTED, Lookup, Readable, Scope, Selection, World,
+    LISTED, LiveReads, Lookup, Readable, Scope, Selection,
+    api_call::{self, ApiCall, Fetch, Metadata},
     listed::{Listed, PodOfClaims, UserOfClaims},
-    question::{self, Fetch, Metadata, Question},
 };
 use crate::{objects::can_exist, why::read::Pod};
 use kube::ResourceExt;
 use std::sync::Arc;
 
-/// Maximum number of objects that [`World::each`] reads with one GET each. It reads more with one
-/// LIST.
+/// Maximum number of objects that [`LiveReads::each`] reads with one GET each. It reads more with
+/// one LIST.
 const ONE_BY_ONE: usize = 2;
 
-impl World {
-    /// Looks up one object. If it was not read yet, requests it for the next [`Self::fulfil`]. The
-    /// namespace is empty for a cluster-scoped kind. A name that no object can have is absent.
+impl LiveReads {
+    /// Looks up one object. If it was not read yet, requests it for the next
+    /// [`Self::read_requested`]. The namespace is empty for a cluster-scoped kind. A name that no
+    /// object can have is absent.
     pub fn get<K: Readable>(&self, namespace: &str, name: &str) -> Lookup<Arc<K>> {
         if !can_exist(namespace, name) {
             return Lookup::Absent;
         }
         if self.lists::<K>() {
-            let all = self.listed::<K, K>(namespace, question::listed::<K>);
+            let all = self.listed::<K, K>(namespace, api_call::listed::<K>);
             return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
         }
-        self.lookup(Question::new::<K>(namespace, name), question::one::<K>)
+        self.lookup(ApiCall::new::<K>(namespace, name), api_call::one::<K>)
     }
 
     /// Looks up these objects of a namespace, in the order of the names: each with a GET, or all
@@ -55,11 +56,11 @@ impl World {
             return Lookup::Absent;
         }
         if self.lists::<K>() {
-            let all = self.listed::<K, Metadata<K>>(namespace, question::listed_metadata::<K>);
+            let all = self.listed::<K, Metadata<K>>(namespace, api_call::listed_metadata::<K>);
             return all.and_then(|all| all.get(namespace, name).cloned().map(Arc::new));
         }
-        let question = Question::new::<K>(namespace, name).returning::<Metadata<K>>();
-        self.lookup(question, question::metadata::<K>)
+        let call = ApiCall::new::<K>(namespace, name).returning::<Metadata<K>>();
+        self.lookup(call, api_call::metadata::<K>)
     }
 
     /// Looks up the selected objects of a namespace, or of all namespaces if it is empty, and
@@ -72,18 +73,18 @@ impl World {
     ) -> Lookup<Arc<Vec<K>>> {
         let all_namespaces = namespace.is_empty() && self.scope == Scope::Namespace;
         if self.lists::<K>() && !all_namespaces {
-            let all = self.listed::<K, K>(namespace, question::listed::<K>);
+            let all = self.listed::<K, K>(namespace, api_call::listed::<K>);
             return all.map(|all| match namespace {
                 "" => all.everywhere(),
                 _ => all.in_namespace(namespace),
             });
         }
-        let question = Question {
+        let call = ApiCall {
             labels: selection.labels.to_owned(),
             fields: selection.fields.to_owned(),
-            ..Question::new::<K>(namespace, "")
+            ..ApiCall::new::<K>(namespace, "")
         };
-        self.lookup(question.returning::<Vec<K>>(), question::all::<K>)
+        self.lookup(call.returning::<Vec<K>>(), api_call::all::<K>)
     }
 
     /// Looks up all objects of a kind, in the namespace or, if it is none, in the cluster. The
@@ -94,7 +95,7 @@ impl World {
                 .list(namespace, Selection::default())
                 .map(|all| vec![all]),
             None => {
-                let all = self.listed::<K, K>("", question::listed::<K>);
+                let all = self.listed::<K, K>("", api_call::listed::<K>);
                 all.map(|all| all.namespaces())
             }
         }
@@ -107,13 +108,13 @@ impl World {
         if self.lists::<Pod>() {
             let all = self.list::<Pod>(namespace, Selection::default());
             let users = |all: Arc<Vec<Pod>>| {
-                let users = all.iter().filter(|pod| pod.rules.may_name(claim));
+                let users = all.iter().filter(|pod| pod.trimmed.may_name(claim));
                 users.cloned().collect()
             };
             return all.map(users);
         }
-        let question = Question::new::<Pod>(namespace, "").returning::<Vec<UserOfClaims>>();
-        let all = self.lookup::<Vec<UserOfClaims>>(question, question::users_of_claims);
+        let call = ApiCall::new::<Pod>(namespace, "").returning::<Vec<UserOfClaims>>();
+        let all = self.lookup::<Vec<UserOfClaims>>(call, api_call::users_of_claims);
         let Some(all) = all.found() else {
             return Lookup::Unread;
         };
@@ -125,7 +126,7 @@ impl World {
         let mut users = Vec::new();
         for user in self.each::<Pod>(namespace, names.into_iter()) {
             match user {
-                Lookup::Found(pod) if pod.rules.may_name(claim) => users.push(pod),
+                Lookup::Found(pod) if pod.trimmed.may_name(claim) => users.push(pod),
                 // The pod was deleted after the LIST, and perhaps created again.
                 Lookup::Found(_) | Lookup::Absent => {}
                 Lookup::Unread => return Lookup::Unread,
@@ -136,9 +137,9 @@ impl World {
 
     /// Looks up the pods that name the claim by a LIST of whole pods.
     fn many_users(&self, namespace: &str, claim: &str) -> Lookup<Vec<Pod>> {
-        let question = Question::new::<Pod>(namespace, "").returning::<Vec<PodOfClaims>>();
-        let about = question.description();
-        let all = self.lookup::<Vec<PodOfClaims>>(question, question::pods_of_claims::<Pod>);
+        let call = ApiCall::new::<Pod>(namespace, "").returning::<Vec<PodOfClaims>>();
+        let about = call.description();
+        let all = self.lookup::<Vec<PodOfClaims>>(call, api_call::pods_of_claims::<Pod>);
         let Some(all) = all.found() else {
             return Lookup::Unread;
         };
@@ -174,12 +175,12 @@ impl World {
             Scope::Cluster => "",
             Scope::Single | Scope::Namespace => namespace,
         };
-        let question = Question::new::<K>(namespace, "").returning::<Listed<T>>();
-        self.lookup(question, fetch)
+        let call = ApiCall::new::<K>(namespace, "").returning::<Listed<T>>();
+        self.lookup(call, fetch)
     }
 
-    fn lookup<T: Send + Sync + 'static>(&self, question: Question, fetch: Fetch) -> Lookup<Arc<T>> {
-        match self.read.get(&question) {
+    fn lookup<T: Send + Sync + 'static>(&self, call: ApiCall, fetch: Fetch) -> Lookup<Arc<T>> {
+        match self.read.get(&call) {
             Some(Ok(Some(object))) => match object.clone().downcast::<T>() {
                 Ok(object) => Lookup::Found(object),
                 Err(_) => Lookup::Unread,
@@ -187,7 +188,7 @@ impl World {
             Some(Ok(None)) => Lookup::Absent,
             Some(Err(_)) => Lookup::Unread,
             None => {
-                self.requested.borrow_mut().insert(question, fetch);
+                self.requested.borrow_mut().insert(call, fetch);
                 Lookup::Unread
             }
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Maximum number of StatefulSets that are read one by one. An ambiguous template has at most
 /// [`READINGS`] readings.
-const MOST_READS: usize = 64;
+const MAX_READS: usize = 64;
 
 /// Live reads of StatefulSets.
 pub struct LiveSets {
@@ -40,13 +40,13 @@ impl LiveSets {
 
 /// The other existing StatefulSets to which, according to their names, the claims of the
 /// StatefulSet being reconciled may belong.
-pub(super) struct Rivals(HashMap<ObjectName, Arc<StatefulSet>>);
+pub(super) struct OtherSets(HashMap<ObjectName, Arc<StatefulSet>>);
 
-impl Rivals {
+impl OtherSets {
     /// Reads every StatefulSet, except `set`, that one of `members` may belong to by its name. All
     /// claims of one template have the same readings except for the ordinal, so the number of reads
     /// does not grow with the number of claims. It grows with the number of templates, so more than
-    /// [`MOST_READS`] are one LIST.
+    /// [`MAX_READS`] are one LIST.
     ///
     /// # Errors
     /// When one of the StatefulSets could not be read. Then nothing may be concluded about the
@@ -57,7 +57,7 @@ impl Rivals {
         members: &[Member],
     ) -> Result<Self, ReconcileError> {
         let possible = possible(set, members);
-        if possible.len() > MOST_READS {
+        if possible.len() > MAX_READS {
             return Self::list(live, set, possible).await;
         }
         let reads = possible.into_iter().map(async |name| {
@@ -89,7 +89,7 @@ impl Rivals {
     }
 
     /// Returns whether one of the other StatefulSets creates claims with the name of `member`, too.
-    pub(super) fn contest(&self, member: &Member) -> bool {
+    pub(super) fn may_own(&self, member: &Member) -> bool {
         readings(&member.name.name).any(|reading| {
             let set = ObjectName::new(member.name.namespace.clone(), reading.set);
             let rival = self.0.get(&set);
@@ -100,7 +100,7 @@ impl Rivals {
     /// Decides again for each claim whether it belongs to `set`, now that the other StatefulSets
     /// were read live. Returns the claims that belong to `set`, and those that could still be
     /// deleted with it because of an owner reference or the marker.
-    pub(super) fn settle(
+    pub(super) fn reassign(
         &self,
         name: &ObjectName,
         set: &StatefulSet,
@@ -112,11 +112,13 @@ impl Rivals {
             true => Some(set.clone()),
             false => self.0.get(other).cloned(),
         };
-        let settled = members.iter().map(|member| Member {
+        let reassigned = members.iter().map(|member| Member {
             own: owner(&member.name, &member.claim, known, pods).as_ref() == Some(name),
             ..member.clone()
         });
-        settled.filter(|each| each.concerns(name, &set)).collect()
+        reassigned
+            .filter(|each| each.concerns(name, &set))
+            .collect()
     }
 }
 
@@ -180,12 +182,12 @@ mod tests {
         };
         for (templates, lists) in [(1, 0), (8, 1)] {
             let members: Vec<_> = (0..templates).map(long).collect();
-            let rivals = Rivals::read(&live, &web, &members).await.expect("read");
+            let other_sets = OtherSets::read(&live, &web, &members).await.expect("read");
             let paths = std::mem::take(&mut *paths.lock());
             let listed = paths.iter().filter(|path| path.ends_with("/statefulsets"));
             assert_eq!(listed.count(), lists, "{paths:?}");
-            assert!(paths.len() <= MOST_READS && (lists == 0 || paths.len() == 1));
-            assert_eq!(rivals.0.len(), lists, "x is found by the LIST");
+            assert!(paths.len() <= MAX_READS && (lists == 0 || paths.len() == 1));
+            assert_eq!(other_sets.0.len(), lists, "x is found by the LIST");
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     components::pvc_protection,
     objects::finalizers::PVC_PROTECTION,
     why::{
-        Answer, Cause, Code, Conclusion, Evidence, Lookup, Object, World,
+        Answer, Cause, Code, Conclusion, Evidence, LiveReads, Lookup, Object,
         explain::{
             claim::{lost, resize},
             quote, retention, reuse, webhooks,
@@ -20,54 +20,58 @@ const UNUSED: &str = "Unused";
 /// Explains a problem of the claim or its volume. Without a problem, says whether the claim is kept
 /// or deleted with its StatefulSet, and concludes its health.
 pub(super) fn explain(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
     answer: Answer,
 ) -> Answer {
-    if let Some(trouble) = trouble(world, object, claim) {
-        return answer.because(trouble);
+    if let Some(problem) = problem(reads, object, claim) {
+        return answer.because(problem);
     }
-    let chain = retention::causes(world, object, claim);
+    let chain = retention::causes(reads, object, claim);
     // Volume Warden and kube-controller-manager manage the same claim. That is harmless, but not
     // healthy.
     if chain.iter().any(|cause| cause.code == Code::BothActive) {
         return answer.because(chain);
     }
-    let conclusion = conclusion(world, object, claim);
+    let conclusion = conclusion(reads, object, claim);
     answer.because(chain).concluding(conclusion)
 }
 
 /// The chain of causes for a bound claim, without a conclusion about its health.
-pub(super) fn causes(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Vec<Cause> {
-    let trouble = trouble(world, object, claim);
-    trouble.unwrap_or_else(|| retention::causes(world, object, claim))
+pub(super) fn causes(
+    reads: &LiveReads,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Vec<Cause> {
+    let problem = problem(reads, object, claim);
+    problem.unwrap_or_else(|| retention::causes(reads, object, claim))
 }
 
 /// The chain of causes for the first problem of a Bound claim: it has owners, none of which exists,
 /// its finalizer is missing while the webhook does not work, its volume is lost or being deleted,
 /// or is not resized. None without a problem.
-pub(super) fn trouble(
-    world: &World,
+pub(super) fn problem(
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> Option<Vec<Cause>> {
-    retention::dead_owner(world, object, claim)
-        .or_else(|| unprotected(world, claim))
+    retention::dead_owner(reads, object, claim)
+        .or_else(|| unprotected(reads, claim))
         .map(|cause| vec![cause])
-        .or_else(|| volume_lost(world, object, claim))
-        .or_else(|| resize::cause(world, object, claim).map(|cause| vec![cause]))
+        .or_else(|| volume_lost(reads, object, claim))
+        .or_else(|| resize::cause(reads, object, claim).map(|cause| vec![cause]))
 }
 
 /// The chain of causes if the volume of the claim does not exist, does not name this claim in its
 /// `claimRef`, or is being deleted; none otherwise, or if the volume could not be read.
 fn volume_lost(
-    world: &World,
+    reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> Option<Vec<Cause>> {
     let name = volume_name(claim);
-    let volume = match world.get::<PersistentVolume>("", name) {
+    let volume = match reads.get::<PersistentVolume>("", name) {
         Lookup::Found(volume) => volume,
         Lookup::Absent => return Some(vec![lost::missing(object, name)]),
         Lookup::Unread => return None,
@@ -92,9 +96,9 @@ fn volume_lost(
 /// The conclusion for a claim without a known problem. It is healthy only if its volume is Bound,
 /// and its status has no condition except `Unused` and no unfinished change of its
 /// VolumeAttributesClass.
-fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
+fn conclusion(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> Conclusion {
     let name = volume_name(claim);
-    let Some(volume) = world.get::<PersistentVolume>("", name).found() else {
+    let Some(volume) = reads.get::<PersistentVolume>("", name).found() else {
         return Conclusion::nothing_found(
             object,
             "the claim, but not its volume, which could not \
@@ -106,7 +110,7 @@ fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> 
         .as_ref()
         .and_then(|status| status.phase.as_deref());
     let phase = phase.unwrap_or("Pending");
-    match unsettled(claim) {
+    match unexplained_status(claim) {
         Some(what) => Conclusion::nothing_found(object, what),
         None if phase == "Bound" => Conclusion::healthy(format!(
             "the claim and its volume {name} are bound to each other"
@@ -120,7 +124,7 @@ fn conclusion(world: &World, object: &Object, claim: &PersistentVolumeClaim) -> 
 
 /// What the status of the claim reports and no rule explains: a condition, or an unfinished change
 /// of the VolumeAttributesClass.
-fn unsettled(claim: &PersistentVolumeClaim) -> Option<String> {
+fn unexplained_status(claim: &PersistentVolumeClaim) -> Option<String> {
     let status = claim.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();
     if let Some(condition) = conditions.find(|condition| condition.type_ != UNUSED) {
@@ -158,9 +162,9 @@ fn is_volume_of(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> boo
     reference.is_some_and(|reference| reference.uid == claim.uid())
 }
 
-fn unprotected(world: &World, claim: &PersistentVolumeClaim) -> Option<Cause> {
+fn unprotected(reads: &LiveReads, claim: &PersistentVolumeClaim) -> Option<Cause> {
     if claim.finalizers().iter().any(|each| each == PVC_PROTECTION) {
         return None;
     }
-    webhooks::cause(world, &format!("volume-warden-{}", pvc_protection::NAME))
+    webhooks::cause(reads, &format!("volume-warden-{}", pvc_protection::NAME))
 }

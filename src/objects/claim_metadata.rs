@@ -44,7 +44,7 @@ const TRACKING: [&str; 2] = [TRACKED_INSTANCE, MANAGER];
 
 /// The labels and annotations of one claim that are recorded on its volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClaimTexts {
+pub struct ClaimMetadata {
     /// The uid of the claim; a recreated claim has another one.
     pub uid: Box<str>,
     /// The volume that the claim names; empty if it names none.
@@ -58,7 +58,7 @@ pub struct ClaimTexts {
 /// The fields of a claim that are parsed.
 #[derive(Resource, Clone, Debug, Default, Deserialize)]
 #[resource(inherit = PersistentVolumeClaim)]
-pub struct ClaimTextsWire {
+pub struct ClaimMetadataWire {
     /// The object's standard metadata.
     #[serde(deserialize_with = "metadata::trimmed")]
     pub metadata: ObjectMeta,
@@ -67,13 +67,13 @@ pub struct ClaimTextsWire {
     pub spec: ClaimSpec,
 }
 
-impl Tracked for ClaimTexts {
-    type Wire = ClaimTextsWire;
+impl Tracked for ClaimMetadata {
+    type Wire = ClaimMetadataWire;
     const KIND: Kind = Kind::PersistentVolumeClaim;
 
     /// Keeps labels before annotations, each in the order of their keys, and leaves out each one
     /// that would exceed 4 KiB in all: the same claim always gives the same record.
-    fn track(wire: ClaimTextsWire) -> Option<Self> {
+    fn track(wire: ClaimMetadataWire) -> Option<Self> {
         let ObjectMeta {
             uid,
             labels,
@@ -131,11 +131,11 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn texts(labels: Value, annotations: Value) -> ClaimTexts {
+    fn texts(labels: Value, annotations: Value) -> ClaimMetadata {
         let wire = json!({"metadata": {
             "name": "data", "uid": "1", "labels": labels, "annotations": annotations,
         }});
-        ClaimTexts::track(serde_json::from_value(wire).expect("a claim")).expect("tracked")
+        ClaimMetadata::track(serde_json::from_value(wire).expect("a claim")).expect("tracked")
     }
 
     fn keys(of: &BTreeMap<String, String>) -> Vec<&str> {

@@ -2,7 +2,7 @@
 
 use crate::{
     cluster::Target,
-    components::pvc_retention::{self, Mark, Update},
+    components::pvc_retention::{self, MarkerChange, Update},
     objects::{
         Claim, CompactText, ControllerId, Kind, ObjectName,
         claim::{AWAITING_POD, SCALED_WITH},
@@ -17,7 +17,7 @@ use json_patch::PatchOperation;
 
 /// An object with parts to remove, or the ConfigMap of a list of deleted claims, which is deleted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct ObjectCleanup {
     /// The kind of the object, which selects the API endpoint.
     pub kind: Kind,
     /// The namespace and name of the object, for the URL of the patch.
@@ -33,28 +33,28 @@ pub struct Piece {
     /// Whether the condition Unused that Volume Warden has applied to the status is removed, too.
     pub applied_status: bool,
     /// What a live read of a claim must show before the patch is written; none for most objects.
-    pub condition: Option<Condition>,
+    pub precondition: Option<Precondition>,
     /// The part, in words, of which this patch removes only some: a later one removes the rest.
-    pub partial: Option<String>,
+    pub partly_removed: Option<String>,
     /// Whether `drain` deletes the copy of this volume object, a ConfigMap of pvc-trash, after a
     /// check that the API server accepts the patch, and before it writes the patch: after the
     /// patch, pvc-trash no longer keeps the volume.
-    pub forgets: bool,
+    pub deletes_copy: bool,
 }
 
 /// What a live read of a claim must show, immediately before an object is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum Precondition {
     /// The claim of this name and uid exists and is not being deleted.
-    Living(ClaimRef),
+    Exists(ClaimRef),
     /// The same, and the claim is not announced to expire: pvc-expiry may run, and relies on the
     /// trash.
-    Staying(ClaimRef),
+    NotExpiring(ClaimRef),
     /// No claim of this name and uid exists any more. A later claim of the same name may exist.
-    Gone(ClaimRef),
+    Deleted(ClaimRef),
 }
 
-impl Piece {
+impl ObjectCleanup {
     pub(super) fn new(
         kind: Kind,
         name: &ObjectName,
@@ -69,15 +69,15 @@ impl Piece {
             what: Vec::new(),
             operations: Vec::new(),
             applied_status: false,
-            condition: None,
-            partial: None,
-            forgets: false,
+            precondition: None,
+            partly_removed: None,
+            deletes_copy: false,
         }
     }
 
     /// Whether the volume is purged.
     pub(super) fn is_purge(&self) -> bool {
-        matches!(self.condition, Some(Condition::Gone(_)))
+        matches!(self.precondition, Some(Precondition::Deleted(_)))
     }
 
     /// Identifies the object; an object that later gets the same name has another id.
@@ -119,14 +119,14 @@ impl Piece {
         let operations = finalizers::remove(all, finalizer);
         let what = format!("finalizer {finalizer}");
         if finalizers::remain(all, finalizer) {
-            self.partial = Some(what.clone());
+            self.partly_removed = Some(what.clone());
         }
         self.remove_parts(what, operations);
     }
 
     /// Removes the label and the annotation that pvc-provisioner wrote on the claim, unless the
     /// label names another installation. The owner reference to the pod stays.
-    pub(super) fn made_for_a_pod(&mut self, claim: &Claim, id: &ControllerId) {
+    pub(super) fn provisioner_markers(&mut self, claim: &Claim, id: &ControllerId) {
         let labels = claim.rare.managed_by.as_deref();
         let label = labels.and_then(|labels| labels.provisioner.as_deref());
         let own = label == Some(id.as_str());
@@ -156,7 +156,7 @@ impl Piece {
             .filter(|each| !update.owners.contains(each));
         let goes = goes.map(|owner| format!("owner reference {}/{}", owner.kind, owner.name));
         self.what.extend(goes);
-        if update.mark == Mark::Remove {
+        if update.mark == MarkerChange::Remove {
             self.what.push(format!("annotation {SCALED_WITH}"));
         }
         self.operations
