@@ -1,7 +1,7 @@
 //! Publishes Events about objects.
 
 use super::event_content::{EventContent, REPORTER, event, is_short, named, separate, type_of};
-use crate::cluster::api::{FairSemaphore, for_log, within};
+use crate::cluster::api::{FairSemaphore, for_log, is_refused, within};
 use crate::telemetry::LogLimiter;
 use k8s_openapi::api::{core::v1::ObjectReference, events::v1 as api};
 use kube::{
@@ -17,8 +17,13 @@ use std::{
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
-/// Time limit of writing one Event.
+/// Time limit of one attempt to write an Event.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
+/// Number of attempts to create an Event, unless the API server refuses it. An API server that is
+/// overloaded for some seconds then neither loses nor repeats an Event.
+const ATTEMPTS: usize = 3;
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
 /// writes.
 const IN_FLIGHT: usize = 8;
@@ -88,12 +93,7 @@ impl Events {
         regarding: &ObjectReference,
         event_content: &EventContent,
     ) -> Publication {
-        let create = async {
-            match self.create(named(regarding, event_content)).await {
-                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-                created => created,
-            }
-        };
+        let create = self.create(named(regarding, event_content));
         self.in_turn(regarding, event_content, create).await
     }
 
@@ -115,6 +115,7 @@ impl Events {
                 let _turn = events.turn(&regarding).lock().await;
                 events.recorder.publish(&event, &regarding).await
             };
+            let write = within(CALL_LIMIT, write);
             events.in_turn(&regarding, &event_content, write).await;
         });
     }
@@ -125,11 +126,23 @@ impl Events {
         self.counting.wait().await;
     }
 
+    /// Creates the Event. If it is not known whether the API server stored it, tries again: because
+    /// of its name, it is stored at most once.
     async fn create(&self, event: api::Event) -> kube::Result<()> {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let events: Api<api::Event> = Api::namespaced(self.client.clone(), namespace);
-        let created = events.create(&PostParams::default(), &event).await;
-        created.map(drop)
+        let parameters = PostParams::default();
+        let mut attempts = 1;
+        loop {
+            let created = within(CALL_LIMIT, events.create(&parameters, &event)).await;
+            match created {
+                Ok(_) => return Ok(()),
+                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => return Ok(()),
+                Err(error) if attempts == ATTEMPTS || is_refused(&error) => return Err(error),
+                Err(_) => attempts += 1,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     fn turn(&self, regarding: &ObjectReference) -> &Mutex<()> {
@@ -155,8 +168,7 @@ impl Events {
             return Publication::Failed;
         }
         let _permit = self.in_flight.acquire(&namespace).await;
-        let published = within(CALL_LIMIT, write).await;
-        match published {
+        match write.await {
             Ok(()) => {
                 let (kind, reason) = (regarding.kind.as_deref(), event_content.reason);
                 let event_type = type_of(event_content);

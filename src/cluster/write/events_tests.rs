@@ -96,6 +96,46 @@ async fn an_event_that_another_replica_published_exists() {
     assert_eq!(conflict, Publication::Failed);
 }
 
+/// The first answer is lost, and the API server has stored the Event.
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_answer_is_lost_is_neither_lost_nor_repeated() {
+    for stored in [true, false] {
+        let names = Arc::new(Mutex::new(Vec::new()));
+        let sent = names.clone();
+        let exists = json!({"kind": "Status", "code": 409, "reason": "AlreadyExists"});
+        let client = answering(move |_, event| {
+            let mut sent = sent.lock();
+            sent.push(event["metadata"]["name"].clone());
+            match sent.len() {
+                1 => (504, json!({"kind": "Status", "code": 504})),
+                _ if stored => (409, exists.clone()),
+                _ => (201, json!({"metadata": {"name": "e"}, "eventTime": null})),
+            }
+        });
+        let events = Events::new(client);
+        let published = events.publish(&about("ns"), &event_content("a")).await;
+        assert_eq!(published, Publication::Published);
+        let names = names.lock();
+        assert_eq!((names.len(), &names[0]), (2, &names[1]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_attempts_to_create_an_event_are_limited() {
+    for (code, expected) in [(503, ATTEMPTS), (403, 1)] {
+        let attempts = Arc::new(Mutex::new(0));
+        let counted = attempts.clone();
+        let client = answering(move |_, _| {
+            *counted.lock() += 1;
+            (code, json!({"kind": "Status", "code": code}))
+        });
+        let events = Events::new(client);
+        let published = events.publish(&about("ns"), &event_content("a")).await;
+        assert_eq!(published, Publication::Failed);
+        assert_eq!(*attempts.lock(), expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_event_can_be_published_in_a_namespace_that_is_being_deleted() {
     let terminating = answered_with(403, "Forbidden", "NamespaceTerminating").await;
