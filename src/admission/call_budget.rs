@@ -18,7 +18,7 @@ pub(super) const DEFAULT_BUDGET: Duration = Duration::from_millis(500);
 ///
 /// Source: `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go`
 /// (`callHook`) of Kubernetes.
-pub(super) fn announced(uri: &Uri, limit: Duration) -> Duration {
+pub(super) fn requested_timeout(uri: &Uri, limit: Duration) -> Duration {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     let timeout = parameters.find_map(|parameter| parameter.strip_prefix("timeout="));
     let timeout = timeout.and_then(|timeout| timeout.parse::<SignedDuration>().ok());
@@ -53,7 +53,7 @@ mod tests {
             ("/hook", 2, 1000),
         ] {
             let limit = Duration::from_secs(limit);
-            let time = announced(&uri.parse().expect("a URI"), limit);
+            let time = requested_timeout(&uri.parse().expect("a URI"), limit);
             assert_eq!(time.as_millis(), milliseconds, "{uri}");
         }
         assert_eq!(share_for_calls(UNANNOUNCED), DEFAULT_BUDGET);

@@ -99,7 +99,7 @@ async fn review(route: Arc<Route>, request: HttpRequest) -> Response {
     let measured = Measured::begin(&route.options.metrics, route.hook.path, &route.abandoned);
     let started = measured.started();
     let limit = route.options.longest_timeout.unwrap_or(route.hook.timeout);
-    let time = call_budget::announced(request.uri(), limit);
+    let time = call_budget::requested_timeout(request.uri(), limit);
     let (response, verdict) = match receive(&route, request.into_body(), time).await {
         Ok(received) => {
             // Waiting for a place and for the body has used up a part of the time limit.

@@ -85,7 +85,7 @@ impl fmt::Display for InUse {
 pub fn plan(objects: &ClusterObjects, config: &DrainConfig) -> Plan {
     let mut plan = Plan::default();
     let mut updates = if config.drains(&PvcRetention) {
-        pvc_retention::to_take_back(&objects.caches, config.in_tree)
+        pvc_retention::owner_cleanups(&objects.caches, config.in_tree)
     } else {
         Default::default()
     };

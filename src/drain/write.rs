@@ -167,7 +167,7 @@ impl Precondition {
 
 /// The removal of what Volume Warden wrote. From an object that does not exist, nothing is removed.
 fn remove_parts(operations: Vec<PatchOperation>, basis: Basis) -> Action {
-    Action::patch("TakeBack", Lane::Bulk, operations, basis, AGAIN).of_existing()
+    Action::patch("CleanUp", Lane::Bulk, operations, basis, AGAIN).of_existing()
 }
 
 /// Succeeds if the next step may follow a step with this outcome.

@@ -46,7 +46,7 @@ async fn written(
         }
     });
     let metrics = Arc::new(Metrics::new());
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + Duration::from_secs(600)));
     let drain = Drain {
         apply: Arc::new(Apply::new(client.clone(), leadership, 1, false, metrics)),

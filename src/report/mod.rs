@@ -11,10 +11,10 @@ mod command;
 mod figures;
 mod group;
 mod lines;
+mod locations;
 mod overview;
 mod page;
 mod picture;
-mod places;
 mod stuck;
 mod tables;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The page as a whole.
 
 use super::{
-    Subject, figures::Figures, group::groups, overview, picture::picture, places, tables, text,
+    Subject, figures::Figures, group::groups, locations, overview, picture::picture, tables, text,
 };
 use crate::{unused::Row, version::VERSION};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -102,7 +102,7 @@ fn summary(subject: &Subject<'_>, figures: &Figures) -> Markup {
 
 /// Shows the treemap, and the same numbers as a table.
 fn map(subject: &Subject<'_>, rows: &[Row]) -> Markup {
-    let places = places::places(subject, rows);
+    let locations = locations::locations(subject, rows);
     html! {
         section #map aria-labelledby="map-title" {
             h2 #map-title { "Storage by namespace and class" }
@@ -110,8 +110,8 @@ fn map(subject: &Subject<'_>, rows: &[Row]) -> Markup {
                 "Each area is proportional to the size. The color shows which share no pod uses. "
                 "The table below has the same numbers."
             }
-            @if places.iter().any(|place| place.total.bytes > 0.0) {
-                (picture(&places))
+            @if locations.iter().any(|place| place.total.bytes > 0.0) {
+                (picture(&locations))
                 p.legend {
                     "Not used:"
                     @for (step, share) in ["0 %", "up to 25 %", "up to 50 %", "up to 75 %", "up to 100 %"].iter().enumerate() {
@@ -119,7 +119,7 @@ fn map(subject: &Subject<'_>, rows: &[Row]) -> Markup {
                     }
                 }
             }
-            (tables::places(subject, &places))
+            (tables::locations(subject, &locations))
         }
     }
 }

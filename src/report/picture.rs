@@ -1,7 +1,7 @@
 //! The treemap as SVG.
 
 use super::{
-    places::Place,
+    locations::Location,
     text,
     tiles::{Tile, tiles},
     treemap::Rect,
@@ -22,13 +22,13 @@ const SPACE: f64 = 6.0;
 const SHORTEST: usize = 7;
 
 /// Returns the picture in each size. The style sheet displays one of them.
-pub(super) fn picture(places: &[Place<'_>]) -> Markup {
+pub(super) fn picture(locations: &[Location<'_>]) -> Markup {
     html! {
         @for (class, width, height) in SIZES {
             @let area = Rect { width, height, ..Rect::default() };
             @let view = format!("0 0 {width} {height}");
             svg class=(format!("treemap {class}")) viewBox=(view) role="img" aria-labelledby="map-title map-text" {
-                @for tile in tiles(places, area) { (drawn(&tile)) }
+                @for tile in tiles(locations, area) { (drawn(&tile)) }
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{
     Subject,
     group::{Group, MOST},
     lines::{Line, Next},
-    places::Place,
+    locations::Location,
     text,
 };
 use crate::{columns::age, unused::Sum};
@@ -118,8 +118,8 @@ fn next(next: Option<&Next>) -> Markup {
 }
 
 /// The table of the storage by namespace and class, with the largest [`MOST`].
-pub(super) fn places(subject: &Subject<'_>, places: &[Place<'_>]) -> Markup {
-    let shown = &places[..places.len().min(MOST)];
+pub(super) fn locations(subject: &Subject<'_>, locations: &[Location<'_>]) -> Markup {
+    let shown = &locations[..locations.len().min(MOST)];
     let table = html! {
         table {
             caption { "Storage by namespace and class, the largest first" }
@@ -141,11 +141,11 @@ pub(super) fn places(subject: &Subject<'_>, places: &[Place<'_>]) -> Markup {
         @if shown.is_empty() { p { "None found." } } @else {
             (region("storage by namespace and class", &table))
         }
-        (left_out(places.len() - shown.len(), None))
+        (left_out(locations.len() - shown.len(), None))
     }
 }
 
-fn place(subject: &Subject<'_>, place: &Place<'_>) -> Markup {
+fn place(subject: &Subject<'_>, place: &Location<'_>) -> Markup {
     html! {
         tr {
             th scope="row" { (text::name(place.namespace)) }

@@ -1,7 +1,7 @@
 //! The tiles of the treemap: namespaces, divided into their classes. Small ones are merged.
 
 use super::{
-    places::Place,
+    locations::Location,
     text,
     treemap::{Rect, squarified},
 };
@@ -38,10 +38,10 @@ pub(super) struct Tile {
 }
 
 /// The namespaces with their classes.
-fn namespaces(places: &[Place<'_>]) -> Vec<Node> {
+fn namespaces(locations: &[Location<'_>]) -> Vec<Node> {
     let mut found: Vec<Node> = Vec::new();
     let mut index = BTreeMap::new();
-    for place in places.iter().filter(|place| place.total.bytes > 0.0) {
+    for place in locations.iter().filter(|place| place.total.bytes > 0.0) {
         let at = *index.entry(place.namespace).or_insert_with(|| {
             let name = match place.namespace {
                 "" => "no namespace".to_owned(),
@@ -95,8 +95,8 @@ fn merged(mut nodes: Vec<Node>, least: f64, kind: &str) -> Vec<Node> {
 }
 
 /// Returns the rectangles of the classes of the namespaces. Small ones are merged.
-pub(super) fn tiles(places: &[Place<'_>], area: Rect) -> Vec<Tile> {
-    let nodes = namespaces(places);
+pub(super) fn tiles(locations: &[Location<'_>], area: Rect) -> Vec<Tile> {
+    let nodes = namespaces(locations);
     let total: f64 = nodes.iter().map(|node| node.bytes).sum();
     let [namespace, class] =
         [LEAST_NAMESPACE, LEAST_CLASS].map(|least| least / area.area() * total);

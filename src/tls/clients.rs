@@ -54,7 +54,7 @@ impl Source for Clients {
         let verifier = self
             .verifier(authorities)
             .with_context(|| format!("cannot use {}", self.authorities.display()))?;
-        serving.only_to(verifier)
+        serving.set_client_verifier(verifier)
     }
 }
 

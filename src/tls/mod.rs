@@ -22,7 +22,7 @@ mod warnings;
 pub use clients::Clients;
 pub use files::{Loaded, Source};
 pub use lifetimes::Lifetimes;
-pub use mounted::{Mounted, judge};
+pub use mounted::{Mounted, check_trust};
 pub use self_signed::{SelfSigned, Settings};
 pub use serving_certificate::ServingCertificate;
 pub use warnings::Warnings;

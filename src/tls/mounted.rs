@@ -50,7 +50,7 @@ impl Source for Mounted {
 
 /// Checks until `stop` whether the published caBundles trust the serving certificate, and warns if
 /// it was not renewed. If the configurations cannot be read, the last result remains in effect.
-pub async fn judge(
+pub async fn check_trust(
     serving: ServingCertificate,
     mut configurations: Configurations,
     warnings: Warnings,
@@ -65,8 +65,8 @@ pub async fn judge(
         };
         let well = match configurations.read().await {
             Ok(found) => {
-                serving.succeed();
-                serving.judge(&found)
+                serving.record_success();
+                serving.check_trust(&found)
             }
             Err(error) => {
                 tracing::warn!(

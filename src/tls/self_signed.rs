@@ -150,13 +150,13 @@ impl SelfSigned {
         let done = match read {
             Ok(mut found) => {
                 let done = self.renew(&mut found).await;
-                self.serving.judge(&found);
+                self.serving.check_trust(&found);
                 done
             }
             Err(error) => Err(error.into()),
         };
         match done {
-            Ok(()) => self.serving.succeed(),
+            Ok(()) => self.serving.record_success(),
             // Another program may have changed a caBundle since the last round that succeeded.
             Err(_) => self.published = None,
         }
@@ -237,8 +237,8 @@ impl SelfSigned {
             if served.pair == material.pair {
                 return Ok(());
             }
-            let judged = |of: &Material| self.serving.doubts(&of.pair.certificate, found).0;
-            if judged(&material).doubts.len() > judged(served).doubts.len() {
+            let judged = |of: &Material| self.serving.mismatches(&of.pair.certificate, found).0;
+            if judged(&material).mismatches.len() > judged(served).mismatches.len() {
                 return Ok(());
             }
         }

@@ -40,7 +40,7 @@ struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrustCheck {
     /// A sentence for each webhook that does not trust the certificate.
-    pub(super) doubts: Vec<String>,
+    pub(super) mismatches: Vec<String>,
     /// The number of webhooks that were checked.
     pub(super) webhooks: usize,
 }
@@ -50,7 +50,7 @@ impl TrustCheck {
     /// is not ready. A single wrong configuration does not make it unready, because then the
     /// webhooks of all other configurations would be unavailable.
     fn is_untrusted_everywhere(&self) -> bool {
-        self.webhooks > 0 && self.doubts.len() == self.webhooks
+        self.webhooks > 0 && self.mismatches.len() == self.webhooks
     }
 }
 
@@ -114,7 +114,10 @@ impl ServingCertificate {
     }
 
     /// Makes the webhook server accept only clients that this verifier accepts, from now on.
-    pub(super) fn only_to(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<()> {
+    pub(super) fn set_client_verifier(
+        &self,
+        clients: Arc<dyn ClientCertVerifier>,
+    ) -> anyhow::Result<()> {
         let mut state = self.state.lock();
         if let Some(pair) = &state.pair {
             let config = server_config(pair, Some(clients.clone()), &self.clock)?;
@@ -127,7 +130,7 @@ impl ServingCertificate {
     /// Checks which of the webhooks found would trust this certificate. Also returns the validity
     /// of the CA by which they trust it; if there are several, of the one that expires first. A
     /// webhook for which the check is undecided is not reported.
-    pub(super) fn doubts(
+    pub(super) fn mismatches(
         &self,
         certificate: &str,
         found: &[StoredConfiguration],
@@ -143,7 +146,7 @@ impl ServingCertificate {
                 Trust::Until(end) => {
                     authority = Some(authority.map_or(end, |known| known.min(end)));
                 }
-                Trust::Refused(why) => judgement.doubts.push(format!(
+                Trust::Refused(why) => judgement.mismatches.push(format!(
                     "the API server will not trust the certificate for webhook {} of {}: {why}",
                     webhook.name,
                     found.configuration.name()
@@ -163,23 +166,23 @@ impl ServingCertificate {
     /// Checks whether the webhooks found trust the certificate in service, and keeps the result for
     /// the probes and metrics. Returns false if a webhook does not trust it, or if there is no
     /// certificate yet.
-    pub(super) fn judge(&self, found: &[StoredConfiguration]) -> bool {
+    pub(super) fn check_trust(&self, found: &[StoredConfiguration]) -> bool {
         let Some(pair) = self.state.lock().pair.clone() else {
             return false;
         };
-        let (judgement, authority) = self.doubts(&pair.certificate, found);
+        let (judgement, authority) = self.mismatches(&pair.certificate, found);
         let mut state = self.state.lock();
         let before = state.judgement.take().unwrap_or_default();
-        if judgement.doubts != before.doubts {
-            for doubt in &judgement.doubts {
+        if judgement.mismatches != before.mismatches {
+            for mismatch in &judgement.mismatches {
                 let ready = !judgement.is_untrusted_everywhere();
                 tracing::warn!(
-                    doubt,
+                    mismatch,
                     ready,
                     "the caBundle of a webhook does not trust the certificate"
                 );
             }
-            if judgement.doubts.is_empty() {
+            if judgement.mismatches.is_empty() {
                 tracing::info!(
                     "no webhook configuration is known to distrust the certificate any \
                     more"
@@ -187,14 +190,14 @@ impl ServingCertificate {
             }
         }
         state.authority = authority;
-        let well = judgement.doubts.is_empty();
+        let well = judgement.mismatches.is_empty();
         state.judgement = Some(judgement);
         well
     }
 
     /// Records that the webhook configurations were read, and written where that was necessary,
     /// without an error.
-    pub(super) fn succeed(&self) {
+    pub(super) fn record_success(&self) {
         self.state.lock().succeeded = Some(self.clock.now().unix_timestamp());
     }
 
@@ -211,7 +214,7 @@ impl ServingCertificate {
                 they trust the certificate"
                     .to_owned(),
             ],
-            Some(judgement) if judgement.is_untrusted_everywhere() => judgement.doubts.clone(),
+            Some(judgement) if judgement.is_untrusted_everywhere() => judgement.mismatches.clone(),
             Some(_) => Vec::new(),
         }
     }
@@ -220,7 +223,7 @@ impl ServingCertificate {
     fn ca_mismatch(&self) -> usize {
         let state = self.state.lock();
         let judgement = state.judgement.as_ref();
-        judgement.map_or(0, |judgement| judgement.doubts.len())
+        judgement.map_or(0, |judgement| judgement.mismatches.len())
     }
 
     /// Returns the certificates whose expiry is reported, as far as they are known.

@@ -39,7 +39,7 @@ pub(super) fn trust(
         return refused;
     }
     let anchors = CertificateDer::pem_slice_iter(bundle.as_bytes()).filter_map(Result::ok);
-    let verdicts = anchors.map(|anchor| vouched(&chain, &anchor, now));
+    let verdicts = anchors.map(|anchor| verify_with_ca(&chain, &anchor, now));
     let none = Trust::Refused("the caBundle holds no certificate".to_owned());
     verdicts.reduce(better).unwrap_or(none)
 }
@@ -53,7 +53,7 @@ fn named(leaf: &CertificateDer<'_>, host: Option<&str>) -> Result<(), Trust> {
 }
 
 /// Checks a certificate chain against this one CA.
-fn vouched(
+fn verify_with_ca(
     chain: &[CertificateDer<'_>],
     anchor: &CertificateDer<'_>,
     now: OffsetDateTime,

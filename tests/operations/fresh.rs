@@ -6,7 +6,7 @@ use crate::support::{
     kustomization::NAMESPACE,
     manifests, repository,
     shared::Shared,
-    turns::{Place, Turn, first_free},
+    turns::{Place, Turn, acquire_free},
 };
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -65,7 +65,7 @@ impl Deref for FreshCluster {
 /// A cluster without controllers, from [`Cluster::api_server`].
 pub async fn api_server() -> Result<FreshCluster> {
     let start = async |name: &str| Cluster::api_server().name(name).start().await;
-    without_installation(first_free(&API_SERVERS, "api-server", start).await?).await
+    without_installation(acquire_free(&API_SERVERS, "api-server", start).await?).await
 }
 
 /// A cluster without controllers, with the manifests applied.
@@ -78,7 +78,7 @@ pub async fn installed() -> Result<FreshCluster> {
 /// A cluster with controllers, except those that Volume Warden replaces.
 pub async fn cluster() -> Result<FreshCluster> {
     let start = async |name: &str| Cluster::without_in_tree().name(name).start().await;
-    without_installation(first_free(&CLUSTERS, "installable", start).await?).await
+    without_installation(acquire_free(&CLUSTERS, "installable", start).await?).await
 }
 
 /// Removes the installation of the previous test. Retries, because the API server may call a

@@ -27,7 +27,7 @@ impl Place {
 /// Waits for the first free place. Its cluster is started on first use, with this name and the
 /// place's number. With more than one place, tests need not wait for the slowest one while the
 /// machine is idle.
-pub async fn first_free(
+pub async fn acquire_free(
     places: &'static [Place],
     name: &str,
     start: impl AsyncFnOnce(&str) -> Result<Cluster>,

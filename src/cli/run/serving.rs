@@ -11,7 +11,7 @@ use crate::{
     telemetry::Metrics,
     tls::{
         Clients, Loaded, Mounted, SelfSigned, ServingCertificate, Settings, Source as _, Warnings,
-        judge,
+        check_trust,
     },
 };
 use kube::Client;
@@ -139,7 +139,10 @@ impl ServingSetup {
                 let warnings = Warnings::new(apply, lease, &source);
                 let follow = files.follow(serving.clone(), stop.clone());
                 tasks.spawn("certificate", follow);
-                tasks.spawn("caBundle", judge(serving, configurations, warnings, stop));
+                tasks.spawn(
+                    "caBundle",
+                    check_trust(serving, configurations, warnings, stop),
+                );
             }
             Source::SelfSigned(settings) => {
                 let source = format!("the Secret {namespace}/{}", settings.secret);

@@ -91,7 +91,7 @@ impl Elector {
 
     /// Creates a leadership that a test grants and revokes.
     #[cfg(test)]
-    pub(crate) fn by_hand() -> (Arc<Awaited<Option<Instant>>>, Leadership) {
+    pub(crate) fn for_test() -> (Arc<Awaited<Option<Instant>>>, Leadership) {
         let until = Arc::new(Awaited::new(None));
         (until.clone(), Leadership::until(until))
     }

@@ -33,7 +33,7 @@ fn the_page_about_plumber_cd_has_the_times_of_the_election() {
 /// although this replica leads again by then.
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_is_a_loss() {
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + seconds(10)));
     let watched = leadership.clone();
     let lost = tokio::spawn(async move { watched.lost().await });

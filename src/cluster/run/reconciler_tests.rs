@@ -60,7 +60,7 @@ impl Reconcile for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn concurrency_is_limited_and_urgent_keys_do_not_wait() {
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     let slow = Slow {
         started: AtomicUsize::new(0),
         finish: Semaphore::new(0),
@@ -105,7 +105,7 @@ async fn concurrency_is_limited_and_urgent_keys_do_not_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     let (reconcile, queue) = (Arc::new(Clumsy::default()), Arc::new(WorkQueue::default()));
     let reconciler = Reconciler {
         reconcile: reconcile.clone(),
@@ -141,7 +141,7 @@ async fn a_panic_costs_one_retry_and_candidates_come_with_the_lease() {
 /// A user who may label a namespace cannot make Volume Warden reconcile everything all the time.
 #[tokio::test(start_paused = true)]
 async fn candidates_come_again_after_a_notification_but_not_too_often() {
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     let (reconcile, again) = (Arc::new(Clumsy::default()), Arc::new(Notify::new()));
     let reconciler = Reconciler {
         reconcile: reconcile.clone(),

@@ -18,7 +18,7 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
 /// Returns for how long before this error the watch may have missed changes, if nothing was
 /// received for `silence`. Zero if the watch continues at its resourceVersion, or if `silence` is
 /// not longer than one watch request: the connection may have worked until it was closed.
-pub(super) fn lost(error: &watcher::Error, silence: Duration) -> Duration {
+pub(super) fn missed_duration(error: &watcher::Error, silence: Duration) -> Duration {
     let expired = matches!(error, watcher::Error::WatchError(status) if status.code == 410);
     let longest = Duration::from_secs(WATCH_SECONDS.into());
     match (expired || needs_list(error)) && silence > longest {

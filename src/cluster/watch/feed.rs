@@ -7,7 +7,7 @@
 
 use super::{
     activity::WatchActivity,
-    failure::{Backoff, WATCH_SECONDS, lost, needs_list},
+    failure::{Backoff, WATCH_SECONDS, missed_duration, needs_list},
     progress::Progress,
     store::Store,
 };
@@ -139,7 +139,8 @@ impl<T: Tracked> Feed<T> {
                 Ok(event) => self.take(event),
                 Err(error) => {
                     self.metrics.feeds.failed(T::KIND);
-                    self.progress.failed(lost(&error, activity.silence()));
+                    self.progress
+                        .failed(missed_duration(&error, activity.silence()));
                     let delay = backoff.next(T::KIND);
                     tracing::warn!(kind = T::KIND.plural(), %error, ?delay, "watch failed");
                     tokio::time::sleep(delay).await;

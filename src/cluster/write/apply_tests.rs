@@ -37,7 +37,7 @@ impl Server {
             let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}});
             (200, written)
         });
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         lead.replace(Some(Instant::now() + Duration::from_secs(600)));
         let metrics = Arc::new(Metrics::new());
         Self {
@@ -227,7 +227,7 @@ fn refusing(code: u16, text: &str) -> (Arc<Apply>, Sent, Lead) {
             response.map_err(std::io::Error::other)
         }
     });
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + Duration::from_secs(600)));
     let client = Client::new(service, "default");
     let apply = Apply::new(client, leadership, 1, false, Arc::new(Metrics::new()));

@@ -175,11 +175,17 @@ mod tests {
         let again = "The API server refused the write, and the write is retried: no";
         let proof = Proof::of_test(Duration::from_secs(2));
         assert_eq!(note(Action::delete(proof)), again);
-        let by_hand = OnRefusal {
+        let for_test = OnRefusal {
             next: "so run the command again",
             ..OnRefusal::new("FailedRelease")
         };
-        let action = Action::patch("Release", Lane::Release, Vec::new(), Basis::Object, by_hand);
+        let action = Action::patch(
+            "Release",
+            Lane::Release,
+            Vec::new(),
+            Basis::Object,
+            for_test,
+        );
         let expected = "The API server refused the write, so run the command again: no";
         assert_eq!(note(action), expected);
     }

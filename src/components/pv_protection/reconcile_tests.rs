@@ -39,7 +39,7 @@ fn refusing_twice() -> (Client, Patches) {
 async fn patched(volume: Value) -> Vec<Value> {
     let (client, patches) = refusing_twice();
     let metrics = Arc::new(Metrics::new());
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + Duration::from_secs(600)));
     let volume = serde_json::from_value(volume).expect("a volume");
     let apply = Apply::new(client, leadership.clone(), 1, false, metrics.clone());

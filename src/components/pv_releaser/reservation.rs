@@ -60,7 +60,7 @@ pub fn decide_reservation(view: &Reservation<'_>) -> Verdict {
     match view.claim {
         Some(claim) if view.is_misfit(claim) => Verdict::Park,
         _ if age.abs() < RESERVATION_TIMEOUT => Verdict::Later(left(age)),
-        Some(claim) if !view.is_elsewhere(claim) => Verdict::Keep,
+        Some(claim) if !view.names_other_volume(claim) => Verdict::Keep,
         _ => Verdict::Park,
     }
 }
@@ -86,10 +86,10 @@ impl Reservation<'_> {
     /// Source: `syncVolume` and `unbindVolume` in
     /// `pkg/controller/volume/persistentvolume/pv_controller.go`.
     fn was_provisioned_twice(&self, claim: &ClaimRequirements) -> bool {
-        self.record.claim_uid == *claim.uid && self.is_elsewhere(claim)
+        self.record.claim_uid == *claim.uid && self.names_other_volume(claim)
     }
 
-    fn is_elsewhere(&self, claim: &ClaimRequirements) -> bool {
+    fn names_other_volume(&self, claim: &ClaimRequirements) -> bool {
         !["", &*self.name.name].contains(&claim.volume_name())
     }
 }

@@ -96,7 +96,7 @@ impl Scene {
             classes: Feed::filled(vec![read(class("72h"))]),
             ..Feeds::new(&metrics)
         };
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
         let excluded = Excluded::by_label(&feeds, None);
         let now: Timestamp = NOW.parse().expect("a time");

@@ -62,7 +62,7 @@ impl Scene {
             recorded.lock().push(event.clone());
             (200, event.to_string())
         });
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         let metrics = Arc::new(Metrics::new());
         let feeds = Feeds::new(&metrics);
         let labels = json!({"volume-warden.dev/exclude": "true"});

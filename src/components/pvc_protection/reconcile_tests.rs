@@ -102,7 +102,7 @@ fn scene(pods: Vec<Value>) -> Scene {
         async move { Ok::<_, std::io::Error>(server.answer(request).await) }
     });
     let client = Client::new(service, "default");
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + Duration::from_secs(60)));
     let feeds = Feeds {
         claims: Feed::filled(vec![]),

@@ -143,7 +143,7 @@ impl Guard {
                 .await
                 .ok()
                 .flatten();
-            live.is_some_and(|live| is_in_the_way(&live, pod, &claim.name))
+            live.is_some_and(|live| blocks_pod(&live, pod, &claim.name))
         });
         let reads = join_all(reads).await;
         let mut in_the_way = suspects.iter().zip(reads).filter(|(_, is)| *is);
@@ -167,7 +167,7 @@ impl Guard {
         let claims = self.claims.read();
         let deleting = names.filter(|name| {
             let known = claims.get(name);
-            known.is_some_and(|known| is_in_the_way(&known, pod, &name.name))
+            known.is_some_and(|known| blocks_pod(&known, pod, &name.name))
         });
         deleting.take(MAX_READ).collect()
     }
@@ -177,7 +177,7 @@ impl Guard {
     }
 }
 
-fn is_in_the_way(claim: &Claim, pod: &Pod, name: &str) -> bool {
+fn blocks_pod(claim: &Claim, pod: &Pod, name: &str) -> bool {
     claim.deleting && uses(pod, name, claim, FinishedPods::Hold)
 }
 

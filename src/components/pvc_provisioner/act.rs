@@ -51,7 +51,7 @@ impl PvcProvisionerReconciler {
             Decision::Refuse(reason) => self.refuse(name, view, reason),
             Decision::Await(user) => {
                 if let Some(claim) = view.claim {
-                    self.see(name, claim, user);
+                    self.record_pod(name, claim, user);
                 }
                 return ControlFlow::Break(once_quiet(view));
             }
@@ -82,29 +82,36 @@ impl PvcProvisionerReconciler {
                 self.refuse(name, view, reasons::REQUESTER_UNKNOWN);
                 Ok(Requeue::OnEvent)
             }
-            (Step::Give(user), Some(claim)) => self.give(name, claim, user).await,
-            (Step::Keep(reason), Some(claim)) => {
+            (Step::SetOwner(user), Some(claim)) => self.set_owner(name, claim, user).await,
+            (Step::RemoveMarker(reason), Some(claim)) => {
                 let operations = vec![without_mark()];
                 let action = Action::disown(operations.clone(), operations, Basis::Object);
                 let applied = self.write(name, claim, action, reason);
                 applied.await.into_reconciled()
             }
-            (Step::Collect, Some(claim)) => {
+            (Step::DeleteOrphan, Some(claim)) => {
                 let Some(proof) = no_users else {
                     return Ok(Requeue::OnEvent);
                 };
-                self.collect(name, claim, proof).await
+                self.delete_orphan(name, claim, proof).await
             }
             // Without a claim there is nothing to do: the rule decides these steps only for a claim
             // that exists.
-            (Step::Give(_) | Step::Keep(_) | Step::Collect, None) => Ok(Requeue::OnEvent),
+            (Step::SetOwner(_) | Step::RemoveMarker(_) | Step::DeleteOrphan, None) => {
+                Ok(Requeue::OnEvent)
+            }
         }
     }
 
     /// Deletes the claim, which no pod named when the pods were listed. A pod that the watch shows
     /// when it is the deletion's turn may be newer than that LIST, and may write to the volume
     /// already.
-    async fn collect(&self, name: &ObjectName, claim: &Arc<Claim>, proof: Proof) -> Reconciled {
+    async fn delete_orphan(
+        &self,
+        name: &ObjectName,
+        claim: &Arc<Claim>,
+        proof: Proof,
+    ) -> Reconciled {
         let unreferenced = || self.caches.pods.read().is_unreferenced(name);
         if !unreferenced() {
             return Err(ReconcileError::new(
@@ -182,21 +189,21 @@ impl PvcProvisionerReconciler {
 
     /// Records that the pod of the claim exists, and publishes the Event that the claim was
     /// created, once per pod.
-    fn see(&self, name: &ObjectName, claim: &Claim, user: &User) {
-        if self.waiting.see(name, claim, &user.uid) {
+    fn record_pod(&self, name: &ObjectName, claim: &Claim, user: &User) {
+        if self.waiting.record_pod(name, claim, &user.uid) {
             self.notices.provisioned(name, user, Some(&claim.uid));
         }
     }
 
     /// Makes the pod the owner of the claim and removes the marker. The owner reference contains
     /// the pod's uid: if the pod is already deleted, the garbage collector deletes the claim.
-    async fn give(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Reconciled {
+    async fn set_owner(&self, name: &ObjectName, claim: &Arc<Claim>, user: &User) -> Reconciled {
         let mut operations = owner_references::rewrite(&claim.rare.owners, &[self.owner(user)]);
         operations.push(without_mark());
         let action = Action::own(operations, Basis::Object).of_existing();
         let applied = self.write(name, claim, action, reasons::OWNER_ADDED).await;
         if applied.written() {
-            self.see(name, claim, user);
+            self.record_pod(name, claim, user);
         }
         applied.into_reconciled()
     }

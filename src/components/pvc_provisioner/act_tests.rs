@@ -44,7 +44,7 @@ fn claim() -> ClaimWire {
 /// A reconciler whose watches have delivered the claim `ns/c` and these pods.
 fn reconciler(client: &Client, pods: Vec<PodWire>) -> PvcProvisionerReconciler {
     let metrics = Arc::new(Metrics::new());
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + Duration::from_secs(600)));
     let apply = Apply::new(client.clone(), leadership, 1, false, metrics.clone());
     let apply = Arc::new(apply);
@@ -80,7 +80,7 @@ async fn given(code: u16) -> (bool, Vec<String>) {
     let user = user("p", true, true);
     let claim = Arc::new(Claim::from(claim()));
     reconciler.waiting.observe(&name, &claim);
-    let given = reconciler.give(&name, &claim, &user).await;
+    let given = reconciler.set_owner(&name, &claim, &user).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let notes = notes.lock().clone();
     (given.is_ok(), notes)
@@ -110,7 +110,7 @@ async fn no_claim_is_deleted_that_a_pod_of_the_watch_names() {
         let reconciler = reconciler(&api_server(200, Notes::default()), pods);
         let (name, claim) = (ObjectName::new("ns", "c"), Arc::new(claim().into()));
         let proof = Proof::of_test(MAX_AGE);
-        let collected = reconciler.collect(&name, &claim, proof).await;
+        let collected = reconciler.delete_orphan(&name, &claim, proof).await;
         assert_eq!(collected.is_ok(), deletes, "{collected:?}");
     }
 }
@@ -129,7 +129,7 @@ async fn no_claim_is_deleted_that_a_pod_names_by_then() {
             }
             drop(permit);
         };
-        let collected = reconciler.collect(&name, &claim, Proof::of_test(MAX_AGE));
+        let collected = reconciler.delete_orphan(&name, &claim, Proof::of_test(MAX_AGE));
         let (collected, ()) = tokio::join!(collected, meanwhile);
         assert_eq!(collected.is_err(), named, "{collected:?}");
     }

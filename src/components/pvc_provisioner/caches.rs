@@ -82,11 +82,11 @@ impl Caches {
 
     /// The names of the cached pods that request the claim and have a template for it, valid or
     /// not.
-    pub fn askers(&self, claim: &ObjectName) -> Vec<ObjectName> {
+    pub fn requesting_pods(&self, claim: &ObjectName) -> Vec<ObjectName> {
         let pods = self.pods.read();
         let users = pods.named_referrers(claim);
-        let askers = users.filter(|(_, pod)| request(pod, claim).is_some());
-        askers.map(|(name, _)| name.clone()).collect()
+        let requesting_pods = users.filter(|(_, pod)| request(pod, claim).is_some());
+        requesting_pods.map(|(name, _)| name.clone()).collect()
     }
 }
 

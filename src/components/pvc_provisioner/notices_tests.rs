@@ -25,7 +25,7 @@ fn notices(refused: &'static str) -> (Notices, Sent) {
         log.lock().push(note);
         (if fails { 500 } else { 201 }, event)
     });
-    let (lead, leadership) = Elector::by_hand();
+    let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
     let apply = Apply::new(client, leadership, 1, false, metrics);
     (Notices::new(Arc::new(apply)), sent)

@@ -227,7 +227,7 @@ fn a_template_that_is_not_allowed_requests_nothing() {
     let annotations = [("a.enabled", "true"), ("a.pvc", &template)];
     assert_eq!(parsed(&annotations), (vec![], vec![reasons::INVALID]));
     let pods = vec![annotated("p", Some(&template), "Pending", 1)];
-    assert!(askers(pods).is_empty());
+    assert!(requesting_pods(pods).is_empty());
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn annotated(name: &str, template: Option<&str>, phase: &str, created: u32) -> P
 }
 
 /// The names of the pods that request the claim, by rank.
-fn askers(pods: Vec<PodWire>) -> Vec<String> {
+fn requesting_pods(pods: Vec<PodWire>) -> Vec<String> {
     let caches = Caches {
         claims: Feed::filled(Vec::new()),
         pods: Feed::filled(pods),
@@ -366,7 +366,7 @@ fn only_a_pod_with_a_valid_template_requests_a_claim() {
         // A pod that has ended requests the claim, too, although its template is not kept.
         annotated("ended", good, "Succeeded", 0),
     ];
-    assert_eq!(askers(pods), ["runs", "later", "ended"]);
+    assert_eq!(requesting_pods(pods), ["runs", "later", "ended"]);
 }
 
 /// Parsing different texts costs time, and the pods of a workload share one text.
@@ -375,7 +375,7 @@ fn the_number_of_parsed_templates_is_limited() {
     let many = |text: fn(u32) -> String| {
         let broken = (0..50).map(|n| annotated(&format!("p{n}"), Some(&text(n)), "Pending", n));
         let good = annotated("good", Some(TEMPLATE), "Pending", 59);
-        askers(broken.chain([good]).collect())
+        requesting_pods(broken.chain([good]).collect())
     };
     assert_eq!(many(|_| "spec: [".to_owned()), ["good"]);
     assert!(many(|n| format!("# {n}\nspec: [")).is_empty());

@@ -82,13 +82,13 @@ pub enum Step<'a> {
     /// not known.
     RefuseRequester,
     /// Make this pod, which requests the claim, its owner.
-    Give(&'a User),
+    SetOwner(&'a User),
     /// Remove the marker and keep the claim, for this reason: a pod names the claim, but no pod
     /// requests it, or another client has given the claim an owner.
-    Keep(&'static str),
+    RemoveMarker(&'static str),
     /// Delete the claim: no pod names it, and its pod is deleted or did not appear within the grace
     /// period.
-    Collect,
+    DeleteOrphan,
 }
 
 /// Decides about a claim by the watches, which cannot prove that a claim is absent or unused. Nor
@@ -168,7 +168,7 @@ fn awaiting<'a>(
 ) -> Decision<'a, Step<'a>> {
     match view.candidate() {
         Some(user) if !writable => Decision::Await(user),
-        Some(user) => Decision::Act(Step::Give(user)),
+        Some(user) => Decision::Act(Step::SetOwner(user)),
         None => unrequested(view, writable, rule_options),
     }
 }
@@ -188,13 +188,13 @@ fn unrequested<'a>(
     match used {
         _ if !left.is_zero() => Decision::Later(left),
         true => keep(writable, reasons::NAMED_BY_OTHER_POD),
-        false => Decision::Act(Step::Collect),
+        false => Decision::Act(Step::DeleteOrphan),
     }
 }
 
 fn keep<'a>(writable: bool, reason: &'static str) -> Decision<'a, Step<'a>> {
     match writable {
-        true => Decision::Act(Step::Keep(reason)),
+        true => Decision::Act(Step::RemoveMarker(reason)),
         false => Decision::Leave(reasons::CLAIM_PENDING),
     }
 }

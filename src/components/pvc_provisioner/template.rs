@@ -7,7 +7,7 @@
 
 mod document;
 mod error;
-mod place;
+mod position;
 mod shape;
 mod unknown;
 

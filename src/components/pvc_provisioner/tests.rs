@@ -52,9 +52,9 @@ fn step_in_words(step: Step<'_>) -> String {
     match step {
         Step::Create(user) => format!("create {}", user.name),
         Step::RefuseRequester => "refuse ErrRequesterUnknown".into(),
-        Step::Give(user) => format!("give {}", user.name),
-        Step::Keep(reason) => format!("keep {reason}"),
-        Step::Collect => "collect".into(),
+        Step::SetOwner(user) => format!("give {}", user.name),
+        Step::RemoveMarker(reason) => format!("keep {reason}"),
+        Step::DeleteOrphan => "collect".into(),
     }
 }
 

@@ -97,11 +97,11 @@ fn claim_changed(
     if same && !change.new.is_some_and(marked) {
         return Vec::new();
     }
-    let askers = caches.askers(change.name);
-    if askers.is_empty() && !change.new.is_some_and(marked) {
+    let requesting_pods = caches.requesting_pods(change.name);
+    if requesting_pods.is_empty() && !change.new.is_some_and(marked) {
         return Vec::new();
     }
-    let pods = askers.into_iter().map(Subject::Pod);
+    let pods = requesting_pods.into_iter().map(Subject::Pod);
     pods.chain([Subject::Claim(change.name.clone())]).collect()
 }
 

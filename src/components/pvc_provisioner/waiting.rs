@@ -66,7 +66,7 @@ impl Waiting {
 
     /// Records that the pod with the uid `pod` requests the claim. Returns whether the pod recorded
     /// last was another one, or none was; false for a claim without a record.
-    pub fn see(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
+    pub fn record_pod(&self, name: &ObjectName, claim: &Claim, pod: &str) -> bool {
         let mut memories = self.memories.lock();
         let memory = memories.get_mut(name).filter(|each| each.uid == claim.uid);
         let before = memory.map(|memory| memory.pod.replace(pod.into()));
@@ -125,12 +125,12 @@ mod tests {
         let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
         let (first, second) = (claim("1", "1"), claim("2", "2"));
         assert_eq!(waiting.observe(&name, &first).seen, None);
-        assert!(waiting.see(&name, &first, "pod"));
-        assert!(!waiting.see(&name, &first, "pod"));
-        assert!(waiting.see(&name, &first, "another pod"));
+        assert!(waiting.record_pod(&name, &first, "pod"));
+        assert!(!waiting.record_pod(&name, &first, "pod"));
+        assert!(waiting.record_pod(&name, &first, "another pod"));
         let seen = waiting.observe(&name, &first).seen;
         assert_eq!(seen.as_deref(), Some("another pod"));
-        assert!(!waiting.see(&name, &second, "pod"), "not observed");
+        assert!(!waiting.record_pod(&name, &second, "pod"), "not observed");
         assert_eq!(waiting.observe(&name, &second).seen, None, "another claim");
     }
 }

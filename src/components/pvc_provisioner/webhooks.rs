@@ -78,7 +78,7 @@ impl PodWebhook {
         } else if !refused && !claim_requests.is_empty() {
             let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
             let controller = owner_references::controller(owners);
-            self.provide(request, &claim_requests, controller, &mut findings)
+            self.create_missing(request, &claim_requests, controller, &mut findings)
                 .await;
         }
         Ok(findings.answer(self.options.strict_templates))
@@ -95,7 +95,7 @@ impl PodWebhook {
     }
 
     /// Creates the claims that do not exist yet.
-    async fn provide(
+    async fn create_missing(
         &self,
         request: &Request,
         claim_requests: &[ClaimRequest],

@@ -93,7 +93,7 @@ impl Scene {
     async fn answered_with(self, client: Client, annotations: Value, dry_run: bool) -> String {
         let metrics = Arc::new(Metrics::new());
         // This replica does not lead: admission does not depend on leadership.
-        let (_lead, leadership) = Elector::by_hand();
+        let (_lead, leadership) = Elector::for_test();
         let claims = self.claims.into_iter();
         let claims =
             claims.map(|claim| serde_json::from_value::<ClaimWire>(claim).expect("a claim"));

@@ -1,6 +1,6 @@
 //! Decides which writes of pvc-retention `volume-warden drain` reverts. The result equals the
 //! policy Retain of KEP-1847: no claim is deleted with its StatefulSet or pod, except the claims
-//! whose owner references [`to_take_back`] leaves unchanged.
+//! whose owner references [`owner_cleanups`] leaves unchanged.
 
 use super::{
     caches::{Caches, Member, judge},
@@ -11,7 +11,7 @@ use crate::objects::{ObjectName, StatefulSet, stateful_set::Retention};
 
 /// The claims to change, and the change of each. With `in_tree`, owner references of claims whose
 /// pod exists are left unchanged, because Kubernetes' own controller manages these claims.
-pub fn to_take_back(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Update> {
+pub fn owner_cleanups(caches: &Caches, in_tree: bool) -> HashMap<ObjectName, Update> {
     let sets = caches.all_sets();
     let living = sets.iter().filter(|(_, set)| !set.deleting);
     let of_sets = living.flat_map(|(name, set)| updates_of(caches, name, set));

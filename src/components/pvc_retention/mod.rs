@@ -52,7 +52,7 @@ mod tests;
 
 pub use assemble::PvcRetention;
 pub use caches::Caches;
-pub use drain::to_take_back;
+pub use drain::owner_cleanups;
 pub use marks::strip_marker_hook;
 #[cfg(feature = "simulation")]
 pub use metrics::register as register_metrics;

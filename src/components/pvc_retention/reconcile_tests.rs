@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 /// not answer.
 fn scene() -> (PvcRetentionReconciler, Arc<WorkQueue<Subject>>) {
     let metrics = Arc::new(Metrics::new());
-    let (_, leadership) = Elector::by_hand();
+    let (_, leadership) = Elector::for_test();
     let feeds = Feeds {
         sets: Feed::filled(vec![read(set())]),
         claims: Feed::filled(vec![read(claim("1"))]),

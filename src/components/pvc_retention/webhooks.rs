@@ -101,7 +101,7 @@ type CachedCandidate<'a> = Candidate<'a, Arc<StatefulSet>>;
 
 impl ClaimWebhook {
     async fn review(&self, request: &Request) -> Reviewed {
-        if !is_made_for_a_set(request) || self.is_elsewhere(request) {
+        if !is_made_for_a_set(request) || self.names_other_volume(request) {
             return Ok(Answer::Allow);
         }
         let claim = request.object::<ClaimWire>()?;
@@ -139,7 +139,7 @@ impl ClaimWebhook {
         )
     }
 
-    fn is_elsewhere(&self, request: &Request) -> bool {
+    fn names_other_volume(&self, request: &Request) -> bool {
         let only = self.namespace.as_ref();
         only.is_some_and(|only| *only != request.namespace)
     }

@@ -46,7 +46,7 @@ impl World {
             }
         });
         let metrics = Arc::new(Metrics::new());
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         lead.replace(Some(Instant::now() + Duration::from_secs(600)));
         let feeds = Feeds {
             sets: Feed::filled(self.sets.into_iter().map(read).collect()),

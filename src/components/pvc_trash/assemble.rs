@@ -9,7 +9,7 @@ use super::{
     options::Options,
     purge_limit::PurgeLimit,
     reconcile::PvcTrashReconciler,
-    undelete::Undelete,
+    undelete::VolumeRestorer,
     webhooks::{Reviews, deletions, hooks},
 };
 use crate::{
@@ -65,7 +65,7 @@ fn parts(shared: &Shared, options: &Options) -> Parts {
     let warning = ("/pvc-protection/deletions", deletions(&reviews));
     parts.joined_reviews.push(warning);
     let reconciler = PvcTrashReconciler {
-        undelete: Undelete {
+        undelete: VolumeRestorer {
             caches: caches.clone(),
             live: live.clone(),
             apply: shared.apply.clone(),

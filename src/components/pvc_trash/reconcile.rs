@@ -12,7 +12,7 @@ use super::{
     recorded::{action, recorded},
     rule::{Decision, LeaveReason},
     triggers,
-    undelete::Undelete,
+    undelete::VolumeRestorer,
 };
 use crate::{
     clock::Clock,
@@ -45,7 +45,7 @@ pub struct PvcTrashReconciler {
     /// Limits the purges of any hour to `--trash-max-purges`.
     pub purges: PurgeLimit,
     /// Reserves volumes for claims that request the data of deleted ones.
-    pub undelete: Undelete,
+    pub undelete: VolumeRestorer,
     /// The causes that Events have already reported, by volume.
     pub events: Arc<EventDeduplicator<ObjectName, LeaveReason>>,
     /// The errors that Events have already reported, by StorageClass, each with the annotation that

@@ -131,13 +131,13 @@ pub fn decide(view: &View<'_>) -> Decision {
 
 impl View<'_> {
     fn bound(&self, claim_ref: &ClaimRef, record: Option<&TrashRecord>) -> Decision {
-        let living = self.living(claim_ref);
+        let existing_claim = self.existing_claim(claim_ref);
         let window = match (self.class, record) {
             (Some(Window::Off), None) | (None, None) => {
                 return Decision::Leave(LeaveReason::NotEnabled);
             }
             (Some(Window::Off), Some(_)) => {
-                return match living.filter(|claim| !claim.deleting) {
+                return match existing_claim.filter(|claim| !claim.deleting) {
                     None => Decision::Leave(LeaveReason::Terminating),
                     Some(claim) if claim.rare.is_announced() => {
                         Decision::Leave(LeaveReason::Announced)
@@ -148,16 +148,16 @@ impl View<'_> {
             (Some(Window::For(_)), None) if self.excluded => {
                 return Decision::Leave(LeaveReason::NotEnabled);
             }
-            (Some(Window::For(window)), None) => match living {
-                Some(living) => self.window(window, Some(living)),
+            (Some(Window::For(window)), None) => match existing_claim {
+                Some(existing_claim) => self.window(window, Some(existing_claim)),
                 // The watch does not have the claim, so its annotations are not known. Either it is
                 // deleted, or a later event delivers it.
                 None => return Decision::Leave(LeaveReason::NotEnabled),
             },
             (Some(Window::For(window)), Some(_))
-                if living.is_some() && !window.is_zero() && self.knows_namespace() =>
+                if existing_claim.is_some() && !window.is_zero() && self.knows_namespace() =>
             {
-                self.window(window, living)
+                self.window(window, existing_claim)
             }
             // A recorded window stays if the class has no annotation or the window 0, or if the
             // claim or the window of the namespace is not known.
@@ -181,7 +181,7 @@ impl View<'_> {
 
     /// Returns the claim that the volume is bound to, if the watch has it; not another one of the
     /// same name.
-    fn living(&self, claim_ref: &ClaimRef) -> Option<&Claim> {
+    fn existing_claim(&self, claim_ref: &ClaimRef) -> Option<&Claim> {
         self.claim.filter(|claim| claim.uid == claim_ref.uid)
     }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// Reserves volumes for the claims that request them, and returns them to the trash if these claims
 /// are not Bound in time.
-pub struct Undelete {
+pub struct VolumeRestorer {
     pub(super) caches: Caches,
     pub(super) live: Arc<Live>,
     pub(super) apply: Arc<Apply>,
@@ -41,7 +41,7 @@ pub struct Undelete {
     pub(super) refused: EventDeduplicator<ObjectName, CompactText>,
 }
 
-impl Undelete {
+impl VolumeRestorer {
     /// Reserves the volume for the claim, or returns none if the deleted claim was in another
     /// namespace. The annotation and `volumeName` of the claim are text of a tenant. So live reads
     /// check that the claim still requests the volume, and that its namespace is the one in which

@@ -274,7 +274,7 @@ impl Scene {
         let asked = server.clone();
         let client = answering(move |head, sent| asked.answer(&head.method, head.uri.path(), sent));
         let metrics = Arc::new(Metrics::new());
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         lead.replace(Some(Instant::now() + std::time::Duration::from_secs(3600)));
         let feeds = Feeds::new(&metrics);
         let apply = Apply::new(client.clone(), leadership, BULK, false, metrics.clone());

@@ -118,7 +118,7 @@ async fn checks(api: &Fake, seconds: u64) -> usize {
     serving.put(&pair()).expect("serves");
     let (client, stop) = (api.client(), CancellationToken::new());
     let read = Configurations::new(client, vec![WEBHOOKS], service_name());
-    tokio::spawn(judge(serving, read, api.warnings(), stop.clone()));
+    tokio::spawn(check_trust(serving, read, api.warnings(), stop.clone()));
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     stop.cancel();
     api.calls("GET", "webhookconfigurations")

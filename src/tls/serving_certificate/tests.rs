@@ -55,11 +55,11 @@ fn one_configuration_that_is_wrong_leaves_the_others_in_service() {
         found("bad", &foreign.certificate),
     );
     for wrong in [bad, found("empty", "")] {
-        assert!(!serving.judge(&[found("good", &own.certificate), wrong]));
+        assert!(!serving.check_trust(&[found("good", &own.certificate), wrong]));
         assert_eq!(serving.not_ready_reasons(), Vec::<String>::new());
         assert_eq!(ca_mismatch(&metrics), "2");
     }
-    assert!(serving.judge(&[good]));
+    assert!(serving.check_trust(&[good]));
     assert_eq!(ca_mismatch(&metrics), "0");
 }
 
@@ -68,10 +68,10 @@ fn a_certificate_that_no_webhook_trusts_is_not_ready() {
     crate::tls::install_crypto();
     let (own, foreign, metrics) = (authority(), authority(), Metrics::new());
     let serving = serving(&own, &metrics);
-    assert!(!serving.judge(&[found("bad", &foreign.certificate), found("empty", "")]));
+    assert!(!serving.check_trust(&[found("bad", &foreign.certificate), found("empty", "")]));
     let reasons = serving.not_ready_reasons();
     assert_eq!(reasons.len(), 4, "{reasons:?}");
     assert!(reasons[0].contains("webhook one of bad"), "{reasons:?}");
-    assert!(serving.judge(&[]), "none is installed");
+    assert!(serving.check_trust(&[]), "none is installed");
     assert_eq!(serving.not_ready_reasons(), Vec::<String>::new());
 }

@@ -5,7 +5,7 @@ use super::{latency::Cost, users::Users};
 use crate::support::{
     BINARY, Space, claim, dry_run, installed, manifests, repository,
     shared::Shared,
-    turns::{Place, Turn, first_free},
+    turns::{Place, Turn, acquire_free},
     webhook_timeouts::raise_webhook_timeouts,
     webhooks_answer,
 };
@@ -65,7 +65,7 @@ impl OutageFixture {
         label: &str,
         prepare: impl AsyncFnOnce(&Cluster) -> Result<()>,
     ) -> Result<Self> {
-        let (cluster, turn) = first_free(&CLUSTERS, "outages", start_cluster).await?;
+        let (cluster, turn) = acquire_free(&CLUSTERS, "outages", start_cluster).await?;
         cluster.webhooks().serve(SERVICE, vec![]);
         // Restores the Service if an earlier test deleted it. Volume Warden repairs the caBundle.
         manifests::apply(&cluster, &repository().join("manifests")).await?;

@@ -3,7 +3,7 @@
 
 use crate::support::{
     BINARY, Space, claim, manifests, repository,
-    turns::{Place, Turn, first_free},
+    turns::{Place, Turn, acquire_free},
     volume,
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -112,7 +112,7 @@ impl DrainFixture {
     /// removed a part of them.
     pub async fn new(label: &str) -> Result<Self> {
         let start_cluster = async |name: &str| Cluster::without_in_tree().name(name).start().await;
-        let (cluster, turn) = first_free(&CLUSTERS, "drained", start_cluster).await?;
+        let (cluster, turn) = acquire_free(&CLUSTERS, "drained", start_cluster).await?;
         for kustomization in ["manifests", "manifests/drain/in-tree-off"] {
             let directory = repository().join(kustomization);
             // The namespace may still be Terminating.

@@ -57,7 +57,7 @@ impl Scene {
         let metrics = Arc::new(Metrics::new());
         let called = server.clone();
         let client = answering(move |head, sent| called.answer(head, sent));
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         let dry_run = options.dry_run;
         let apply = Apply::new(
             client.clone(),

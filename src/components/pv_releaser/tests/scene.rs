@@ -190,7 +190,7 @@ impl Scene {
             async move { Ok::<_, std::io::Error>(server.answer(request).await) }
         });
         let client = Client::new(service, "default");
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
         let feeds = Feeds {
             volumes: Feed::filled(vec![]),

@@ -6,7 +6,7 @@
 use super::{
     DEPTH, NODES,
     error::{Fault, TemplateError},
-    place::Place,
+    position::Position,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -18,8 +18,8 @@ use std::fmt;
 
 /// A key or value of a document, and its position.
 #[derive(Debug)]
-pub(super) struct Placed<T> {
-    pub place: Place,
+pub(super) struct Located<T> {
+    pub position: Position,
     pub it: T,
 }
 
@@ -28,20 +28,20 @@ pub(super) struct Placed<T> {
 pub(super) enum Node {
     /// Null, a boolean, a number or a string.
     Scalar(Value),
-    List(Vec<Placed<Node>>),
+    List(Vec<Located<Node>>),
     Map(Fields),
 }
 
 /// A map of a document in the order of the text, with unique keys.
 #[derive(Debug)]
-pub(super) struct Fields(pub Vec<(Placed<Name>, Placed<Node>)>);
+pub(super) struct Fields(pub Vec<(Located<Name>, Located<Node>)>);
 
 /// A key of a map in a YAML or JSON document.
 #[derive(Debug)]
 pub(super) struct Name(pub String);
 
 /// Parses the single document of the text.
-pub(super) fn read(text: &str) -> Result<Placed<Node>, TemplateError> {
+pub(super) fn read(text: &str) -> Result<Located<Node>, TemplateError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| TemplateError::of(&error))
 }
 
@@ -89,20 +89,20 @@ impl Fields {
     }
 
     /// The field with this name: its key and its value, each with its position.
-    pub fn get(&self, name: &str) -> Option<&(Placed<Name>, Placed<Node>)> {
+    pub fn get(&self, name: &str) -> Option<&(Located<Name>, Located<Node>)> {
         self.0.iter().find(|(each, _)| each.it.0 == name)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Placed<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Spanned::<Tagged<T>>::deserialize(deserializer)?;
         let Tagged(it, tag) = read.value;
         if tag.is_some() {
             return Err(D::Error::custom(Fault::Tag));
         }
-        let place = read.referenced.into();
-        Ok(Self { place, it })
+        let position = read.referenced.into();
+        Ok(Self { position, it })
     }
 }
 

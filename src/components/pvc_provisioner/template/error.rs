@@ -1,6 +1,6 @@
 //! Errors in claim templates, each as one short sentence.
 
-use super::{DEPTH, LIMIT, NODES, place::Place};
+use super::{DEPTH, LIMIT, NODES, position::Position};
 use serde_saphyr::{
     Error, ExternalMessageSource, MessageFormatter, UserMessageFormatter, budget::BudgetBreach,
     granit_parser::ErrorKind,
@@ -14,7 +14,7 @@ const SHOWN: usize = 100;
 /// warning, whatever the text is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TemplateError {
-    place: Option<Place>,
+    position: Option<Position>,
     fault: Fault,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Fault {
     #[error("the template has more than {NODES} keys and values")]
     TooMany,
     #[error("duplicate key \"{0}\"")]
-    Twice(String),
+    DuplicateKey(String),
     #[error("a key must be a string")]
     Key,
     /// The message of the YAML parser.
@@ -57,20 +57,23 @@ pub(super) enum Fault {
 impl TemplateError {
     /// An error that has no position in the template, such as a missing field.
     pub(super) fn whole(fault: Fault) -> Self {
-        Self { place: None, fault }
+        Self {
+            position: None,
+            fault,
+        }
     }
 
     /// An error at this position of the template.
-    pub(super) fn at(place: Place, fault: Fault) -> Self {
-        let place = Some(place);
-        Self { place, fault }
+    pub(super) fn at(position: Position, fault: Fault) -> Self {
+        let position = Some(position);
+        Self { position, fault }
     }
 
     /// Converts an error of the YAML parser.
     pub(super) fn of(error: &Error) -> Self {
-        let place = error.location().filter(|place| place.line() > 0);
+        let position = error.location().filter(|position| position.line() > 0);
         Self {
-            place: place.map(Place::from),
+            position: position.map(Position::from),
             fault: fault(error),
         }
     }
@@ -78,8 +81,8 @@ impl TemplateError {
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Some(place) => write!(out, "{place}: {}", self.fault),
+        match self.position {
+            Some(position) => write!(out, "{position}: {}", self.fault),
             None => self.fault.fmt(out),
         }
     }
@@ -92,7 +95,7 @@ fn fault(error: &Error) -> Fault {
         Error::MergeKeyNotAllowed { .. } => Fault::MergeKey,
         Error::UnsupportedTag { .. } => Fault::Tag,
         Error::DuplicateMappingKey { key, .. } => {
-            Fault::Twice(shown(key.as_deref().unwrap_or_default()))
+            Fault::DuplicateKey(shown(key.as_deref().unwrap_or_default()))
         }
         // This error is about a key, because only keys must be strings; values may have any type.
         Error::SerdeInvalidType { .. } => Fault::Key,

@@ -2,13 +2,13 @@
 //! labels, annotations and finalizers. The API server validates all other fields.
 
 use super::{
-    document::{Fields, Node, Placed},
+    document::{Fields, Located, Node},
     error::{Fault, TemplateError, shown},
 };
 use serde_json::Value;
 
 /// The fields of the document, if it has the shape of a claim.
-pub(super) fn of_a_claim(document: &Placed<Node>) -> Result<&Fields, TemplateError> {
+pub(super) fn of_a_claim(document: &Located<Node>) -> Result<&Fields, TemplateError> {
     if is_null(&document.it) {
         return Err(TemplateError::whole(Fault::Empty));
     }
@@ -41,7 +41,7 @@ fn of_metadata(metadata: &Fields) -> Result<(), TemplateError> {
 }
 
 /// The value of the field; none if it is absent, or null, which the API server treats as absent.
-fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Placed<Node>> {
+fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Located<Node>> {
     let (_, value) = fields.get(name)?;
     Some(value).filter(|value| !is_null(&value.it))
 }
@@ -63,7 +63,7 @@ fn constant(
         Node::Scalar(it) => {
             let it = shown(&it.to_string());
             Err(TemplateError::at(
-                value.place,
+                value.position,
                 Fault::Other(name, expected, it),
             ))
         }
@@ -72,7 +72,7 @@ fn constant(
 }
 
 fn map<'a>(
-    value: &'a Placed<Node>,
+    value: &'a Located<Node>,
     path: &'static str,
     expected: &'static str,
 ) -> Result<&'a Fields, TemplateError> {
@@ -82,7 +82,7 @@ fn map<'a>(
     }
 }
 
-fn strings(value: &Placed<Node>, path: &'static str) -> Result<(), TemplateError> {
+fn strings(value: &Located<Node>, path: &'static str) -> Result<(), TemplateError> {
     let expected = "a list of strings";
     match &value.it {
         Node::List(list) => list
@@ -95,7 +95,7 @@ fn strings(value: &Placed<Node>, path: &'static str) -> Result<(), TemplateError
 /// Requires a string. Null is none: the API server stores an empty string for it, so the claim
 /// would have a label or annotation that the template does not show.
 fn string(
-    value: &Placed<Node>,
+    value: &Located<Node>,
     path: &'static str,
     expected: &'static str,
 ) -> Result<(), TemplateError> {
@@ -105,6 +105,6 @@ fn string(
     }
 }
 
-fn wrong(value: &Placed<Node>, path: &'static str, expected: &'static str) -> TemplateError {
-    TemplateError::at(value.place, Fault::Shape(path, expected))
+fn wrong(value: &Located<Node>, path: &'static str, expected: &'static str) -> TemplateError {
+    TemplateError::at(value.position, Fault::Shape(path, expected))
 }

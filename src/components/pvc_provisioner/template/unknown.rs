@@ -2,9 +2,9 @@
 //! Volume Warden was built with.
 
 use super::{
-    document::{Node, Placed},
+    document::{Located, Node},
     error::shown,
-    place::Place,
+    position::Position,
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_ignored::Path;
@@ -37,7 +37,7 @@ impl fmt::Display for UnknownField {
 /// The unknown fields of `object`, with their positions in `written`. A value of a wrong type ends
 /// the search without an error: the API server accepts some such values, for example a number for a
 /// quantity, and refuses the others with its own message.
-pub(super) fn fields(written: &Placed<Node>, object: &Map<String, Value>) -> Vec<UnknownField> {
+pub(super) fn fields(written: &Located<Node>, object: &Map<String, Value>) -> Vec<UnknownField> {
     let mut found = Vec::new();
     let report = |path: Path<'_>| {
         found.extend(follow(&path, written).map(|step| step.field));
@@ -54,16 +54,16 @@ struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    fn new(path: String, place: Place, value: &'a Node) -> Self {
-        let Place { line, column } = place;
+    fn new(path: String, position: Position, value: &'a Node) -> Self {
+        let Position { line, column } = position;
         let field = UnknownField { path, line, column };
         Self { field, value }
     }
 }
 
-fn follow<'a>(path: &Path<'_>, root: &'a Placed<Node>) -> Option<Step<'a>> {
+fn follow<'a>(path: &Path<'_>, root: &'a Located<Node>) -> Option<Step<'a>> {
     match path {
-        Path::Root => Some(Step::new(String::new(), root.place, &root.it)),
+        Path::Root => Some(Step::new(String::new(), root.position, &root.it)),
         Path::Some { parent }
         | Path::NewtypeStruct { parent }
         | Path::NewtypeVariant { parent } => follow(parent, root),
@@ -79,7 +79,7 @@ fn follow<'a>(path: &Path<'_>, root: &'a Placed<Node>) -> Option<Step<'a>> {
                 "."
             };
             let path = format!("{}{dot}{key}", parent.field.path);
-            Some(Step::new(path, name.place, &value.it))
+            Some(Step::new(path, name.position, &value.it))
         }
         Path::Seq { parent, index } => {
             let parent = follow(parent, root)?;
@@ -88,7 +88,7 @@ fn follow<'a>(path: &Path<'_>, root: &'a Placed<Node>) -> Option<Step<'a>> {
             };
             let each = list.get(*index)?;
             let path = format!("{}[{index}]", parent.field.path);
-            Some(Step::new(path, each.place, &each.it))
+            Some(Step::new(path, each.position, &each.it))
         }
     }
 }

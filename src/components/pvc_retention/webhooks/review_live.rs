@@ -55,7 +55,7 @@ impl ClaimWebhook {
         let read: kube::Result<Vec<_>> = join_all(reads).await.into_iter().collect();
         match read {
             Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
-            Err(_) if is_from_set_controller(request) && self.are_gone(request, caches) => {
+            Err(_) if is_from_set_controller(request) && self.are_deleted(request, caches) => {
                 Answer::deny(format!(
                     "the statefulset of the claim \"{name}\" is deleted according to the watch, \
                      and could not be read. The claim is not created until a read succeeds"
@@ -89,7 +89,7 @@ impl ClaimWebhook {
 
     /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and their
     /// claims were to be deleted with them. False if `caches` is empty.
-    fn are_gone(&self, request: &Request, caches: &[CachedCandidate<'_>]) -> bool {
+    fn are_deleted(&self, request: &Request, caches: &[CachedCandidate<'_>]) -> bool {
         let gone = |each: &CachedCandidate<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);
             deletes_with_set(&each.set) && self.sets.read().get(&set).is_none()

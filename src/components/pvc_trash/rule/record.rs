@@ -29,7 +29,7 @@ impl View<'_> {
         let recorded = Duration::from_secs(record.window_seconds);
         match self.class {
             Some(Window::For(class)) if claim_ref.uid != record.claim.uid => {
-                recorded.max(self.window(class, self.living(claim_ref)))
+                recorded.max(self.window(class, self.existing_claim(claim_ref)))
             }
             _ => recorded,
         }
@@ -77,7 +77,7 @@ pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
         return None;
     };
     let claim_ref = view.volume.claimed_by()?;
-    let window = view.window(window, view.living(claim_ref));
+    let window = view.window(window, view.existing_claim(claim_ref));
     view.record(claim_ref, window, None)
         .filter(|_| view.volume.delete && !view.excluded && !view.full)
 }

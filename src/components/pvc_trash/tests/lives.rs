@@ -282,7 +282,7 @@ fn a_void_record_shortens_no_window() {
 #[test]
 fn only_off_disables_and_never_under_a_claim_that_is_or_may_be_deleted() {
     let enabled = recorded("Bound", &record("1", json!({})));
-    let (living, going) = (
+    let (existing_claim, going) = (
         claim(json!({})),
         claim(json!({"metadata": {"deletionTimestamp": DELETED}})),
     );
@@ -290,7 +290,7 @@ fn only_off_disables_and_never_under_a_claim_that_is_or_may_be_deleted() {
     let announced = claim(json!({"metadata": {"annotations": {EXPIRES_AT: DELETED}}}));
     let off = Some(Window::Off);
     for (class, claim, expected) in [
-        (off, Some(&living), Decision::Disable),
+        (off, Some(&existing_claim), Decision::Disable),
         (off, Some(&going), Decision::Leave(LeaveReason::Terminating)),
         (
             off,
@@ -303,7 +303,11 @@ fn only_off_disables_and_never_under_a_claim_that_is_or_may_be_deleted() {
             Decision::Leave(LeaveReason::Terminating),
         ),
         (off, None, Decision::Leave(LeaveReason::Terminating)),
-        (None, Some(&living), Decision::Leave(LeaveReason::Enabled)),
+        (
+            None,
+            Some(&existing_claim),
+            Decision::Leave(LeaveReason::Enabled),
+        ),
     ] {
         let view = View {
             class,
@@ -314,7 +318,7 @@ fn only_off_disables_and_never_under_a_claim_that_is_or_may_be_deleted() {
     let never = volume(json!({}));
     let view = View {
         class: off,
-        ..view(&never, Some(&living))
+        ..view(&never, Some(&existing_claim))
     };
     assert_eq!(decide(&view), Decision::Leave(LeaveReason::NotEnabled));
 }

@@ -2,7 +2,7 @@
 
 use super::super::{
     caches::Caches, confirm::Live, copies::Copies, purge_limit::PurgeLimit,
-    reconcile::PvcTrashReconciler, undelete::Undelete,
+    reconcile::PvcTrashReconciler, undelete::VolumeRestorer,
 };
 use crate::{
     awaited::Awaited,
@@ -213,7 +213,7 @@ impl Scene {
             async move { Ok::<_, std::io::Error>(answer(&server, request).await) }
         });
         let client = Client::new(service, "default");
-        let (lead, leadership) = Elector::by_hand();
+        let (lead, leadership) = Elector::for_test();
         lead.replace(Some(Instant::now() + Duration::from_secs(86_400)));
         let namespace = json!({"metadata": {"name": "ns", "uid": "n"}});
         let feeds = Feeds {
@@ -240,7 +240,7 @@ impl Scene {
             time::OffsetDateTime::from_unix_timestamp(seconds).expect("in range")
         });
         let reconciler = PvcTrashReconciler {
-            undelete: Undelete {
+            undelete: VolumeRestorer {
                 caches: caches.clone(),
                 live: live.clone(),
                 apply: apply.clone(),

@@ -1,6 +1,6 @@
 //! Waits until the claim that a volume is reserved for is Bound.
 
-use super::Undelete;
+use super::VolumeRestorer;
 use crate::{
     cluster::{Basis, Lane, ReconcileError, Reconciled, Requeue, Target},
     components::pvc_trash::{
@@ -37,7 +37,7 @@ pub(in crate::components::pvc_trash) struct Waiting {
     delay: Duration,
 }
 
-impl Undelete {
+impl VolumeRestorer {
     /// Changes an annotation of the claim from time to time until the claim is Bound, and returns
     /// the volume to the trash after five minutes. Two workers of the binder may write the same
     /// object; the one that loses tries again when the claim changes, or after 15 s.

@@ -5,7 +5,7 @@ use crate::unused::{Row, State, Sum};
 use std::collections::BTreeMap;
 
 /// The storage of one class in one namespace.
-pub(super) struct Place<'a> {
+pub(super) struct Location<'a> {
     /// The namespace; empty for volumes that name no claim.
     pub(super) namespace: &'a str,
     /// The class; empty if there is none.
@@ -16,7 +16,7 @@ pub(super) struct Place<'a> {
 }
 
 /// Returns all places, the largest first.
-pub(super) fn places<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Place<'a>> {
+pub(super) fn locations<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Location<'a>> {
     let mut sums: BTreeMap<(&str, &str), (Sum, Sum)> = BTreeMap::new();
     for row in rows {
         let (total, idle) = sums.entry((&row.namespace, &row.class)).or_default();
@@ -25,15 +25,15 @@ pub(super) fn places<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Place<'a
             idle.add(row, subject.prices);
         }
     }
-    let places = sums
+    let locations = sums
         .into_iter()
-        .map(|((namespace, class), (total, idle))| Place {
+        .map(|((namespace, class), (total, idle))| Location {
             namespace,
             class,
             total,
             idle,
         });
-    let mut places: Vec<_> = places.collect();
-    places.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
-    places
+    let mut locations: Vec<_> = locations.collect();
+    locations.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
+    locations
 }
