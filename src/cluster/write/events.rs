@@ -1,7 +1,7 @@
 //! Publishes Events about objects.
 
 use super::event_content::{EventContent, REPORTER, event, is_short, named, separate, type_of};
-use crate::cluster::api::{FairSemaphore, for_log, is_refused, within};
+use crate::cluster::api::{FairSemaphore, for_log, is_lasting_refusal, within};
 use crate::telemetry::LogLimiter;
 use k8s_openapi::api::{core::v1::ObjectReference, events::v1 as api};
 use kube::{
@@ -19,10 +19,10 @@ use tokio_util::task::TaskTracker;
 
 /// Time limit of one attempt to write an Event.
 const CALL_LIMIT: Duration = Duration::from_secs(4);
-/// Number of attempts to create an Event, unless the API server refuses it. An API server that is
-/// overloaded for some seconds then neither loses nor repeats an Event.
+/// Number of attempts to create an Event, unless the API server would refuse it again. If the API
+/// server is overloaded for some seconds, the Event is then neither lost nor repeated.
 const ATTEMPTS: usize = 3;
-/// Pause between two attempts.
+/// Pause between two attempts, in which the Event holds no permit.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent Event writes: Events about a thousand objects must not delay other
 /// writes.
@@ -82,7 +82,7 @@ impl Events {
         event_content: &EventContent,
     ) -> Publication {
         let create = self.create(separate(regarding, event_content));
-        self.in_turn(regarding, event_content, create).await
+        self.unless_full(regarding, event_content, create).await
     }
 
     /// Publishes an Event once, also if several processes publish it: its name follows from the uid
@@ -94,7 +94,7 @@ impl Events {
         event_content: &EventContent,
     ) -> Publication {
         let create = self.create(named(regarding, event_content));
-        self.in_turn(regarding, event_content, create).await
+        self.unless_full(regarding, event_content, create).await
     }
 
     /// Publishes an Event, or increases the count of a recent one that differs at most in its
@@ -115,8 +115,8 @@ impl Events {
                 let _turn = events.turn(&regarding).lock().await;
                 events.recorder.publish(&event, &regarding).await
             };
-            let write = within(CALL_LIMIT, write);
-            events.in_turn(&regarding, &event_content, write).await;
+            let write = events.attempt(&regarding, write);
+            events.unless_full(&regarding, &event_content, write).await;
         });
     }
 
@@ -131,18 +131,31 @@ impl Events {
     async fn create(&self, event: api::Event) -> kube::Result<()> {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let events: Api<api::Event> = Api::namespaced(self.client.clone(), namespace);
-        let parameters = PostParams::default();
+        let (parameters, regarding) = (PostParams::default(), event.regarding.clone());
+        let regarding = regarding.unwrap_or_default();
         let mut attempts = 1;
         loop {
-            let created = within(CALL_LIMIT, events.create(&parameters, &event)).await;
-            match created {
+            let create = events.create(&parameters, &event);
+            match self.attempt(&regarding, create).await {
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => return Ok(()),
-                Err(error) if attempts == ATTEMPTS || is_refused(&error) => return Err(error),
+                Err(error) if attempts == ATTEMPTS || is_lasting_refusal(&error) => {
+                    return Err(error);
+                }
                 Err(_) => attempts += 1,
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Writes once it is the turn of the object's namespace, for at most [`CALL_LIMIT`].
+    async fn attempt<T>(
+        &self,
+        regarding: &ObjectReference,
+        write: impl Future<Output = kube::Result<T>>,
+    ) -> kube::Result<T> {
+        let _permit = self.in_flight.acquire(&namespace_of(regarding)).await;
+        within(CALL_LIMIT, write).await
     }
 
     fn turn(&self, regarding: &ObjectReference) -> &Mutex<()> {
@@ -151,15 +164,15 @@ impl Events {
         &self.one_by_one[hasher.finish() as usize % IN_FLIGHT]
     }
 
-    /// Writes an Event once it is the turn of the object's namespace. A failure is only logged. If
-    /// [`WAITING`] Events of the namespace wait already, it drops the Event.
-    async fn in_turn(
+    /// Writes an Event, unless [`WAITING`] Events of the object's namespace wait already. A failure
+    /// is only logged.
+    async fn unless_full(
         &self,
         regarding: &ObjectReference,
         event_content: &EventContent,
         write: impl Future<Output = kube::Result<()>>,
     ) -> Publication {
-        let namespace = regarding.namespace.as_deref().unwrap_or_default().into();
+        let namespace = namespace_of(regarding);
         if self.in_flight.waiting(&namespace) >= WAITING {
             if let Some(suppressed) = self.dropped.check() {
                 tracing::warn!(%namespace, suppressed, "an Event was dropped, because {WAITING} of \
@@ -167,7 +180,6 @@ impl Events {
             }
             return Publication::Failed;
         }
-        let _permit = self.in_flight.acquire(&namespace).await;
         match write.await {
             Ok(()) => {
                 let (kind, reason) = (regarding.kind.as_deref(), event_content.reason);
@@ -189,6 +201,11 @@ impl Events {
             }
         }
     }
+}
+
+/// The namespace whose turn the Event waits for; empty if the object is cluster-scoped.
+fn namespace_of(regarding: &ObjectReference) -> Arc<str> {
+    regarding.namespace.as_deref().unwrap_or_default().into()
 }
 
 /// Whether a creation was refused because the namespace is being deleted, which cannot be undone.

@@ -96,7 +96,7 @@ async fn an_event_that_another_replica_published_exists() {
     assert_eq!(conflict, Publication::Failed);
 }
 
-/// The first answer is lost, and the API server has stored the Event.
+/// The first answer is lost. The API server may have stored the Event.
 #[tokio::test(start_paused = true)]
 async fn an_event_whose_answer_is_lost_is_neither_lost_nor_repeated() {
     for stored in [true, false] {
@@ -122,7 +122,7 @@ async fn an_event_whose_answer_is_lost_is_neither_lost_nor_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn the_attempts_to_create_an_event_are_limited() {
-    for (code, expected) in [(503, ATTEMPTS), (403, 1)] {
+    for (code, expected) in [(503, ATTEMPTS), (429, ATTEMPTS), (403, 1)] {
         let attempts = Arc::new(Mutex::new(0));
         let counted = attempts.clone();
         let client = answering(move |_, _| {
@@ -134,6 +134,25 @@ async fn the_attempts_to_create_an_event_are_limited() {
         assert_eq!(published, Publication::Failed);
         assert_eq!(*attempts.lock(), expected);
     }
+}
+
+/// Events that wait for their next attempt hold no permit.
+#[tokio::test(start_paused = true)]
+async fn failed_attempts_do_not_delay_the_events_of_other_namespaces() {
+    let client = answering(|head, _| match head.uri.path().contains("/failing/") {
+        true => (503, json!({"kind": "Status", "code": 503})),
+        false => (201, json!({"metadata": {"name": "e"}, "eventTime": null})),
+    });
+    let (events, event_content) = (Events::new(client), event_content("a note"));
+    let began = tokio::time::Instant::now();
+    let (failing, other) = (about("failing"), about("other"));
+    let failing = [(); IN_FLIGHT].map(|()| events.publish(&failing, &event_content));
+    let other = async {
+        let published = events.publish(&other, &event_content).await;
+        (published, began.elapsed())
+    };
+    let (_, other) = tokio::join!(join_all(failing), other);
+    assert_eq!(other, (Publication::Published, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
