@@ -47,8 +47,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Creates a listener with slots for `unauthenticated` unauthenticated connections, at least
-    /// one.
+    /// Creates a listener with `unauthenticated` slots, at least one.
     pub fn new(tcp: TcpListener, unauthenticated: usize) -> Self {
         let unauthenticated = unauthenticated.max(1);
         Self {

@@ -25,7 +25,7 @@ struct Options {
     #[arg(long)]
     run: Option<u64>,
 
-    /// Replay the history with this seed, and print its story.
+    /// Replay the history with this seed, and print its transcript.
     #[arg(long)]
     seed: Option<u64>,
 

@@ -33,7 +33,7 @@ pub struct Wire {
     pub cluster: Arc<Cluster>,
     /// The user as which the API server sees the client.
     pub user: Arc<User>,
-    /// The name of the client in the printed story.
+    /// The name of the client in the printed transcript.
     pub client: Arc<str>,
     /// The connections of the client's process.
     pub connection: Arc<Connection>,
@@ -212,7 +212,7 @@ fn identity(request: &Request<Bytes>) -> u64 {
     digest((request.method().as_str(), &path[..end], said))
 }
 
-/// The method and the path of a request, for the story.
+/// The method and the path of a request, for the transcript.
 fn summary(request: &Request<Bytes>) -> String {
     let path = request.uri().path();
     let path = path

@@ -38,7 +38,7 @@ pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:volume-warden:volume-wa
 /// The Lease for which the replicas compete.
 pub const LEASE: &str = "volume-warden";
 
-/// Returns the name of a replica in the printed story. `incarnation` counts its restarts.
+/// Returns the name of a replica in the printed transcript. `incarnation` counts its restarts.
 pub fn name(index: usize, incarnation: u32) -> String {
     format!("replica-{index}.{incarnation}")
 }

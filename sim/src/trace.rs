@@ -1,4 +1,5 @@
-//! The record of a history: a hash that identifies what happened, and the story, a readable log.
+//! The record of a history: a hash that identifies what happened, and the transcript, a readable
+//! log.
 
 use crate::random::digest;
 use parking_lot::Mutex;
@@ -14,12 +15,13 @@ pub struct Trace {
 struct Inner {
     hash: u64,
     entries: u64,
-    /// The lines of the story; none if it is not kept.
+    /// The lines of the transcript; none if it is not kept.
     lines: Option<Vec<String>>,
 }
 
 impl Trace {
-    /// Creates an empty record. The story costs time, so it is only kept if `transcript` is set.
+    /// Creates an empty record. The transcript costs time, so it is only kept if `transcript` is
+    /// set.
     pub fn new(transcript: bool) -> Self {
         Self {
             inner: Mutex::new(Inner {
@@ -38,7 +40,7 @@ impl Trace {
         inner.add_line(at, line);
     }
 
-    /// Adds a line to the story only.
+    /// Adds a line to the transcript only.
     pub fn add_line(&self, at: u64, line: impl FnOnce() -> String) {
         self.inner.lock().add_line(at, line);
     }
@@ -53,7 +55,7 @@ impl Trace {
         self.inner.lock().entries
     }
 
-    /// Takes the lines of the story.
+    /// Takes the lines of the transcript.
     pub fn transcript(&self) -> Vec<String> {
         self.inner.lock().lines.take().unwrap_or_default()
     }
@@ -67,7 +69,7 @@ impl Inner {
     }
 }
 
-/// A line of the story with its time in seconds.
+/// A line of the transcript with its time in seconds.
 pub fn timed(at: u64, line: impl Display) -> String {
     format!("{:>4}.{:03} {line}", at / 1000, at % 1000)
 }

@@ -34,7 +34,7 @@ pub struct Outcome {
     pub trace: u64,
     /// Number of requests and reviews.
     pub messages: u64,
-    /// The lines of the story; empty if it was not requested.
+    /// The lines of the transcript; empty if it was not requested.
     pub transcript: Vec<String>,
 }
 

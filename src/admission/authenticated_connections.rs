@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn while_all_are_busy_there_is_no_place() {
+    fn while_all_are_busy_there_is_no_slot() {
         let authenticated_connections = Arc::new(AuthenticatedConnections::new(2));
         let [first, _second] =
             [0; 2].map(|_| authenticated_connections.acquire().expect("a free one"));

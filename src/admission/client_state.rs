@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 /// secret path.
 pub(super) struct ClientState {
     authenticated: CancellationToken,
+    /// The slot in the listener; none once the client has authenticated.
     slot: Mutex<Option<ConnectionSlot>>,
-    connection: OnceLock<AuthenticatedConnection>,
+    authenticated_slot: OnceLock<AuthenticatedConnection>,
     authenticated_connections: Arc<AuthenticatedConnections>,
     metrics: Arc<Metrics>,
     refusal: OnceLock<&'static str>,
@@ -26,7 +27,7 @@ impl ClientState {
         Self {
             authenticated: CancellationToken::new(),
             slot: Mutex::new(Some(slot)),
-            connection: OnceLock::new(),
+            authenticated_slot: OnceLock::new(),
             authenticated_connections,
             metrics,
             refusal: OnceLock::new(),
@@ -42,10 +43,10 @@ impl ClientState {
         self.authenticated.cancelled().await;
     }
 
-    /// Completes when the connection must close to free its slot for another one.
+    /// Completes when the connection must close to free its authenticated slot for another one.
     pub(super) async fn closing(&self) {
         self.authenticated().await;
-        match self.connection.get() {
+        match self.authenticated_slot.get() {
             Some(connection) => connection.closing().await,
             None => std::future::pending().await,
         }
@@ -68,9 +69,9 @@ impl ClientState {
     }
 
     /// Records that a request with a secret path is under way. Returns false if the connection has
-    /// no slot and gets none, because every slot has a request under way.
+    /// no authenticated slot and gets none, because each of them has a request under way.
     pub(super) fn begin(&self) -> bool {
-        if let Some(connection) = self.connection.get() {
+        if let Some(connection) = self.authenticated_slot.get() {
             connection.busy();
             return true;
         }
@@ -78,8 +79,8 @@ impl ClientState {
             return false;
         };
         self.metrics.admission.connected(1);
-        // HTTP/1.1 has one request at a time, so no other request has set the slot meanwhile.
-        let _ = self.connection.set(connection);
+        // HTTP/1.1 has one request at a time, so no other request has set it meanwhile.
+        let _ = self.authenticated_slot.set(connection);
         self.authenticated.cancel();
         let mut slot = self.slot.lock();
         if let Some(slot) = slot.take() {
@@ -90,7 +91,7 @@ impl ClientState {
 
     /// Records that the request under way is answered.
     pub(super) fn end(&self) {
-        if let Some(connection) = self.connection.get() {
+        if let Some(connection) = self.authenticated_slot.get() {
             connection.idle();
         }
     }
@@ -109,7 +110,7 @@ impl ClientState {
 
 impl Drop for ClientState {
     fn drop(&mut self) {
-        if self.connection.get().is_some() {
+        if self.authenticated_slot.get().is_some() {
             self.metrics.admission.connected(-1);
         }
     }

@@ -1,5 +1,5 @@
-//! The contract of every storage backend, as tests. `contract!(a_stage)` in the tests of a backend
-//! runs all of them.
+//! The contract of every storage backend, as tests. `contract!(a_fixture)` in the tests of a
+//! backend runs all of them.
 
 use super::{Backend, Deletion, Listed, Listing};
 
@@ -25,26 +25,26 @@ pub trait BackendFixture {
     async fn mend(&self);
 }
 
-pub async fn listing(stage: &impl BackendFixture) -> Listing {
-    stage.backend().list().await.expect("lists")
+pub async fn listing(fixture: &impl BackendFixture) -> Listing {
+    fixture.backend().list().await.expect("lists")
 }
 
-pub async fn listed(stage: &impl BackendFixture, name: &str) -> Listed {
-    let mut namespaces = listing(stage).await.namespaces.into_iter();
+pub async fn listed(fixture: &impl BackendFixture, name: &str) -> Listed {
+    let mut namespaces = listing(fixture).await.namespaces.into_iter();
     let namespace = namespaces.find(|namespace| namespace.name == name);
     namespace.unwrap_or_else(|| panic!("{name} is not in the list"))
 }
 
-pub async fn delete(stage: &impl BackendFixture, namespace: &Listed) -> Deletion {
-    stage.backend().delete(namespace).await.expect("answers")
+pub async fn delete(fixture: &impl BackendFixture, namespace: &Listed) -> Deletion {
+    fixture.backend().delete(namespace).await.expect("answers")
 }
 
-pub async fn lists_what_is_there(stage: impl BackendFixture) {
-    assert_eq!(listing(&stage).await, Listing::default());
-    stage.create("one").await;
-    stage.create("two").await;
-    stage.fill("two").await;
-    let mut found = listing(&stage).await.namespaces;
+pub async fn lists_what_is_there(fixture: impl BackendFixture) {
+    assert_eq!(listing(&fixture).await, Listing::default());
+    fixture.create("one").await;
+    fixture.create("two").await;
+    fixture.fill("two").await;
+    let mut found = listing(&fixture).await.namespaces;
     found.sort_by(|a, b| a.name.cmp(&b.name));
     let names: Vec<_> = found.iter().map(|each| &*each.name).collect();
     assert_eq!(names, ["one", "two"]);
@@ -55,98 +55,95 @@ pub async fn lists_what_is_there(stage: impl BackendFixture) {
     );
     assert_ne!(found[0].id, found[1].id);
     assert_eq!(
-        listed(&stage, "one").await,
+        listed(&fixture, "one").await,
         found[0],
         "nothing happened to it"
     );
 }
 
-pub async fn deletes_an_empty_one_and_no_other(stage: impl BackendFixture) {
+pub async fn deletes_an_empty_one_and_no_other(fixture: impl BackendFixture) {
     for name in ["one", "two"] {
-        stage.create(name).await;
+        fixture.create(name).await;
     }
-    let namespace = listed(&stage, "one").await;
-    assert_eq!(delete(&stage, &namespace).await, Deletion::Deleted);
-    assert!(!stage.has("one").await && stage.has("two").await);
-    assert_eq!(listing(&stage).await.namespaces.len(), 1);
-    assert_eq!(delete(&stage, &namespace).await, Deletion::NotFound);
-    assert!(stage.has("two").await);
+    let namespace = listed(&fixture, "one").await;
+    assert_eq!(delete(&fixture, &namespace).await, Deletion::Deleted);
+    assert!(!fixture.has("one").await && fixture.has("two").await);
+    assert_eq!(listing(&fixture).await.namespaces.len(), 1);
+    assert_eq!(delete(&fixture, &namespace).await, Deletion::NotFound);
+    assert!(fixture.has("two").await);
 }
 
-pub async fn keeps_one_that_is_not_empty_until_it_is(stage: impl BackendFixture) {
-    stage.create("one").await;
-    stage.fill("one").await;
+pub async fn keeps_one_that_is_not_empty_until_it_is(fixture: impl BackendFixture) {
+    fixture.create("one").await;
+    fixture.fill("one").await;
     for _ in 0..2 {
-        let namespace = listed(&stage, "one").await;
-        let answer = delete(&stage, &namespace).await;
+        let namespace = listed(&fixture, "one").await;
+        let answer = delete(&fixture, &namespace).await;
         assert!(matches!(answer, Deletion::NotEmpty(_)), "{answer:?}");
-        assert!(stage.has("one").await);
+        assert!(fixture.has("one").await);
     }
-    stage.empty("one").await;
-    let namespace = listed(&stage, "one").await;
-    assert_eq!(delete(&stage, &namespace).await, Deletion::Deleted);
-    assert!(!stage.has("one").await);
+    fixture.empty("one").await;
+    let namespace = listed(&fixture, "one").await;
+    assert_eq!(delete(&fixture, &namespace).await, Deletion::Deleted);
+    assert!(!fixture.has("one").await);
 }
 
-pub async fn keeps_one_that_was_filled_since_it_was_listed(stage: impl BackendFixture) {
-    stage.create("one").await;
-    let namespace = listed(&stage, "one").await;
-    stage.fill("one").await;
-    let answer = delete(&stage, &namespace).await;
+pub async fn keeps_one_that_was_filled_since_it_was_listed(fixture: impl BackendFixture) {
+    fixture.create("one").await;
+    let namespace = listed(&fixture, "one").await;
+    fixture.fill("one").await;
+    let answer = delete(&fixture, &namespace).await;
     assert!(
         matches!(answer, Deletion::Stale | Deletion::NotEmpty(_)),
         "{answer:?}"
     );
-    assert!(stage.has("one").await);
+    assert!(fixture.has("one").await);
 }
 
-pub async fn keeps_a_later_one_of_the_same_name(stage: impl BackendFixture) {
-    stage.create("one").await;
-    let earlier = listed(&stage, "one").await;
-    stage.remove("one").await;
-    stage.create("one").await;
-    let answer = delete(&stage, &earlier).await;
+pub async fn keeps_a_later_one_of_the_same_name(fixture: impl BackendFixture) {
+    fixture.create("one").await;
+    let earlier = listed(&fixture, "one").await;
+    fixture.remove("one").await;
+    fixture.create("one").await;
+    let answer = delete(&fixture, &earlier).await;
     assert!(
         matches!(answer, Deletion::Stale | Deletion::NotFound),
         "{answer:?}"
     );
-    assert!(stage.has("one").await);
-    let later = listed(&stage, "one").await;
-    assert_eq!(delete(&stage, &later).await, Deletion::Deleted);
+    assert!(fixture.has("one").await);
+    let later = listed(&fixture, "one").await;
+    assert_eq!(delete(&fixture, &later).await, Deletion::Deleted);
 }
 
-pub async fn skips_and_counts_what_is_no_namespace(stage: impl BackendFixture) {
-    stage.create("one").await;
-    let create_invalid_entries = stage.create_invalid_entries().await;
-    assert!(create_invalid_entries > 0);
-    let listing = listing(&stage).await;
+pub async fn skips_and_counts_what_is_no_namespace(fixture: impl BackendFixture) {
+    fixture.create("one").await;
+    let invalid = fixture.create_invalid_entries().await;
+    assert!(invalid > 0);
+    let listing = listing(&fixture).await;
     let names: Vec<_> = listing.namespaces.iter().map(|each| &*each.name).collect();
-    assert_eq!(
-        (names, listing.skipped),
-        (vec!["one"], create_invalid_entries)
-    );
+    assert_eq!((names, listing.skipped), (vec!["one"], invalid));
 }
 
-pub async fn fails_when_its_storage_does(stage: impl BackendFixture) {
-    stage.create("one").await;
-    let namespace = listed(&stage, "one").await;
-    stage.fail().await;
-    let failure = stage.backend().list().await.expect_err("cannot list");
+pub async fn fails_when_its_storage_does(fixture: impl BackendFixture) {
+    fixture.create("one").await;
+    let namespace = listed(&fixture, "one").await;
+    fixture.fail().await;
+    let failure = fixture.backend().list().await.expect_err("cannot list");
     assert!(!failure.why().as_str().is_empty());
-    stage
+    fixture
         .backend()
         .delete(&namespace)
         .await
         .expect_err("cannot delete");
-    stage.mend().await;
-    assert!(stage.has("one").await);
-    assert_eq!(delete(&stage, &namespace).await, Deletion::Deleted);
+    fixture.mend().await;
+    assert!(fixture.has("one").await);
+    assert_eq!(delete(&fixture, &namespace).await, Deletion::Deleted);
 }
 
-pub async fn a_deletion_among_many_happens_once(stage: impl BackendFixture) {
-    stage.create("one").await;
-    let namespace = listed(&stage, "one").await;
-    let attempts = (0..8).map(|_| delete(&stage, &namespace));
+pub async fn a_deletion_among_many_happens_once(fixture: impl BackendFixture) {
+    fixture.create("one").await;
+    let namespace = listed(&fixture, "one").await;
+    let attempts = (0..8).map(|_| delete(&fixture, &namespace));
     let answers = futures::future::join_all(attempts).await;
     let deleted = answers
         .iter()
@@ -158,11 +155,11 @@ pub async fn a_deletion_among_many_happens_once(stage: impl BackendFixture) {
     assert!(known, "{answers:?}");
 }
 
-/// Runs every test of the contract, each with a new stage.
+/// Runs every test of the contract, each with a new fixture.
 macro_rules! contract {
-    ($stage:expr) => {
+    ($fixture:expr) => {
         $crate::backend::contract::contract!(
-            $stage,
+            $fixture,
             lists_what_is_there,
             deletes_an_empty_one_and_no_other,
             keeps_one_that_is_not_empty_until_it_is,
@@ -173,11 +170,11 @@ macro_rules! contract {
             a_deletion_among_many_happens_once,
         );
     };
-    ($stage:expr, $($name:ident),+ $(,)?) => {
+    ($fixture:expr, $($name:ident),+ $(,)?) => {
         $(
             #[tokio::test]
             async fn $name() {
-                $crate::backend::contract::$name($stage.await).await;
+                $crate::backend::contract::$name($fixture.await).await;
             }
         )+
     };

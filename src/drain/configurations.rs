@@ -15,8 +15,8 @@ use kube::{
 /// cert-manager, which writes caBundle.
 const TRIES: u32 = 5;
 
-/// Deletes the webhook configurations of these components, calls `say` with a line for each that
-/// exists, and returns those that it deleted: none in a dry run.
+/// Deletes the webhook configurations of these components, calls `print_line` with a line for each
+/// that exists, and returns those that it deleted: none in a dry run.
 ///
 /// # Errors
 /// When a configuration cannot be read or deleted.

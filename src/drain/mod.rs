@@ -95,7 +95,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Runs all steps, and calls `say` with a line for each object that is changed or left.
+    /// Runs all steps, and calls `print_line` with a line for each object that is changed or left.
     ///
     /// # Errors
     /// When something could not be read, a configuration could not be deleted, or the Lease is
@@ -184,7 +184,7 @@ struct History {
 }
 
 impl History {
-    /// Returns the pieces to write: not those of objects that were given up, or on which another
+    /// Returns the cleanups to write: not those of objects that were given up, or on which another
     /// client wrote a removed part again.
     fn retain_pending(&mut self, mut cleanups: Vec<ObjectCleanup>) -> Vec<ObjectCleanup> {
         cleanups.retain(|cleanup| {

@@ -244,7 +244,7 @@ fn what_comes_back_is_left_and_the_rest_is_done() {
             &objects(&json!({"finalizers": [PVC]}), &json!({}), &[]),
             &off(),
         );
-        let mut cleanup = plan.cleanups.into_iter().next().expect("a piece");
+        let mut cleanup = plan.cleanups.into_iter().next().expect("a cleanup");
         cleanup.what = vec![what.to_owned()];
         cleanup
     };

@@ -96,12 +96,12 @@ pub(super) struct DataUsers<'a> {
     sources: &'a Store<VolumeSource>,
     /// One claim for each volume that claims name.
     claims: HashMap<&'a CompactText, &'a ObjectName>,
-    /// Up to two volumes for each known place of data.
+    /// Up to two volumes for each known source of data.
     same: HashMap<&'a VolumeSource, Vec<&'a ObjectName>>,
 }
 
 impl<'a> DataUsers<'a> {
-    /// The needs that these objects and claims show.
+    /// Indexes the attachments, the claims and the sources of data.
     pub(super) fn new(objects: &'a ClusterObjects, claims: &'a Store<Claim>) -> Self {
         let named = claims.objects();
         let mut same: HashMap<_, Vec<_>> = HashMap::default();

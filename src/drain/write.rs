@@ -28,7 +28,7 @@ const AGAIN: OnRefusal = OnRefusal {
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Drain {
-    /// Writes each piece once, reports a line for each, and returns the outcomes. `lists` is for
+    /// Writes each cleanup once, reports a line for each, and returns the outcomes. `lists` is for
     /// how long a purge may rest on the lists of the plan.
     pub(super) async fn write(
         &self,
@@ -62,7 +62,7 @@ impl Drain {
         (cleanup, applied.unwrap_or_else(|other| other))
     }
 
-    /// Writes the piece. The copy of a volume is deleted for a purge only while the lists support
+    /// Writes the cleanup. The copy of a volume is deleted for a purge only while the lists support
     /// it. After that, the purge is not given up for their age, because the volume would stay
     /// without a copy.
     ///
@@ -101,7 +101,7 @@ impl Drain {
         Ok(applied)
     }
 
-    /// Returns the patch of the piece, after a live read if it has a condition.
+    /// Returns the patch of the cleanup, after a live read if it has a condition.
     ///
     /// # Errors
     /// [`Applied::Stale`] if the condition does not hold: the object is skipped then, and the next
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_back_is_bulk_and_asked_for_again_by_hand() {
+    fn a_cleanup_is_bulk_and_repeated_by_the_command() {
         let (_, lane, on_refusal) = remove_parts(Vec::new(), Basis::Object).parts();
         assert_eq!(lane, Lane::Bulk);
         assert_eq!(on_refusal.next, "so run volume-warden drain again");

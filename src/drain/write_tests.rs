@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The writes of a piece that changes a volume with a copy: method and end of the path of each. The
-/// API server answers patches of the volume with this code. The lists of the plan support a purge
-/// for `lists`.
+/// The writes of a cleanup that changes a volume with a copy: method and end of the path of each.
+/// The API server answers patches of the volume with this code. The lists of the plan support a
+/// purge for `lists`.
 async fn written(
     code: u16,
     precondition: Option<Precondition>,

@@ -80,7 +80,7 @@ impl ConnectionSlots {
     }
 
     /// Returns after which time the connection that would be evicted may be; none if that is now,
-    /// or if there is room.
+    /// or if a slot is free.
     fn wait(&self, network: Network) -> Option<Duration> {
         let state = self.state.lock();
         if state.taken.len() < self.capacity {
@@ -141,7 +141,7 @@ impl State {
         victim.map(|(number, _)| *number)
     }
 
-    fn authenticate(&mut self, network: Network) {
+    fn trust(&mut self, network: Network) {
         self.trusted.retain(|each| *each != network);
         if self.trusted.len() == MAX_TRUSTED {
             self.trusted.remove(0);
@@ -187,7 +187,7 @@ impl ConnectionSlot {
         let mut state = self.slots.state.lock();
         if let Some(taken) = state.taken.get(&self.number) {
             let network = taken.network;
-            state.authenticate(network);
+            state.trust(network);
         }
     }
 

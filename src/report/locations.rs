@@ -15,7 +15,7 @@ pub(super) struct Location<'a> {
     pub(super) idle: Sum,
 }
 
-/// Returns all places, the largest first.
+/// Returns all locations, the largest first.
 pub(super) fn locations<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Location<'a>> {
     let mut sums: BTreeMap<(&str, &str), (Sum, Sum)> = BTreeMap::new();
     for row in rows {

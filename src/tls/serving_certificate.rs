@@ -30,7 +30,7 @@ struct State {
     served: Option<Validity>,
     authority: Option<Validity>,
     /// Whether the webhooks trust the certificate; none until that was first checked.
-    judgement: Option<TrustCheck>,
+    check: Option<TrustCheck>,
     /// When the webhook configurations were last read and written without an error, in seconds
     /// since 1970.
     succeeded: Option<i64>,
@@ -136,17 +136,17 @@ impl ServingCertificate {
         found: &[StoredConfiguration],
     ) -> (TrustCheck, Option<Validity>) {
         let (now, mut authority) = (self.clock.now(), None::<Validity>);
-        let mut judgement = TrustCheck::default();
+        let mut check = TrustCheck::default();
         for (found, webhook) in found
             .iter()
             .flat_map(|found| found.webhooks().map(move |webhook| (found, webhook)))
         {
-            judgement.webhooks += 1;
+            check.webhooks += 1;
             match trust(certificate, &webhook.bundle(), Some(&found.host()), now) {
                 Trust::Until(end) => {
                     authority = Some(authority.map_or(end, |known| known.min(end)));
                 }
-                Trust::Refused(why) => judgement.mismatches.push(format!(
+                Trust::Refused(why) => check.mismatches.push(format!(
                     "the API server will not trust the certificate for webhook {} of {}: {why}",
                     webhook.name,
                     found.configuration.name()
@@ -160,7 +160,7 @@ impl ServingCertificate {
                 }
             }
         }
-        (judgement, authority)
+        (check, authority)
     }
 
     /// Checks whether the webhooks found trust the certificate in service, and keeps the result for
@@ -170,19 +170,19 @@ impl ServingCertificate {
         let Some(pair) = self.state.lock().pair.clone() else {
             return false;
         };
-        let (judgement, authority) = self.mismatches(&pair.certificate, found);
+        let (check, authority) = self.mismatches(&pair.certificate, found);
         let mut state = self.state.lock();
-        let before = state.judgement.take().unwrap_or_default();
-        if judgement.mismatches != before.mismatches {
-            for mismatch in &judgement.mismatches {
-                let ready = !judgement.is_untrusted_everywhere();
+        let before = state.check.take().unwrap_or_default();
+        if check.mismatches != before.mismatches {
+            for mismatch in &check.mismatches {
+                let ready = !check.is_untrusted_everywhere();
                 tracing::warn!(
                     mismatch,
                     ready,
                     "the caBundle of a webhook does not trust the certificate"
                 );
             }
-            if judgement.mismatches.is_empty() {
+            if check.mismatches.is_empty() {
                 tracing::info!(
                     "no webhook configuration is known to distrust the certificate any \
                     more"
@@ -190,8 +190,8 @@ impl ServingCertificate {
             }
         }
         state.authority = authority;
-        let well = judgement.mismatches.is_empty();
-        state.judgement = Some(judgement);
+        let well = check.mismatches.is_empty();
+        state.check = Some(check);
         well
     }
 
@@ -208,13 +208,13 @@ impl ServingCertificate {
         if state.pair.is_none() {
             return vec!["this replica has no serving certificate yet".to_owned()];
         }
-        match &state.judgement {
+        match &state.check {
             None => vec![
                 "the webhook configurations are not read yet, so it is unknown whether \
                 they trust the certificate"
                     .to_owned(),
             ],
-            Some(judgement) if judgement.is_untrusted_everywhere() => judgement.mismatches.clone(),
+            Some(check) if check.is_untrusted_everywhere() => check.mismatches.clone(),
             Some(_) => Vec::new(),
         }
     }
@@ -222,8 +222,8 @@ impl ServingCertificate {
     /// Returns the number of webhooks that did not trust the certificate in the last check.
     fn ca_mismatch(&self) -> usize {
         let state = self.state.lock();
-        let judgement = state.judgement.as_ref();
-        judgement.map_or(0, |judgement| judgement.mismatches.len())
+        let check = state.check.as_ref();
+        check.map_or(0, |check| check.mismatches.len())
     }
 
     /// Returns the certificates whose expiry is reported, as far as they are known.

@@ -85,13 +85,13 @@ enum Scope {
 }
 
 impl LiveReads {
-    /// A world for the answer about one object, in which nothing is read yet.
+    /// The reads for the answer about one object. Nothing is read yet.
     pub fn new(client: Client, now: Timestamp) -> Self {
         Self::reading(client, now, Scope::Single)
     }
 
-    /// A world in which nothing is read yet, for answers about all objects of one namespace, or of
-    /// the cluster.
+    /// The reads for answers about all objects of one namespace, or of the cluster. Nothing is read
+    /// yet.
     pub fn for_all(client: Client, now: Timestamp, in_one_namespace: bool) -> Self {
         let scope = if in_one_namespace {
             Scope::Namespace

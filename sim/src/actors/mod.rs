@@ -86,7 +86,7 @@ impl Call {
 
 /// A simulated controller: what it watches, and which requests it sends.
 pub trait Controller: Send + 'static {
-    /// The name of the controller in the printed story.
+    /// The name of the controller in the printed transcript.
     const NAME: &'static str;
     /// The user as which the API server sees it.
     const USER: &'static str;

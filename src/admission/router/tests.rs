@@ -148,7 +148,7 @@ async fn a_panic_is_a_failed_call() {
 
 /// A panic is caught even after the first await of a review that calls the API server.
 #[tokio::test]
-async fn a_panic_of_a_review_that_asks_is_one_too() {
+async fn a_panic_of_a_review_with_calls_is_one_too() {
     let mut with_calls = hook(|_| Answer::Allow);
     with_calls.review = Review::WithCalls(Arc::new(|_| {
         Box::pin(async {

@@ -78,7 +78,7 @@ impl Directory {
             let permit = permits.acquire_owned().await;
             let (answer, answered) = oneshot::channel();
             let job = move || {
-                let _hand = permit;
+                let _permit = permit;
                 let in_time = || Instant::now() < until && !answer.is_closed();
                 let done = Root::open(&root).and_then(|root| work(&root, &in_time));
                 // If the caller has stopped waiting, the result is dropped.

@@ -66,7 +66,7 @@ async fn review_timeouts_equal_those_of_the_manifests() {
 
 /// The other calls may wait on connections to an API server that has disappeared.
 #[tokio::test(start_paused = true)]
-async fn the_leader_election_has_a_client_and_connections_of_its_own() {
+async fn the_leader_election_uses_the_client_that_it_is_given() {
     let (sent, mut received) = tokio::sync::mpsc::unbounded_channel();
     let leases = answering(move |head, _| {
         let _ = sent.send(head.uri.path().to_owned());

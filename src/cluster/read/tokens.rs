@@ -34,7 +34,7 @@ pub struct Tokens(Arc<Shared>);
 struct Shared {
     client: Client,
     path: &'static str,
-    questions: Arc<Semaphore>,
+    checks: Arc<Semaphore>,
     cache: Mutex<HashMap<String, (TokenDecision, Instant)>>,
     failures: LogLimiter,
 }
@@ -45,7 +45,7 @@ impl Tokens {
         Self(Arc::new(Shared {
             client,
             path,
-            questions: Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS)),
+            checks: Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS)),
             cache: Mutex::default(),
             failures: LogLimiter::default(),
         }))
@@ -57,7 +57,7 @@ impl Tokens {
             return decision;
         }
         // The semaphore is never closed, so acquiring a permit cannot fail.
-        let Ok(permit) = self.0.questions.clone().acquire_owned().await else {
+        let Ok(permit) = self.0.checks.clone().acquire_owned().await else {
             return TokenDecision::Unavailable;
         };
         if let Some(decision) = self.0.cached(&token) {
@@ -72,7 +72,7 @@ impl Tokens {
             reason = "a client cannot shorten the pause by disconnecting"
         )]
         tokio::spawn(async move {
-            let decision = shared.authorize(&token).await;
+            let decision = shared.check(&token).await;
             shared.cache(token, decision);
             let _ = sender.send(decision);
             if decision != TokenDecision::Allowed {
@@ -85,7 +85,7 @@ impl Tokens {
 }
 
 impl Shared {
-    async fn authorize(&self, token: &str) -> TokenDecision {
+    async fn check(&self, token: &str) -> TokenDecision {
         match within(LIMIT, self.review(token)).await {
             Ok(decision) => decision,
             Err(error) => {

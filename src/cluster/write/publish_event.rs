@@ -1,4 +1,4 @@
-//! The Events of the writer: those that the components announce, and those about refused writes.
+//! The Events of the writer: those that the components publish, and those about refused writes.
 
 use super::action::Action;
 use super::apply::Apply;
@@ -175,7 +175,7 @@ mod tests {
         let again = "The API server refused the write, and the write is retried: no";
         let proof = Proof::of_test(Duration::from_secs(2));
         assert_eq!(note(Action::delete(proof)), again);
-        let for_test = OnRefusal {
+        let on_refusal = OnRefusal {
             next: "so run the command again",
             ..OnRefusal::new("FailedRelease")
         };
@@ -184,7 +184,7 @@ mod tests {
             Lane::Release,
             Vec::new(),
             Basis::Object,
-            for_test,
+            on_refusal,
         );
         let expected = "The API server refused the write, so run the command again: no";
         assert_eq!(note(action), expected);

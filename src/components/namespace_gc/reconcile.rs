@@ -97,7 +97,7 @@ impl NamespaceGcReconciler {
             Removal::Waits(reason, why) => {
                 let now = self.remover.clock.timestamp();
                 let waits = self.waiting.failed(name, *reason, origin, now);
-                if waits.new_causes {
+                if waits.is_new_reason {
                     let (waiting, reason) = (self.waiting.clone(), *reason);
                     let unpublished = name.clone();
                     let otherwise = move || waiting.mark_unpublished(&unpublished, reason);

@@ -66,7 +66,7 @@ pub struct Waits {
     /// Number of attempts to remove the namespace so far.
     pub attempts: u32,
     /// Whether an Event is to be published: none was yet for this namespace and reason.
-    pub new_causes: bool,
+    pub is_new_reason: bool,
 }
 
 impl Waiting {
@@ -100,7 +100,7 @@ impl Waiting {
         Waits {
             delay,
             attempts: wait.attempts,
-            new_causes: wait.published.insert(reason),
+            is_new_reason: wait.published.insert(reason),
         }
     }
 

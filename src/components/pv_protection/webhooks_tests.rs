@@ -92,12 +92,12 @@ fn review(operation: &str, sub_resource: &str, object: Value, old_object: Value)
 
 /// The answer of the webhook that the webhook configuration calls, with a current watch.
 fn answer_to(claims: &Arc<Feed<Claim>>, request: &Request) -> Answer {
-    asked_within(claims, None, request)
+    answer_within(claims, None, request)
 }
 
 /// The answer of the webhook when only one namespace is watched.
-fn asked_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Request) -> Answer {
-    asked_before(claims, Some(existing()), namespace, request)
+fn answer_within(claims: &Arc<Feed<Claim>>, namespace: Option<&str>, request: &Request) -> Answer {
+    answer_before(claims, Some(existing()), namespace, request)
 }
 
 /// The result of the review: the answer, or the error if there is none.
@@ -106,7 +106,7 @@ fn reviewed(claims: &Arc<Feed<Claim>>, request: &Request) -> Reviewed {
 }
 
 /// The result of the review with an API server that has these claims.
-fn asked_before(
+fn answer_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
     namespace: Option<&str>,
@@ -219,7 +219,7 @@ fn only_what_a_live_read_confirms_is_refused() {
     let before = volume(true, &json!(null), "Available");
     let after = volume(true, &to("fresh"), "Available");
     let request = review("UPDATE", "", after, before);
-    let answer = |live| asked_before(&claims(), live, None, &request);
+    let answer = |live| answer_before(&claims(), live, None, &request);
     refused(&answer(Some(existing())), "fresh");
     refused(&answer(Some(Vec::new())), "fresh");
     assert_eq!(answer(None), Answer::Allow, "the read fails");
@@ -291,10 +291,10 @@ fn claims_of_other_namespaces_are_not_judged() {
     );
     let request = review("UPDATE", "", after, before);
     assert_eq!(
-        asked_within(&claims(), Some("another"), &request),
+        answer_within(&claims(), Some("another"), &request),
         Answer::Allow
     );
-    refused(&asked_within(&claims(), Some("ns"), &request), "fresh");
+    refused(&answer_within(&claims(), Some("ns"), &request), "fresh");
 }
 
 /// The volume's finalizers after admission.

@@ -176,7 +176,7 @@ impl<D: Copy> View<'_, D> {
             // still has the claim. When the watch delivers its deletion, the volume is enqueued.
             _ if volume
                 .claimed_by()
-                .is_some_and(|claim| self.living(claim).is_some()) =>
+                .is_some_and(|claim| self.existing_claim(claim).is_some()) =>
             {
                 LeaveReason::InUse
             }
@@ -223,7 +223,8 @@ impl<D: Copy> View<'_, D> {
 
     fn is_orphaned(&self, options: &Options) -> bool {
         let claim = self.volume.claimed_by();
-        let claim_is_gone = claim.is_some_and(|claim| self.watched && self.living(claim).is_none());
+        let claim_is_gone =
+            claim.is_some_and(|claim| self.watched && self.existing_claim(claim).is_none());
         let released = self.volume.phase == Phase::Released && self.stays();
         // A volume is no orphan if another installation managed its claim, or its class names
         // another one.
@@ -246,12 +247,12 @@ impl<D: Copy> View<'_, D> {
         self.volume.retain && !self.volume.deleting
     }
 
-    fn living(&self, claim_ref: &ClaimRef) -> Option<&Claim> {
+    fn existing_claim(&self, claim_ref: &ClaimRef) -> Option<&Claim> {
         self.claim.filter(|claim| claim.uid == claim_ref.uid)
     }
 
     fn labels(&self, claim_ref: &ClaimRef) -> Option<&ManagedBy> {
-        match self.living(claim_ref) {
+        match self.existing_claim(claim_ref) {
             Some(claim) => claim.rare.managed_by.as_deref(),
             None => self.recently_deleted,
         }

@@ -31,7 +31,7 @@ impl PvcExpiryReconciler {
         {
             return Ok(second_evaluation(rest));
         }
-        // A place within the hourly limit is reserved first, so that no more claims are read than
+        // A slot within the hourly limit is reserved first, so that no more claims are read than
         // can be deleted. It is returned after the first evaluation, so claims that wait for
         // their second evaluation count, too.
         if first.is_none() && self.limit.is_reached_by(self.first_evaluations.waiting()) {
@@ -84,7 +84,7 @@ impl PvcExpiryReconciler {
             .await;
         if !applied.may_be_written() {
             slot.cancel();
-            // The claim leaves its place within the limit, so that it delays no others: its owner
+            // The claim returns its slot within the limit, so that it delays no others: its owner
             // can have each deletion refused, or end in a conflict.
             self.first_evaluations.forget(name);
             if let Applied::Failed(error) = &applied {

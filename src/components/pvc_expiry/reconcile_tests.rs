@@ -304,7 +304,7 @@ async fn a_claim_that_is_used_while_its_deletion_waits_is_kept() {
 /// A tenant can have the deletions of claims refused, by a policy, or end in a conflict, by
 /// updates. They must not delay those of other claims.
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_deletion_is_refused_leaves_its_place() {
+async fn a_claim_whose_deletion_is_refused_returns_its_slot() {
     for refusal in [403, 409, 0] {
         let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
         scene.reconciler.reconcile(&name()).await.expect("waits");
@@ -320,7 +320,7 @@ async fn a_claim_whose_deletion_is_refused_leaves_its_place() {
 /// A tenant can also cause errors of the reads, by an object that `--expiry-references` cannot
 /// read.
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_reads_fail_leaves_its_place() {
+async fn a_claim_whose_reads_fail_returns_its_slot() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
     scene.reconciler.reconcile(&name()).await.expect("waits");
     tokio::time::advance(Duration::from_secs(61)).await;
@@ -370,7 +370,7 @@ async fn an_announcement_is_published_once_also_by_a_new_leader() {
     assert_eq!(published().await.len(), 1, "another time");
 }
 
-/// A place is returned after the first evaluation, so without another limit all due claims would be
+/// A slot is returned after the first evaluation, so without another limit all due claims would be
 /// read.
 #[tokio::test(start_paused = true)]
 async fn no_more_claims_are_read_than_may_be_deleted() {
@@ -393,7 +393,7 @@ async fn no_more_claims_are_read_than_may_be_deleted() {
 /// The deletion of a claim enqueues no reconcile, but that of its second evaluation is due a minute
 /// later.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_deleted_leaves_its_place() {
+async fn a_claim_that_was_deleted_returns_its_slot() {
     let scene = Scene::new(json!({EXPIRES_AT: "2026-01-28T00:00:00Z"}));
     scene.reconciler.reconcile(&name()).await.expect("waits");
     scene.feeds.claims.list(vec![]);

@@ -124,7 +124,7 @@ fn reviewed(claims: &Arc<Feed<Claim>>, pods: &Arc<Feed<Pod>>, request: &Request)
 }
 
 /// The result of the review with an API server that has these claims.
-fn asked_before(
+fn answer_before(
     claims: &Arc<Feed<Claim>>,
     live: Option<Vec<Value>>,
     pods: &Arc<Feed<Pod>>,
@@ -184,8 +184,8 @@ async fn a_silent_api_server_costs_one_timeout() {
     let request = review("pods", "", "ns", pod);
     let (claims, pods) = (claims(), Feed::filled(Vec::new()));
     let client = silent();
-    let answer_to = reviewed_by(&client, &claims, &pods, &request);
-    let answer = tokio::time::timeout(request.call_budget * 3 / 2, answer_to).await;
+    let review = reviewed_by(&client, &claims, &pods, &request);
+    let answer = tokio::time::timeout(request.call_budget * 3 / 2, review).await;
     assert!(matches!(answer, Ok(Ok(Answer::Allow))), "{answer:?}");
 }
 
@@ -349,7 +349,7 @@ fn only_what_a_live_read_confirms_is_refused() {
     let binding = review("pods", "binding", "ns", metadata);
     let successor = vec![claim("ns", "gone", json!({"metadata": {"uid": "another"}}))];
     for request in [on_node, binding] {
-        let answer = |live| asked_before(&claims(), live, &known_pods(), &request);
+        let answer = |live| answer_before(&claims(), live, &known_pods(), &request);
         refused_for("gone", &answer(Some(existing())), "it is so");
         for (row, live) in [
             ("it came back", Some(successor.clone())),

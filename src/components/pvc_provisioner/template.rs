@@ -106,23 +106,23 @@ impl Template {
     }
 
     /// The manifest of the claim to create from the template.
-    pub fn manifest(&self, birth: &ClaimFields<'_>) -> Value {
+    pub fn manifest(&self, fields: &ClaimFields<'_>) -> Value {
         let mut object = self.object.clone();
         let mut metadata = take(&mut object, "metadata");
-        let labels = labels(take(&mut metadata, "labels"), birth);
-        let annotations = annotations(take(&mut metadata, "annotations"), birth);
+        let labels = labels(take(&mut metadata, "labels"), fields);
+        let annotations = annotations(take(&mut metadata, "annotations"), fields);
         let finalizers = finalizers(metadata.remove("finalizers"));
         metadata.remove("ownerReferences");
         metadata.extend([
-            ("name".to_owned(), json!(birth.name)),
-            ("namespace".to_owned(), json!(birth.namespace)),
+            ("name".to_owned(), json!(fields.name)),
+            ("namespace".to_owned(), json!(fields.namespace)),
             ("labels".to_owned(), Value::Object(labels)),
             ("finalizers".to_owned(), Value::Array(finalizers)),
         ]);
         if !annotations.is_empty() {
             metadata.insert("annotations".to_owned(), Value::Object(annotations));
         }
-        if let Some(owner) = &birth.owner {
+        if let Some(owner) = &fields.owner {
             metadata.insert("ownerReferences".to_owned(), json!([owner]));
         }
         object.insert("metadata".to_owned(), Value::Object(metadata));
@@ -131,16 +131,19 @@ impl Template {
 }
 
 /// The template's labels, and the label by which Volume Warden recognizes its claims.
-fn labels(mut labels: Map<String, Value>, birth: &ClaimFields<'_>) -> Map<String, Value> {
-    labels.insert(PROVISIONER_LABEL.to_owned(), json!(birth.controller_id));
+fn labels(mut labels: Map<String, Value>, fields: &ClaimFields<'_>) -> Map<String, Value> {
+    labels.insert(PROVISIONER_LABEL.to_owned(), json!(fields.controller_id));
     labels
 }
 
 /// The template's annotations, of those under `volume-warden.dev/` only the [`SETTINGS`], and the
 /// marker if the claim awaits its pod.
-fn annotations(mut annotations: Map<String, Value>, birth: &ClaimFields<'_>) -> Map<String, Value> {
+fn annotations(
+    mut annotations: Map<String, Value>,
+    fields: &ClaimFields<'_>,
+) -> Map<String, Value> {
     annotations.retain(|key, _| !key.starts_with(OWN) || SETTINGS.contains(&&**key));
-    if let Some(since) = birth.awaiting_since {
+    if let Some(since) = fields.awaiting_since {
         annotations.insert(AWAITING_POD.to_owned(), json!(since));
     }
     annotations

@@ -17,7 +17,7 @@ fn refusal(text: &str) -> String {
     refusal.to_string()
 }
 
-fn birth() -> ClaimFields<'static> {
+fn fields() -> ClaimFields<'static> {
     ClaimFields {
         namespace: "builds",
         name: "cache",
@@ -236,7 +236,7 @@ fn unknown_fields_are_reported_and_kept() {
     ] {
         assert_eq!(unknown(&claim(rest)), fields, "{rest}");
     }
-    let kept = claim("spec: {speed: 7}\nzone: [{a: null}]\n").manifest(&birth());
+    let kept = claim("spec: {speed: 7}\nzone: [{a: null}]\n").manifest(&fields());
     assert_eq!(kept["spec"], json!({"speed": 7}));
     assert_eq!(kept["zone"], json!([{"a": null}]));
 }
@@ -252,8 +252,8 @@ fn json_is_read_like_yaml() {
          \"resources\":{\"requests\":{\"storage\":\"1Gi\"}}},\n\t\"x\":\"\\ud83d\\ude00\\/\\t\\u00e9\"}",
     );
     assert_eq!(
-        json.expect("json").manifest(&birth()),
-        yaml.manifest(&birth())
+        json.expect("json").manifest(&fields()),
+        yaml.manifest(&fields())
     );
     assert_eq!(
         refusal("{\"apiVersion\": \"v1\", \"x\": \"\\ud83d\"}"),
@@ -284,7 +284,7 @@ fn values_mean_what_they_look_like() {
         ("'<<'", json!("<<")),
         ("[a, {b: c}]", json!(["a", {"b": "c"}])),
     ] {
-        let manifest = claim(&format!("x: {text}\n")).manifest(&birth());
+        let manifest = claim(&format!("x: {text}\n")).manifest(&fields());
         assert_eq!(manifest["x"], value, "{text}");
     }
 }
@@ -304,11 +304,11 @@ fn fields_that_a_template_may_not_set_are_replaced() {
             "labels": {"dynamic-pvc-provisioner.kubernetes.io/managed-by": "us"},
         },
     });
-    assert_eq!(template.manifest(&birth()), expected);
+    assert_eq!(template.manifest(&fields()), expected);
 
     let owned = template.manifest(&ClaimFields {
         owner: Some(pod()),
-        ..birth()
+        ..fields()
     });
     expected["metadata"]["ownerReferences"] = json!([{
         "apiVersion": "v1", "kind": "Pod", "name": "build", "uid": "pod-uid", "controller": true, "blockOwnerDeletion": false,
@@ -326,7 +326,7 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
          volume-warden.dev/expire-unused: 90d\n  finalizers: [example.com/hold]\n",
     );
     let expiry = "volume-warden.dev/expire-unused";
-    let metadata = template.manifest(&birth())["metadata"].take();
+    let metadata = template.manifest(&fields())["metadata"].take();
     let label = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
     assert_eq!(metadata["labels"], json!({"app": "ci", label: "us"}));
     assert_eq!(metadata["annotations"], json!({"note": "x", expiry: "90d"}));
@@ -338,7 +338,7 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
     let since = Some("2026-01-01T00:00:00Z");
     let metadata = template.manifest(&ClaimFields {
         awaiting_since: since,
-        ..birth()
+        ..fields()
     })["metadata"]
         .take();
     assert_eq!(
@@ -347,7 +347,7 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
     );
 
     let protected =
-        claim("metadata: {finalizers: [kubernetes.io/pvc-protection, a]}\n").manifest(&birth());
+        claim("metadata: {finalizers: [kubernetes.io/pvc-protection, a]}\n").manifest(&fields());
     assert_eq!(
         protected["metadata"]["finalizers"],
         json!([PVC_PROTECTION, "a"])
@@ -358,10 +358,10 @@ fn labels_annotations_and_finalizers_are_kept_and_extended() {
 /// label or annotation is not such a field: if it is null, the API server stores an empty string.
 #[test]
 fn null_means_absent() {
-    let nothing = claim("").manifest(&birth());
+    let nothing = claim("").manifest(&fields());
     let null = "metadata: {labels: null, annotations: ~, finalizers:, ownerReferences: null}\n";
     for rest in ["metadata:\n", null] {
-        assert_eq!(claim(rest).manifest(&birth()), nothing, "{rest}");
+        assert_eq!(claim(rest).manifest(&fields()), nothing, "{rest}");
     }
 }
 
@@ -381,10 +381,10 @@ fn comments_do_not_count() {
         format!("spec: {{\n{comments}  volumeName: v\n{comments}}}\n"),
         format!("{comments}spec: # why\n  volumeName: v\n"),
     ] {
-        let spec = claim(&rest).manifest(&birth())["spec"].take();
+        let spec = claim(&rest).manifest(&fields())["spec"].take();
         assert_eq!(spec, json!({"volumeName": "v"}));
     }
-    let list = claim(&format!("x:\n-\n{comments}  - a\n")).manifest(&birth());
+    let list = claim(&format!("x:\n-\n{comments}  - a\n")).manifest(&fields());
     assert_eq!(list["x"], json!([["a"]]));
 }
 

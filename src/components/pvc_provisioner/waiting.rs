@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn see_returns_true_once_per_pod() {
+    async fn record_pod_returns_true_once_per_pod() {
         let (waiting, name) = (Waiting::default(), ObjectName::new("ns", "c"));
         let (first, second) = (claim("1", "1"), claim("2", "2"));
         assert_eq!(waiting.observe(&name, &first).seen, None);

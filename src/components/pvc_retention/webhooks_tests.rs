@@ -28,11 +28,11 @@ fn wire() -> StatefulSetWire {
 
 /// A webhook with a simulated API server that answers every GET with this response.
 fn webhook(cached: Vec<StatefulSetWire>, answer: (u16, Value)) -> ClaimWebhook {
-    door_before(cached, move |_| answer.clone())
+    webhook_before(cached, move |_| answer.clone())
 }
 
 /// A webhook before an API server that answers the GET of each set, by its name, like this.
-fn door_before(
+fn webhook_before(
     cached: Vec<StatefulSetWire>,
     answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
 ) -> ClaimWebhook {
@@ -178,7 +178,7 @@ fn named(name: &str, template: &str, policy: (&str, &str)) -> Value {
 
 /// The uids in the patch with which the webhook answers for the new claim `a-b-c-0`, which has the
 /// label `{label: yes}`.
-async fn born(webhook: &ClaimWebhook, label: &str) -> String {
+async fn reviewed_creation(webhook: &ClaimWebhook, label: &str) -> String {
     let metadata = json!({"name": "a-b-c-0", "labels": {label: "yes"}});
     match review(webhook, CONTROLLER, metadata).await {
         Ok(Answer::Allow | Answer::Warn(_)) => "allowed".to_owned(),
@@ -263,12 +263,12 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
         let cached = cached.into_iter().map(|(name, template, policy)| {
             serde_json::from_value(named(name, template, policy)).expect("a set")
         });
-        let webhook = door_before(cached.collect(), move |set| match set {
+        let webhook = webhook_before(cached.collect(), move |set| match set {
             "c" => live_c.clone(),
             "b-c" => live_bc.clone(),
             other => unreachable!("no reading has the set {other}"),
         });
-        assert_eq!(born(&webhook, label).await, expected, "{case}");
+        assert_eq!(reviewed_creation(&webhook, label).await, expected, "{case}");
     }
 }
 
@@ -277,8 +277,8 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
 async fn nothing_is_read_for_a_set_that_retains_all() {
     let cached = named("c", "a-b", ("Retain", "Retain"));
     let cached = serde_json::from_value(cached).expect("a set");
-    let webhook = door_before(vec![cached], |set| unreachable!("{set} is read"));
-    assert_eq!(born(&webhook, "c").await, "allowed");
+    let webhook = webhook_before(vec![cached], |set| unreachable!("{set} is read"));
+    assert_eq!(reviewed_creation(&webhook, "c").await, "allowed");
 }
 
 /// If the set was deleted less than a minute ago and cannot be read, the claim is refused.
@@ -292,7 +292,7 @@ async fn a_claim_of_sets_that_the_watch_shows_as_deleted_is_refused() {
         webhook
             .recently_deleted
             .remember(name, Arc::new(set.into()));
-        assert_eq!(born(&webhook, "c").await, expected, "{policy}");
+        assert_eq!(reviewed_creation(&webhook, "c").await, expected, "{policy}");
     }
 }
 

@@ -94,8 +94,8 @@ pub fn unbindable(claim: &ObjectName) -> EventContent {
 
 /// The Event for a claim whose volume was purged, or does not exist any more, before it was
 /// reserved for the claim.
-pub fn volume_unavailable(claim: &ObjectName, end: RestoreObstacle<'_>) -> EventContent {
-    let why = match end {
+pub fn volume_unavailable(claim: &ObjectName, obstacle: RestoreObstacle<'_>) -> EventContent {
+    let why = match obstacle {
         RestoreObstacle::Purging(_) => {
             "the volume has been purged, which is final. Delete the claim".to_owned()
         }

@@ -36,7 +36,7 @@ impl PvcTrashReconciler {
         if !requested && let Some(wait) = remaining(local, until) {
             return Ok(wait);
         }
-        // A place within the hourly limit is reserved first, so that no more volumes are read than
+        // A slot within the hourly limit is reserved first, so that no more volumes are read than
         // can be purged.
         let mut slot = match self.purges.reserve(name, requested) {
             Ok(slot) => slot,

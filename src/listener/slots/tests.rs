@@ -47,7 +47,7 @@ fn of_one_address_those_that_sent_nothing_are_evicted_first() {
 }
 
 #[test]
-fn trusted_addresses_keep_their_places_against_any_number_of_others() {
+fn trusted_addresses_keep_their_slots_against_any_number_of_others() {
     let slots = slots();
     acquire(&slots, "10.0.0.1").authenticate();
     let trusted = [acquire(&slots, "10.0.0.1"), acquire(&slots, "10.0.0.1")];
@@ -75,9 +75,13 @@ async fn connections_from_trusted_addresses_have_a_second() {
     acquire(&slots, "10.0.0.1").authenticate();
     let unauthenticated = acquire(&slots, "10.0.0.2");
     let trusted: Vec<_> = (1..CAPACITY).map(|_| acquire(&slots, "10.0.0.1")).collect();
-    assert_eq!(slots.wait(api_server), None, "the stranger is evicted");
+    assert_eq!(
+        slots.wait(api_server),
+        None,
+        "the unauthenticated one is evicted"
+    );
     drop(unauthenticated);
-    assert_eq!(slots.wait(api_server), None, "there is room");
+    assert_eq!(slots.wait(api_server), None, "a slot is free");
     let last = acquire(&slots, "10.0.0.1");
     assert_eq!(slots.wait(api_server), Some(MIN_CONNECTION_TIME));
     let began = Instant::now();
@@ -90,7 +94,7 @@ async fn connections_from_trusted_addresses_have_a_second() {
     assert_eq!(
         began.elapsed(),
         MIN_CONNECTION_TIME / 2,
-        "a place is released"
+        "a slot is released"
     );
     let _again = acquire(&slots, "10.0.0.1");
     slots

@@ -30,11 +30,11 @@ pub(super) fn causes(
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> Vec<Cause> {
-    let Some(maker) = maker(reads, object, claim) else {
+    let Some(creating_set) = creating_set(reads, object, claim) else {
         return Vec::new();
     };
     let both = both_active(reads, object, claim);
-    vec![both.unwrap_or_else(|| by_policy(reads, object, claim, &maker))]
+    vec![both.unwrap_or_else(|| by_policy(reads, object, claim, &creating_set))]
 }
 
 /// Whether no object with the name and uid of the owner exists. None if the owner could not be
@@ -105,14 +105,14 @@ pub(super) fn dead_owner(
 }
 
 /// A StatefulSet that creates claims with the name of the claim.
-struct OwningSet {
+struct CreatingSet {
     name: String,
     set: objects::StatefulSet,
     /// The ordinal in the name of the claim.
     ordinal: u32,
 }
 
-impl OwningSet {
+impl CreatingSet {
     fn owns(&self, claim: &PersistentVolumeClaim) -> bool {
         let mut owners = claim.owner_references().iter();
         owners.any(|owner| self.set.uid == owner.uid)
@@ -128,7 +128,11 @@ impl OwningSet {
 
 /// The StatefulSet of the claim. If the name of the claim can be that of claims of several
 /// StatefulSets, it is that which owns the claim, or else the only one whose labels the claim has.
-fn maker(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> Option<OwningSet> {
+fn creating_set(
+    reads: &LiveReads,
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+) -> Option<CreatingSet> {
     let mut readings = readings(&object.name.name).peekable();
     readings.peek()?;
     let sets = reads
@@ -136,18 +140,18 @@ fn maker(reads: &LiveReads, object: &Object, claim: &PersistentVolumeClaim) -> O
         .found()?;
     let makers = readings.filter_map(|reading| {
         let set = sets.iter().find(|set| set.name_any() == reading.set)?;
-        set.trimmed.makes(reading.template).then(|| OwningSet {
+        set.trimmed.makes(reading.template).then(|| CreatingSet {
             name: reading.set.to_owned(),
             set: set.trimmed.clone(),
             ordinal: reading.ordinal,
         })
     });
-    let mut makers: Vec<OwningSet> = makers.collect();
+    let mut makers: Vec<CreatingSet> = makers.collect();
     if makers.len() > 1 {
-        let owned = makers.iter().any(|maker| maker.owns(claim));
-        makers.retain(|maker| match owned {
-            true => maker.owns(claim),
-            false => maker.labels(claim),
+        let owned = makers.iter().any(|creating_set| creating_set.owns(claim));
+        makers.retain(|creating_set| match owned {
+            true => creating_set.owns(claim),
+            false => creating_set.labels(claim),
         });
     }
     makers.pop().filter(|_| makers.is_empty())
@@ -157,17 +161,17 @@ fn by_policy(
     reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
-    maker: &OwningSet,
+    creating_set: &CreatingSet,
 ) -> Cause {
-    let OwningSet { name, set, ordinal } = maker;
+    let CreatingSet { name, set, ordinal } = creating_set;
     if !set.has(*ordinal) {
         return out_of_range::cause(reads, object, claim, (name.as_str(), set), *ordinal);
     }
     let policy = set.retention.unwrap_or_default();
     let owners = claim.owner_references().len();
-    let others = owners - usize::from(maker.owns(claim));
+    let others = owners - usize::from(creating_set.owns(claim));
     match policy.when_deleted {
-        Policy::Retain if maker.owns(claim) => still_owned(object, name, policy, owners),
+        Policy::Retain if creating_set.owns(claim) => still_owned(object, name, policy, owners),
         _ => followed(object, name, policy, others),
     }
 }

@@ -38,7 +38,7 @@ pub(super) enum Misfit {
     Unlike(Difference),
 }
 
-/// How a volume differs from what a claim asks for.
+/// How a volume differs from what a claim requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Difference {
     /// The volume or the claim has no spec.

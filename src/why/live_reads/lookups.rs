@@ -154,7 +154,7 @@ impl LiveReads {
         }
     }
 
-    /// Whether this world reads all objects of this kind at once.
+    /// Whether all objects of this kind are read at once.
     fn lists<K: Readable>(&self) -> bool {
         let plural = &*K::plural(&());
         match self.scope {

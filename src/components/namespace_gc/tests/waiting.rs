@@ -16,26 +16,29 @@ async fn delays_grow_for_one_reason_and_reset_for_another() {
     for attempt in 1..=4 {
         let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
         assert!(
-            waits.delay > last && waits.new_causes == (attempt == 1),
+            waits.delay > last && waits.is_new_reason == (attempt == 1),
             "{waits:?}"
         );
         assert_eq!(waits.attempts, attempt);
         last = waits.delay;
     }
     let waits = waiting.failed(&name, Reason::Unavailable, Origin::Collected, START);
-    assert!(waits.delay <= SECOND && waits.new_causes, "{waits:?}");
+    assert!(waits.delay <= SECOND && waits.is_new_reason, "{waits:?}");
     assert_eq!(
         waiting.origin(&name),
         Some(Origin::RecentlyDeleted),
         "the first origin is kept"
     );
     let waits = waiting.failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START);
-    assert!(waits.delay <= SECOND * 30 && !waits.new_causes, "{waits:?}");
+    assert!(
+        waits.delay <= SECOND * 30 && !waits.is_new_reason,
+        "{waits:?}"
+    );
     waiting.mark_unpublished(&name, Reason::NotEmpty);
     assert!(
         waiting
             .failed(&name, Reason::NotEmpty, Origin::RecentlyDeleted, START)
-            .new_causes
+            .is_new_reason
     );
 }
 

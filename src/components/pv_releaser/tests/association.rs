@@ -127,11 +127,11 @@ fn a_volume_says_only_while_it_is_reserved_that_it_is() {
 /// Test cases PR-08 and PR-10 of the specification.
 #[test]
 fn without_automatic_association_no_volume_is_labelled() {
-    let for_test = Options {
+    let manual = Options {
         disable_automatic_association: true,
         ..cluster()
     };
-    table! { for_test;
+    table! { manual;
         "PR-08 Bound": unlabelled(phase("Bound")), known("1", own_labels()) => Leave(Unlabeled);
         "PR-08 Released": unlabelled(json!({})), gone(own_labels()) => Leave(Orphaned);
         "PR-10": volume(json!({})), NOTHING => Release(Scope::Cluster, ());

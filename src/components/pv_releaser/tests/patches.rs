@@ -74,11 +74,11 @@ fn the_legacy_label_is_removed_where_it_counts() {
 /// Test case PR-10 of the specification.
 #[test]
 fn manual_labels_are_kept() {
-    let for_test = Options {
+    let manual = Options {
         disable_automatic_association: true,
         ..cluster()
     };
-    let after = freed(label(LEGACY_LABEL, &US), &for_test);
+    let after = freed(label(LEGACY_LABEL, &US), &manual);
     let labels = json!({RELEASER_LABEL: *US, LEGACY_LABEL: *US, "app": "x"});
     assert_eq!(after["metadata"]["labels"], labels);
     assert_eq!(after["spec"]["claimRef"], json!(null));

@@ -471,7 +471,7 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
     assert_eq!(record["unbindable"], json!(["2"]));
 
     let back = in_trash(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}));
-    let with_calls = |name: &str, uid: &str| {
+    let with_uid = |name: &str, uid: &str| {
         let mut claim = requesting(name, "pv");
         claim["metadata"]["uid"] = json!(uid);
         claim
@@ -485,11 +485,11 @@ async fn a_claim_that_cannot_be_bound_gets_one_try() {
         let _ = scene.reconcile().await;
         scene.patched(CLAIM_REF).map(|claim| claim["name"].clone())
     };
-    assert_eq!(reserved(vec![with_calls("again", "2")]).await, None);
-    let both = vec![with_calls("again", "2"), with_calls("better", "8")];
+    assert_eq!(reserved(vec![with_uid("again", "2")]).await, None);
+    let both = vec![with_uid("again", "2"), with_uid("better", "8")];
     assert_eq!(reserved(both).await, Some(json!("better")));
     assert_eq!(
-        reserved(vec![with_calls("again", "9")]).await,
+        reserved(vec![with_uid("again", "9")]).await,
         Some(json!("again"))
     );
 }

@@ -18,7 +18,7 @@ use kube::ResourceExt;
 
 /// The controller or user that has to create the claim.
 enum ClaimCreator {
-    /// Volume Warden's pvc-provisioner, because an annotation of the pod asks for the claim.
+    /// Volume Warden's pvc-provisioner, because an annotation of the pod requests the claim.
     Annotation(Box<ClaimRequest>),
     /// Volume Warden's pvc-provisioner, but the annotation is invalid.
     Invalid(Notice),
@@ -59,12 +59,12 @@ fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &ClaimCreator) -
     let pod = object.describe();
     let (who, command, purpose) = match maker {
         ClaimCreator::Annotation(_) => (
-            "Volume Warden's pvc-provisioner creates it, because the pod's annotations ask for it, and has not done so yet".to_owned(),
+            "Volume Warden's pvc-provisioner creates it, because the pod's annotations request it, and has not done so yet".to_owned(),
             pod,
             "to see in the pod's Events why the claim is not created".to_owned(),
         ),
         ClaimCreator::Invalid(_) => (
-            "the pod's annotations ask for it".to_owned(),
+            "the pod's annotations request it".to_owned(),
             pod,
             "to see the pod's annotations".to_owned(),
         ),
@@ -161,14 +161,14 @@ fn want(maker: &ClaimCreator, mounted: &Mounted<'_>) -> Want {
     };
     match maker {
         ClaimCreator::Annotation(request) => {
-            let birth = ClaimFields {
+            let fields = ClaimFields {
                 namespace: "",
                 name: &request.claim,
                 controller_id: "",
                 owner: None,
                 awaiting_since: None,
             };
-            let claim = request.template.manifest(&birth);
+            let claim = request.template.manifest(&fields);
             let claim: Option<PersistentVolumeClaim> = serde_json::from_value(claim).ok();
             let want =
                 claim.and_then(|claim| Some(Want::of(Some(&claim.metadata), claim.spec.as_ref()?)));

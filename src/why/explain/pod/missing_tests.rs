@@ -49,15 +49,15 @@ fn who_would_make_the_claim_is_named() {
         ),
         (
             annotated(&[("data.enabled", "true"), invalid]),
-            "the pod's annotations ask for it",
+            "the pod's annotations request it",
         ),
         (
             annotated(&[("data.enabled", "yes"), ("data.pvc", TEMPLATE)]),
-            "the pod's annotations ask for it",
+            "the pod's annotations request it",
         ),
         (
             annotated(&[("dat.enabled", "true"), ("dat.pvc", TEMPLATE)]),
-            "the pod's annotations ask for it",
+            "the pod's annotations request it",
         ),
         (
             annotated(&[("other.enabled", "true"), ("other.pvc", "nonsense")]),
