@@ -50,6 +50,23 @@ impl<K: Eq + Hash> ReferrerIndex<K> {
         }
     }
 
+    /// Records that `referrer` refers to `now`, and no longer to `before`; none means no key.
+    pub fn replace<Q: Eq + Hash + ?Sized>(
+        &mut self,
+        before: Option<&Q>,
+        now: Option<K>,
+        referrer: &ObjectName,
+    ) where
+        K: Borrow<Q>,
+    {
+        if let Some(before) = before {
+            self.remove(before, referrer);
+        }
+        if let Some(now) = now {
+            self.add(now, referrer);
+        }
+    }
+
     /// Returns the referrers of `key`, sorted.
     pub fn of<'a, Q: Eq + Hash + ?Sized>(
         &'a self,

@@ -17,15 +17,8 @@ impl Renamed {
     pub fn update(&self, change: &Change<'_, Volume>) {
         let before = change.old.and_then(|volume| deleted_claim(volume));
         let now = change.new.and_then(|volume| deleted_claim(volume));
-        if before == now {
-            return;
-        }
-        let mut index = self.0.lock();
-        if let Some(claim) = before {
-            index.remove(&claim, change.name);
-        }
-        if let Some(claim) = now {
-            index.add(claim, change.name);
+        if before != now {
+            self.0.lock().replace(before.as_ref(), now, change.name);
         }
     }
 

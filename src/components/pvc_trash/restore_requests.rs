@@ -16,15 +16,8 @@ impl RestoreRequests {
     pub fn update(&self, change: &Change<'_, Claim>) {
         let before = change.old.and_then(|claim| requested(claim));
         let now = change.new.and_then(|claim| requested(claim));
-        if before == now {
-            return;
-        }
-        let mut index = self.0.lock();
-        if let Some(volume) = before {
-            index.remove(volume, change.name);
-        }
-        if let Some(volume) = now {
-            index.add(volume.clone(), change.name);
+        if before != now {
+            self.0.lock().replace(before, now.cloned(), change.name);
         }
     }
 

@@ -107,15 +107,9 @@ impl Recorded {
     fn update(&self, change: &Change<'_, Volume>) {
         let before = change.old.and_then(|volume| self.namespace(volume));
         let now = change.new.and_then(|volume| self.namespace(volume));
-        if before == now {
-            return;
-        }
-        let mut index = self.volumes.lock();
-        if let Some(namespace) = before {
-            index.remove(namespace, change.name);
-        }
-        if let Some(namespace) = now {
-            index.add(namespace.into(), change.name);
+        if before != now {
+            let mut index = self.volumes.lock();
+            index.replace(before, now.map(Into::into), change.name);
         }
     }
 
