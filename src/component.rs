@@ -41,8 +41,8 @@ pub trait Component: Sync {
     }
 
     /// Whether the component runs if the command line names no components. A component that needs
-    /// further RBAC rights returns false: in an installation without these rights, the process
-    /// would never be ready.
+    /// further RBAC permissions returns false: in an installation without these permissions, the
+    /// process would never be ready.
     fn runs_by_default(&self) -> bool {
         true
     }

@@ -76,7 +76,7 @@ pub async fn install(
         .await?;
     step(
         "A simulated pod runs no container. The demo starts the binary outside of the cluster, with\n\
-         only the rights of the manifests' service account, as the endpoint of their Service.",
+         only the permissions of the manifests' service account, as the endpoint of their Service.",
     )?;
     let warden = Warden::builder(cluster, binary)
         .arg("--storage-backend=directory")

@@ -57,7 +57,7 @@ async fn deletion(narrator: &Narrator, photos: &Photos) -> Result<()> {
 }
 
 async fn restoration(narrator: &Narrator, photos: &Photos) -> Result<()> {
-    step("The user restores it. This needs the right to create claims, and none on volumes.")?;
+    step("The user restores it. This needs permission to create claims, and none on volumes.")?;
     narrator
         .run("volume-warden undelete pvc photos", &photos.volume)
         .await?;

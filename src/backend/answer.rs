@@ -80,7 +80,7 @@ pub enum Denial {
     /// The credentials are missing or not accepted.
     Credentials,
     /// The permission for the call is missing.
-    Rights,
+    Permissions,
 }
 
 /// How a backend failed.
@@ -102,8 +102,8 @@ impl Failure {
     }
 
     /// Creates a failure: the permission for the call is missing.
-    pub fn rights(why: impl AsRef<str>) -> Self {
-        Self::Unauthorized(Denial::Rights, Sentence::new(why))
+    pub fn permissions(why: impl AsRef<str>) -> Self {
+        Self::Unauthorized(Denial::Permissions, Sentence::new(why))
     }
 
     /// Creates a failure: the backend reports an error, or its state or response cannot be used.
@@ -126,7 +126,7 @@ impl Failure {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Unauthorized(Denial::Credentials, _) => Outcome::Unauthorized,
-            Self::Unauthorized(Denial::Rights, _) => Outcome::Forbidden,
+            Self::Unauthorized(Denial::Permissions, _) => Outcome::Forbidden,
             Self::Unavailable(Outage::Server, _) => Outcome::Server,
             Self::Unavailable(Outage::Transport, _) => Outcome::Transport,
             Self::Unavailable(Outage::Timeout, _) => Outcome::Timeout,

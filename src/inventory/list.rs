@@ -1,4 +1,4 @@
-//! Reads of any kind, with the caller's rights.
+//! Reads of any kind, with the caller's permissions.
 
 use crate::cluster::{existing, within};
 use kube::{Api, api::ListParams};

@@ -1,5 +1,5 @@
 //! Lists objects of the kinds that decide about the use of claims: one LIST for each kind, in
-//! pages, with the caller's rights.
+//! pages, with the caller's permissions.
 
 use super::{
     custom::{self, ReferencePath, Referrer},

@@ -33,8 +33,8 @@ async fn install_and_run(
     as_deployed(cluster, namespace).await
 }
 
-/// Runs Volume Warden as the Deployment in that namespace would: with its arguments and the rights
-/// of its service account, behind its Service.
+/// Runs Volume Warden as the Deployment in that namespace would: with its arguments and the
+/// permissions of its service account, behind its Service.
 pub async fn as_deployed(cluster: &Cluster, namespace: &str) -> Result<Warden> {
     let warden = Warden::builder(cluster, BINARY)
         .name(namespace)
@@ -194,19 +194,19 @@ async fn the_cert_manager_overlay_is_consistent() -> Result<()> {
     let path_secret = format!("resourceNames:\n  - volume-warden-serving\n  {secrets}");
     ensure!(
         rendered.contains(&path_secret) && rendered.matches(secrets).count() == 1,
-        "with cert-manager, no right to any other Secret is needed"
+        "with cert-manager, no permission to any other Secret is needed"
     );
     Ok(())
 }
 
-/// No call of Volume Warden is forbidden: the rights in the manifests are sufficient.
+/// No call of Volume Warden is forbidden: the permissions in the manifests are sufficient.
 #[tokio::test]
 async fn no_call_of_volume_warden_is_forbidden() -> Result<()> {
     let cluster = fresh::cluster().await?;
     manifests::apply(&cluster, &repository().join("manifests")).await?;
     let mark = cluster.audit().mark()?;
     let _warden = Warden::builder(&cluster, BINARY).serving().start().await?;
-    let space = Space::new(cluster.shared(), "rights").await?;
+    let space = Space::new(cluster.shared(), "permissions").await?;
     space.create_claim("data").await?;
     space
         .patch_claim("data", json!({"metadata": {"finalizers": null}}))

@@ -1,4 +1,4 @@
-//! Every role that the repository ships has a test that uses each of its rights.
+//! Every role that the repository ships has a test that uses each of its permissions.
 
 use super::root;
 use std::{
@@ -155,7 +155,7 @@ fn every_role_has_a_test_that_uses_its_rights() {
         let compares = ["used_all(", "role_is_used(", "granted(", ".loses("];
         assert!(
             compares.iter().any(|call| body.contains(call)),
-            "{test} compares no rights"
+            "{test} compares no permissions"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Volume Warden on a real control plane whose built-in volume protection is disabled. It is
-//! installed from the shipped manifests, and has only the rights that they grant. All scenarios are
-//! in one binary, so that they share clusters.
+//! installed from the shipped manifests, and has only the permissions that they grant. All
+//! scenarios are in one binary, so that they share clusters.
 
 // Tests start in the order of their names. Those of the first two modules wait longest.
 mod absent;

@@ -309,16 +309,23 @@ async fn pods_with_living_claims_are_not_refused() -> Result<()> {
 #[tokio::test]
 async fn bindings_of_pods_whose_claim_is_being_deleted_are_refused() -> Result<()> {
     let space = Space::new(guarded().await?, "binding").await?;
-    // The component also grants this right if Volume Warden has its own CA. It is granted first,
-    // because replicas are not ready until they may write the CA to the configuration.
-    let right = json!([{"op": "add", "path": "/rules/-", "value": {
+    // The component also grants this permission if Volume Warden has its own CA. It is granted
+    // first, because replicas are not ready until they may write the CA to the configuration.
+    let permission = json!([{"op": "add", "path": "/rules/-", "value": {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["validatingwebhookconfigurations"],
         "resourceNames": ["volume-warden-pvc-protection-binding-guard"],
         "verbs": ["get", "patch"],
     }}]);
-    let (role, right) = ("volume-warden-tls", right.to_string());
-    let patch = ["patch", "clusterrole", role, "--type=json", "-p", &right];
+    let (role, permission) = ("volume-warden-tls", permission.to_string());
+    let patch = [
+        "patch",
+        "clusterrole",
+        role,
+        "--type=json",
+        "-p",
+        &permission,
+    ];
     space.cluster.kubectl(&patch).await?;
     let component =
         repository().join("manifests/components/pvc-protection-binding-guard/webhooks.yaml");

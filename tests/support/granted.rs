@@ -1,5 +1,6 @@
-//! Compares the rights that roles grant to a service account with those that it used. A right is a
-//! text: the verb, the resource, and the name of the object if the right is for one object.
+//! Compares the permissions that roles grant to a service account with those that it used. A
+//! permission is a text: the verb, the resource, and the name of the object if the permission is
+//! for one object.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
@@ -9,8 +10,8 @@ use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Debug};
 use volume_warden_controlplane::{Call, Calls, Cluster};
 
-/// The rights that the calls used: for each call the right to its object, and the right to all
-/// objects of the resource.
+/// The permissions that the calls used: for each call permission to its object, and permission to
+/// all objects of the resource.
 pub fn used(calls: &Calls) -> BTreeSet<String> {
     let both = calls
         .iter()
@@ -18,7 +19,7 @@ pub fn used(calls: &Calls) -> BTreeSet<String> {
     both.collect()
 }
 
-/// The rights that the roles bound to this service account grant.
+/// The permissions that the roles bound to this service account grant.
 pub async fn granted(
     cluster: &Cluster,
     namespace: &str,
@@ -66,10 +67,10 @@ async fn of_role(
         }
     };
     let rules = rules.context("rules")?;
-    Ok(rules.iter().flat_map(rights).collect())
+    Ok(rules.iter().flat_map(permissions).collect())
 }
 
-/// Fails if the role grants no right, or one that the account did not use in these calls.
+/// Fails if the role grants no permission, or one that the account did not use in these calls.
 pub async fn role_is_used(
     cluster: &Cluster,
     calls: &Calls,
@@ -87,10 +88,10 @@ pub async fn role_is_used(
 }
 
 /// Verb, resource and name, if there is one.
-fn right(verb: &str, resource: &str, group: &str, name: &str) -> String {
+fn permission(verb: &str, resource: &str, group: &str, name: &str) -> String {
     let dot = if group.is_empty() { "" } else { "." };
-    let right = format!("{verb} {resource}{dot}{group} {name}");
-    right.trim_end().to_owned()
+    let permission = format!("{verb} {resource}{dot}{group} {name}");
+    permission.trim_end().to_owned()
 }
 
 fn of(call: &Call, name: &str) -> String {
@@ -98,25 +99,27 @@ fn of(call: &Call, name: &str) -> String {
         "" => call.resource.clone(),
         subresource => format!("{}/{subresource}", call.resource),
     };
-    right(&call.verb, &resource, &call.group, name)
+    permission(&call.verb, &resource, &call.group, name)
 }
 
-/// The rights of a rule, one for each combination of verb, resource and object name.
-pub fn rights(rule: &PolicyRule) -> Vec<String> {
+/// The permissions of a rule, one for each combination of verb, resource and object name.
+pub fn permissions(rule: &PolicyRule) -> Vec<String> {
     let every_object = [String::new()];
     let names = rule
         .resource_names
         .as_deref()
         .filter(|names| !names.is_empty());
     let names = names.unwrap_or(&every_object);
-    let mut rights = Vec::new();
+    let mut permissions = Vec::new();
     for verb in &rule.verbs {
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
-                let of_names = names.iter().map(|name| right(verb, resource, group, name));
-                rights.extend(of_names);
+                let of_names = names
+                    .iter()
+                    .map(|name| permission(verb, resource, group, name));
+                permissions.extend(of_names);
             }
         }
     }
-    rights
+    permissions
 }

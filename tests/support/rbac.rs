@@ -124,21 +124,21 @@ pub async fn grant_edit(space: &Space, name: &str) -> Result<()> {
     let binding = format!("edit-of-{name}");
     create_role_binding(&client, &space.name, &binding, role, &user).await?;
     eventually("the API server applies the binding", async || {
-        let right = "create persistentvolumeclaims";
-        is_allowed(&client, &user, &space.name, right).await
+        let permission = "create persistentvolumeclaims";
+        is_allowed(&client, &user, &space.name, permission).await
     })
     .await
 }
 
-/// Whether the API server allows the subject to use this right in the namespace. The form of the
-/// right is that of [`super::granted`]; an empty namespace means all namespaces.
+/// Whether the API server allows the subject to use this permission in the namespace. The form of
+/// the permission is that of [`super::granted`]; an empty namespace means all namespaces.
 pub async fn is_allowed(
     client: &Client,
     subject: &Subject,
     namespace: &str,
-    right: &str,
+    permission: &str,
 ) -> Result<bool> {
-    let (verb, object) = right.split_once(' ').context("a verb")?;
+    let (verb, object) = permission.split_once(' ').context("a verb")?;
     let (kind, name) = object.split_once(' ').unwrap_or((object, ""));
     let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));

@@ -265,7 +265,7 @@ async fn a_foreign_path_is_left_unchanged() {
     assert!(path_is_left, "{metrics}");
 }
 
-/// With a missing right, for example: no review is accepted.
+/// With a missing permission, for example: no review is accepted.
 #[tokio::test]
 async fn a_path_that_cannot_be_published_is_counted() {
     crate::tls::install_crypto();
@@ -376,7 +376,7 @@ async fn configurations_that_are_absent_or_unreadable_do_not_count() {
     }
 }
 
-/// Just after an installation, the API server may not know the replica's rights yet.
+/// Just after an installation, the API server may not know the replica's permissions yet.
 #[tokio::test(start_paused = true)]
 async fn a_right_that_comes_late_is_used_within_seconds() {
     crate::tls::install_crypto();

@@ -124,7 +124,7 @@ pub(super) fn removed(answer: IoResult<()>) -> Result<Deletion, Failure> {
 fn failure(what: &str, error: Errno) -> Failure {
     let why = format!("{what}: {error}");
     match error {
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => Failure::rights(why),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => Failure::permissions(why),
         _ => Failure::server(why),
     }
 }

@@ -154,7 +154,7 @@ impl StorageOs {
             StatusCode::UNAUTHORIZED => Failure::credentials(format!(
                 "StorageOS refuses to {what}, even right after a login (401): {why}"
             )),
-            StatusCode::FORBIDDEN => Failure::rights(format!(
+            StatusCode::FORBIDDEN => Failure::permissions(format!(
                 "the StorageOS user may not {what}; it must be an administrator (403): {why}"
             )),
             _ => Failure::server(format!(

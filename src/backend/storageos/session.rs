@@ -219,7 +219,7 @@ fn refused(what: &str, status: StatusCode) -> Failure {
     let why = format!("StorageOS refused the {what} ({})", status.as_u16());
     match status {
         StatusCode::UNAUTHORIZED => Failure::credentials(why),
-        StatusCode::FORBIDDEN => Failure::rights(why),
+        StatusCode::FORBIDDEN => Failure::permissions(why),
         _ => Failure::server(why),
     }
 }

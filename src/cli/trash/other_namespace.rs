@@ -1,7 +1,7 @@
 //! `volume-warden undelete --to-namespace`: restores a deleted claim in another namespace, or in
 //! one that was created again with its name. `volume-warden run` reserves a volume only for claims
 //! in the namespace, by uid, of the deleted claim. So this command writes the new claim into the
-//! volume's `claimRef`, with the caller's rights.
+//! volume's `claimRef`, with the caller's permissions.
 
 use super::{
     last_deletion::check_last_deletion,

@@ -198,7 +198,7 @@ async fn create_all(
     Ok(code(created))
 }
 
-/// Creates the volume with the caller's rights. The API server refuses it if the name exists.
+/// Creates the volume with the caller's permissions. The API server refuses it if the name exists.
 async fn create(client: &Client, removed: &Removed) -> kube::Result<()> {
     let Some(manifest) = removed.manifest() else {
         return Ok(());

@@ -8,7 +8,7 @@ use crate::{
 use kube::{Api, Client};
 use std::process::ExitCode;
 
-/// Lists all volumes, with the caller's rights.
+/// Lists all volumes, with the caller's permissions.
 ///
 /// # Errors
 /// The exit code, after the error is printed.
@@ -41,7 +41,7 @@ pub(super) fn in_trash<'a>(
 }
 
 /// Returns the message that says why volumes could not be listed, and, if the user may not list
-/// them, how to restore a claim without that right.
+/// them, how to restore a claim without that permission.
 pub(super) fn not_listed(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => format!(

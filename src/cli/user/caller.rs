@@ -46,7 +46,7 @@ impl CallerOptions {
 
     /// Returns the flags of this command line that select the cluster, for the commands that the
     /// output proposes: each after a space, and quoted for a shell. Without those that select the
-    /// user, who may run the proposed command with other rights.
+    /// user, who may run the proposed command with other permissions.
     pub(in crate::cli) fn cluster_flags(&self) -> String {
         let kubeconfig = self.kubeconfig.as_ref();
         let kubeconfig = kubeconfig.map(|path| path.to_string_lossy());

@@ -58,7 +58,7 @@ pub(in crate::cli) struct Inventory {
 }
 
 impl InventoryOptions {
-    /// Lists the objects with the caller's rights, and reports what cannot be listed.
+    /// Lists the objects with the caller's permissions, and reports what cannot be listed.
     ///
     /// # Errors
     /// The exit code, after the error is printed, if there is no usable kubeconfig, or

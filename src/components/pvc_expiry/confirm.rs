@@ -30,7 +30,8 @@ pub struct Live {
     claims: Arc<LiveGet<Claim>>,
     volumes: Arc<LiveGet<Volume>>,
     classes: Arc<LiveGet<StorageClass>>,
-    /// None if only one namespace is handled, because the rights may not include namespaces then.
+    /// None if only one namespace is handled, because the permissions may not include namespaces
+    /// then.
     namespaces: Option<Arc<LiveGet<Namespace>>>,
     /// Reads which workloads and custom resources name a claim.
     pub referrers: Referrers,

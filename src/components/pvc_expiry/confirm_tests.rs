@@ -126,7 +126,7 @@ async fn no_claim_expires_unless_a_live_read_shows_that_its_namespace_is_include
     }
 }
 
-/// The rights may not include namespaces then.
+/// The permissions may not include namespaces then.
 #[tokio::test]
 async fn with_the_flag_namespace_no_namespace_is_read() {
     let forbidden = Scene::new(NAMESPACE, 403, failure(403, "Forbidden"));

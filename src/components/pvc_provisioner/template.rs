@@ -47,8 +47,8 @@ const DROPPED_METADATA: [&str; 9] = [
 
 /// The annotations under `volume-warden.dev/` that a template may set: how long the claim may be
 /// unused, and how long it can be restored. Not the one that restores a deleted claim: its author
-/// need not have the right to create claims. Nor the one about the volume of a deleted claim of the
-/// same name, which a claim for a pod never gets.
+/// need not have permission to create claims. Nor the one about the volume of a deleted claim of
+/// the same name, which a claim for a pod never gets.
 const SETTINGS: [&str; 2] = [EXPIRE_UNUSED, UNDELETE_WINDOW];
 
 /// A claim as its author wrote it, without `status` and the fields of `DROPPED_METADATA`.

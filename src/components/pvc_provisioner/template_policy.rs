@@ -1,5 +1,5 @@
 //! What the template of a claim may contain. Every user who may create pods can write one,
-//! and the claim is created with the rights of Volume Warden.
+//! and the claim is created with the permissions of Volume Warden.
 
 use super::template::{Template, shown};
 use crate::objects::keys::{

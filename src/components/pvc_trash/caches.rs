@@ -32,8 +32,8 @@ pub struct Caches {
     /// The watch of all StorageClasses. Those without an annotation that some rule needs are not
     /// kept.
     pub classes: Arc<Feed<StorageClass>>,
-    /// The watch of all namespaces; none if only one namespace is handled, because the rights may
-    /// not include namespaces then.
+    /// The watch of all namespaces; none if only one namespace is handled, because the permissions
+    /// may not include namespaces then.
     pub namespaces: Option<Arc<Feed<Namespace>>>,
     restore_requests: Arc<RestoreRequests>,
     usage: Arc<Usage>,

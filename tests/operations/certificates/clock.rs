@@ -1,6 +1,6 @@
 //! Renewals over more than a year of simulated time. Two replicas run in this process, so that the
-//! test can move their clock, with the real Secret and webhook configurations, and the rights of
-//! the manifests.
+//! test can move their clock, with the real Secret and webhook configurations, and the permissions
+//! of the manifests.
 
 use super::{TIMEOUT, strict_client::StrictClient};
 use crate::fresh::{self, FreshCluster};

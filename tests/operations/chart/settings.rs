@@ -232,7 +232,7 @@ async fn installation_values_reach_their_fields() -> Result<()> {
 }
 
 /// With a certificate and a service account of the user, the chart mounts the Secret, publishes its
-/// CA, grants no right to Secrets, and grants the other rights to that service account.
+/// CA, grants no permission to Secrets, and grants the other permissions to that service account.
 #[tokio::test]
 async fn certificate_and_account_may_be_provided_by_the_user() -> Result<()> {
     let objects = rendered(&json!({

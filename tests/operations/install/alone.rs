@@ -211,7 +211,7 @@ async fn the_volume_has_phase(cluster: &Cluster, phase: &str) -> Result<()> {
     .await
 }
 
-/// Each installation works with its own service account and Lease, and the rights of the two
+/// Each installation works with its own service account and Lease, and the permissions of the two
 /// overlays are sufficient.
 #[tokio::test]
 async fn both_work_in_one_cluster() -> Result<()> {

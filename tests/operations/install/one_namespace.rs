@@ -1,4 +1,4 @@
-//! pvc-provisioner for one namespace, with rights in that namespace only.
+//! pvc-provisioner for one namespace, with permissions in that namespace only.
 
 use super::install_and_run;
 use crate::support::in_tree;

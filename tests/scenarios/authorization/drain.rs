@@ -1,4 +1,4 @@
-//! The drain uses exactly the rights that its role grants.
+//! The drain uses exactly the permissions that its role grants.
 
 use crate::{
     drain::support::{ACCOUNT, DrainFixture},
@@ -81,7 +81,7 @@ async fn create_objects(drain_fixture: &DrainFixture) -> Result<()> {
 /// Runs three drains: of one namespace, with a refused write, and with a purge of the trash.
 #[tokio::test]
 async fn the_drain_uses_its_rights() -> Result<()> {
-    let drain_fixture = DrainFixture::new("drain-rights").await?;
+    let drain_fixture = DrainFixture::new("drain-permissions").await?;
     let cluster = &drain_fixture.space.cluster;
     // Deletes the Leases of earlier drains.
     let leases = ["delete", "leases", "--all", "-n", "volume-warden"];
@@ -127,7 +127,7 @@ async fn the_drain_uses_its_rights() -> Result<()> {
     let forbidden: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
     ensure!(
         forbidden.is_empty(),
-        "{ACCOUNT} lacks rights: {forbidden:?}"
+        "{ACCOUNT} lacks permissions: {forbidden:?}"
     );
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::support::{
     BINARY,
     deployment::arguments,
-    granted::{granted, rights, used},
+    granted::{granted, permissions, used},
     kustomization::Kustomization,
     manifests, rbac,
     shared::{Shared, Slot},
@@ -25,11 +25,11 @@ use volume_warden_controlplane::{
 
 const ACCOUNT: &str = "volume-warden";
 
-/// The cluster of most scenarios about rights.
+/// The cluster of most scenarios about permissions.
 pub async fn cluster() -> Result<Shared> {
-    static RIGHTS: Slot = Slot::new();
-    let start = async || Cluster::without_in_tree().name("rights").start().await;
-    RIGHTS.get(start).await
+    static PERMISSIONS: Slot = Slot::new();
+    let start = async || Cluster::without_in_tree().name("permissions").start().await;
+    PERMISSIONS.get(start).await
 }
 
 /// The cluster of pvc-protection and pv-protection. The objects that they protect are not deleted
@@ -78,7 +78,7 @@ impl Installation {
     pub async fn on(cluster: Shared, components: &[&str]) -> Result<Self> {
         let begin = cluster.audit().mark()?;
         let name = components.iter().find(|name| **name != "self-signed");
-        let namespace = format!("rights-{}", name.context("a component")?);
+        let namespace = format!("permissions-{}", name.context("a component")?);
         let policies = ["restrict-service-account"];
         // The policies come first, because pvc-expiry changes one of them.
         let components = [&policies, components].concat();
@@ -95,34 +95,37 @@ impl Installation {
         Ok(installation)
     }
 
-    /// Waits until the API server applies the granted rights. It applies roles and bindings with a
-    /// delay, and refuses requests until then.
+    /// Waits until the API server applies the granted permissions. It applies roles and bindings
+    /// with a delay, and refuses requests until then.
     async fn wait_for_rights(&self) -> Result<()> {
         let (client, granted) = (self.cluster.client(), self.granted().await?);
-        eventually("the API server applies the granted rights", async || {
-            for right in &granted {
-                let is_allowed = self.is_allowed(&client, right).await?;
-                ensure!(is_allowed, "not allowed yet: {right}");
-            }
-            Ok(())
-        })
+        eventually(
+            "the API server applies the granted permissions",
+            async || {
+                for permission in &granted {
+                    let is_allowed = self.is_allowed(&client, permission).await?;
+                    ensure!(is_allowed, "not allowed yet: {permission}");
+                }
+                Ok(())
+            },
+        )
         .await
     }
 
-    /// Whether the API server allows the service account to use this right.
-    async fn is_allowed(&self, client: &Client, right: &str) -> Result<bool> {
+    /// Whether the API server allows the service account to use this permission.
+    async fn is_allowed(&self, client: &Client, permission: &str) -> Result<bool> {
         let account = rbac::service_account(&self.namespace, ACCOUNT);
-        rbac::is_allowed(client, &account, &self.namespace, right).await
+        rbac::is_allowed(client, &account, &self.namespace, permission).await
     }
 
-    /// A Volume Warden with the rights of the installation. Each has the same identity in the
+    /// A Volume Warden with the permissions of the installation. Each has the same identity in the
     /// Lease, so no start has to wait until the Lease expires.
     pub fn builder(&self) -> WardenBuilder<'_> {
         let builder = Warden::builder(&self.cluster, BINARY)
             .name(self.namespace.clone())
             .namespace(self.namespace.clone())
             .kubeconfig(self.interposer.kubeconfig())
-            .arg("--leader-elect-identity=rights");
+            .arg("--leader-elect-identity=permissions");
         let arguments = self.arguments.iter();
         arguments.fold(builder, |builder, argument| builder.arg(argument))
     }
@@ -167,9 +170,9 @@ impl Installation {
         let (parameters, rest) = (PatchParams::default(), Patch::Merge(json!({"rules": rest})));
         roles.patch(&name, &parameters, &rest).await?;
         eventually(&format!("{resource} is forbidden"), async || {
-            for right in lost.iter().flat_map(rights) {
-                let is_allowed = self.is_allowed(&client, &right).await?;
-                ensure!(!is_allowed, "still allowed: {right}");
+            for permission in lost.iter().flat_map(permissions) {
+                let is_allowed = self.is_allowed(&client, &permission).await?;
+                ensure!(!is_allowed, "still allowed: {permission}");
             }
             Ok(())
         })
@@ -180,28 +183,31 @@ impl Installation {
         format!("system:serviceaccount:{}:{ACCOUNT}", self.namespace)
     }
 
-    /// Stops Volume Warden. Fails unless it used every right that was granted, and no request was
-    /// forbidden.
+    /// Stops Volume Warden. Fails unless it used every permission that was granted, and no request
+    /// was forbidden.
     pub async fn used_all(&self, warden: Warden) -> Result<()> {
         let granted = self.granted().await?;
         ensure!(granted.len() >= 10, "{granted:?}");
         let rest = async |with_watches: bool| {
             let used = self.used()?;
             let mut rest: BTreeSet<_> = granted.difference(&used).cloned().collect();
-            rest.retain(|right| with_watches || !right.starts_with("watch "));
+            rest.retain(|permission| with_watches || !permission.starts_with("watch "));
             ensure!(rest.is_empty(), "not used: {rest:?}");
             Ok(())
         };
-        eventually("all rights but those to watch are used", async || {
+        eventually("all permissions but those to watch are used", async || {
             rest(false).await
         })
         .await?;
         warden.stop().await?;
         // The audit log contains a watch only once the watch has ended.
-        eventually("the rights to watch are used", async || rest(true).await).await?;
+        eventually("the permissions to watch are used", async || {
+            rest(true).await
+        })
+        .await?;
         let calls = self.calls()?;
         let refused: Vec<_> = calls.iter().filter(|call| call.code == 403).collect();
-        ensure!(refused.is_empty(), "rights are missing: {refused:?}");
+        ensure!(refused.is_empty(), "permissions are missing: {refused:?}");
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! Each component performs all of its actions, so that it uses all of its rights. Other scenarios
-//! test the results of these actions.
+//! Each component performs all of its actions, so that it uses all of its permissions. Other
+//! scenarios test the results of these actions.
 
 use super::installation::{Installation, cluster, enforcing, protected};
 use crate::{
@@ -34,7 +34,7 @@ async fn pvc_protection_uses_its_rights() -> Result<()> {
     ];
     let installation = Installation::on(protected().await?, &components).await?;
     installation.repair_certificate().await?;
-    let space = Space::new(installation.cluster.clone(), "rights-claims").await?;
+    let space = Space::new(installation.cluster.clone(), "permissions-claims").await?;
     let warden = installation.builder().serving().start().await?;
     // Must not be a part of the name of another test's claim: `refuse_twice` refuses each write
     // whose path contains it.
@@ -75,7 +75,7 @@ async fn pv_protection_uses_its_rights() -> Result<()> {
     let installation = Installation::on(protected().await?, &components).await?;
     installation.repair_certificate().await?;
     let warden = installation.builder().serving().start().await?;
-    let space = Space::new(installation.cluster.clone(), "rights-volumes").await?;
+    let space = Space::new(installation.cluster.clone(), "permissions-volumes").await?;
     let volumes = &space.volumes;
     let name = "protected-alone";
     let _refused = installation.refuse_twice(&format!("persistentvolumes/{name}"));
@@ -117,7 +117,7 @@ async fn pvc_retention_uses_its_rights() -> Result<()> {
     let installation = Installation::new(&["self-signed", "pvc-retention"]).await?;
     installation.repair_certificate().await?;
     let warden = installation.builder().start().await?;
-    let sets = SetSpace::new(installation.cluster.clone(), "rights-sets").await?;
+    let sets = SetSpace::new(installation.cluster.clone(), "permissions-sets").await?;
     let _refused = installation.refuse_twice("persistentvolumeclaims/data-web-0");
     let web = sets.create("web", 1, DELETE_DELETE).await?;
     sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
@@ -131,17 +131,17 @@ async fn pvc_retention_uses_its_rights() -> Result<()> {
     installation.used_all(warden).await
 }
 
-/// An admission plugin checks the rights of `owner-references` when Volume Warden writes owner
-/// references, so no request in the audit log uses them. With these rights the writes succeed, and
-/// without the right for StatefulSets such a write is refused. The references of `pvc-retention` to
-/// pods do not set `blockOwnerDeletion`, so they need no right. The references of `pvc-provisioner`
-/// are tested with that component.
+/// An admission plugin checks the permissions of `owner-references` when Volume Warden writes owner
+/// references, so no request in the audit log uses them. With these permissions the writes succeed,
+/// and without the permission for StatefulSets such a write is refused. The references of
+/// `pvc-retention` to pods do not set `blockOwnerDeletion`, so they need no permission. The
+/// references of `pvc-provisioner` are tested with that component.
 #[tokio::test]
 async fn owner_references_use_their_rights() -> Result<()> {
     let components = ["self-signed", "pvc-retention", "owner-references"];
     let installation = Installation::on(enforcing().await?, &components).await?;
     let warden = installation.builder().start().await?;
-    let sets = SetSpace::new(installation.cluster.clone(), "rights-owners").await?;
+    let sets = SetSpace::new(installation.cluster.clone(), "permissions-owners").await?;
     sets.create("web", 1, DELETE_DELETE).await?;
     sets.claim_is_owned_by("data-web-0", &["StatefulSet/web"])
         .await?;
@@ -196,8 +196,9 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
     ];
     let mut installation = Installation::new(&components).await?;
     installation.repair_certificate().await?;
-    let pod_space = PodSpace::new(installation.cluster.clone(), "rights-pods").await?;
-    // First with admission, where Volume Warden checks the rights of the users who create pods.
+    let pod_space = PodSpace::new(installation.cluster.clone(), "permissions-pods").await?;
+    // First with admission, where Volume Warden checks the permissions of the users who create
+    // pods.
     let warden = installation.builder().serving().start().await?;
     let reviewed = eventually("pods are reviewed", async || {
         let pod = pod_space
@@ -240,7 +241,7 @@ async fn pvc_provisioner_uses_its_rights() -> Result<()> {
 async fn pv_releaser_uses_its_rights() -> Result<()> {
     let installation = Installation::new(&["self-signed", "pv-releaser"]).await?;
     installation.repair_certificate().await?;
-    let volume_space = VolumeSpace::new(cluster().await?, "rights-volumes").await?;
+    let volume_space = VolumeSpace::new(cluster().await?, "permissions-volumes").await?;
     let id = format!("--controller-id={}", volume_space.id());
     let builder = installation
         .builder()
@@ -265,7 +266,8 @@ async fn pv_releaser_uses_its_rights() -> Result<()> {
 async fn pvc_trash_uses_its_rights() -> Result<()> {
     let installation = Installation::on(enforcing().await?, &["self-signed", "pvc-trash"]).await?;
     installation.repair_certificate().await?;
-    let trash_space = TrashSpace::new(installation.cluster.clone(), "rights-trash", "1h").await?;
+    let trash_space =
+        TrashSpace::new(installation.cluster.clone(), "permissions-trash", "1h").await?;
     let volume = trash_space.bound("data", json!({})).await?.name_any();
     let _refused = installation.refuse_twice(&format!("persistentvolumes/{volume}"));
     let warden = installation.builder().start().await?;
@@ -314,7 +316,7 @@ async fn pvc_expiry_uses_its_rights() -> Result<()> {
     let annotations = json!({WINDOW: "1h", EXPIRE_UNUSED: "1s"});
     let class = json!({"metadata": {"annotations": annotations}});
     let trash_space =
-        TrashSpace::with_class(installation.cluster.clone(), "rights-expiry", class).await?;
+        TrashSpace::with_class(installation.cluster.clone(), "permissions-expiry", class).await?;
     let volume = trash_space.bound("data", json!({})).await?;
     let record = json!({"policy": "Delete", "windowSeconds": 3600, "claim": {
         "namespace": trash_space.space.name, "name": "data", "uid": uid_of_claim(&volume)}});
@@ -344,7 +346,8 @@ async fn pvc_expiry_uses_its_rights() -> Result<()> {
 #[tokio::test]
 async fn trash_list_uses_its_rights() -> Result<()> {
     let installation = Installation::new(&["trash-list"]).await?;
-    let trash_space = TrashSpace::new(installation.cluster.clone(), "rights-list", "1h").await?;
+    let trash_space =
+        TrashSpace::new(installation.cluster.clone(), "permissions-list", "1h").await?;
     let space = &trash_space.space;
     let namespaces: Api<Namespace> = Api::all(installation.cluster.client());
     let namespace = namespaces.get(&space.name).await?;
@@ -408,7 +411,7 @@ async fn namespace_gc_uses_its_rights() -> Result<()> {
     let client = installation.cluster.client();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let maps: Api<ConfigMap> = Api::namespaced(client, &installation.namespace);
-    for name in ["rights-shop", "rights-yard"] {
+    for name in ["permissions-shop", "permissions-yard"] {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         namespaces
             .create(&PostParams::default(), &namespace)

@@ -1,7 +1,7 @@
-//! The shipped roles grant exactly the rights that Volume Warden uses. Each component is installed
-//! alone and performs all of its actions; the API server's audit log shows which of its rights it
-//! used, and that no right was missing. The modules `stolen_*` show which writes a stolen token of
-//! the service account permits.
+//! The shipped roles grant exactly the permissions that Volume Warden uses. Each component is
+//! installed alone and performs all of its actions; the API server's audit log shows which of its
+//! permissions it used, and that no permission was missing. The modules `stolen_*` show which
+//! writes a stolen token of the service account permits.
 
 mod drain;
 mod installation;

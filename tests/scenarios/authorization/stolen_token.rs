@@ -20,7 +20,7 @@ pub struct StolenToken {
     /// The client of an administrator, who impersonates both.
     client: Client,
     unrestricted_user: String,
-    /// A group of both, to which [`Self::grant`] binds more rights.
+    /// A group of both, to which [`Self::grant`] binds more permissions.
     group: String,
 }
 
@@ -69,9 +69,9 @@ impl StolenToken {
         rbac::create_cluster_role_binding(&self.client, &name, &name, &group).await?;
         eventually("the verbs are permitted", async || {
             for verb in &verbs {
-                let right = format!("{verb} {resource}");
-                let is_allowed = rbac::is_allowed(&self.client, &group, "", &right).await?;
-                ensure!(is_allowed, "not allowed yet: {right}");
+                let permission = format!("{verb} {resource}");
+                let is_allowed = rbac::is_allowed(&self.client, &group, "", &permission).await?;
+                ensure!(is_allowed, "not allowed yet: {permission}");
             }
             Ok(())
         })

@@ -182,7 +182,7 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
         let write = patch(&path("csi"), json!({"spec": {field: value}}));
         refused.push((write, only_claim));
     }
-    // Volume Warden has no right to write the status.
+    // Volume Warden has no permission to write the status.
     token.grant("patch", "persistentvolumes/status").await?;
     token.all_are_refused(refused).await?;
     let permitted = vec![

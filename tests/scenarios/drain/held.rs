@@ -119,7 +119,7 @@ async fn follower_acquires_first(drain_fixture: &DrainFixture) -> Result<bool> {
 
 /// A drain reports the Lease of an installation in another namespace, and does not acquire it. In a
 /// namespace without an installation, a Lease with the labels of Volume Warden does not count: a
-/// user with rights in that namespace may have created it.
+/// user with permissions in that namespace may have created it.
 #[tokio::test]
 async fn an_installation_in_another_namespace_prevents_a_drain() -> Result<()> {
     let drain_fixture = DrainFixture::new("elsewhere").await?;

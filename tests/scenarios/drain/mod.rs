@@ -1,5 +1,5 @@
-//! `volume-warden drain` with the shipped rights. A drain handles a whole cluster, so each test has
-//! exclusive use of a cluster.
+//! `volume-warden drain` with the shipped permissions. A drain handles a whole cluster, so each
+//! test has exclusive use of a cluster.
 
 mod back;
 mod held;

@@ -1,4 +1,4 @@
-//! The shipped Job and its rights.
+//! The shipped Job and its permissions.
 
 use super::support::DrainFixture;
 use anyhow::{Result, ensure};

@@ -1,6 +1,6 @@
-//! Uninstallation: a drain with the arguments and the rights of the shipped Job removes what Volume
-//! Warden wrote. Then the manifests are deleted, and every object can be deleted although no Volume
-//! Warden runs.
+//! Uninstallation: a drain with the arguments and the permissions of the shipped Job removes what
+//! Volume Warden wrote. Then the manifests are deleted, and every object can be deleted although no
+//! Volume Warden runs.
 
 use super::{
     shipped::{deletes_webhooks_first, job_arguments},

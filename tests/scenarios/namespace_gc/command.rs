@@ -37,7 +37,7 @@ impl Fixture {
     }
 }
 
-/// The rights of the service account suffice.
+/// The permissions of the service account suffice.
 #[tokio::test]
 async fn gc_reports_and_deletes_on_request() -> Result<()> {
     let fixture = Fixture::new("command").await?;

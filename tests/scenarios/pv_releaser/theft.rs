@@ -279,8 +279,8 @@ async fn without_the_webhook_an_update_with_annotations_of_the_binder_is_refused
     let role = ("Role", "statuses");
     rbac::create_role_binding(&client, namespace, "statuses", role, &user).await?;
     eventually("the tenant may patch the status", async || {
-        let right = "patch persistentvolumeclaims/status";
-        rbac::is_allowed(&client, &user, namespace, right).await
+        let permission = "patch persistentvolumeclaims/status";
+        rbac::is_allowed(&client, &user, namespace, permission).await
     })
     .await?;
     let tenant = Tenant::new(space).await?;

@@ -10,7 +10,7 @@ use kube::{
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
-/// The policy also applies to an administrator with all rights.
+/// The policy also applies to an administrator with all permissions.
 #[tokio::test]
 async fn volumes_in_the_trash_are_neither_deleted_nor_changed_by_users() -> Result<()> {
     let trash_space = TrashSpace::new(guarded().await?, "trash-policy", "1h").await?;

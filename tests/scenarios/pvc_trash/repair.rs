@@ -102,7 +102,7 @@ async fn a_removed_volume_of_a_deleted_claim_is_repaired_and_restored() -> Resul
     let claim = format!("{}/data", trash_space.space.name);
     ensure!(code == Some(0) && listed.contains(&claim), "{listed}");
     ensure!(trash_space.space.volumes.get_opt(&name).await?.is_none());
-    // Volume Warden's service account may not create volumes: the user needs that right.
+    // Volume Warden's service account may not create volumes: the user needs that permission.
     let server = "--as=system:serviceaccount:volume-warden:volume-warden";
     let (code, refused) = repair(&trash_space, &["--yes", &name, server]).await?;
     ensure!(

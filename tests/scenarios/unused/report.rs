@@ -65,7 +65,7 @@ impl Fixture {
         command.arg("--kubeconfig").arg(kubeconfig);
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
         let stderr = String::from_utf8_lossy(&output.stderr);
-        // The cluster does not have this kind, and the user has no right to find that out.
+        // The cluster does not have this kind, and the user has no permission to find that out.
         let is_expected = stderr
             .lines()
             .all(|line| line.contains("VolumeSnapshots could not be listed"));
@@ -123,7 +123,7 @@ async fn the_report_lists_unused_claims_and_their_referrers() -> Result<()> {
     let (client, reader) = (cluster.client(), rbac::user(&user));
     rbac::create_cluster_role_binding(&client, &user, "view", &reader).await?;
     define_kind(cluster, "databases.unused.example", "Database").await?;
-    // The role `view` of Kubernetes has no right on these.
+    // The role `view` of Kubernetes has no permissions on these.
     let others = format!("{user}-others");
     let rules = ["persistentvolumes", "databases.unused.example"];
     let rules = rules.map(|resource| rbac::rule(&["list"], resource));

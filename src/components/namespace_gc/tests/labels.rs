@@ -14,7 +14,7 @@ async fn ns_35_every_outcome_is_counted_under_its_name_alone() {
     let failures = (0..2).flat_map(|number| {
         [
             Failure::credentials(format!("the first login failed: {number}")),
-            Failure::rights(format!("forbidden: {number}")),
+            Failure::permissions(format!("forbidden: {number}")),
             Failure::server(format!("status 50{number}")),
             Failure::transport(format!("refused by port {number}")),
             Failure::timeout(format!("late by {number} s")),

@@ -148,7 +148,7 @@ async fn failures_are_retried_with_growing_delays() {
     for (failure, reason) in [
         (Failure::credentials("401"), "Unauthorized"),
         (
-            Failure::rights("403: it has to be an administrator"),
+            Failure::permissions("403: it has to be an administrator"),
             "Unauthorized",
         ),
         (Failure::server("503"), "Unavailable"),

@@ -81,7 +81,7 @@ impl Interposer {
         Ok(interposer)
     }
 
-    /// Starts an interposer for a client with the rights of this service account.
+    /// Starts an interposer for a client with the permissions of this service account.
     pub async fn for_service_account(
         cluster: &Cluster,
         namespace: &str,

@@ -20,7 +20,7 @@ async fn client_of(interposer: &Interposer) -> Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-/// An interposer with the credentials of a service account that has all rights.
+/// An interposer with the credentials of a service account that has all permissions.
 async fn interposer(cluster: &Cluster, account: &str) -> Result<Interposer> {
     cluster
         .kubectl(&["create", "serviceaccount", account])

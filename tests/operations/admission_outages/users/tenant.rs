@@ -1,4 +1,5 @@
-//! A tenant who restores a bound claim. The tenant has the role `edit`, so no rights on volumes.
+//! A tenant who restores a bound claim. The tenant has the role `edit`, so no permissions on
+//! volumes.
 
 use super::Users;
 use crate::support::{claim, dry_run};
@@ -9,7 +10,7 @@ use kube::{Client, ResourceExt, client::Body};
 use serde_json::{Map, Value, json};
 use volume_warden_controlplane::eventually;
 
-/// The user who has rights in one namespace.
+/// The user who has permissions in one namespace.
 const TENANT: &str = "tenant";
 /// The annotation by which the binder states that it bound a claim.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

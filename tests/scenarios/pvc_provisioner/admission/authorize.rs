@@ -69,10 +69,10 @@ async fn create_roles(pod_space: &PodSpace) -> Result<()> {
             .await?;
     }
     // The RBAC rules of the shipped component.
-    let rights =
+    let permissions =
         repository().join("manifests/components/pvc-provisioner-authorize-requester/rbac.yaml");
     cluster
-        .kubectl(&["apply", "-f", &rights.to_string_lossy()])
+        .kubectl(&["apply", "-f", &permissions.to_string_lossy()])
         .await?;
     Ok(())
 }

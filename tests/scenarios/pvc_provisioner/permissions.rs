@@ -56,9 +56,9 @@ impl RestrictedAccount {
     /// watch, and the binding for the Lease was created last.
     async fn wait_for_lease_permission(&self) -> Result<()> {
         let (account, namespace) = (self.account(), &self.pod_space.space.name);
-        let right = "update leases.coordination.k8s.io";
+        let permission = "update leases.coordination.k8s.io";
         eventually("the account may update its Lease", async || {
-            rbac::is_allowed(&self.client, &account, namespace, right).await
+            rbac::is_allowed(&self.client, &account, namespace, permission).await
         })
         .await
     }
