@@ -1,8 +1,8 @@
 //! Prometheus metrics. Label values come from small fixed sets, never from object names.
 
 use super::{
-    admission::AdmissionMetrics, build, certificate::CertificateMetrics, feeds::FeedMetrics,
-    process::Process, registrar::Registrar, work::WorkMetrics,
+    admission::AdmissionMetrics, build, certificate::CertificateMetrics, process::Process,
+    registrar::Registrar, watches::WatchMetrics, work::WorkMetrics,
 };
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text, registry::Registry};
@@ -17,7 +17,7 @@ pub struct Metrics {
     /// Metrics of the reconcilers, the leader election and readiness.
     pub work: WorkMetrics,
     /// Metrics of watches and live reads.
-    pub feeds: FeedMetrics,
+    pub watches: WatchMetrics,
     /// Metrics of the reviews and connections of the webhook server.
     pub admission: AdmissionMetrics,
     /// Metrics of the certificates, and of the webhooks that have a wrong caBundle or path, or the
@@ -47,7 +47,7 @@ impl Metrics {
         build::register(own.registry());
         Self {
             work: WorkMetrics::new(&mut own),
-            feeds: FeedMetrics::new(&mut own),
+            watches: WatchMetrics::new(&mut own),
             admission: AdmissionMetrics::new(&mut own),
             certificate: CertificateMetrics::new(&mut own),
             observers: Observers::default(),

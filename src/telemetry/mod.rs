@@ -3,7 +3,6 @@
 pub mod admission;
 mod build;
 mod certificate;
-mod feeds;
 pub mod health;
 mod held;
 mod http;
@@ -18,6 +17,7 @@ mod registrar;
 mod scrapes;
 #[cfg(test)]
 pub(crate) mod test_log;
+mod watches;
 mod work;
 
 pub use certificate::CertificateMetrics;

@@ -81,7 +81,7 @@ impl MonitoringFixture {
             .await?;
         }
         self.pods.create(&post, &pod("user", "held")?).await?;
-        self.wait_for_metric(r#"volume_warden_feed_synced{resource="pods"} 1"#)
+        self.wait_for_metric(r#"volume_warden_watch_synced{resource="pods"} 1"#)
             .await?;
         for name in ["held", "free"] {
             self.claims.delete(name, &DeleteParams::default()).await?;

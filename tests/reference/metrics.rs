@@ -120,10 +120,10 @@ fn with_every_series() -> Arc<Metrics> {
     metrics.work.acted("c", "a", "r", "o");
     metrics.work.reconciled("c", Duration::ZERO, true);
     metrics.work.begun("c");
-    metrics.feeds.begun(Kind::Pod);
-    metrics.feeds.age(Kind::Pod, Duration::ZERO);
-    metrics.feeds.live_listed(Kind::Pod);
-    metrics.feeds.live_read(Kind::Pod);
+    metrics.watches.begun(Kind::Pod);
+    metrics.watches.age(Kind::Pod, Duration::ZERO);
+    metrics.watches.live_listed(Kind::Pod);
+    metrics.watches.live_read(Kind::Pod);
     metrics.certificate.validity("c", Some((0, 0)));
     metrics.certificate.succeeded("t", 0);
     metrics.admission.reviewed("/p", "v", Duration::ZERO);

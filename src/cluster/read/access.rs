@@ -28,7 +28,7 @@ impl Access {
         review_spec: SubjectAccessReviewSpec,
         limit: Duration,
     ) -> kube::Result<bool> {
-        self.metrics.feeds.access_reviewed();
+        self.metrics.watches.access_reviewed();
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = SubjectAccessReview {
             spec: review_spec,

@@ -73,7 +73,7 @@ impl<T: Tracked> LiveGet<T> {
             };
             let _permit = self.permits.acquire(turn).await;
             sent = true;
-            self.metrics.feeds.live_read(T::KIND);
+            self.metrics.watches.live_read(T::KIND);
             let began = Instant::now();
             let object = existing(api.get(&name.name).await)?;
             Ok(Evidence::new(object.and_then(T::track), began))

@@ -156,7 +156,7 @@ impl<T: Tracked> SharedList<T> {
     }
 
     async fn read(self: &Arc<Self>, namespace: &Arc<str>, began: Instant) -> ListResult<T> {
-        self.metrics.feeds.live_listed(T::KIND);
+        self.metrics.watches.live_listed(T::KIND);
         let store = read_all(&(self.api)(self.client.clone(), namespace)).await?;
         let listed = Evidence::new(Arc::new(store), began);
         self.keep(namespace, &listed);

@@ -35,8 +35,8 @@ impl WatchActivity {
             before: Arc::default(),
         };
         let observed = activity.clone();
-        metrics.feeds.begun(kind);
-        metrics.before_scrape(move |metrics| metrics.feeds.age(kind, observed.age()));
+        metrics.watches.begun(kind);
+        metrics.before_scrape(move |metrics| metrics.watches.age(kind, observed.age()));
         activity
     }
 

@@ -138,7 +138,7 @@ impl<T: Tracked> Feed<T> {
             match event {
                 Ok(event) => self.take(event),
                 Err(error) => {
-                    self.metrics.feeds.failed(T::KIND);
+                    self.metrics.watches.failed(T::KIND);
                     self.progress
                         .failed(missed_duration(&error, activity.silence()));
                     let delay = backoff.next(T::KIND);
@@ -157,7 +157,7 @@ impl<T: Tracked> Feed<T> {
             Event::Init => {
                 self.progress.begin_list();
                 self.write().begin_list();
-                self.metrics.feeds.listed(T::KIND);
+                self.metrics.watches.listed(T::KIND);
             }
             Event::InitApply(wire) | Event::Apply(wire) => self.put(wire, true),
             Event::Delete(wire) => self.put(wire, false),
@@ -201,7 +201,7 @@ impl<T: Tracked> Feed<T> {
         }
         self.write().end_list();
         self.progress.complete();
-        self.metrics.feeds.synced(T::KIND);
+        self.metrics.watches.synced(T::KIND);
     }
 
     fn notify(&self, change: &Change<'_, T>) {

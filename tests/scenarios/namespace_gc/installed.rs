@@ -37,7 +37,7 @@ async fn an_inactive_component_logs_it_once_and_reads_nothing() -> Result<()> {
         let messages = log.lines().filter(|line| line.contains("inactive"));
         let messages: Vec<_> = messages.collect();
         ensure!(messages.len() == 1 && messages[0].contains(reason), "{log}");
-        let lists = r#"volume_warden_feed_lists_total{resource="namespaces"}"#;
+        let lists = r#"volume_warden_watch_lists_total{resource="namespaces"}"#;
         ensure!(watches || metric(&warden, lists).await? == 0);
     }
     ensure!(fixture.storage.requests().is_empty());

@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct FeedMetrics {
+pub struct WatchMetrics {
     synced: Level<Resource>,
     age: Level<Resource>,
     lists: Count<Resource>,
@@ -19,11 +19,11 @@ pub struct FeedMetrics {
     access_reviews: Counter,
 }
 
-impl FeedMetrics {
+impl WatchMetrics {
     pub(super) fn new(own: &mut Registrar<'_>) -> Self {
         Self {
             synced: own.add(
-                "feed_synced",
+                "watch_synced",
                 "1 once the first complete LIST of the resource has arrived",
             ),
             age: own.add_seconds(
@@ -31,12 +31,12 @@ impl FeedMetrics {
                 "Time since the API server last sent data on the watch, bookmarks included",
             ),
             lists: own.add(
-                "feed_lists",
+                "watch_lists",
                 "LISTs of all objects of the resource, each before a new watch, also those that \
                  failed",
             ),
             errors: own.add(
-                "feed_errors",
+                "watch_errors",
                 "Watches, and LISTs before a watch, that failed",
             ),
             live_lists: own.add(
