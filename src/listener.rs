@@ -47,19 +47,20 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Creates a listener with `unauthenticated` slots, at least one.
-    pub fn new(tcp: TcpListener, unauthenticated: usize) -> Self {
+    /// Creates a listener with `unauthenticated` slots, at least one. A connection from a trusted
+    /// address keeps its slot for at least `min_time`, and new connections wait meanwhile.
+    pub fn new(tcp: TcpListener, unauthenticated: usize, min_time: Duration) -> Self {
         let unauthenticated = unauthenticated.max(1);
         Self {
             tcp,
-            slots: Arc::new(ConnectionSlots::new(unauthenticated)),
+            slots: Arc::new(ConnectionSlots::new(unauthenticated, min_time)),
             sockets: Arc::new(Semaphore::new(2 * unauthenticated)),
         }
     }
 
     /// Accepts the next connection, and gives it a slot: if all are taken, an older connection is
-    /// evicted, one from a trusted address only after a second. Of errors before that, the first is
-    /// logged.
+    /// evicted, one from a trusted address only after its minimum time. Of errors before that, the
+    /// first is logged.
     pub async fn accept(&self) -> (TcpStream, ConnectionSlot) {
         let mut fails = false;
         loop {

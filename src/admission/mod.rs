@@ -14,6 +14,7 @@ mod envelope;
 mod hook;
 mod limits;
 mod measured;
+mod not_served;
 mod outcome;
 mod path_authenticator;
 mod published_path;

@@ -7,6 +7,7 @@ use super::{
     call_budget, decision, envelope,
     hook::Hook,
     measured::Measured,
+    not_served::not_served,
     outcome::Outcome,
     request::Request,
 };
@@ -53,7 +54,7 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
 }
 
-/// Builds the router with one route for each webhook.
+/// Builds the router with one route for each webhook. A request for another path is answered 404.
 pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
     let mut router = Router::new();
     let shares = body_budget::shares(hooks.len());
@@ -73,7 +74,8 @@ pub fn router(hooks: Vec<Hook>, options: &Options) -> Router {
         let handler = move |request: HttpRequest| review(route.clone(), request);
         router = router.route(path, post(handler));
     }
-    router
+    let unknown = Arc::new(LogLimiter::default());
+    router.fallback(async move |request: HttpRequest| not_served(&unknown, request.uri().path()))
 }
 
 /// The route of one webhook path, with its limits.

@@ -30,6 +30,10 @@ use std::{
 use tokio::{net::TcpListener, task::unconstrained, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+/// Minimum time of an unauthenticated connection from the address of an API server before it may be
+/// closed for another one.
+const MIN_CONNECTION_TIME: Duration = Duration::from_secs(1);
+
 /// Serves `app` until `stop` and the following lame-duck and drain phases are over.
 ///
 /// A request reaches `app`, under the path of its hook, if `paths` accept its path. It is answered
@@ -44,7 +48,7 @@ pub async fn serve(
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) {
-    let listener = Listener::new(listener, limits.unauthenticated);
+    let listener = Listener::new(listener, limits.unauthenticated, MIN_CONNECTION_TIME);
     let connections = TaskTracker::new();
     let shared = Shared {
         app,

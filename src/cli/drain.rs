@@ -21,8 +21,9 @@ use futures::future::join_all;
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Time that `drain` waits before it tries to acquire the Leases. Within this time, a running
-/// replica acquires a Lease that was just released, and `drain` then fails.
+/// Time that `drain` waits before it tries to acquire the Leases, and after it has released them.
+/// Within this time, a running replica acquires a Lease that was just released, and `drain` then
+/// fails.
 const HANDOVER: Duration = Duration::from_millis(2500);
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 everything is removed, except for volumes in the \
@@ -141,5 +142,9 @@ async fn drain_unless_interrupted(removal: &Removal<'_>) -> anyhow::Result<ExitC
     // Releases the Leases, so that no other process has to wait until they expire.
     stop.cancel();
     join_all(elections).await;
-    drained
+    let code = drained?;
+    // A replica that started during the drain waited for the Lease, and acquires it now.
+    tokio::time::sleep(HANDOVER).await;
+    removal.check_not_held().await?;
+    Ok(code)
 }

@@ -16,7 +16,7 @@ use kube::{
 const TRIES: u32 = 5;
 
 /// Deletes the webhook configurations of these components, calls `print_line` with a line for each
-/// that exists, and returns those that it deleted: none in a dry run.
+/// that exists, and returns whether it deleted one: none in a dry run.
 ///
 /// # Errors
 /// When a configuration cannot be read or deleted.
@@ -25,8 +25,8 @@ pub async fn delete(
     apply: &Apply,
     components: &[ComponentRef],
     print_line: &mut impl FnMut(&str),
-) -> anyhow::Result<Vec<Configuration>> {
-    let mut deleted = Vec::new();
+) -> anyhow::Result<bool> {
+    let mut deleted = false;
     let all = components.iter();
     for configuration in all.flat_map(|component| component.webhook_configurations()) {
         let name = configuration.name();
@@ -36,7 +36,7 @@ pub async fn delete(
             }
             Some(_) => {
                 print_line(&format!("webhook configuration {name}: deleted"));
-                deleted.push(*configuration);
+                deleted = true;
             }
             None => {}
         }
@@ -68,21 +68,23 @@ async fn delete_one(
     bail!("the webhook configuration {name} keeps changing; run volume-warden drain again")
 }
 
-/// Returns those of the deleted configurations that exist again.
+/// Returns the webhook configurations of these components that exist, because another client has
+/// created them since.
 ///
 /// # Errors
 /// When a configuration cannot be read.
-pub async fn returned(
+pub async fn existing_of(
     client: &Client,
-    deleted: &[Configuration],
+    components: &[ComponentRef],
 ) -> anyhow::Result<Vec<&'static str>> {
-    let mut returned = Vec::new();
-    for configuration in deleted {
+    let mut found = Vec::new();
+    let all = components.iter();
+    for configuration in all.flat_map(|component| component.webhook_configurations()) {
         if read(client, *configuration).await?.is_some() {
-            returned.push(configuration.name());
+            found.push(configuration.name());
         }
     }
-    Ok(returned)
+    Ok(found)
 }
 
 async fn read(client: &Client, configuration: Configuration) -> anyhow::Result<Option<ObjectMeta>> {

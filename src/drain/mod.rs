@@ -109,11 +109,13 @@ impl Drain {
         let components = &self.config.components;
         let deleted =
             configurations::delete(&self.client, &self.apply, components, print_line).await?;
-        if !deleted.is_empty() {
+        if deleted {
             tokio::time::sleep(IN_FLIGHT_REQUESTS).await;
         }
         let mut outcome = self.remove_parts(print_line).await?;
-        outcome.configurations = configurations::returned(&self.client, &deleted).await?;
+        if !self.apply.dry_run {
+            outcome.configurations = configurations::existing_of(&self.client, components).await?;
+        }
         Ok(outcome)
     }
 

@@ -27,7 +27,7 @@ pub struct Outcome {
     /// Volumes on which the writes of pvc-trash are left, because their data would be lost or could
     /// not be restored otherwise.
     pub kept: Vec<Kept>,
-    /// Webhook configurations that exist again after their deletion.
+    /// Webhook configurations that exist at the end, because another client has created them.
     pub configurations: Vec<&'static str>,
 }
 
@@ -57,7 +57,7 @@ impl Outcome {
         }
         if !self.configurations.is_empty() {
             left.push(format!(
-                "another client recreated {}",
+                "another client created {}",
                 self.configurations.join(", ")
             ));
         }

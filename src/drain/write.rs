@@ -9,6 +9,7 @@ use super::{
 use crate::{
     cluster::{
         Action, Applied, Basis, DEFAULT_CALL_TIMEOUT, Lane, LiveGet, OnRefusal, Proof, Target,
+        for_log,
     },
     components::{pvc_trash, trash_list},
     objects::{Claim, Kind, saved_volume::name_of, volume::ClaimRef},
@@ -184,7 +185,10 @@ fn line(cleanup: &ObjectCleanup, applied: &Applied) -> Option<String> {
     match applied {
         Applied::Done => Some(format!("{object}: removed {what}")),
         Applied::Withheld => Some(format!("{object}: would remove {what}")),
-        Applied::Failed(error) => Some(format!("{object}: could not remove {what}: {error}")),
+        Applied::Failed(error) => Some(format!(
+            "{object}: could not remove {what}: {}",
+            for_log(error)
+        )),
         Applied::Stale | Applied::NotLeading => None,
     }
 }

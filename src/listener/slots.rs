@@ -12,9 +12,12 @@
 //! 4. The oldest connection is evicted first.
 //!
 //! So one address cannot keep out another one, and many addresses together cannot keep out a
-//! trusted address. If only connections from trusted addresses are left, each has
-//! [`MIN_CONNECTION_TIME`] before it is evicted, and a new connection waits: an API server may open
-//! hundreds of connections at once, and each needs some time for its handshake.
+//! trusted address. If only connections from trusted addresses are left, each has a minimum time
+//! before it is evicted, and a new connection waits: an API server may open hundreds of connections
+//! at once, and each needs some time for its handshake.
+//!
+//! IPv6 addresses are counted by their /64 network, because a host may choose any address in it,
+//! and trusted one by one: the pods of a node may have addresses in the network of an API server.
 
 use crate::hashing::HashMap;
 use parking_lot::Mutex;
@@ -32,12 +35,11 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Maximum number of remembered trusted addresses; more than a cluster has API servers.
 const MAX_TRUSTED: usize = 32;
-/// Minimum time of a connection from a trusted address before it may be evicted.
-const MIN_CONNECTION_TIME: Duration = Duration::from_secs(1);
-
 /// The slots of connections. A connection keeps its slot until the server releases it.
 pub(super) struct ConnectionSlots {
     capacity: usize,
+    /// Minimum time of a connection from a trusted address before it may be evicted.
+    min_time: Duration,
     state: Mutex<State>,
     /// Notified when a slot is released.
     released: Notify,
@@ -49,31 +51,33 @@ struct State {
     /// connection.
     next: u64,
     taken: BTreeMap<u64, SlotState>,
-    /// The trusted networks; the most recently trusted one is last.
-    trusted: Vec<Network>,
+    /// The trusted addresses; the most recently trusted one is last.
+    trusted: Vec<IpAddr>,
 }
 
 struct SlotState {
-    network: Network,
+    address: IpAddr,
     since: Instant,
     active: bool,
     evicted: CancellationToken,
 }
 
 impl ConnectionSlots {
-    /// Creates slots for at most `capacity` connections.
-    pub(super) fn new(capacity: usize) -> Self {
+    /// Creates slots for at most `capacity` connections. One from a trusted address has at least
+    /// `min_time` before it is evicted.
+    pub(super) fn new(capacity: usize, min_time: Duration) -> Self {
         Self {
             capacity,
+            min_time,
             state: Mutex::default(),
             released: Notify::new(),
         }
     }
 
     /// Waits until a connection from this address can get a slot without the eviction of a
-    /// connection from a trusted address that has had less than [`MIN_CONNECTION_TIME`].
+    /// connection from a trusted address that has had less than the minimum time.
     pub(super) async fn wait_for_slot(&self, address: IpAddr) {
-        while let Some(wait) = self.wait(Network::of(address)) {
+        while let Some(wait) = self.wait(address.to_canonical()) {
             // A slot that is released before this waits is remembered: only one task waits.
             let _ = timeout(wait, self.released.notified()).await;
         }
@@ -81,14 +85,14 @@ impl ConnectionSlots {
 
     /// Returns after which time the connection that would be evicted may be; none if that is now,
     /// or if a slot is free.
-    fn wait(&self, network: Network) -> Option<Duration> {
+    fn wait(&self, newcomer: IpAddr) -> Option<Duration> {
         let state = self.state.lock();
         if state.taken.len() < self.capacity {
             return None;
         }
-        let victim = state.taken.get(&state.victim(network)?)?;
-        let is_trusted = state.trusted.contains(&victim.network);
-        let left = MIN_CONNECTION_TIME.saturating_sub(victim.since.elapsed());
+        let victim = state.taken.get(&state.victim(newcomer)?)?;
+        let is_trusted = state.trusted.contains(&victim.address);
+        let left = self.min_time.saturating_sub(victim.since.elapsed());
         (is_trusted && !left.is_zero()).then_some(left)
     }
 
@@ -99,16 +103,16 @@ impl ConnectionSlots {
         address: IpAddr,
         socket: Option<OwnedSemaphorePermit>,
     ) -> ConnectionSlot {
-        let (network, mut state) = (Network::of(address), self.state.lock());
+        let (address, mut state) = (address.to_canonical(), self.state.lock());
         if state.taken.len() >= self.capacity
-            && let Some(victim) = state.victim(network)
+            && let Some(victim) = state.victim(address)
             && let Some(victim) = state.taken.remove(&victim)
         {
             victim.evicted.cancel();
         }
         let (number, evicted) = (state.next, CancellationToken::new());
         let taken = SlotState {
-            network,
+            address,
             since: Instant::now(),
             active: false,
             evicted: evicted.clone(),
@@ -126,27 +130,28 @@ impl ConnectionSlots {
 
 impl State {
     /// Returns the connection to evict, so that a new connection from `newcomer` has a slot.
-    fn victim(&self, newcomer: Network) -> Option<u64> {
+    fn victim(&self, newcomer: IpAddr) -> Option<u64> {
         let mut held: HashMap<Network, usize> = HashMap::default();
-        held.insert(newcomer, 1);
+        held.insert(Network::of(newcomer), 1);
         for taken in self.taken.values() {
-            *held.entry(taken.network).or_default() += 1;
+            *held.entry(Network::of(taken.address)).or_default() += 1;
         }
         let order = |(number, taken): &(&u64, &SlotState)| {
-            let fewest = usize::MAX - held.get(&taken.network).copied().unwrap_or_default();
-            let trusted = self.trusted.contains(&taken.network);
+            let held = held.get(&Network::of(taken.address)).copied();
+            let fewest = usize::MAX - held.unwrap_or_default();
+            let trusted = self.trusted.contains(&taken.address);
             (trusted, fewest, taken.active, **number)
         };
         let victim = self.taken.iter().min_by_key(order);
         victim.map(|(number, _)| *number)
     }
 
-    fn trust(&mut self, network: Network) {
-        self.trusted.retain(|each| *each != network);
+    fn trust(&mut self, address: IpAddr) {
+        self.trusted.retain(|each| *each != address);
         if self.trusted.len() == MAX_TRUSTED {
             self.trusted.remove(0);
         }
-        self.trusted.push(network);
+        self.trusted.push(address);
     }
 }
 
@@ -177,7 +182,7 @@ impl ConnectionSlot {
     pub fn may_be_trusted(&self) -> bool {
         let state = self.slots.state.lock();
         let taken = state.taken.get(&self.number);
-        let is_trusted = taken.is_some_and(|taken| state.trusted.contains(&taken.network));
+        let is_trusted = taken.is_some_and(|taken| state.trusted.contains(&taken.address));
         is_trusted || state.trusted.is_empty()
     }
 
@@ -186,8 +191,8 @@ impl ConnectionSlot {
     pub fn trust_address(&self) {
         let mut state = self.slots.state.lock();
         if let Some(taken) = state.taken.get(&self.number) {
-            let network = taken.network;
-            state.trust(network);
+            let address = taken.address;
+            state.trust(address);
         }
     }
 

@@ -36,7 +36,9 @@ pub(super) enum Scheme {
 /// Serves `app` until the future is dropped. Each request carries the [`ConnectionSlot`] of its
 /// connection as an extension.
 pub(super) async fn serve(listener: TcpListener, scheme: Scheme, app: Router) {
-    let listener = Listener::new(listener, CONNECTIONS);
+    // No minimum time: any client may read metrics without authorization, and its address would be
+    // trusted then. A new connection must not wait for those of such a client.
+    let listener = Listener::new(listener, CONNECTIONS, Duration::ZERO);
     loop {
         let (tcp, slot) = listener.accept().await;
         let tls = match &scheme {

@@ -121,3 +121,30 @@ async fn a_refusal_in_a_dry_run_is_logged_as_one_that_would_follow() {
     let lines = lines_of(true, unavailable, one(), |status| status.as_u16() >= 400).await;
     assert!(!lines.contains("would answer"), "{lines}");
 }
+
+/// A webhook configuration of a component that does not run, whose `failurePolicy` is Ignore, would
+/// not be noticed otherwise. The path is data: before the first secret path is published, any pod
+/// can send it.
+#[tokio::test]
+async fn reviews_for_an_unknown_path_are_logged_and_do_not_fill_the_log() {
+    let log = Log::begin();
+    let options = Options {
+        dry_run: false,
+        longest_timeout: None,
+        metrics: Arc::new(Metrics::new()),
+    };
+    let router = router(vec![], &options);
+    let path = format!("/other/{}", "x".repeat(10_000));
+    for _ in 0..100 {
+        let request = HttpRequest::post(&path).body(Body::from(review("ns")));
+        let response = router.clone().oneshot(request.expect("a request")).await;
+        assert_eq!(response.expect("answers").status(), StatusCode::NOT_FOUND);
+    }
+    let lines = log.lines();
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+    assert!(
+        lines.contains("WARN") && lines.contains("/other/xx"),
+        "{lines}"
+    );
+    assert!(lines.len() < 1000, "{lines}");
+}

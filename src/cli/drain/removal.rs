@@ -93,14 +93,24 @@ impl Removal<'_> {
             outcome = self.remove(first) => outcome?,
             _ = lost => bail!("a Lease was lost; run volume-warden drain again"),
         };
-        if let Some(begun) = self.held_by_others().await?.first() {
-            bail!(
+        self.check_not_held().await?;
+        exit_code(&outcome)
+    }
+
+    /// Checks that no other process holds one of the Leases.
+    ///
+    /// # Errors
+    /// When one does: a Volume Warden that started during the drain, which writes again what the
+    /// drain has removed.
+    pub(super) async fn check_not_held(&self) -> anyhow::Result<()> {
+        match self.held_by_others().await?.first() {
+            None => Ok(()),
+            Some(begun) => bail!(
                 "another Volume Warden started during the drain: {}. Stop it, and run \
                  volume-warden drain again",
                 begun.description()
-            );
+            ),
         }
-        exit_code(&outcome)
     }
 
     async fn not_acquired(&self) -> String {

@@ -1,9 +1,10 @@
 use super::*;
 
 const CAPACITY: usize = 4;
+const MIN_TIME: Duration = Duration::from_secs(1);
 
 fn slots() -> Arc<ConnectionSlots> {
-    Arc::new(ConnectionSlots::new(CAPACITY))
+    Arc::new(ConnectionSlots::new(CAPACITY, MIN_TIME))
 }
 
 fn acquire(slots: &Arc<ConnectionSlots>, address: &str) -> ConnectionSlot {
@@ -71,7 +72,7 @@ fn trusted_addresses_keep_their_slots_against_any_number_of_others() {
 #[tokio::test(start_paused = true)]
 async fn connections_from_trusted_addresses_have_a_second() {
     let slots = slots();
-    let api_server = Network::of("10.0.0.1".parse().expect("an address"));
+    let api_server = "10.0.0.1".parse().expect("an address");
     acquire(&slots, "10.0.0.1").authenticate();
     let unauthenticated = acquire(&slots, "10.0.0.2");
     let trusted: Vec<_> = (1..CAPACITY).map(|_| acquire(&slots, "10.0.0.1")).collect();
@@ -83,26 +84,22 @@ async fn connections_from_trusted_addresses_have_a_second() {
     drop(unauthenticated);
     assert_eq!(slots.wait(api_server), None, "a slot is free");
     let last = acquire(&slots, "10.0.0.1");
-    assert_eq!(slots.wait(api_server), Some(MIN_CONNECTION_TIME));
+    assert_eq!(slots.wait(api_server), Some(MIN_TIME));
     let began = Instant::now();
     let wait_for_slot = slots.wait_for_slot("10.0.0.1".parse().expect("an address"));
     let release = async {
-        tokio::time::sleep(MIN_CONNECTION_TIME / 2).await;
+        tokio::time::sleep(MIN_TIME / 2).await;
         drop(last);
     };
     tokio::join!(wait_for_slot, release);
-    assert_eq!(
-        began.elapsed(),
-        MIN_CONNECTION_TIME / 2,
-        "a slot is released"
-    );
+    assert_eq!(began.elapsed(), MIN_TIME / 2, "a slot is released");
     let _again = acquire(&slots, "10.0.0.1");
     slots
         .wait_for_slot("10.0.0.3".parse().expect("an address"))
         .await;
     assert_eq!(
         began.elapsed(),
-        MIN_CONNECTION_TIME,
+        MIN_TIME,
         "the oldest ones have had a second"
     );
     assert_eq!(evicted(&trusted), [0; 0]);
@@ -142,8 +139,8 @@ fn trusted_addresses_are_forgotten_in_the_order_of_their_last_use() {
         acquire(&slots, address).authenticate();
     }
     let trusted = |address: &str| {
-        let network = Network::of(address.parse().expect("an address"));
-        slots.state.lock().trusted.contains(&network)
+        let address: IpAddr = address.parse().expect("an address");
+        slots.state.lock().trusted.contains(&address)
     };
     assert_eq!(
         ["10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.1.0"].map(trusted),
@@ -158,4 +155,35 @@ fn a_host_with_many_ipv6_addresses_is_one() {
     assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
     assert_eq!(network("::ffff:10.0.0.1"), network("10.0.0.1"));
     assert_ne!(network("10.0.0.1"), network("10.0.0.2"));
+}
+
+/// The pods of a node may have addresses in the /64 network of an API server.
+#[test]
+fn an_ipv6_address_is_trusted_without_its_network() {
+    let slots = slots();
+    acquire(&slots, "2001:db8::1").authenticate();
+    let api_server = acquire(&slots, "2001:db8::1");
+    let flood: Vec<_> = (2..100)
+        .map(|number| acquire(&slots, &format!("2001:db8::{number:x}")))
+        .collect();
+    assert!(!api_server.evicted.is_cancelled() && api_server.may_be_trusted());
+    assert!(flood.iter().all(|slot| !slot.may_be_trusted()));
+    let newcomer = "2001:db8::1".parse().expect("an address");
+    assert_eq!(
+        slots.wait(newcomer),
+        None,
+        "a connection of a pod is evicted"
+    );
+}
+
+/// Any client can read metrics without authorization, and then open connections without end.
+#[test]
+fn without_a_minimum_time_no_connection_waits() {
+    let slots = Arc::new(ConnectionSlots::new(CAPACITY, Duration::ZERO));
+    acquire(&slots, "10.0.0.1").authenticate();
+    let taken: Vec<_> = (0..CAPACITY).map(|_| acquire(&slots, "10.0.0.1")).collect();
+    let newcomer = "10.0.0.2".parse().expect("an address");
+    assert_eq!(slots.wait(newcomer), None);
+    let _prometheus = acquire(&slots, "10.0.0.2");
+    assert_eq!(evicted(&taken), [0]);
 }

@@ -117,6 +117,31 @@ async fn follower_acquires_first(drain_fixture: &DrainFixture) -> Result<bool> {
     Ok(true)
 }
 
+/// A replica that starts during the drain waits for the same Lease, and leads once the drain has
+/// released it: it would write everything again.
+#[tokio::test]
+async fn a_drain_fails_if_a_replica_waits_for_its_lease() -> Result<()> {
+    let drain_fixture = DrainFixture::new("waiting").await?;
+    drain_fixture.create_claim("data", json!({})).await?;
+    let writes = Rule::on("PATCH").path_contains("/persistentvolumeclaims/");
+    let held = drain_fixture.interposer.add(writes.hold());
+    let start_replica = async {
+        held.held(1).await?;
+        let replica = Warden::builder(&drain_fixture.space.cluster, BINARY)
+            .arg("--components=pv-releaser")
+            .arg("--leader-elect-resource-name=volume-warden");
+        let replica = replica.start().await?;
+        held.release();
+        anyhow::Ok(replica)
+    };
+    let (drained, replica) = join(drain_fixture.drain(&["--in-tree=off"]), start_replica).await;
+    replica?.stop().await?;
+    drained?.failed(
+        "another Volume Warden started during the drain: the Lease volume-warden/volume-warden is \
+         held by",
+    )
+}
+
 /// A drain reports the Lease of an installation in another namespace, and does not acquire it. In a
 /// namespace without an installation, a Lease with the labels of Volume Warden does not count: a
 /// user with permissions in that namespace may have created it.
