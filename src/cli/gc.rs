@@ -7,7 +7,7 @@ use crate::{
     clock::Clock,
     cluster::error_message,
     components::namespace_gc::{
-        BackendOptions, CONFIG_MAP, Collection, CollectionOptions, Remover, Scope, Seen,
+        BackendOptions, CONFIG_MAP, Collection, CollectionOptions, Remover, Scope, Seen, Verdict,
     },
     hashing::HashSet,
     installation,
@@ -22,8 +22,9 @@ use kube::Client;
 use std::sync::Arc;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 the report is printed, and with --once every \
-namespace to delete is deleted or not empty; 1 a namespace could not be deleted, or something \
-could not be read; 2 the command line is wrong.";
+namespace to delete is deleted or not empty; 1 a namespace could not be deleted, with --once one \
+was left because of --gc-max-deletions, or something could not be read; 2 the command line is \
+wrong.";
 
 /// `volume-warden gc`
 #[derive(Debug, Args)]
@@ -123,8 +124,14 @@ async fn collect(options: GcOptions) -> anyhow::Result<()> {
     }
     let collected = collection.run(&HashSet::default(), &|_, _| {}).await?;
     print(&output::shown(&collected.report, output, dry_run))?;
-    match collected.report.failed() {
-        0 => Ok(()),
+    let report = collected.report;
+    let left = report.count(|row| row.verdict == Verdict::OverTheCap);
+    match report.failed() {
+        0 if left == 0 || dry_run => Ok(()),
+        0 => bail!(
+            "{left} namespaces were left because of --gc-max-deletions; run the command again, or \
+             raise it if the first ones are not empty"
+        ),
         failed => bail!("{failed} namespaces could not be deleted"),
     }
 }

@@ -147,6 +147,6 @@ fn with_every_series() -> Arc<Metrics> {
     gc.waiting("r", 0, None);
     gc.ran("o");
     gc.verdict("v", 0);
-    gc.seen(0, 0);
+    gc.recorded(Default::default());
     metrics
 }

@@ -4,13 +4,28 @@ use super::MARKER;
 use crate::backend::{Deletion, Failure, Listed, Listing, Sentence, name::may_be_namespace};
 use rustix::{
     fd::OwnedFd,
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, open, statat, unlinkat},
+    fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, Stat, open, statat, unlinkat},
     io::{Errno, Result as IoResult},
 };
 use std::{
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+/// The errors of a file system whose disk or server fails or is not reachable.
+const UNREACHABLE: [Errno; 9] = [
+    Errno::IO,
+    Errno::STALE,
+    Errno::TIMEDOUT,
+    Errno::HOSTDOWN,
+    Errno::HOSTUNREACH,
+    Errno::NETUNREACH,
+    Errno::CONNREFUSED,
+    Errno::CONNRESET,
+    Errno::NOTCONN,
+];
+/// Maximum number of namespaces in a list: more are no storage of a Kubernetes cluster.
+const MAX_NAMESPACES: usize = 100_000;
 
 /// An open root directory that contained the marker file when it was opened.
 pub(super) struct Root(OwnedFd);
@@ -35,28 +50,49 @@ impl Root {
         })
     }
 
-    pub(super) fn list(&self) -> Result<Listing, Failure> {
-        let unreadable = |error| failure("the root directory cannot be read", error);
+    /// Lists the directories of namespaces. If `in_time` returns false meanwhile, because the
+    /// caller no longer waits, it stops and returns none: a file system may return entries without
+    /// end.
+    pub(super) fn list(&self, in_time: impl Fn() -> bool) -> Option<Result<Listing, Failure>> {
         let mut listing = Listing::default();
-        for entry in Dir::read_from(&self.0).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            let Ok(name) = entry.file_name().to_str() else {
-                listing.skipped += 1;
-                continue;
-            };
-            if [".", "..", MARKER].contains(&name) {
-                continue;
+        let entries = match Dir::read_from(&self.0) {
+            Ok(entries) => entries,
+            Err(error) => return Some(Err(unreadable(error))),
+        };
+        for entry in entries {
+            if !in_time() {
+                return None;
             }
-            match self.listed(name) {
-                Ok(Some(namespace)) => listing.namespaces.push(namespace),
-                Ok(None) => listing.skipped += 1,
-                Err(Errno::NOENT) => {}
-                Err(error) => {
-                    return Err(failure("a directory of the root cannot be examined", error));
-                }
+            if let Err(failure) = self.add(entry, &mut listing) {
+                return Some(Err(failure));
             }
         }
-        Ok(listing)
+        Some(Ok(listing))
+    }
+
+    fn add(&self, entry: IoResult<DirEntry>, listing: &mut Listing) -> Result<(), Failure> {
+        let entry = entry.map_err(unreadable)?;
+        let Ok(name) = entry.file_name().to_str() else {
+            listing.skipped += 1;
+            return Ok(());
+        };
+        if [".", "..", MARKER].contains(&name) {
+            return Ok(());
+        }
+        match self.listed(name) {
+            Ok(Some(_)) if listing.namespaces.len() == MAX_NAMESPACES => {
+                return Err(Failure::server(format!(
+                    "the root directory has more than {MAX_NAMESPACES} directories of namespaces"
+                )));
+            }
+            Ok(Some(namespace)) => listing.namespaces.push(namespace),
+            Ok(None) => listing.skipped += 1,
+            Err(Errno::NOENT) => {}
+            Err(error) => {
+                return Err(failure("a directory of the root cannot be examined", error));
+            }
+        }
+        Ok(())
     }
 
     /// Removes the directory of a namespace if it is empty and has not changed since it was listed.
@@ -121,10 +157,15 @@ pub(super) fn removed(answer: IoResult<()>) -> Result<Deletion, Failure> {
     }
 }
 
+fn unreadable(error: Errno) -> Failure {
+    failure("the root directory cannot be read", error)
+}
+
 fn failure(what: &str, error: Errno) -> Failure {
     let why = format!("{what}: {error}");
     match error {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => Failure::permissions(why),
+        error if UNREACHABLE.contains(&error) => Failure::transport(why),
         _ => Failure::server(why),
     }
 }

@@ -18,20 +18,34 @@ mod staged;
 #[cfg(test)]
 mod tests;
 
-use super::{Backend, Deletion, Failure, Listed, Listing};
+use super::{Backend, Deletion, Failure, Listed, Listing, Outcome};
 use disk::Root;
 use futures::future::BoxFuture;
-use std::{path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 use tokio::{
     sync::{Semaphore, oneshot},
-    time::Instant,
+    time::{Instant, sleep, timeout, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Name of the file that marks a directory as the root of the storage.
 pub const MARKER: &str = ".volume-warden-root";
 
 /// Time limit of one call to the backend. A network file system that is gone never answers.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for which [`Directory::open`] waits for the file system: other components of the process
+/// start after it.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause between two attempts to open the root directory.
+const OPEN_PAUSE: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent calls to the file system. A call that hangs counts until it ends.
 const MAX_CONCURRENT_CALLS: usize = 4;
 
@@ -41,17 +55,36 @@ pub struct Directory {
     root: PathBuf,
     limit: Duration,
     permits: Arc<Semaphore>,
+    /// Whether the root directory was opened once, with its marker file.
+    opened: Arc<AtomicBool>,
 }
 
 impl Directory {
-    /// Opens the storage whose root directory is `root`.
+    /// Opens the storage whose root directory is `root`. If its file system fails or does not
+    /// answer, the storage is not ready until the root directory can be opened.
     ///
     /// # Errors
-    /// When `root` is not a directory that contains the marker file, or cannot be read.
+    /// When `root` is not a directory that contains the marker file, or may not be read.
     pub async fn open(root: impl Into<PathBuf>) -> Result<Self, Failure> {
         let directory = Self::at(root.into(), CALL_TIMEOUT);
-        directory.on_disk(|_, _| Ok(())).await?;
+        directory.open_first(OPEN_TIMEOUT).await?;
         Ok(directory)
+    }
+
+    /// Opens the root directory, and waits for it for as long as `limit`. A file system that fails
+    /// or does not answer is no error.
+    async fn open_first(&self, limit: Duration) -> Result<(), Failure> {
+        let opening = timeout(limit, self.on_disk(|_, _| Ok(())));
+        let failure = match opening.await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(failure)) => failure,
+            Err(_) => late(limit),
+        };
+        if !waits_for(&failure) {
+            return Err(failure);
+        }
+        tracing::warn!(%failure, "the root directory of the storage cannot be opened yet; retrying");
+        Ok(())
     }
 
     fn at(root: PathBuf, limit: Duration) -> Self {
@@ -60,6 +93,15 @@ impl Directory {
             root,
             limit,
             permits,
+            opened: Arc::default(),
+        }
+    }
+
+    /// Opens the root directory, in attempts with this pause, until one succeeds.
+    async fn open_in_attempts(&self, pause: Duration) {
+        while !self.is_ready() {
+            sleep(pause).await;
+            let _ = self.on_disk(|_, _| Ok(())).await;
         }
     }
 
@@ -73,14 +115,17 @@ impl Directory {
         work: impl FnOnce(&Root, &dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let (root, until) = (self.root.clone(), Instant::now() + self.limit);
-        let permits = self.permits.clone();
+        let (permits, opened) = (self.permits.clone(), self.opened.clone());
         let done = async move {
             let permit = permits.acquire_owned().await;
             let (answer, answered) = oneshot::channel();
             let job = move || {
                 let _permit = permit;
                 let in_time = || Instant::now() < until && !answer.is_closed();
-                let done = Root::open(&root).and_then(|root| work(&root, &in_time));
+                let done = Root::open(&root).and_then(|root| {
+                    opened.store(true, Ordering::Relaxed);
+                    work(&root, &in_time)
+                });
                 // If the caller has stopped waiting, the result is dropped.
                 let _ = answer.send(done);
             };
@@ -99,7 +144,7 @@ impl Directory {
             };
             answered.await.map_err(lost)?
         };
-        tokio::time::timeout_at(until, done)
+        timeout_at(until, done)
             .await
             .unwrap_or_else(|_| Err(late(self.limit)))
     }
@@ -111,7 +156,12 @@ impl Backend for Directory {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Listing, Failure>> {
-        Box::pin(self.on_disk(|root, _| root.list()))
+        let limit = self.limit;
+        Box::pin(
+            self.on_disk(move |root, in_time| {
+                root.list(in_time).unwrap_or_else(|| Err(late(limit)))
+            }),
+        )
     }
 
     fn delete<'a>(&'a self, namespace: &'a Listed) -> BoxFuture<'a, Result<Deletion, Failure>> {
@@ -123,6 +173,26 @@ impl Backend for Directory {
                 .unwrap_or_else(|| Err(late(limit)))
         }))
     }
+
+    fn is_ready(&self) -> bool {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Opens the root directory, in attempts until one succeeds, and then waits for `stop`.
+    fn run_background(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let opened = stop.run_until_cancelled(self.open_in_attempts(OPEN_PAUSE));
+            if opened.await.is_some() {
+                stop.cancelled().await;
+            }
+        })
+    }
+}
+
+/// Whether the process starts although the root directory could not be opened: its file system
+/// fails or does not answer, which may end.
+fn waits_for(failure: &Failure) -> bool {
+    matches!(failure.outcome(), Outcome::Transport | Outcome::Timeout)
 }
 
 fn late(limit: Duration) -> Failure {

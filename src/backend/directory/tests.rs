@@ -4,9 +4,10 @@ use super::{
     Directory, MARKER,
     disk::{Root, removed},
     staged::Disk,
+    waits_for,
 };
 use crate::backend::{
-    Deletion, Listed, Outcome,
+    Backend as _, Deletion, Failure, Listed, Outcome,
     contract::{BackendFixture, delete, listed, listing},
 };
 use parking_lot::Mutex;
@@ -15,9 +16,11 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::Path,
+    pin::pin,
     sync::{Arc, mpsc},
     time::{Duration, SystemTime},
 };
+use tokio::time::timeout;
 
 async fn why(root: impl AsRef<Path>) -> String {
     let failure = Directory::open(root.as_ref()).await.expect_err("refuses");
@@ -179,8 +182,9 @@ fn system_errors_are_distinguished() {
         (Err(Errno::ACCESS), Outcome::Forbidden),
         (Err(Errno::PERM), Outcome::Forbidden),
         (Err(Errno::ROFS), Outcome::Forbidden),
-        (Err(Errno::IO), Outcome::Server),
-        (Err(Errno::STALE), Outcome::Server),
+        (Err(Errno::NOSPC), Outcome::Server),
+        (Err(Errno::IO), Outcome::Transport),
+        (Err(Errno::STALE), Outcome::Transport),
     ] {
         assert_eq!(outcome(answer), expected, "{answer:?}");
     }
@@ -231,6 +235,53 @@ async fn an_abandoned_deletion_does_not_happen() {
     let answer = tokio::task::spawn_blocking(move || receiver.recv()).await;
     assert_eq!(answer.expect("ends"), Ok(None));
     assert!(disk.has("one").await);
+}
+
+/// At the start of a process, the server of a network file system may not answer: the other
+/// components must start.
+#[tokio::test]
+async fn a_disk_that_hangs_at_first_is_ready_once_it_answers() {
+    let disk = Disk::new().await;
+    assert!(disk.backend().is_ready());
+    let directory = Directory::at(disk.path(""), Duration::from_millis(20));
+    let hanging = directory.permits.clone().acquire_many_owned(4).await;
+    let begun = directory.open_first(Duration::from_millis(10)).await;
+    assert_eq!((begun, directory.is_ready()), (Ok(()), false));
+    let opening = directory.open_in_attempts(Duration::from_millis(1));
+    let mut opening = pin!(opening);
+    let limit = Duration::from_millis(100);
+    assert!(
+        timeout(limit, &mut opening).await.is_err(),
+        "it still hangs"
+    );
+    drop(hanging);
+    opening.await;
+}
+
+/// A process whose root directory has no marker file must not start, and one whose root may not be
+/// read neither.
+#[test]
+fn only_a_disk_that_fails_is_waited_for() {
+    let is_waited_for = |failure: Failure| waits_for(&failure);
+    assert!(is_waited_for(Failure::timeout("")) && is_waited_for(Failure::transport("")));
+    assert!(!is_waited_for(Failure::server("")) && !is_waited_for(Failure::permissions("")));
+}
+
+#[tokio::test]
+async fn a_list_ends_once_its_caller_no_longer_waits() {
+    let disk = Disk::new().await;
+    for name in ["one", "two", "three"] {
+        fs::create_dir(disk.path(name)).expect("creates");
+    }
+    let root = Root::open(&disk.path("")).expect("opens");
+    let entries = Mutex::new(0);
+    let in_time = || {
+        let mut entries = entries.lock();
+        *entries += 1;
+        *entries < 3
+    };
+    assert_eq!(root.list(in_time), None);
+    assert_eq!(*entries.lock(), 3, "no further entry is read");
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ use http::{Method, StatusCode};
 use reqwest::Response;
 use session::Session;
 use std::{fmt, path::PathBuf, time::Duration};
+use token::Token;
 use tokio_util::sync::CancellationToken;
 use wire::Request;
 
@@ -93,24 +94,25 @@ impl StorageOs {
 
     /// Sends the request and returns the response of any status. If StorageOS refuses the token,
     /// the request is sent once more with a new token.
-    async fn answer(&self, request: &Request<'_>) -> Result<Response, Failure> {
+    async fn answer(&self, request: &Request<'_>) -> Result<Answer, Failure> {
         let token = self.session.token().await?;
         let response = self.session.wire().send(request, Some(&token)).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
-            return Ok(response);
+            return Ok(Answer { response, token });
         }
         drop(response);
         let token = self.session.replace(&token).await?;
-        self.session.wire().send(request, Some(&token)).await
+        let response = self.session.wire().send(request, Some(&token)).await?;
+        Ok(Answer { response, token })
     }
 
     async fn read_list(&self) -> Result<Listing, Failure> {
         let request = Request::new(Method::GET, &["namespaces"]);
-        let response = self.answer(&request).await?;
-        if response.status() != StatusCode::OK {
-            return Err(self.refusal("list namespaces", response).await);
+        let answer = self.answer(&request).await?;
+        if answer.response.status() != StatusCode::OK {
+            return Err(answer.refusal("list namespaces").await);
         }
-        let body = body::whole(response, body::LIST).await?;
+        let body = body::whole(answer.response, body::LIST).await?;
         namespaces::read(&body)
     }
 
@@ -134,22 +136,30 @@ impl StorageOs {
             query: &condition,
             ..Request::new(Method::DELETE, &path)
         };
-        let response = self.answer(&request).await?;
-        match response.status() {
+        let answer = self.answer(&request).await?;
+        match answer.response.status() {
             StatusCode::OK => Ok(Deletion::Deleted),
             StatusCode::NOT_FOUND => Ok(Deletion::NotFound),
             StatusCode::PRECONDITION_FAILED => Ok(Deletion::Stale),
             StatusCode::CONFLICT => {
-                let why = self.error_message(response).await;
+                let why = answer.error_message().await;
                 Ok(Deletion::NotEmpty(super::Sentence::new(why)))
             }
-            _ => Err(self.refusal("delete the namespace", response).await),
+            _ => Err(answer.refusal("delete the namespace").await),
         }
     }
+}
 
-    async fn refusal(&self, what: &str, response: Response) -> Failure {
-        let status = response.status();
-        let why = self.error_message(response).await;
+/// The response to a request, and the token that was sent with it.
+struct Answer {
+    response: Response,
+    token: Token,
+}
+
+impl Answer {
+    async fn refusal(self, what: &str) -> Failure {
+        let status = self.response.status();
+        let why = self.error_message().await;
         match status {
             StatusCode::UNAUTHORIZED => Failure::credentials(format!(
                 "StorageOS refuses to {what}, even right after a login (401): {why}"
@@ -164,10 +174,10 @@ impl StorageOs {
         }
     }
 
-    /// Returns the error message in a response, without the token in case the message repeats it.
-    async fn error_message(&self, response: Response) -> String {
-        let error_message = body::error_message(response).await;
-        self.session.redact(error_message)
+    /// Returns the error message in the response, without the token in case the message repeats
+    /// it. The session may have another token by now.
+    async fn error_message(self) -> String {
+        self.token.redact(body::error_message(self.response).await)
     }
 }
 

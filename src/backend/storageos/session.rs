@@ -52,14 +52,6 @@ impl Session {
         self.token.borrow().is_some()
     }
 
-    /// Removes the current token from the text.
-    pub(super) fn redact(&self, text: String) -> String {
-        match self.current() {
-            Some(token) => token.redact(text),
-            None => text,
-        }
-    }
-
     /// Returns the current token; logs in if there is none.
     pub(super) async fn token(&self) -> Result<Token, Failure> {
         match self.current() {

@@ -1,5 +1,6 @@
 //! The metrics of namespace-gc.
 
+use super::Recorded;
 use crate::telemetry::{
     Metrics,
     labels::{Count, Durations, Level, Outcome, Reason, label_sets},
@@ -139,8 +140,12 @@ impl GcMetrics {
 
     /// Sets the number of namespace names in the ConfigMap, and of new names that did not fit at
     /// the last write.
-    pub fn seen(&self, recorded: i64, unrecorded: i64) {
-        for (state, count) in [("Recorded", recorded), ("Unrecorded", unrecorded)] {
+    pub fn recorded(&self, recorded: Recorded) {
+        for (state, count) in [
+            ("Recorded", recorded.names),
+            ("Unrecorded", recorded.left_out),
+        ] {
+            let count = count.try_into().unwrap_or(i64::MAX);
             self.seen.get_or_create(&State { state }).set(count);
         }
     }

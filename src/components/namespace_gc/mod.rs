@@ -69,7 +69,7 @@ pub use record::Recorder;
 pub use remover::{Removal, Remover};
 pub use report::{Report, Row};
 pub use rule::{KnownNames, Verdict, judge_all};
-pub use seen::{CONFIG_MAP, Seen, Unreadable};
+pub use seen::{CONFIG_MAP, Recorded, Seen, Unreadable};
 pub use waiting::Origin;
 
 /// Name of the component namespace-gc in flags, logs and metrics.

@@ -165,8 +165,9 @@ impl Collector {
         }
         let Collection { options, .. } = &self.collection;
         if options.scope == Scope::Seen && !options.dry_run {
-            self.remember(unrecorded).await;
+            // First, because the record may be full.
             self.forget(gone).await;
+            self.remember(unrecorded).await;
         }
     }
 
@@ -175,9 +176,12 @@ impl Collector {
         if unrecorded.is_empty() {
             return;
         }
-        if let Err(error) = self.collection.seen.add(&unrecorded).await {
-            tracing::warn!(component = NAME, %error, "names of namespaces could not be added to the \
-                ConfigMap volume-warden-seen-namespaces; the next collection retries");
+        match self.collection.seen.add(&unrecorded).await {
+            Ok(recorded) => self.metrics().recorded(recorded),
+            Err(error) => {
+                tracing::warn!(component = NAME, %error, "names of namespaces could not be added to \
+                    the ConfigMap volume-warden-seen-namespaces; the next collection retries");
+            }
         }
     }
 
@@ -191,10 +195,16 @@ impl Collector {
             let name = ObjectName::cluster_scoped(name);
             namespaces.read().get(&name).is_some()
         };
-        if let Err(error) = self.collection.seen.forget(&gone, exist).await {
-            tracing::warn!(component = NAME, %error, "names of deleted namespaces could not be \
-                removed from the ConfigMap volume-warden-seen-namespaces; the next collection \
-                retries");
+        match self.collection.seen.forget(&gone, exist).await {
+            Ok(()) => tracing::info!(
+                component = NAME,
+                names = gone.len(),
+                "names of namespaces that neither Kubernetes nor the storage backend has any more were \
+                 removed from the ConfigMap volume-warden-seen-namespaces"
+            ),
+            Err(error) => tracing::warn!(component = NAME, %error, "names of deleted namespaces \
+                could not be removed from the ConfigMap volume-warden-seen-namespaces; the next \
+                collection retries"),
         }
     }
 }

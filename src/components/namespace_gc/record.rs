@@ -120,9 +120,7 @@ impl Recorder {
 
     async fn record(&self, pending: &BTreeSet<String>) -> Result<(), Unreadable> {
         let recorded = self.seen.add(pending).await?;
-        let count = |count: usize| count.try_into().unwrap_or(i64::MAX);
-        let metrics = &self.metrics;
-        metrics.seen(count(recorded.names), count(recorded.left_out));
+        self.metrics.recorded(recorded);
         if recorded.left_out > 0 {
             tracing::warn!(
                 component = NAME,

@@ -13,7 +13,7 @@ const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// not retried together.
 const JITTER: f64 = 0.2;
 
-/// The delay of a retry after this number of consecutive failures for the same reason. `chance` is
+/// The delay of a retry after this number of failures for the same reason. `chance` is
 /// a random number from 0 to 1.
 pub fn delay(reason: Reason, failures: u32, chance: f64) -> Duration {
     let (first, longest) = match reason {

@@ -53,7 +53,7 @@ pub struct Seen {
 }
 
 /// How many namespace names are recorded after [`Seen::add`], and how many did not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Number of all namespace names that are recorded now.
     pub names: usize,

@@ -39,8 +39,9 @@ struct Wait {
     reason: Reason,
     /// When the removal of the namespace first failed.
     since: Timestamp,
-    /// Number of consecutive failures for the same `reason`.
-    failures: u32,
+    /// Number of failures for each reason. That of one reason does not reset another one: if two
+    /// causes alternate, the delays must still grow.
+    failures: HashMap<Reason, u32>,
     attempts: u32,
     due: Instant,
     /// Whether the record had the name: the collection that found the namespace read it there, or
@@ -83,19 +84,18 @@ impl Waiting {
             origin,
             reason,
             since: at,
-            failures: 0,
+            failures: HashMap::default(),
             attempts: 0,
             due: now,
             recorded: false,
             published: HashSet::default(),
         });
         wait.recorded |= origin == Origin::Collected;
-        if wait.reason != reason {
-            (wait.reason, wait.failures) = (reason, 0);
-        }
-        wait.failures = wait.failures.saturating_add(1);
+        wait.reason = reason;
+        let failures = wait.failures.entry(reason).or_default();
+        *failures = failures.saturating_add(1);
+        let delay = schedule::delay(reason, *failures, schedule::chance());
         wait.attempts = wait.attempts.saturating_add(1);
-        let delay = schedule::delay(reason, wait.failures, schedule::chance());
         wait.due = now + delay;
         Waits {
             delay,

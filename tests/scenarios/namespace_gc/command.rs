@@ -93,6 +93,36 @@ async fn gc_reports_and_deletes_on_request() -> Result<()> {
     Ok(())
 }
 
+/// A script must not take a collection that left namespaces for a complete one.
+#[tokio::test]
+async fn gc_fails_if_it_leaves_namespaces_because_of_the_limit() -> Result<()> {
+    let fixture = Fixture::new("command-limit").await?;
+    fixture.create_in_both("alive").await?;
+    for name in ["one", "two"] {
+        fixture.create_in_storage(name);
+    }
+    let kubeconfig = fixture
+        .cluster
+        .service_account_kubeconfig(SYSTEM, SYSTEM, None)
+        .await?;
+    let limited = ["--once", "--gc-max-deletions=1"];
+    let output = fixture.gc(&kubeconfig, &limited).await?;
+    ensure!(output.code == Some(1), "{}", output.stdout);
+    ensure!(
+        output.stderr.contains("1 namespaces were left"),
+        "{}",
+        output.stderr
+    );
+    ensure!(!fixture.is_in_storage("one") && fixture.is_in_storage("two"));
+    let output = fixture.gc(&kubeconfig, &limited).await?;
+    ensure!(
+        output.code == Some(0) && !fixture.is_in_storage("two"),
+        "{}",
+        output.stderr
+    );
+    Ok(())
+}
+
 /// A namespace cannot be deleted, then the storage cannot be listed, then Kubernetes cannot be
 /// listed.
 #[tokio::test]
