@@ -19,48 +19,58 @@ use tokio::time::Instant;
 #[derive(Clone)]
 pub(crate) struct WatchActivity {
     began: Instant,
-    /// In milliseconds since `began`.
+    /// When a response last began or contained data, in milliseconds since `began`.
     last: Arc<AtomicU64>,
+    /// When a response last contained data, in milliseconds since `began`. The beginning of a watch
+    /// does not count: a proxy may accept every watch and deliver nothing.
+    data: Arc<AtomicU64>,
     /// For how many milliseconds there was no activity before the last response began.
     before: Arc<AtomicU64>,
 }
 
 impl WatchActivity {
-    /// Starts the measurement, and reports the age of the last activity at every scrape of the
-    /// metrics.
+    /// Starts the measurement, and reports the age of the last data at every scrape of the metrics.
     pub(crate) fn observed(kind: Kind, metrics: &Metrics) -> Self {
         let activity = Self {
             began: Instant::now(),
             last: Arc::default(),
+            data: Arc::default(),
             before: Arc::default(),
         };
         let observed = activity.clone();
         metrics.watches.begun(kind);
-        metrics.before_scrape(move |metrics| metrics.watches.age(kind, observed.age()));
+        metrics.before_scrape(move |metrics| {
+            metrics.watches.age(kind, observed.since(&observed.data))
+        });
         activity
     }
 
-    fn age(&self) -> Duration {
-        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
-        self.began.elapsed().saturating_sub(last)
+    fn since(&self, moment: &AtomicU64) -> Duration {
+        let moment = Duration::from_millis(moment.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(moment)
     }
 
     /// Returns for how long nothing was received before the last response, or since, if that is
     /// longer. The last response may be a watch that contains only an error.
     pub(super) fn silence(&self) -> Duration {
         let before = Duration::from_millis(self.before.load(Ordering::Relaxed));
-        self.age().max(before)
+        self.since(&self.last).max(before)
     }
 
     fn begin(&self) {
-        self.before
-            .store(milliseconds(self.age()), Ordering::Relaxed);
-        self.now();
+        let silent = milliseconds(self.since(&self.last));
+        self.before.store(silent, Ordering::Relaxed);
+        self.last.store(self.now(), Ordering::Relaxed);
     }
 
-    fn now(&self) {
-        let now = milliseconds(self.began.elapsed());
+    fn receive(&self) {
+        let now = self.now();
         self.last.store(now, Ordering::Relaxed);
+        self.data.store(now, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        milliseconds(self.began.elapsed())
     }
 
     /// Returns a client whose responses are observed, those of lists, too. An error response does
@@ -88,7 +98,7 @@ impl WatchActivity {
         answer.map(|body| {
             body.map_frame(move |frame| {
                 if good {
-                    self.now();
+                    self.receive();
                 }
                 frame
             })
@@ -142,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn beginnings_and_bookmarks_are_signs_of_life() {
+    async fn a_bookmark_ends_the_idle_time_and_the_beginning_of_a_watch_does_not() {
         let metrics = Metrics::new();
         let client =
             WatchActivity::observed(Kind::Pod, &metrics).client(&quiet_server(StatusCode::OK));
@@ -151,9 +161,9 @@ mod tests {
         let api: Api<Pod> = Api::all(client);
         let events = api.watch(&WatchParams::default(), "0").await;
         let mut events = events.expect("a watch").boxed();
-        assert_eq!(age(&metrics), 0, "the watch has begun");
+        assert_eq!(age(&metrics), 101, "the watch has begun");
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(age(&metrics), 30);
+        assert_eq!(age(&metrics), 131);
         let event = events.try_next().await.expect("an event");
         assert!(matches!(event, Some(WatchEvent::Bookmark(_))));
         assert_eq!(age(&metrics), 0, "a bookmark was received");
