@@ -8,6 +8,9 @@ use crate::{
 };
 use serde_json::{Value, json};
 
+/// The annotation of a volume that a provisioner created.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+
 /// The PV controller.
 pub struct Binder;
 
@@ -48,7 +51,7 @@ fn of_volume(view: &View, live: &Cluster, volume: &Value) -> Option<Call> {
     {
         let bound_to = text(claim, "/spec/volumeName");
         if !bound_to.is_empty() && bound_to != name(volume) {
-            return Some(Call::replace(path, unbound(volume)));
+            return not_needed(&path, volume);
         }
         let bound = bound_to == name(volume);
         return (bound && phase != "Bound").then(|| set_phase(&path, volume, "Bound"));
@@ -64,6 +67,24 @@ fn of_volume(view: &View, live: &Cluster, volume: &Value) -> Option<Call> {
     }
     let deletes = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete";
     (deletes && !is_deleting(volume)).then(|| Call::delete(path, uid(volume)))
+}
+
+/// The next request about a volume whose claim was bound to another one. A volume that was
+/// provisioned for the claim and has the policy Delete is deleted.
+///
+/// Source: `syncVolume` of `pkg/controller/volume/persistentvolume`.
+fn not_needed(path: &str, volume: &Value) -> Option<Call> {
+    let annotations = at(volume, "/metadata/annotations");
+    let provisioned = annotations.is_some_and(|all| all.get(PROVISIONED_BY).is_some());
+    let deletes = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete";
+    if !(provisioned && deletes) {
+        return Some(Call::replace(path.to_owned(), unbound(volume)));
+    }
+    match text(volume, "/status/phase") {
+        "Released" if is_deleting(volume) => None,
+        "Released" => Some(Call::delete(path.to_owned(), uid(volume))),
+        _ => Some(set_phase(path, volume, "Released")),
+    }
 }
 
 /// The volume without its reference to the claim, which was bound to another volume.
@@ -114,6 +135,11 @@ fn of_claim(view: &View, claim: &Value, taken: &mut Vec<String>) -> Option<Call>
     }
     let mine = |volume: &&std::sync::Arc<Value>| text(volume, "/spec/claimRef/uid") == uid(claim);
     if let Some(volume) = view.all("persistentvolumes").find(mine) {
+        // Source: `bind` of `pkg/controller/volume/persistentvolume` writes the phase of the volume
+        // before the claim.
+        if text(volume, "/status/phase") != "Bound" {
+            return Some(set_phase(&path(volume), volume, "Bound"));
+        }
         let mut bound = claim.clone();
         bound["spec"]["volumeName"] = name(volume).into();
         bound["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into();
@@ -173,7 +199,7 @@ fn provisioned(claim: &Value) -> Value {
     };
     json!({
         "apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {"name": format!("pvc-{}", uid(claim)), "annotations": {"pv.kubernetes.io/provisioned-by": "sim"}},
+        "metadata": {"name": format!("pvc-{}", uid(claim)), "annotations": {PROVISIONED_BY: "sim"}},
         "spec": {
             "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": class,
             "persistentVolumeReclaimPolicy": policy, "claimRef": reference(claim),

@@ -169,12 +169,21 @@ fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
             "the volume {} was not released for reuse",
             name(volume)
         )),
-        "Bound" if label(volume).is_none() => {
+        "Bound" => {
             let claim = text(volume, "/spec/claimRef/uid");
             let mut claims = ledger.all("persistentvolumeclaims");
-            claims
-                .any(|each| uid(each) == claim && label(each).is_some())
-                .then(|| format!("the volume {} was not labelled", name(volume)))
+            let claim = claims.find(|each| uid(each) == claim)?;
+            let volume = match label(volume) {
+                None if label(claim).is_some() => format!("{} was not labelled", name(volume)),
+                Some(_) if !is_recorded(volume) => {
+                    format!(
+                        "{} does not record the namespace of its claim",
+                        name(volume)
+                    )
+                }
+                _ => return None,
+            };
+            Some(format!("the volume {volume}"))
         }
         _ => None,
     }

@@ -4,10 +4,10 @@ use super::{
     ledger::Ledger,
     trash::{SECOND, annotation, is_kept, record, virtual_seconds},
 };
-use crate::json::{at, is_deleting, list, name, namespace, text, uid};
+use crate::json::{at, claims_of, is_deleting, list, name, namespace, text, uid};
 use serde_json::Value;
 use std::sync::Arc;
-use volume_warden::objects::trash::UNDELETE;
+use volume_warden::objects::{stateful_set::readings, trash::UNDELETE};
 use volume_warden_apiserver_model::WebhookCall;
 
 /// A review that was refused.
@@ -57,10 +57,21 @@ impl Refusal<'_> {
         text(self.review, "/request/name")
     }
 
-    /// Whether a claim that the message names is being deleted, or was since the review began.
+    /// Whether a claim of the pod that the message names is being deleted, or was since the review
+    /// began.
     fn is_claim_deleted(&self) -> bool {
+        let uses = |pod: &Value, claim: &Value| claims_of(pod).any(|used| used == name(claim));
+        let object = at(self.review, "/request/object");
+        // The object of a binding is no pod. The pod that it is about may be deleted already.
+        let bound = self.ledger.get("pods", self.namespace(), self.name());
+        let is_of_pod = |claim: &Value| match text(self.review, "/request/subResource") {
+            "" => object.is_some_and(|pod| uses(pod, claim)),
+            _ => bound.is_none_or(|pod| uses(pod, claim)),
+        };
         let meant = |claim: &Value| {
-            namespace(claim) == self.namespace() && self.message.contains(name(claim))
+            is_of_pod(claim)
+                && namespace(claim) == self.namespace()
+                && self.message.contains(&format!("\"{}\"", name(claim)))
         };
         let mut claims = self.ledger.all("persistentvolumeclaims");
         claims.any(|claim| meant(claim) && is_deleting(claim))
@@ -94,8 +105,23 @@ impl Refusal<'_> {
         })
     }
 
-    /// Whether a StatefulSet that creates claims of this name has existed since before the review.
-    /// If the StatefulSet could not be read, one of its name was deleted at some time.
+    /// Whether the claim has all labels that the StatefulSet selects by. The labels decide where
+    /// several StatefulSets create claims of this name.
+    fn may_be_of(&self, set: &Value) -> bool {
+        if readings(self.name()).nth(1).is_none() {
+            return true;
+        }
+        let selected = at(set, "/spec/selector/matchLabels").and_then(Value::as_object);
+        let label = |key: &str| {
+            let labels = at(self.review, "/request/object/metadata/labels")?;
+            labels.get(key)
+        };
+        let mut selected = selected.into_iter().flatten();
+        selected.all(|(key, value)| label(key) == Some(value))
+    }
+
+    /// Whether a StatefulSet that creates this claim has existed since before the review. If the
+    /// StatefulSet could not be read, one of its name was deleted at some time.
     fn has_set(&self) -> bool {
         let makes = |set: &Value| {
             let mut templates = list(set, "/spec/volumeClaimTemplates").iter();
@@ -113,6 +139,7 @@ impl Refusal<'_> {
         let mut sets = self.ledger.all("statefulsets");
         sets.any(|set| {
             makes(set)
+                && self.may_be_of(set)
                 && self
                     .ledger
                     .created_at(uid(set))

@@ -1,4 +1,4 @@
-//! S10: which answers to admission reviews are allowed.
+//! S9, S10: which answers to admission reviews are allowed.
 
 use super::{Found, ledger::Ledger, refusals};
 use crate::json::{at, text};
@@ -12,6 +12,10 @@ pub fn check(ledger: &Ledger, began: u64, call: &WebhookCall<'_>, answer: &Value
     let requested = text(call.review, "/request/uid");
     if text(answer, "/response/uid") != requested {
         return Some(("S10", format!("{} answered another request", call.webhook)));
+    }
+    if ledger.plan.start.dry_run && (!is_allowed(answer) || patch(answer).is_some()) {
+        let message = format!("{} refused or changed a request in a dry run", call.webhook);
+        return Some(("S9", message));
     }
     if is_allowed(answer) {
         return None;

@@ -9,7 +9,7 @@ use crate::{
 use serde_json::Value;
 use volume_warden::{
     go_duration,
-    objects::trash::{OriginalPolicy, PURGE, TRASH, TrashRecord},
+    objects::trash::{OriginalPolicy, PURGE, TRASH, TrashRecord, UNDELETE},
 };
 use volume_warden_apiserver_model::Change;
 
@@ -20,6 +20,12 @@ pub(super) const SECOND: u64 = 1_000;
 pub fn check(ledger: &Ledger, now: u64, change: &Change) -> Found {
     let after = change.after.as_deref()?;
     let before = change.before.as_deref();
+    let lost =
+        before.filter(|before| record(before).is_some_and(|record| is_kept(before, &record)));
+    if lost.is_some() && record(after).is_none() {
+        let message = format!("the volume {} in the trash lost its record", name(after));
+        return Some(("S12", message));
+    }
     // A volume loses its record when a claim is bound to it, not while it is at risk.
     let record = record(after).or_else(|| record(before.filter(|_| is_at_risk(after))?))?;
     let violation = |what: &str| {
@@ -94,10 +100,18 @@ pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
     let record = record(volume)?;
     let claims = || ledger.all("persistentvolumeclaims");
     let phase = text(volume, "/status/phase");
-    let claim = text(volume, "/spec/claimRef/name");
     if record.reserved_at.is_some() && phase == "Available" {
-        let exists = claims().any(|each| name(each) == claim);
+        let reserved_for = |field: &str| text(volume, &format!("/spec/claimRef/{field}"));
+        let exists = claims().any(|each| {
+            name(each) == reserved_for("name") && namespace(each) == reserved_for("namespace")
+        });
         return (!exists).then(|| format!("the volume {} stays reserved", name(volume)));
+    }
+    if let Some(claim) = claims().find(|claim| may_get(ledger, claim, volume, &record)) {
+        let (volume, claim) = (name(volume), name(claim));
+        return Some(format!(
+            "the volume {volume} was not restored for the claim {claim}"
+        ));
     }
     let attached = ledger
         .all("volumeattachments")
@@ -115,6 +129,21 @@ pub fn at_rest(ledger: &Ledger, volume: &Value) -> Option<String> {
     let requested = annotation(volume, PURGE) == Some(text(volume, "/spec/claimRef/uid"));
     let kept = kept || (ledger.plan.rebinds() && !requested);
     (phase == "Released" && !kept).then(|| format!("the volume {} was not purged", name(volume)))
+}
+
+/// Whether the claim waits for this volume in the trash, and Volume Warden has to reserve it.
+fn may_get(ledger: &Ledger, claim: &Value, volume: &Value, record: &TrashRecord) -> bool {
+    let live = ledger.get("namespaces", "", namespace(claim));
+    is_kept(volume, record)
+        && annotation(volume, PURGE).is_none()
+        && annotation(claim, UNDELETE).is_some()
+        && text(claim, "/spec/volumeName") == name(volume)
+        && text(claim, "/status/phase") == "Pending"
+        && !is_deleting(claim)
+        && namespace(claim) == record.claim.namespace
+        && live.is_some_and(|live| record.claim.namespace_uid.as_deref() == Some(uid(live)))
+        && record.is_restorable()
+        && !record.unbindable.iter().any(|each| each == uid(claim))
 }
 
 /// The record of the volume, if it has a valid one.
