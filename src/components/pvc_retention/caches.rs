@@ -95,15 +95,14 @@ impl Caches {
         possible.any(|pod| pods.get(&pod).is_some())
     }
 
-    /// Returns whether the claim would still be deleted with the pod of its ordinal, by what the
-    /// watches show now.
-    pub fn still_deletes(&self, name: &ObjectName, member: &Member) -> bool {
+    /// Returns whether the claim still requires this step, by what the watches show now.
+    pub fn still_requires(&self, name: &ObjectName, member: &Member, step: &Step) -> bool {
         let (sets, pods) = (self.sets.read(), self.pods.read());
         let set = sets.get(name).filter(|set| !set.deleting);
         set.is_some_and(|set| {
             let retention = set.retention.unwrap_or_default();
             let verdicts = judge(name, &set, retention, from_ref(member), &pods);
-            verdicts.iter().all(|each| each.step == Step::Delete)
+            verdicts.iter().all(|each| each.step == *step)
         })
     }
 

@@ -162,9 +162,11 @@ impl PvcRetentionReconciler {
             ),
             Step::Delete => (Action::delete(proof), SCALED_DOWN),
         };
-        // An update is undone if the StatefulSet or the pod changes while it waits for its turn.
-        let is_update = verdict.step != Step::Delete;
-        let still_holds = || is_update || self.caches.still_deletes(set, member);
+        // A step that leads to a deletion because of a pod is not undone if the pod is replaced, or
+        // the StatefulSet is scaled up, while the write waits for its turn: the garbage collector
+        // would delete the claim of the new pod. Any other step is undone by the next evaluation.
+        let still_holds =
+            || !verdict.rests_on_pods() || self.caches.still_requires(set, member, &verdict.step);
         let target = member.target();
         let applied = self
             .apply

@@ -256,6 +256,20 @@ async fn every_reading_of_an_ambiguous_name_is_read_live() {
         (vec![], set_c(), set_bc(), "b-c", b_c),
         // The StatefulSet of the claim is deleted.
         (vec![("c", "a-b", delete)], gone(), gone(), "c", "refused"),
+        (
+            vec![("c", "a-b", delete), ("b-c", "a", delete)],
+            gone(),
+            set_bc(),
+            "c",
+            "refused",
+        ),
+        (
+            vec![("c", "a-b", mark), ("b-c", "a", delete)],
+            gone(),
+            set_bc(),
+            "c",
+            "allowed",
+        ),
         (vec![("c", "a-b", keep)], gone(), gone(), "b-c", "allowed"),
         (vec![], gone(), gone(), "c", "refused"),
     ] {

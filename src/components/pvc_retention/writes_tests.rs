@@ -275,3 +275,46 @@ async fn a_claim_is_not_deleted_that_is_needed_again_by_then() {
         assert_eq!(deletions.count(), deletes, "{sent:?}");
     }
 }
+
+/// The pod of a removed ordinal is to become the owner of its claim, which waits for other writes.
+/// Meanwhile, the watches show that the pod is deleted or replaced, or the StatefulSet was scaled up
+/// again: the garbage collector would delete the claim of the next pod.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_gone_by_then_does_not_become_the_owner() {
+    let mut scaled_down = following("Retain", "Delete");
+    scaled_down["spec"]["replicas"] = 0.into();
+    let mut replaced = web_0();
+    replaced["metadata"]["uid"] = "q".into();
+    for (set, pod, writes) in [
+        (None, None, 1),
+        (None, Some((replaced, true)), 0),
+        (None, Some((web_0(), false)), 0),
+        (Some(following("Retain", "Delete")), None, 0),
+    ] {
+        let world = World {
+            sets: vec![scaled_down.clone()],
+            claims: vec![claim("1")],
+            cached: vec![web_0()],
+            listed: vec![web_0()],
+            unreadable: "",
+        };
+        let (reconciler, sent) = world.answering();
+        let web = ObjectName::new("ns", "web");
+        let lanes = &reconciler.apply.lanes;
+        let permit = lanes.permit(Lane::Ownership, &web.namespace).await;
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if let Some(set) = set {
+                reconciler.caches.sets.deliver(read(set), true);
+            }
+            if let Some((pod, exists)) = pod {
+                reconciler.caches.pods.deliver(read(pod), exists);
+            }
+            drop(permit);
+        };
+        let key = Subject::Policy(web.clone());
+        let (reconciled, ()) = tokio::join!(reconciler.reconcile(&key), meanwhile);
+        assert_eq!(reconciled.is_ok(), writes == 1, "{reconciled:?}");
+        assert_eq!(sent.lock().len(), writes, "{:?}", sent.lock());
+    }
+}

@@ -14,16 +14,19 @@ pub enum Step {
     Unused,
 }
 
-/// Decides about the condition of the claim, given at least all pods that name it.
+/// Decides about the condition of the claim, given at least all pods that name it. A pod that names
+/// too many claims to keep their names may use the claim: that is no proof of use, but it prevents
+/// the status True.
 pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a Pod>) -> Step {
     if !claim.bound || claim.deleting {
         return Step::Leave;
     }
     let controller = claim.controller();
-    let used = pods.into_iter().any(|pod| uses(pod, name, controller));
+    let users = pods.into_iter().filter(|pod| uses(pod, name, controller));
+    let (unknown, certain): (Vec<_>, Vec<_>) = users.partition(|pod| pod.mounts.are_too_many());
     match claim.unused.map(|condition| condition.holds) {
-        Some(true) | None if used => Step::Used,
-        Some(false) | None if !used => Step::Unused,
+        Some(true) | None if !certain.is_empty() => Step::Used,
+        Some(false) | None if certain.is_empty() && unknown.is_empty() => Step::Unused,
         _ => Step::Leave,
     }
 }

@@ -139,6 +139,25 @@ fn pods_count_until_none_of_their_containers_runs() {
     }
 }
 
+/// The names of its claims are not kept, so it may use any claim: no reason to change a condition.
+#[test]
+fn a_pod_that_names_too_many_claims_proves_nothing() {
+    let volumes = (0..=1000).map(
+        |number| json!({"name": "v", "persistentVolumeClaim": {"claimName": format!("c{number}")}}),
+    );
+    let many = pod(json!({"spec": {"volumes": volumes.collect::<Vec<_>>()}}));
+    let user = pod(json!({}));
+    for (status, alone, with_user) in [
+        (None, Step::Leave, Step::Used),
+        (Some("True"), Step::Leave, Step::Used),
+        (Some("False"), Step::Leave, Step::Leave),
+    ] {
+        let claim = bound(status);
+        assert_eq!(decide("data", &claim, [&many]), alone, "{status:?}");
+        assert_eq!(decide("data", &claim, [&many, &user]), with_user);
+    }
+}
+
 #[test]
 fn a_change_that_does_not_matter_enqueues_nothing() {
     let name = ObjectName::new("ns", "web");

@@ -83,8 +83,21 @@ impl ClaimWebhook {
                  would delete the claim"
             ));
         }
-        let found = resolve_set(name, claim, found, |_| false);
-        found.map_or(Answer::Allow, |found| add_owner_and_marker(&found, claim))
+        if let Some(found) = resolve_set(name, claim, found.clone(), |_| false) {
+            return add_owner_and_marker(&found, claim);
+        }
+        // A StatefulSet of another reading exists, but the claim is of one that does not any more.
+        let lost = resolve_set(name, claim, caches.to_vec(), |_| false)
+            .filter(|lost| deletes_with_set(&lost.set))
+            .filter(|lost| {
+                !found
+                    .iter()
+                    .any(|each| each.reading.set == lost.reading.set)
+            });
+        match lost {
+            Some(lost) if is_from_set_controller(request) => not_created(name, lost.reading, false),
+            _ => Answer::Allow,
+        }
     }
 
     /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and their
