@@ -1,7 +1,7 @@
 //! The reconciler of pv-releaser: carries out the decisions about volumes, and publishes Events.
 
 use super::{
-    NAME, Scope,
+    Mode, NAME, Options, Scope,
     caches::Caches,
     metrics, notices,
     parked::{Reservations, unread},
@@ -140,6 +140,21 @@ impl PvReleaserReconciler {
         applied.into_reconciled()
     }
 
+    /// Returns how to release the volume to this scope. A soft release keeps the volume for a claim
+    /// of the same name, and a claim of a recreated namespace may wait for it. So it requires that
+    /// the recorded namespace still exists; otherwise, the volume is parked.
+    async fn release_mode(&self, volume: &Volume, scope: Scope) -> Result<Mode, ReconcileError> {
+        let mode = self.caches.options.release_mode;
+        let record = match (mode, scope, volume.record()) {
+            (Mode::Soft, Scope::Namespace, Some(record)) => record,
+            _ => return Ok(mode),
+        };
+        let identity = &self.reservations.identity;
+        let uid = identity.active_namespace(&record.namespace).await;
+        let is_same = uid.map_err(unread)? == Some(record.namespace_uid.clone());
+        Ok(if is_same { Mode::Soft } else { Mode::Full })
+    }
+
     /// Releases the volume from its claim. `detached` proves that no VolumeAttachment names the
     /// volume.
     async fn release(
@@ -148,11 +163,15 @@ impl PvReleaserReconciler {
         volume: &Arc<Volume>,
         (scope, detached): (Scope, Proof),
     ) -> Reconciled {
-        let options = &self.caches.options;
+        let release_mode = self.release_mode(volume, scope).await?;
+        let options = Options {
+            release_mode,
+            ..Options::clone(&self.caches.options)
+        };
         let action = action(
             "Release",
             OnRefusal::new(CANNOT_RELEASE),
-            release(volume, scope, options),
+            release(volume, scope, &options),
             Basis::Proof(detached),
         )
         .of_existing();
@@ -160,7 +179,7 @@ impl PvReleaserReconciler {
         let applied = self.apply.perform(NAME, &target, action, RELEASED).await;
         if applied.written() {
             self.caches.volumes.mark_stale(name, volume);
-            let event_content = notices::released(volume, scope, options.release_mode);
+            let event_content = notices::released(volume, scope, release_mode);
             self.apply
                 .publish_event(Regarding::of(name, volume), event_content);
         }

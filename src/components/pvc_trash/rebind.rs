@@ -96,25 +96,34 @@ pub fn decide<'a>(view: &View<'a>) -> Rebinding<'a> {
         .filter_map(|each| Some((each, view.record(&each.1)?)));
     let kept: Vec<_> = kept.collect();
     match latest(&kept, |((_, volume), record)| Deletion::of(volume, record)) {
-        Ok(None) => Rebinding::Absent,
-        Ok(Some(&(found, record))) => match view.reason(found, record) {
+        Ok(Some(&(found, record))) if view.is_own(record) => match view.reason(found, record) {
             None => Rebinding::Get(found),
             Some(why) => Rebinding::Keep(&found.0, why),
         },
-        Err([&(found, _), _]) => Rebinding::Keep(&found.0, Kept::Unordered),
+        Err([&(found, one), &(_, other)]) if view.is_own(one) && view.is_own(other) => {
+            Rebinding::Keep(&found.0, Kept::Unordered)
+        }
+        // There is none, or the namespace of the last one is not known: the claim gets no earlier
+        // data, and its user learns nothing about a claim that may be of another namespace.
+        _ => Rebinding::Absent,
     }
 }
 
 impl View<'_> {
-    /// The record of a volume that is kept for a deleted claim of this name and namespace. A claim
-    /// of the name is being created, so the earlier one is deleted.
+    /// The record of a volume that is kept for a deleted claim of this name and namespace, or of
+    /// one whose namespace is not known by uid. A claim of the name is being created, so the
+    /// earlier one is deleted.
     fn record<'a>(&self, volume: &'a Volume) -> Option<&'a TrashRecord> {
         record_if_deleted(volume).filter(|record| {
             let claim = &record.claim;
             *self.name.namespace == *claim.namespace
                 && *self.name.name == *claim.name
-                && claim.namespace_uid.as_deref() == Some(self.namespace_uid)
+                && (claim.namespace_uid.is_none() || self.is_own(record))
         })
+    }
+
+    fn is_own(&self, record: &TrashRecord) -> bool {
+        record.is_of(Some(self.namespace_uid))
     }
 
     /// Why the claim does not get the volume; none if it does.

@@ -128,7 +128,8 @@ impl PvcTrashReconciler {
 
     /// Publishes on the volume and on the claim that the claim can be restored, unless the volume
     /// is purged at once. If the namespace cannot be read, the Event has the command that works in
-    /// any case.
+    /// any case. It is published on the claim only if its namespace was not recreated: users of
+    /// another one must not learn which claims there were.
     async fn publish_deletion(&self, name: &ObjectName, volume: &Volume, record: &TrashRecord) {
         let Some(claim) = volume.claimed_by().filter(|_| !record.ends_at_once()) else {
             return;
@@ -138,8 +139,10 @@ impl PvcTrashReconciler {
         let event_content = notices::moved_to_trash(record, by_users);
         self.publish_event(name, volume, event_content.clone());
         // Users who may not read volumes see the Event in the namespace of their claim.
-        let claim = Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
-        self.apply.publish_event(claim, event_content);
+        if self.live.is_same_namespace(record).await.unwrap_or(false) {
+            let claim = Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
+            self.apply.publish_event(claim, event_content);
+        }
     }
 
     /// Reserves the volume for the claim. If the claim may not have it, the volume is treated as if

@@ -23,31 +23,45 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Returns which of these volumes the claim gets, with its record, or the refusal of the claim.
 /// Only claims of the namespace with this uid count, and of those with one name the one that was
-/// deleted last. If its volume is not in the trash, the claim gets no other one instead.
+/// deleted last. If its volume is not in the trash, or the uid of its namespace is not known, the
+/// claim gets no other one instead.
 pub(super) fn requested_volume<'a>(
     found: &'a [(ObjectName, Arc<Volume>)],
     namespace_uid: Option<&str>,
     requested: &str,
     namespace: &str,
 ) -> Result<(&'a ObjectName, &'a Volume, &'a TrashRecord), Answer> {
-    let own = found.iter().filter_map(|(name, volume)| {
-        let record = record_if_deleted(volume)?;
-        let own = record.is_of(namespace_uid);
-        own.then_some((name, &**volume, record))
-    });
-    let own: Vec<_> = own.collect();
     let request = UndeleteRequest::parse(requested);
+    let is_own = |record: &TrashRecord| record.is_of(namespace_uid);
+    let is_unknown = |record: &TrashRecord| {
+        let claim = &record.claim;
+        request.claim() == Some(&*claim.name)
+            && claim.namespace == namespace
+            && claim.namespace_uid.is_none()
+    };
+    let possible = found.iter().filter_map(|(name, volume)| {
+        let record = record_if_deleted(volume)?;
+        (is_unknown(record) || is_own(record)).then_some((name, &**volume, record))
+    });
+    let possible: Vec<_> = possible.collect();
+    let mut own = possible.iter().filter(|(.., record)| is_own(record));
     let named = own
-        .iter()
+        .clone()
         .find(|(name, ..)| request.volume() == Some(&*name.name));
-    let last = || latest(&own, |(_, volume, record)| Deletion::of(volume, record));
+    let last = || {
+        latest(&possible, |(_, volume, record)| {
+            Deletion::of(volume, record)
+        })
+    };
     let (name, volume, record) = match named.map_or_else(last, |named| Ok(Some(named))) {
-        Ok(Some(chosen)) => *chosen,
-        Ok(None) => return Err(unknown(requested, namespace)),
-        Err(two) => return Err(unordered(requested, two.map(|(name, ..)| &*name.name))),
+        Ok(Some(chosen)) if is_own(chosen.2) => *chosen,
+        Err(two) if two.iter().all(|(.., record)| is_own(record)) => {
+            return Err(unordered(requested, two.map(|(name, ..)| &*name.name)));
+        }
+        _ => return Err(unknown(requested, namespace)),
     };
     let other = |deleted: &str| request.claim() == Some(deleted) && record.claim.name != deleted;
-    if own.iter().any(|(_, _, found)| other(&found.claim.name)) {
+    if own.any(|(_, _, found)| other(&found.claim.name)) {
         return Err(ambiguous(requested));
     }
     if record_in_trash(volume).is_none() {

@@ -120,6 +120,29 @@ fn the_scope_decides_who_gets_a_released_volume() {
     }
 }
 
+/// A soft release keeps the volume for a claim of the same name: in a recreated namespace, that of
+/// another tenant may be waiting for it.
+#[tokio::test(start_paused = true)]
+async fn a_soft_release_requires_that_the_namespace_still_exists() {
+    for (namespace, is_parked) in [(Some("n"), false), (Some("recreated"), true), (None, true)] {
+        let scene = Scene::new(Options {
+            release_mode: Mode::Soft,
+            ..Options::default()
+        });
+        *scene.server.namespace.lock() = namespace;
+        scene.watch_volume("5", changed(labelled(), recorded("ns/n/1")));
+        scene.reconcile().await;
+        let patches = patches(&scene);
+        assert_eq!(patches.len(), 1, "{patches:?}");
+        let name = reference(&patches[0])["name"].clone();
+        assert_eq!(
+            name == "parked-pv-uid",
+            is_parked,
+            "{namespace:?} {patches:?}"
+        );
+    }
+}
+
 #[test]
 fn a_released_volume_of_a_namespace_is_parked() {
     let changes = recorded("ns/n/1");

@@ -156,6 +156,25 @@ fn the_claim_that_was_deleted_last_counts() {
     }
 }
 
+/// The namespace of the claim that was deleted last is not known by uid, for example because an
+/// admission policy wrote the record while no replica ran. An earlier claim is no substitute.
+#[test]
+fn a_claim_of_an_unknown_namespace_may_be_the_last_one() {
+    let own = |at: &str| kept("own", json!({}), json!({"deletedAt": at}));
+    let unknown = |at: &str| {
+        let record = json!({"deletedAt": at, "claim": {"namespaceUid": null}});
+        kept("unknown", json!({}), record)
+    };
+    let (earlier, later) = ("2025-12-31T23:59:59Z", DELETED);
+    for (volumes, expected) in [
+        ([own(earlier), unknown(later)], Absent),
+        ([own(later), unknown(earlier)], found("own")),
+        ([own(later), unknown(later)], Absent),
+    ] {
+        assert_eq!(outcome(&volumes, json!({}), false), expected);
+    }
+}
+
 /// A claim of a name is created after the deletion of the earlier one.
 #[test]
 fn the_resource_version_shows_which_claim_was_deleted_last() {

@@ -149,6 +149,31 @@ async fn the_last_deletion_is_undone_and_a_volume_comes_before_a_claim() {
     assert_eq!(chosen("pv/pv", &others).await, "pv");
 }
 
+/// The namespace of the claim that was deleted last is not known by uid, so its volume is not given
+/// away, and an earlier claim is no substitute. The name of the volume selects the earlier one.
+#[tokio::test]
+async fn a_claim_of_an_unknown_namespace_may_be_the_last_one() {
+    for (at, data, by_name) in [
+        (json!("2025-12-31T23:59:59Z"), true, true),
+        (json!("2026-12-31T23:59:59Z"), false, true),
+    ] {
+        let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
+        let claim = json!({"name": "data", "namespaceUid": null});
+        let kept = record("1", json!({"deletedAt": at, "claim": claim}));
+        let mut volume = deleted("unknown", "data", at.clone());
+        volume["metadata"]["annotations"] = json!({TRASH: kept.to_string()});
+        let volume = serde_json::from_value(volume).expect("a volume");
+        reviews.caches.volumes.deliver(volume, true);
+        for (requested, is_restored) in [("pvc/data", data), ("pv/pv", by_name)] {
+            let answer = review(&reviews, requested).await;
+            let restored = matches!(answer, Answer::Patch { .. });
+            assert_eq!(restored, is_restored, "{at} {requested}: {answer:?}");
+        }
+        let unknown = review(&reviews, "pv/unknown").await;
+        assert!(matches!(unknown, Answer::Deny { .. }), "{unknown:?}");
+    }
+}
+
 /// A claim of a name is created after the deletion of the earlier one. So its later
 /// `resourceVersion` shows that it was deleted later, also within one second, and if its deletion
 /// was seen earlier.
