@@ -31,6 +31,15 @@ pub struct NamespaceWire {
     pub metadata: ObjectMeta,
 }
 
+/// Returns whether the namespace with this metadata has opted out by [`EXCLUDE`].
+pub fn has_opted_out(metadata: &ObjectMeta) -> bool {
+    let (label, value) = EXCLUDE;
+    let labels = metadata.labels.as_ref();
+    labels
+        .and_then(|labels| labels.get(label))
+        .is_some_and(|found| found == value)
+}
+
 impl Tracked for Namespace {
     type Wire = NamespaceWire;
     const KIND: Kind = Kind::Namespace;
@@ -38,15 +47,12 @@ impl Tracked for Namespace {
     /// Keeps every namespace in every state, because `namespace-gc` treats a namespace that is not
     /// in the store as deleted.
     fn track(wire: NamespaceWire) -> Option<Self> {
-        let (label, value) = EXCLUDE;
-        let labels = wire.metadata.labels.as_ref();
-        let found = labels.and_then(|labels| labels.get(label));
         let annotations = wire.metadata.annotations.as_ref();
         let window = annotations.and_then(|all| all.get(UNDELETE_WINDOW));
         Some(Self {
             undelete_window: window.map(|window| window.as_str().into()),
             deleting: wire.metadata.deletion_timestamp.is_some(),
-            excluded: found.is_some_and(|found| found == value),
+            excluded: has_opted_out(&wire.metadata),
             uid: wire.metadata.uid.unwrap_or_default().into(),
         })
     }

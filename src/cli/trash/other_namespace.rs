@@ -76,11 +76,13 @@ pub(super) async fn restore_in(
         Err(code) => return Ok(code),
     };
     let volume = &*entry.name.name;
-    print_step(restoration.created(volume))?;
+    // If a line cannot be printed, the claim still gets the volume: without it, it would stay
+    // Pending, and prevent another attempt.
+    let printed = print_step(restoration.created(volume));
     if let Err(error) = give_volume(client, &entry, restoration, &created).await {
         return Ok(not_given(&claims, restoration, volume, &created, &error).await);
     }
-    print_step(WAITING)?;
+    printed.and_then(|()| print_step(WAITING))?;
     let end = tokio::select! {
         end = restoration.bound(&claims, &created, timeout) => end,
         never = keep_changing(&claims, &created) => match never {},

@@ -63,6 +63,14 @@ pub enum Refusal {
 }
 
 impl TemplatePolicy {
+    /// Returns the policy that permits every field and every StorageClass.
+    pub fn all_fields() -> Self {
+        Self {
+            template_fields: TemplateField::value_variants().to_vec(),
+            allowed_storage_classes: Vec::new(),
+        }
+    }
+
     /// Checks a template that was parsed.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ fn down(reads: &LiveReads, called: &WebhookClientConfig) -> Option<Cause> {
         return None;
     }
     let object = Object::new("Service", "service", &service.namespace, &service.name);
-    let sentence = "The object lacks what Volume Warden's webhook adds, and no replica of Volume Warden is ready, so the API server skipped the webhook (failurePolicy: Ignore).";
+    let sentence = "The object lacks what Volume Warden's webhook adds, and no replica of Volume Warden is ready.";
     let evidence = Evidence::new(object.to_string(), "endpoints");
     Some(Cause::new(Code::WebhookDown, sentence, evidence).run(
         list_replicas_command(&service.namespace),

@@ -21,6 +21,7 @@ mod reuse_policy;
 mod reuse_twins;
 mod sets;
 mod stuck;
+mod unprotected;
 mod unread;
 mod volumes;
 

@@ -204,3 +204,40 @@ async fn a_user_that_is_being_deleted() {
     let since = began.root().and_then(|root| root.evidence.since);
     assert_eq!(since, "2026-01-01T00:29:30Z".parse().ok());
 }
+
+/// The value of `--template-fields` in the cluster is not known.
+#[tokio::test]
+async fn a_template_with_a_restricted_field_may_not_be_why_the_claim_is_missing() {
+    let template = "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {accessModes: [ReadWriteOnce], selector: {}, \
+        resources: {requests: {storage: 2Gi}}}}";
+    let prefix = crate::objects::claim_requests::PREFIX;
+    let pod = json!({
+        "metadata": {"name": "web", "namespace": "shop", "annotations": {
+            format!("{prefix}data.enabled"): "true", format!("{prefix}data.pvc"): template,
+        }},
+        "spec": {"containers": [], "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        ]},
+        "status": {"phase": "Pending"},
+    });
+    let quota = |used: &str| {
+        let hard = json!({"persistentvolumeclaims": "2"});
+        let used = json!({"persistentvolumeclaims": used});
+        json!({"metadata": {"name": "small"}, "status": {"hard": hard, "used": used}})
+    };
+    for (used, code, part) in [
+        (
+            "1",
+            Code::InvalidTemplate,
+            "With the default of --template-fields",
+        ),
+        ("2", Code::QuotaExhausted, "small"),
+    ] {
+        let cluster = Cluster::default().pod(pod.clone());
+        let cluster = cluster.with("/api/v1/namespaces/shop/resourcequotas", quota(used));
+        let answer = cluster.explained(&Object::pod("shop", "web")).await;
+        assert_eq!(codes(&answer), [Code::ClaimMissing, code]);
+        let sentence = &answer.chain[1].sentence;
+        assert!(sentence.contains(part), "{sentence}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::{
     components::pvc_protection,
-    objects::finalizers::PVC_PROTECTION,
+    objects::{finalizers::PVC_PROTECTION, namespace::has_opted_out},
     why::{
         Answer, Cause, Code, Conclusion, Evidence, LiveReads, Lookup, Object,
         explain::{
@@ -12,6 +12,7 @@ use crate::{
         read::{PersistentVolume, PersistentVolumeClaim},
     },
 };
+use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 
 /// The condition with which Kubernetes reports that no pod uses a claim (KEP-5541).
@@ -49,18 +50,20 @@ pub(super) fn causes(
 }
 
 /// The chain of causes for the first problem of a Bound claim: it has owners, none of which exists,
-/// its finalizer is missing while the webhook does not work, its volume is lost or being deleted,
-/// or is not resized. None without a problem.
+/// its volume is lost or being deleted, or is not resized, or its finalizer is missing while the
+/// webhook does not work. The last one comes last, because it ends when a replica runs. None
+/// without a problem.
 pub(super) fn problem(
     reads: &LiveReads,
     object: &Object,
     claim: &PersistentVolumeClaim,
 ) -> Option<Vec<Cause>> {
+    let one = |cause: Cause| vec![cause];
     retention::dead_owner(reads, object, claim)
-        .or_else(|| unprotected(reads, claim))
-        .map(|cause| vec![cause])
+        .map(one)
         .or_else(|| volume_lost(reads, object, claim))
-        .or_else(|| resize::cause(reads, object, claim).map(|cause| vec![cause]))
+        .or_else(|| resize::cause(reads, object, claim).map(one))
+        .or_else(|| unprotected(reads, claim).map(one))
 }
 
 /// The chain of causes if the volume of the claim does not exist, does not name this claim in its
@@ -166,5 +169,9 @@ fn unprotected(reads: &LiveReads, claim: &PersistentVolumeClaim) -> Option<Cause
     if claim.finalizers().iter().any(|each| each == PVC_PROTECTION) {
         return None;
     }
-    webhooks::cause(reads, &format!("volume-warden-{}", pvc_protection::NAME))
+    let cause = webhooks::cause(reads, &format!("volume-warden-{}", pvc_protection::NAME))?;
+    // No webhook is called for a namespace that has opted out.
+    let namespace = reads.get::<Namespace>("", &claim.namespace()?).found();
+    let opted_out = namespace.is_some_and(|namespace| has_opted_out(&namespace.metadata));
+    (!opted_out).then_some(cause)
 }

@@ -20,6 +20,9 @@ use kube::ResourceExt;
 enum ClaimCreator {
     /// Volume Warden's pvc-provisioner, because an annotation of the pod requests the claim.
     Annotation(Box<ClaimRequest>),
+    /// Volume Warden's pvc-provisioner, if its flag `--template-fields`, which is not known here,
+    /// permits a field of the template.
+    Restricted(Box<ClaimRequest>, Notice),
     /// Volume Warden's pvc-provisioner, but the annotation is invalid.
     Invalid(Notice),
     /// kube-controller-manager, because the volume of the pod is ephemeral.
@@ -41,6 +44,11 @@ pub(super) fn causes(
     let maker = maker(pod, mounted);
     let why = match &maker {
         ClaimCreator::Invalid(notice) => Some(invalid(object, notice)),
+        ClaimCreator::Restricted(_, notice) => {
+            let exhausted =
+                quota::exhausted(reads, object.namespace_name(), &want(&maker, mounted));
+            exhausted.or_else(|| Some(restricted(object, notice)))
+        }
         // A quota is no cause for a claim that no controller creates.
         ClaimCreator::User => None,
         maker => quota::exhausted(reads, object.namespace_name(), &want(maker, mounted)),
@@ -59,11 +67,11 @@ fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &ClaimCreator) -
     let pod = object.describe();
     let (who, command, purpose) = match maker {
         ClaimCreator::Annotation(_) => (
-            "Volume Warden's pvc-provisioner creates it, because the pod's annotations request it, and has not done so yet".to_owned(),
+            "the pod's annotations request it from Volume Warden's pvc-provisioner, which has not created it".to_owned(),
             pod,
             "to see in the pod's Events why the claim is not created".to_owned(),
         ),
-        ClaimCreator::Invalid(_) => (
+        ClaimCreator::Restricted(..) | ClaimCreator::Invalid(_) => (
             "the pod's annotations request it".to_owned(),
             pod,
             "to see the pod's annotations".to_owned(),
@@ -94,11 +102,17 @@ fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &ClaimCreator) -
     .run(command, purpose)
 }
 
+fn restricted(object: &Object, notice: &Notice) -> Cause {
+    let condition = "With the default of --template-fields, Volume Warden";
+    invalid_template(object, condition, notice)
+}
+
 fn invalid(object: &Object, notice: &Notice) -> Cause {
-    let sentence = format!(
-        "Volume Warden creates no claim for the pod: {}.",
-        notice.sentence
-    );
+    invalid_template(object, "Volume Warden", notice)
+}
+
+fn invalid_template(object: &Object, who: &str, notice: &Notice) -> Cause {
+    let sentence = format!("{who} creates no claim for the pod: {}.", notice.sentence);
     let evidence = Evidence::new(object.to_string(), "metadata.annotations");
     Cause::new(Code::InvalidTemplate, sentence, evidence).run(
         object.describe(),
@@ -129,14 +143,15 @@ fn is_set(owner: &OwnerReference) -> bool {
 
 fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<ClaimCreator> {
     let claim_requests = pod.trimmed.claim_requests.as_deref()?;
-    // The value of --template-fields in the cluster is not known here, so the default is assumed.
-    // The message about a field that only this flag permits names the flag.
+    let requested = |claims: Vec<ClaimRequest>| {
+        let mut claims = claims.into_iter();
+        claims
+            .find(|request| *request.claim == *mounted.claim)
+            .map(Box::new)
+    };
     let (claims, notices) = parse_claim_requests(claim_requests, &TemplatePolicy::default());
-    let requested = claims
-        .into_iter()
-        .find(|request| *request.claim == *mounted.claim);
-    if let Some(request) = requested {
-        return Some(ClaimCreator::Annotation(Box::new(request)));
+    if let Some(request) = requested(claims) {
+        return Some(ClaimCreator::Annotation(request));
     }
     let own = |each: &&Notice| each.volume.as_deref() == Some(&*mounted.volume.name);
     let of_no_volume = |each: &&Notice| {
@@ -147,7 +162,12 @@ fn by_annotation(pod: &Pod, mounted: &Mounted<'_>) -> Option<ClaimCreator> {
     // An annotation for a volume that the pod does not have is probably a misspelt annotation for
     // this volume.
     let notice = all.find(own).or_else(|| notices.iter().find(of_no_volume));
-    notice.cloned().map(ClaimCreator::Invalid)
+    let notice = notice?.clone();
+    let (permitted, _) = parse_claim_requests(claim_requests, &TemplatePolicy::all_fields());
+    Some(match requested(permitted) {
+        Some(request) => ClaimCreator::Restricted(request, notice),
+        None => ClaimCreator::Invalid(notice),
+    })
 }
 
 fn want(maker: &ClaimCreator, mounted: &Mounted<'_>) -> Want {
@@ -160,7 +180,7 @@ fn want(maker: &ClaimCreator, mounted: &Mounted<'_>) -> Want {
             .as_ref()
     };
     match maker {
-        ClaimCreator::Annotation(request) => {
+        ClaimCreator::Annotation(request) | ClaimCreator::Restricted(request, _) => {
             let fields = ClaimFields {
                 namespace: "",
                 name: &request.claim,

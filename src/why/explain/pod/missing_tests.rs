@@ -41,7 +41,7 @@ fn who_would_make_the_claim_is_named() {
         (set("apps.kruise.io/v1"), "no controller creates it"),
         (
             annotated(&[("data.enabled", "true"), ("data.pvc", TEMPLATE)]),
-            "pvc-provisioner creates it",
+            "request it from Volume Warden's pvc-provisioner",
         ),
         (
             annotated(&[("data.enabled", "false"), ("data.pvc", TEMPLATE)]),

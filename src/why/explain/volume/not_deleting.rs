@@ -2,7 +2,7 @@
 
 use crate::{
     components::pv_releaser::PvReleaser,
-    objects::{namespace::EXCLUDE, reuse::Record},
+    objects::{namespace::has_opted_out, reuse::Record},
     why::{
         Answer, Cause, Code, Conclusion, Evidence, LiveReads, Lookup, Object,
         explain::{
@@ -106,11 +106,9 @@ fn waiting_in(reads: &LiveReads, object: &Object, namespace: &Namespace) -> Conc
         "waits for the next claim that fits it in the namespace {}",
         namespace.name_any()
     );
-    let (label, value) = EXCLUDE;
-    let label = namespace.labels().get(label);
     let state = if namespace.metadata.deletion_timestamp.is_some() {
         "which is being deleted"
-    } else if label.is_some_and(|label| label == value) {
+    } else if has_opted_out(&namespace.metadata) {
         "which has opted out, so no claim there gets it"
     } else if controllers::held_lease(reads, &PvReleaser).is_none() {
         "but not whether pv-releaser runs, which gives it to that claim"
