@@ -116,6 +116,30 @@ async fn wrong_values_are_refused() -> Result<()> {
             json!({"namespaceGc": {"gcGrace": "a while"}}),
             "'/namespaceGc/gcGrace'",
         ),
+        (
+            json!({"namespaceGc": {"gcProtect": []}}),
+            "'/namespaceGc/gcProtect'",
+        ),
+        (
+            json!({"namespaceGc": {"gcProtect": ["Prod_*"]}}),
+            "'/namespaceGc/gcProtect/0'",
+        ),
+        (
+            json!({"namespaceGc": {"storageosRetryInterval": "0"}}),
+            "'/namespaceGc/storageosRetryInterval'",
+        ),
+        (
+            json!({"namespaceGc": {"namespaceDeleteGcInterval": "500ms"}}),
+            "'/namespaceGc/namespaceDeleteGcInterval'",
+        ),
+        (
+            json!({"pvcProvisioner": {"orphanGrace": "500ms"}}),
+            "'/pvcProvisioner/orphanGrace'",
+        ),
+        (
+            json!({"pvcTrash": {"trashMaxBytes": "500K"}}),
+            "'/pvcTrash/trashMaxBytes'",
+        ),
         (json!({"webhooks": {"port": 0}}), "'/webhooks/port'"),
         (
             json!({"webhooks": {"namespaceSelector": {"team": "storage"}}}),
@@ -157,6 +181,24 @@ async fn wrong_values_are_refused() -> Result<()> {
             .with_context(|| format!("{values} was accepted"))?;
         let error = format!("{error:#}");
         ensure!(error.contains(part), "{values}: {error}");
+    }
+    Ok(())
+}
+
+/// Durations and sizes that the program accepts.
+#[tokio::test]
+async fn values_of_any_unit_are_accepted() -> Result<()> {
+    for (interval, grace, bytes) in [
+        ("0", "1m30s", "500Gi"),
+        ("0.5h", "1h0m0s", "500k"),
+        ("1s500ms", "100ms1s", "1.5T"),
+    ] {
+        let values = json!({
+            "namespaceGc": {"namespaceDeleteGcInterval": interval, "gcProtect": ["a-*.b1"]},
+            "pvcProvisioner": {"orphanGrace": grace},
+            "pvcTrash": {"trashMaxBytes": bytes},
+        });
+        template(&values, "volume-warden").await?;
     }
     Ok(())
 }
