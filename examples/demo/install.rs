@@ -11,8 +11,14 @@ use std::{
 };
 use volume_warden_controlplane::{Cluster, Warden};
 
-/// Prefixes of the variables by which `cargo run` describes the package of the demo.
-const PACKAGE: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
+/// Prefixes of the variables by which `cargo run` describes the package of the demo, and that its
+/// build script sets.
+const PACKAGE: [&str; 4] = [
+    "CARGO_MANIFEST_",
+    "CARGO_PKG_",
+    "OUT_DIR",
+    "VOLUME_WARDEN_COMMIT",
+];
 
 /// Builds the binary, because cargo builds none for an example, and returns its path.
 ///
@@ -23,8 +29,8 @@ pub fn build() -> Result<PathBuf> {
     cargo
         .args(["build", "--locked"])
         .args(["--bin", "volume-warden", "--example", "demo"]);
-    // The build script of ring runs again if one of these changes, and most crates here depend on
-    // ring.
+    // The build scripts of ring and of this package run again if one of these changes, and what
+    // depends on them is compiled again.
     let describes_package = |name: &OsString| {
         PACKAGE
             .iter()

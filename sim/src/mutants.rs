@@ -49,6 +49,9 @@ pub fn all() -> anyhow::Result<Vec<Mutant>> {
     Ok(serde_saphyr::from_str(include_str!("../mutants.yaml"))?)
 }
 
+/// Prefixes of the variables by which `cargo run` describes the package of this program.
+const PACKAGE: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
+
 /// Creates the changed copy of the workspace with all mutants, builds it, and returns its program.
 ///
 /// # Errors
@@ -83,6 +86,12 @@ pub fn build(mutants: &[Mutant]) -> anyhow::Result<PathBuf> {
         "--bin",
         PROGRAM,
     ]);
+    // Build scripts run again if one of these changes, and what depends on them is compiled again.
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let describes = |name: &String| PACKAGE.iter().any(|prefix| name.starts_with(prefix));
+    for name in names.filter(describes) {
+        cargo.env_remove(name);
+    }
     let built = cargo
         .current_dir(&copy)
         .env("CARGO_TARGET_DIR", &target)
