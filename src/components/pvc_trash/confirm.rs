@@ -151,24 +151,19 @@ impl Live {
     /// # Errors
     /// When the namespace could not be read.
     pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
-        let namespace = record.claim.namespace.as_str();
-        let uid = self
-            .namespace_uid(namespace, DEFAULT_CALL_TIMEOUT)
-            .await
-            .map_err(ReconcileError::unread("the namespace"))?;
-        Ok(record.is_of(uid.as_deref()))
+        let found = self.same_namespace(record).await;
+        let found = found.map_err(ReconcileError::unread("the namespace"))?;
+        Ok(found.is_some())
     }
 
-    /// Returns whether a new claim can be created in the namespace of the record's claim: the
-    /// namespace still exists, with the recorded uid, and is not being deleted.
+    /// Returns the namespace of the record's claim, if it still exists with the recorded uid.
     ///
     /// # Errors
     /// When the namespace could not be read.
-    pub async fn accepts_claims(&self, record: &TrashRecord) -> kube::Result<bool> {
+    pub async fn same_namespace(&self, record: &TrashRecord) -> kube::Result<Option<Namespace>> {
         let name = ObjectName::cluster_scoped(record.claim.namespace.as_str());
         let found = self.namespaces.get(&name, DEFAULT_CALL_TIMEOUT).await?;
-        let found = found.filter(|namespace| !namespace.deleting);
-        Ok(found.is_some_and(|namespace| record.is_of(Some(&namespace.uid))))
+        Ok(found.filter(|namespace| record.is_of(Some(&namespace.uid))))
     }
 
     /// Adds to the record what only live reads show: the uid of the claim's namespace, and the

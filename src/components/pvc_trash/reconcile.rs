@@ -134,12 +134,14 @@ impl PvcTrashReconciler {
         let Some(claim) = volume.claimed_by().filter(|_| !record.ends_at_once()) else {
             return;
         };
-        let by_users = self.caches.handles(&record.claim.namespace)
-            && self.live.accepts_claims(record).await.unwrap_or(false);
+        let namespace = self.live.same_namespace(record).await.unwrap_or(None);
+        // No more claims are created in a namespace that is being deleted.
+        let accepts_claims = namespace.as_ref().is_some_and(|found| !found.deleting);
+        let by_users = self.caches.handles(&record.claim.namespace) && accepts_claims;
         let event_content = notices::moved_to_trash(record, by_users);
         self.publish_event(name, volume, event_content.clone());
         // Users who may not read volumes see the Event in the namespace of their claim.
-        if self.live.is_same_namespace(record).await.unwrap_or(false) {
+        if namespace.is_some() {
             let claim = Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
             self.apply.publish_event(claim, event_content);
         }

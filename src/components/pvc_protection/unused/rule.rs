@@ -22,11 +22,15 @@ pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a 
         return Step::Leave;
     }
     let controller = claim.controller();
-    let users = pods.into_iter().filter(|pod| uses(pod, name, controller));
-    let (unknown, certain): (Vec<_>, Vec<_>) = users.partition(|pod| pod.mounts.are_too_many());
+    let mut users = pods.into_iter().filter(|pod| uses(pod, name, controller));
+    let mut may_be_used = false;
+    let used = users.any(|pod| {
+        may_be_used |= pod.mounts.are_too_many();
+        !pod.mounts.are_too_many()
+    });
     match claim.unused.map(|condition| condition.holds) {
-        Some(true) | None if !certain.is_empty() => Step::Used,
-        Some(false) | None if certain.is_empty() && unknown.is_empty() => Step::Unused,
+        Some(true) | None if used => Step::Used,
+        Some(false) | None if !used && !may_be_used => Step::Unused,
         _ => Step::Leave,
     }
 }
