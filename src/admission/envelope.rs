@@ -37,39 +37,37 @@ pub fn decode(body: &[u8]) -> Result<Request, String> {
 /// Encodes the `AdmissionReview` that carries `answer`. In a dry run, the review allows the
 /// request, and a warning describes the denial or patch.
 pub fn encode(uid: &str, answer: Answer, dry_run: bool) -> Vec<u8> {
-    let answer = if dry_run {
-        described(answer)
-    } else {
-        (answer, Vec::new())
-    };
+    let answer = if dry_run { described(answer) } else { answer };
     let review = ReviewResponse {
         api_version: API_VERSION,
         kind: KIND,
-        response: response(uid, answer.0, answer.1),
+        response: response(uid, answer),
     };
     // The review contains only strings and numbers, so encoding it as JSON cannot fail.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 
-fn described(answer: Answer) -> (Answer, Vec<String>) {
+/// What a dry run answers instead: the review allows the request, and a warning describes the
+/// answer.
+fn described(answer: Answer) -> Answer {
     let warning = match &answer {
         Answer::Deny { message, .. } => {
             format!("volume-warden (dry run) would refuse this: {message}")
         }
         Answer::Patch { what, .. } => format!("volume-warden (dry run) would {what}"),
-        Answer::Allow | Answer::Warn(_) => return (answer, Vec::new()),
+        Answer::Allow | Answer::Warn(_) => return answer,
     };
-    (Answer::Allow, vec![warning])
+    Answer::Warn(vec![warning])
 }
 
-fn response(uid: &str, answer: Answer, warnings: Vec<String>) -> Response<'_> {
+fn response(uid: &str, answer: Answer) -> Response<'_> {
     let mut response = Response {
         uid,
         allowed: true,
         status: None,
         patch_type: None,
         patch: None,
-        warnings,
+        warnings: Vec::new(),
     };
     match answer {
         Answer::Allow => {}

@@ -25,7 +25,7 @@ use self::{
     print::print_error,
     trash::{purge, undelete},
 };
-use crate::{component::ComponentRef, version};
+use crate::{cluster::error_chain, component::ComponentRef, version};
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::{ffi::OsString, process::ExitCode};
 
@@ -113,7 +113,7 @@ pub fn main(components: &'static [ComponentRef]) -> ExitCode {
             // here.
             Ok(usage) => usage.format(&mut command).exit(),
             Err(error) => {
-                print_error(format_args!("{error:#}"));
+                print_error(error_chain(&error));
                 ExitCode::FAILURE
             }
         },

@@ -23,11 +23,26 @@ pub(super) fn refuse(arguments: &[OsString], mut command: Command) -> Result<(),
         let known = flags.find(|flag| *flag == name || old_name(flag) == Some(name));
         known.map(str::to_owned)
     };
-    let message = match known {
-        Some(flag) => format!("flags require two dashes: use --{flag}"),
-        None => format!("unknown flag -{name}: flags require two dashes, and there is no --{name}"),
+    let message = match (known, short_flag(&command, name)) {
+        (Some(flag), _) => format!("flags require two dashes: use --{flag}"),
+        // kubectl accepts `-nshop` and `-ojson`.
+        (None, Some(short)) => {
+            format!("unknown flag -{name}: write a space between -{short} and its value")
+        }
+        (None, None) => {
+            format!("unknown flag -{name}: flags require two dashes, and there is no --{name}")
+        }
     };
     Err(command.error(ErrorKind::UnknownArgument, message))
+}
+
+/// Returns the first character of `name` if it is a short flag that takes a value.
+fn short_flag(command: &Command, name: &str) -> Option<char> {
+    let first = name.chars().next()?;
+    let mut flags = command.get_subcommands().flat_map(Command::get_arguments);
+    let takes_value =
+        |flag: &Arg| flag.get_short() == Some(first) && flag.get_action().takes_values();
+    flags.any(takes_value).then_some(first)
 }
 
 /// Returns the name of a flag with a single dash, without its value; none if at most one character

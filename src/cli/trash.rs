@@ -116,7 +116,8 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     }
     let removed = count_removed(&client, &options.system_namespace, (&volumes, namespace)).await;
     if removed > 0 {
-        print_error(notice(removed, &options.system_namespace));
+        let flags = options.caller.cluster_flags();
+        print_error(notice(removed, &options.system_namespace, &flags));
     }
     Ok(ExitCode::SUCCESS)
 }

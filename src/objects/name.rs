@@ -23,7 +23,11 @@ impl ObjectName {
 
     /// Creates the name of a cluster-scoped object.
     pub fn cluster_scoped(name: impl Into<Arc<str>>) -> Self {
-        Self::new("", name)
+        Self {
+            // Without an allocation.
+            namespace: Arc::default(),
+            name: name.into(),
+        }
     }
 
     /// Returns the name in `metadata`, or none if the API server has not generated it yet

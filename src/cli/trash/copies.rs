@@ -80,7 +80,7 @@ pub(super) fn without_volumes(
 }
 
 /// The notice that volumes were removed by force.
-pub(super) fn notice(number: usize, system_namespace: &str) -> String {
+pub(super) fn notice(number: usize, system_namespace: &str, cluster_flags: &str) -> String {
     let volumes = match number {
         1 => "1 volume was".to_owned(),
         number => format!("{number} volumes were"),
@@ -91,6 +91,6 @@ pub(super) fn notice(number: usize, system_namespace: &str) -> String {
     };
     format!(
         "{volumes} removed without a purge. To see which can be created again: volume-warden trash \
-         repair --dry-run{place}"
+         repair --dry-run{place}{cluster_flags}"
     )
 }

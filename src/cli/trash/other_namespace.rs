@@ -184,8 +184,9 @@ async fn not_given(
     if !is_refused(error) {
         return report_unknown(format!(
             "it is unknown whether the claim {restoration} gets volume {volume}: {}. Check: \
-             kubectl get pv {volume}",
-            error_message(error)
+             kubectl get{} pv {volume}",
+            error_message(error),
+            restoration.cluster_flags
         ));
     }
     let parameters = DeleteParams::default().preconditions(Preconditions {
@@ -199,9 +200,10 @@ async fn not_given(
     .await;
     let claim = match deleted {
         Ok(_) => "The claim is deleted again".to_owned(),
-        Err(error) => {
-            format!("Delete the claim, which has no data; this command could not: {error}")
-        }
+        Err(error) => format!(
+            "Delete the claim, which has no data; this command could not: {}",
+            error_message(&error)
+        ),
     };
     print_error(format_args!(
         "the claim {restoration} does not get volume {volume}, which this command did not change: \

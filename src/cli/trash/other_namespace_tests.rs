@@ -73,6 +73,7 @@ const WANTED: Restoration<'static> = Restoration {
     volume: None,
     name: "data",
     from: Some("shop"),
+    cluster_flags: "",
 };
 
 /// The writes of a restore, and whether it succeeded.

@@ -41,9 +41,6 @@ use std::{
     sync::Arc,
 };
 
-/// How a volume is selected if several claims had its name.
-const SELECT: &str = "volume-warden purge pv NAME";
-
 pub(in crate::cli) const EXIT_CODES: &str = "Exit codes: 0 the purge is requested; 1 not in the trash, \
 not Released yet, ambiguous, kept because its policy was Retain, not confirmed, or refused; 2 the command line is \
 wrong, or --yes is missing; 3 the volumes or the claim could not be read, it is unknown whether the purge is requested, or there \
@@ -91,8 +88,13 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let namespace = target::namespace(&options.namespace, &default);
+    // How a volume is selected if several claims had its name: in the same cluster.
+    let select = format!(
+        "volume-warden purge{} pv NAME",
+        options.caller.cluster_flags()
+    );
     let read = match options.target.kind {
-        TrashKind::Pvc => volumes_of(&client, &ObjectName::new(namespace, name)).await,
+        TrashKind::Pvc => volumes_of(&client, &ObjectName::new(namespace, name), &select).await,
         TrashKind::Pv => volume(&client, name).await,
     };
     let volumes = match read {
@@ -104,7 +106,7 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
         TrashKind::Pv => true,
     });
     sort(&mut found);
-    let entry = match chosen(&found, Clock::system().timestamp()) {
+    let entry = match chosen(&found, Clock::system().timestamp(), &select) {
         Ok(entry) => entry,
         Err(None) => {
             print_error(missing(options.target.kind, namespace, name));
@@ -128,9 +130,13 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// The exit code, after the reason is printed: they could not be read, or the volume of the claim
 /// of this name that was deleted last is not in the trash yet.
-async fn volumes_of(client: &Client, claim: &ObjectName) -> Result<Store<Volume>, ExitCode> {
+async fn volumes_of(
+    client: &Client,
+    claim: &ObjectName,
+    select: &str,
+) -> Result<Store<Volume>, ExitCode> {
     let volumes = volumes(client).await?;
-    check_last_deletion(client, &volumes, claim, SELECT).await?;
+    check_last_deletion(client, &volumes, claim, select).await?;
     Ok(volumes)
 }
 
@@ -140,7 +146,8 @@ async fn volume(client: &Client, name: &str) -> Result<Store<Volume>, ExitCode> 
     let read = existing(within(DEFAULT_CALL_TIMEOUT, api.get(name)).await);
     let read = read.map_err(|error| {
         report_unknown(format!(
-            "the PersistentVolume {name} could not be read: {error}"
+            "the PersistentVolume {name} could not be read: {}",
+            error_message(&error)
         ))
     })?;
     let mut volumes = Store::default();
@@ -165,7 +172,11 @@ fn missing(kind: TrashKind, namespace: &str, name: &str) -> String {
 ///
 /// # Errors
 /// The sentence that says why no volume is selected; none if no volume was found.
-fn chosen<'a, 'b>(found: &'b [Entry<'a>], now: Timestamp) -> Result<&'b Entry<'a>, Option<String>> {
+fn chosen<'a, 'b>(
+    found: &'b [Entry<'a>],
+    now: Timestamp,
+    select: &str,
+) -> Result<&'b Entry<'a>, Option<String>> {
     let living: Vec<_> = found
         .iter()
         .filter(|each| each.next != Next::Purging)
@@ -184,18 +195,18 @@ fn chosen<'a, 'b>(found: &'b [Entry<'a>], now: Timestamp) -> Result<&'b Entry<'a
             one.claim()
         ))),
         ([one], _) => Ok(one),
-        (several, _) => Err(Some(ambiguous(several, now))),
+        (several, _) => Err(Some(ambiguous(several, now, select))),
     }
 }
 
-fn ambiguous(several: &[&Entry<'_>], now: Timestamp) -> String {
+fn ambiguous(several: &[&Entry<'_>], now: Timestamp, select: &str) -> String {
     let each = several.iter().map(|entry| {
         let (volume, size) = (&entry.name, entry.capacity());
         format!("volume {volume} ({size}, {})", deleted(entry, now))
     });
     let each: Vec<_> = each.collect();
     format!(
-        "several deleted claims had this name: {}. Name one of the volumes: {SELECT}",
+        "several deleted claims had this name: {}. Name one of the volumes: {select}",
         each.join(", ")
     )
 }

@@ -155,7 +155,9 @@ async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed
 /// Which of them could not be listed, and why.
 pub(super) async fn read(client: &Client, system_namespace: &str) -> Result<Found, String> {
     let copies = Copies::of(client, system_namespace);
-    let unread = |what: &str, error: kube::Error| format!("{what} could not be listed: {error}");
+    let unread = |what: &str, error: kube::Error| {
+        format!("{what} could not be listed: {}", error_message(&error))
+    };
     let maps = format!("the ConfigMaps of {system_namespace}");
     let listed = || async { copies.list().await.map_err(|error| unread(&maps, error)) };
     let before = listed().await?;

@@ -37,6 +37,8 @@ pub(super) struct Restoration<'a> {
     pub(super) name: &'a str,
     /// The namespace of the deleted claim, if `--to-namespace` is set.
     pub(super) from: Option<&'a str>,
+    /// The flags of the command line that select the cluster, for the commands in messages.
+    pub(super) cluster_flags: &'a str,
 }
 
 /// How the wait for a claim ended.
@@ -203,12 +205,12 @@ impl Restoration<'_> {
 
     /// The command that restores the deleted claim.
     fn command(&self) -> String {
-        let (deleted, namespace) = (self.deleted, self.namespace);
+        let (deleted, namespace, flags) = (self.deleted, self.namespace, self.cluster_flags);
         let command = match self.from {
-            None => format!("volume-warden undelete pvc {deleted} -n {namespace}"),
-            Some(from) => {
-                format!("volume-warden undelete pvc {deleted} -n {from} --to-namespace {namespace}")
-            }
+            None => format!("volume-warden undelete{flags} pvc {deleted} -n {namespace}"),
+            Some(from) => format!(
+                "volume-warden undelete{flags} pvc {deleted} -n {from} --to-namespace {namespace}"
+            ),
         };
         match self.volume {
             None => command,
@@ -220,7 +222,10 @@ impl Restoration<'_> {
     /// what to do.
     pub(super) fn refusal(&self, error: &kube::Error) -> String {
         let Self {
-            namespace, name, ..
+            namespace,
+            name,
+            cluster_flags,
+            ..
         } = self;
         match error {
             kube::Error::Api(status) if status.reason == "AlreadyExists" => format!(
@@ -238,7 +243,7 @@ impl Restoration<'_> {
             }
             error => format!(
                 "it is unknown whether the claim {self} was created: {}. Check: \
-                 kubectl get pvc {name} -n {namespace}",
+                 kubectl get{cluster_flags} pvc {name} -n {namespace}",
                 error_message(error)
             ),
         }
@@ -257,15 +262,18 @@ impl Restoration<'_> {
     /// Returns the message that the claim is not Bound in time, with the commands that show why.
     pub(super) fn late(&self, limit: Duration, last: Option<kube::Error>) -> String {
         let Self {
-            namespace, name, ..
+            namespace,
+            name,
+            cluster_flags,
+            ..
         } = self;
         let read = last.map_or_else(String::new, |error| {
-            format!(" (the last read failed: {error})")
+            format!(" (the last read failed: {})", error_message(&error))
         });
         format!(
             "the claim {self} is not Bound after {limit:?}{read}. It stays, and is bound later if \
-             nothing prevents it. To see what does: volume-warden why pvc {name} -n {namespace}, \
-             and kubectl describe pvc {name} -n {namespace}"
+             nothing prevents it. To see what does: volume-warden why{cluster_flags} pvc {name} -n \
+             {namespace}, and kubectl describe{cluster_flags} pvc {name} -n {namespace}"
         )
     }
 }

@@ -11,6 +11,7 @@ const WANTED: Restoration<'static> = Restoration {
     volume: None,
     name: "copy",
     from: None,
+    cluster_flags: "",
 };
 
 fn refused((_, status): (u16, Value)) -> String {

@@ -80,12 +80,14 @@ async fn undelete(options: UndeleteOptions) -> anyhow::Result<ExitCode> {
     };
     let from = target::namespace(&options.namespace, &default);
     let to = options.to_namespace.as_deref();
+    let cluster_flags = options.caller.cluster_flags();
     let restoration = Restoration {
         namespace: to.unwrap_or(from),
         deleted,
         volume: options.volume.as_deref(),
         name: options.new_name.as_deref().unwrap_or(deleted),
         from: to.map(|_| from),
+        cluster_flags: &cluster_flags,
     };
     if to.is_some() {
         return restore_in(&client, &restoration, from, options.timeout).await;

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::user::exit_code::report_unknown,
-    cluster::{Store, read_all},
+    cluster::{Store, error_message, read_all},
     objects::{Volume, trash_entry::Entry},
 };
 use kube::{Api, Client};
@@ -50,7 +50,10 @@ pub(super) fn not_listed(error: &kube::Error) -> String {
              volume-warden undelete pvc NAME -n NAMESPACE",
             status.message
         ),
-        error => format!("PersistentVolumes could not be listed: {error}"),
+        error => format!(
+            "PersistentVolumes could not be listed: {}",
+            error_message(error)
+        ),
     }
 }
 

@@ -2,7 +2,10 @@
 //! `kubectl`.
 
 use super::exit_code::report_unknown;
-use crate::{cli::kubeconfig, cluster::connect};
+use crate::{
+    cli::kubeconfig,
+    cluster::{connect, error_chain},
+};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::{Client, Config, config::AuthInfo};
@@ -106,7 +109,7 @@ fn quoted(text: &str) -> String {
 /// The exit code, after the error is printed.
 pub(in crate::cli) async fn cluster(caller: &CallerOptions) -> Result<(Client, String), ExitCode> {
     let found = caller.connect().await;
-    found.map_err(|error| report_unknown(format!("{error:#}")))
+    found.map_err(|error| report_unknown(error_chain(&error)))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The Kubernetes client, with time limits of its own and without kube's retries.
 
 use super::bounded_pages::bounded;
-use kube::{Client, Config};
-use std::time::Duration;
+use kube::{Client, Config, client::AuthError};
+use std::{error::Error, iter::successors, time::Duration};
 
 /// The name of Volume Warden in its requests to the API server; it appears in the audit log.
 pub const USER_AGENT: &str = concat!("volume-warden/", env!("CARGO_PKG_VERSION"));
@@ -66,11 +66,47 @@ pub fn is_lasting_refusal(error: &kube::Error) -> bool {
 /// The reason in kube's error for an answer without a `Status`.
 pub const UNREADABLE_ANSWER: &str = "Failed to parse error data";
 
-/// The message of the API server, or that of the client if there was no answer with a `Status`.
+/// The message of the API server, or that of the client if there was no answer with a `Status`. It
+/// contains nothing that a credential plugin got or printed.
 pub fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        other => plugin_fault(other).unwrap_or_else(|| other.to_string()),
+    }
+}
+
+/// The error and its causes in one line, as `{:#}` shows them, except that [`error_message`]
+/// describes an error of the client.
+pub fn error_chain(error: &anyhow::Error) -> String {
+    let mut messages = Vec::new();
+    for cause in error.chain() {
+        if let Some(error) = cause.downcast_ref::<kube::Error>() {
+            messages.push(error_message(error));
+            break;
+        }
+        messages.push(cause.to_string());
+    }
+    messages.join(": ")
+}
+
+/// Why the credential plugin of the kubeconfig gave no credential. kube's own messages quote the
+/// arguments, the environment and the output of the plugin, all of which may contain secrets.
+fn plugin_fault(error: &kube::Error) -> Option<String> {
+    let first: &(dyn Error + 'static) = error;
+    let mut causes = successors(Some(first), |&error| error.source());
+    let fault = causes.find_map(|cause| cause.downcast_ref::<AuthError>())?;
+    match fault {
+        AuthError::AuthExecRun { out, .. } => Some(format!(
+            "the credential plugin of the kubeconfig failed with {}",
+            out.status
+        )),
+        AuthError::AuthExecParse(_) | AuthError::AuthExec(_) => {
+            Some("the credential plugin of the kubeconfig printed no valid ExecCredential".into())
+        }
+        AuthError::ParseTokenKey(_) => {
+            Some("the command of the kubeconfig printed no valid token".into())
+        }
+        _ => None,
     }
 }
 
@@ -78,9 +114,50 @@ pub fn error_message(error: &kube::Error) -> String {
 mod tests {
     use super::*;
     use kube::core::Status;
+    use serde_json::json;
 
     fn answer(code: u16) -> kube::Error {
         kube::Error::Api(Box::new(Status::failure("the words", "").with_code(code)))
+    }
+
+    /// A kubeconfig whose credential plugin is this command of a shell.
+    fn with_plugin(script: &str) -> kube::config::Kubeconfig {
+        let exec = json!({
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
+            "args": ["-c", script], "env": [{"name": "SECRET", "value": "t0ken"}],
+            "interactiveMode": "Never",
+        });
+        let config = json!({
+            "clusters": [{"name": "a", "cluster": {"server": "https://a"}}],
+            "users": [{"name": "a", "user": {"exec": exec}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "current-context": "a",
+        });
+        kube::config::Kubeconfig::from_yaml(&config.to_string()).expect("a kubeconfig")
+    }
+
+    #[tokio::test]
+    async fn no_message_quotes_a_credential_plugin() {
+        for (script, fault) in [
+            (
+                "echo $SECRET; echo $SECRET >&2; exit 3",
+                "failed with exit status: 3",
+            ),
+            ("echo $SECRET", "printed no valid ExecCredential"),
+        ] {
+            let options = Default::default();
+            let config = Config::from_custom_kubeconfig(with_plugin(script), &options).await;
+            let config = config.expect("the plugin does not run yet");
+            let error = connect(config).err().expect("the plugin fails");
+            let message = error_message(&error);
+            assert!(message.ends_with(fault), "{message}");
+            let chain = error_chain(&anyhow::Error::new(error).context("no client"));
+            assert_eq!(chain, format!("no client: {message}"));
+            assert!(
+                !chain.contains("t0ken") && !chain.contains("SECRET"),
+                "{chain}"
+            );
+        }
     }
 
     #[test]

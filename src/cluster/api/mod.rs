@@ -17,8 +17,8 @@ pub use absence::{existing, is_absent};
 pub use backoff::doubling;
 pub use clamped_times::with_clamped_times;
 pub use client::{
-    DEFAULT_CALL_TIMEOUT, UNREADABLE_ANSWER, connect, error_message, is_lasting_refusal,
-    is_refused, within,
+    DEFAULT_CALL_TIMEOUT, UNREADABLE_ANSWER, connect, error_chain, error_message,
+    is_lasting_refusal, is_refused, within,
 };
 pub(crate) use fair_semaphore::{FairSemaphore, Permit};
 pub use for_users::for_users;

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 /// Lease duration: other replicas wait this long after the last renewal before they acquire a Lease
 /// that was not released.
-pub(super) const DURATION: Duration = Duration::from_secs(15);
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// Time limit of one call of the leader election.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 
@@ -195,7 +195,7 @@ impl HeldLease {
         let first = before.holder_identity.is_none() && before.lease_transitions.is_none();
         LeaseSpec {
             holder_identity: Some(self.lease.identity.clone()),
-            lease_duration_seconds: Some(DURATION.as_secs().try_into().unwrap_or(i32::MAX)),
+            lease_duration_seconds: Some(LEASE_DURATION.as_secs().try_into().unwrap_or(i32::MAX)),
             acquire_time: if is_holder {
                 before.acquire_time.clone()
             } else {

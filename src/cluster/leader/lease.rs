@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Renew deadline: this replica stops writing this long after the *beginning* of its last renewal.
 /// Another replica can acquire a Lease that was not released only 15 s after that renewal. A write
-/// that was under way has ended by then, because its time limit is 4 s.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// that was under way has ended by then: see `WRITE_TIMEOUT`.
+pub(crate) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Interval between two renewals of the Lease.
 const RENEW_PERIOD: Duration = Duration::from_secs(2);
 /// Interval between two attempts of a replica that does not lead. Including the read and the

@@ -1,6 +1,6 @@
 //! Tests of the leader election.
 
-use super::super::held::DURATION;
+use super::super::held::LEASE_DURATION;
 use super::*;
 use crate::cluster::test_server::{answering, failure};
 use k8s_openapi::jiff::Timestamp;
@@ -20,7 +20,7 @@ fn the_page_about_plumber_cd_has_the_times_of_the_election() {
     let page = include_str!("../../../docs/migrating/plumber-cd.md");
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for (part, time) in [
-        ("the Lease expires in", DURATION),
+        ("the Lease expires in", LEASE_DURATION),
         ("that cannot renew it stops after", RENEW_DEADLINE),
         ("replicas try to acquire it every", FOLLOW_PERIOD),
     ] {
@@ -268,9 +268,9 @@ async fn another_replica_leads_when_the_page_says_so() {
     // A killed leader has renewed the Lease up to one period before. Its renewal is seen by the
     // next attempt of the other replica, which leads with the first attempt after the expiry.
     let (shortest, longest) = gaps(true).await;
-    assert!(shortest + RENEW_PERIOD > DURATION, "{shortest:?}");
-    assert!(longest < DURATION + FOLLOW_PERIOD * 2, "{longest:?}");
-    let expired = DURATION.as_secs();
+    assert!(shortest + RENEW_PERIOD > LEASE_DURATION, "{shortest:?}");
+    assert!(longest < LEASE_DURATION + FOLLOW_PERIOD * 2, "{longest:?}");
+    let expired = LEASE_DURATION.as_secs();
     let killed = format!("another replica leads when the Lease has expired ({expired} s)");
     assert!(page.contains(&killed), "{killed}");
     let runbooks = include_str!("../../../docs/operations/runbooks.md");

@@ -11,7 +11,7 @@ use super::lanes::Lanes;
 use super::send::send;
 use super::target::Target;
 use crate::cluster::api::{for_log, within};
-use crate::cluster::leader::Leadership;
+use crate::cluster::leader::{LEASE_DURATION, Leadership, RENEW_DEADLINE};
 use crate::cluster::watch::Excluded;
 use crate::objects::{FIELD_MANAGER, Kind};
 use crate::telemetry::Metrics;
@@ -23,9 +23,13 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// Time limit of one write. It is shorter than the time between the last moment at which this
-/// replica may send a write as leader and the first write of the next leader; see `lease`.
-pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(4);
+/// Time limit of one write.
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(4);
+
+// A write ends before another replica may lead: that acquires the Lease after its duration, counted
+// from the renewal after which this replica sends writes until the renew deadline.
+const _: () =
+    assert!(RENEW_DEADLINE.as_secs() + WRITE_TIMEOUT.as_secs() < LEASE_DURATION.as_secs());
 
 /// The only writer of actions to the API server.
 pub struct Apply {
@@ -155,7 +159,7 @@ impl Apply {
     ) -> Applied {
         let left = until
             .saturating_duration_since(Instant::now())
-            .min(CALL_LIMIT);
+            .min(WRITE_TIMEOUT);
         let applied = match self.dry_run {
             true => Applied::Withheld,
             false if !target.guards(&action) => Applied::Stale,
@@ -199,7 +203,7 @@ impl Apply {
             return Applied::Stale;
         }
         let write =
-            || async { action.outcome(within(CALL_LIMIT, self.call(target, action)).await) };
+            || async { action.outcome(within(WRITE_TIMEOUT, self.call(target, action)).await) };
         let turn = Turn {
             lane: action.lane,
             namespace: &target.name.namespace,

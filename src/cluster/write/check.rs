@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::applied::Applied;
-use super::apply::{ALWAYS, Apply, CALL_LIMIT, Turn};
+use super::apply::{ALWAYS, Apply, Turn, WRITE_TIMEOUT};
 use super::target::Target;
 use crate::cluster::api::within;
 
@@ -19,8 +19,9 @@ impl Apply {
         reason: &'static str,
     ) -> Applied {
         let action = &action.clone().of_existing();
-        let check =
-            || async { action.outcome(within(CALL_LIMIT, self.patch(target, action, true)).await) };
+        let check = || async {
+            action.outcome(within(WRITE_TIMEOUT, self.patch(target, action, true)).await)
+        };
         let turn = Turn {
             lane: action.lane,
             namespace: &target.name.namespace,

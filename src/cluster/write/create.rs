@@ -3,8 +3,8 @@
 use super::applied::{Applied, is_about_another_object};
 use super::apply::ALWAYS;
 use super::apply::Apply;
-use super::apply::CALL_LIMIT;
 use super::apply::Turn;
+use super::apply::WRITE_TIMEOUT;
 use super::lanes::Lane;
 use super::send::send;
 use super::target::Target;
@@ -105,7 +105,7 @@ impl Apply {
         (lane, deadline): (Lane, Option<Instant>),
     ) -> Applied {
         let write = || async {
-            match within(CALL_LIMIT, self.post(creation)).await {
+            match within(WRITE_TIMEOUT, self.post(creation)).await {
                 Err(error) if lane == Lane::Bulk && is_conflict(&error) => Applied::Failed(error),
                 created => judge(created),
             }

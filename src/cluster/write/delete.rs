@@ -4,8 +4,8 @@ use super::applied::Applied;
 use super::applied::judge;
 use super::apply::ALWAYS;
 use super::apply::Apply;
-use super::apply::CALL_LIMIT;
 use super::apply::Turn;
+use super::apply::WRITE_TIMEOUT;
 use super::lanes::Lane;
 use crate::cluster::api::within;
 use kube::{
@@ -24,7 +24,7 @@ impl Apply {
             resource_version: read.resource_version.clone(),
         });
         let delete = || async { api.delete(name, &parameters).await.map(drop) };
-        let write = || async { judge(within(CALL_LIMIT, delete()).await) };
+        let write = || async { judge(within(WRITE_TIMEOUT, delete()).await) };
         let turn = Turn {
             lane: Lane::Bulk,
             namespace: &Arc::from(""),

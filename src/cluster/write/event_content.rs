@@ -35,14 +35,22 @@ pub struct EventContent {
 }
 
 impl EventContent {
-    /// Creates an Event about one object only.
-    pub fn new(reason: &'static str, action: &'static str, warning: bool, note: String) -> Self {
+    /// Creates an Event of the type Normal about one object only.
+    pub fn normal(reason: &'static str, action: &'static str, note: String) -> Self {
         Self {
             reason,
             action,
-            warning,
+            warning: false,
             note,
             related: None,
+        }
+    }
+
+    /// Creates an Event of the type Warning about one object only.
+    pub fn warning(reason: &'static str, action: &'static str, note: String) -> Self {
+        Self {
+            warning: true,
+            ..Self::normal(reason, action, note)
         }
     }
 }
@@ -180,7 +188,7 @@ mod tests {
                 name: Some(object),
                 ..ObjectReference::default()
             };
-            let event_content = EventContent::new("A", "B", true, "c".to_owned());
+            let event_content = EventContent::warning("A", "B", "c".to_owned());
             for event in [named, separate].map(|build| build(&regarding, &event_content)) {
                 let name = event.metadata.name.expect("a name");
                 assert!(name.len() <= 253 && !name.contains("-."), "{name}");
@@ -198,7 +206,7 @@ mod tests {
                 uid: Some(uid.to_owned()),
                 ..ObjectReference::default()
             };
-            let event_content = EventContent::new("Reason", "Action", true, note.to_owned());
+            let event_content = EventContent::warning("Reason", "Action", note.to_owned());
             let event = named(&regarding, &event_content);
             event.metadata.name.expect("a name")
         };

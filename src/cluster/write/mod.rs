@@ -21,7 +21,7 @@ pub use action::Mutation;
 pub use action::{Action, OnRefusal};
 pub use applied::Applied;
 pub use apply::Apply;
-pub(crate) use apply::{ALWAYS, StillHolds};
+pub(crate) use apply::{ALWAYS, StillHolds, WRITE_TIMEOUT};
 pub use create::{Caller, Creation};
 pub use event_content::{EventContent, Regarding};
 pub use event_dedup::EventDeduplicator;

@@ -1,22 +1,18 @@
 //! The backend with metrics for its calls. Concurrent callers share one list.
 
 use super::GcMetrics;
-use crate::backend::{Backend, Deletion, Failure, Listed, Listing, Outcome};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use crate::{
+    backend::{Backend, Deletion, Failure, Listed, Listing, Outcome},
+    cluster::WRITE_TIMEOUT,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout},
 };
-
-/// Maximum duration of a deletion after the last check of Kubernetes and the Lease, as for every
-/// write: see [`crate::cluster::Apply`].
-const DELETE_LIMIT: Duration = Duration::from_secs(4);
 
 /// The sequence number and the result of the last list.
 type Last = Option<(u64, Result<Arc<Listing>, Failure>)>;
@@ -74,7 +70,7 @@ impl MeteredBackend {
     /// deleted nevertheless.
     pub async fn delete(&self, namespace: &Listed) -> Result<Deletion, Failure> {
         let began = Instant::now();
-        let deleted = timeout(DELETE_LIMIT, self.backend.delete(namespace)).await;
+        let deleted = timeout(WRITE_TIMEOUT, self.backend.delete(namespace)).await;
         let deleted = deleted.unwrap_or_else(|_| Err(late()));
         let outcome = match &deleted {
             Ok(deletion) => deletion.outcome(),
@@ -89,6 +85,6 @@ impl MeteredBackend {
 fn late() -> Failure {
     Failure::timeout(format!(
         "the deletion timed out after {} s",
-        DELETE_LIMIT.as_secs()
+        WRITE_TIMEOUT.as_secs()
     ))
 }

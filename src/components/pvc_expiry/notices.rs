@@ -22,7 +22,7 @@ pub fn expiring(claim: &ObjectName, at: Timestamp, record: Option<&TrashRecord>)
         claim.name,
         claim.namespace,
     );
-    EventContent::new(EXPIRING, "AnnounceExpiry", true, note)
+    EventContent::warning(EXPIRING, "AnnounceExpiry", note)
 }
 
 /// The Event that a claim is not deleted at the announced time.
@@ -32,7 +32,7 @@ pub fn cancelled(claim: &ObjectName) -> EventContent {
          annotation keeps it, its data could not be restored, or Volume Warden has not watched the \
          cluster for long enough"
     );
-    EventContent::new(EXPIRY_CANCELLED, "CancelExpiry", false, note)
+    EventContent::normal(EXPIRY_CANCELLED, "CancelExpiry", note)
 }
 
 /// The Event that a claim was deleted because it was not used.
@@ -43,7 +43,7 @@ pub fn expired(claim: &ObjectName, record: &TrashRecord) -> EventContent {
         period(record),
         record.command(),
     );
-    EventContent::new(EXPIRED, "Expire", false, note)
+    EventContent::normal(EXPIRED, "Expire", note)
 }
 
 /// The Event that an unused claim is kept, because its data could not be restored if the claim
@@ -54,7 +54,7 @@ pub fn no_window(claim: &ObjectName, obstacle: Obstacle) -> EventContent {
          because {}",
         cause(obstacle)
     );
-    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::warning(CANNOT_EXPIRE, CANNOT_EXPIRE, note)
 }
 
 fn cause(obstacle: Obstacle) -> String {
@@ -84,7 +84,7 @@ pub fn unreadable_of_claim(claim: &ObjectName, error: &str) -> EventContent {
         "the annotation {EXPIRE_UNUSED} of claim {claim} cannot be read, so the claim does not \
          expire, whatever its StorageClass says: {error}"
     );
-    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::warning(CANNOT_EXPIRE, CANNOT_EXPIRE, note)
 }
 
 /// The Event that the value of a StorageClass's annotation is invalid, so that only claims with an
@@ -94,7 +94,7 @@ pub fn unreadable_of_class(class: &str, error: &str) -> EventContent {
         "the annotation {EXPIRE_UNUSED} of StorageClass {class} cannot be read, so only claims \
          with an annotation of their own expire: {error}"
     );
-    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::warning(CANNOT_EXPIRE, CANNOT_EXPIRE, note)
 }
 
 /// The Event for a StorageClass whose claims cannot expire, because it has no valid undelete window
@@ -105,7 +105,7 @@ pub fn class_without_window(class: &str) -> EventContent {
          it has no annotation {UNDELETE_WINDOW} with a duration above zero, so their data could \
          not be restored"
     );
-    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::warning(CANNOT_EXPIRE, CANNOT_EXPIRE, note)
 }
 
 /// The Event that an unused claim is kept, because what names it could not be read. It has no text
@@ -116,7 +116,7 @@ pub fn unread(claim: &ObjectName) -> EventContent {
          workloads of its namespace, or a kind of --expiry-references, or no object of that kind \
          has a text at its path. The log of Volume Warden names the cause"
     );
-    EventContent::new(CANNOT_EXPIRE, CANNOT_EXPIRE, true, note)
+    EventContent::warning(CANNOT_EXPIRE, CANNOT_EXPIRE, note)
 }
 
 /// How long the data can be restored. A volume that had the policy Retain at first is not purged.

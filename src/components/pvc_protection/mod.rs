@@ -62,8 +62,6 @@ pub mod reasons {
         CLAIM_HELD: Normal "claim" = "ClaimHeld";
         /// The claim is not being deleted and lacked its finalizer.
         FINALIZER_MISSING = "FinalizerMissing";
-        /// A pod uses the claim.
-        IN_USE = "InUse";
         /// No pod uses the claim. An action for this reason rests on a live read.
         NOT_IN_USE = "NotInUse";
     }

@@ -4,7 +4,7 @@ use super::{
     NAME,
     last_seen::LastSeen,
     metrics,
-    reasons::{FINALIZER_MISSING, IN_USE, NOT_IN_USE},
+    reasons::{FINALIZER_MISSING, NOT_IN_USE},
     rule::{Cached, Step, View, decide, decide_live},
 };
 use crate::{
@@ -116,8 +116,7 @@ impl PvcProtectionReconciler {
 
     /// Returns whether a pod uses the claim, as far as the watch shows it.
     fn is_used(&self, name: &ObjectName, claim: &Claim) -> bool {
-        let cached = self.judge(name, claim, &self.pods.read(), decide);
-        matches!(cached, Cached::Do(Step::Leave(Some(IN_USE))))
+        self.judge(name, claim, &self.pods.read(), decide) == Cached::Do(Step::InUse)
     }
 
     /// Decides by a live LIST of pods that began after the watch showed the deletion of the claim,
@@ -130,7 +129,7 @@ impl PvcProtectionReconciler {
         let since = earliest.map_or(seen.deletion, |earliest| earliest.max(seen.deletion));
         let mut pods = self.live_pods(name, since).await?;
         let mut step = self.judge(name, claim, &pods.value, decide_live);
-        if step == Step::Leave(Some(IN_USE)) && pods.began() <= seen.pods {
+        if step == Step::InUse && pods.began() <= seen.pods {
             pods = self.live_pods(name, seen.pods).await?;
             step = self.judge(name, claim, &pods.value, decide_live);
         }
@@ -142,10 +141,10 @@ impl PvcProtectionReconciler {
             Step::Protect => self.protect(name, claim).await,
             // The pod may be deleted before the watch delivers it. Then no change would enqueue the
             // claim, so the reconcile fails and is retried.
-            Step::Leave(Some(IN_USE)) => Err(ReconcileError::new(
+            Step::InUse => Err(ReconcileError::new(
                 "a pod uses the claim, but the watch has not delivered that pod yet",
             )),
-            Step::Leave(_) => Ok(Requeue::OnEvent),
+            Step::UpToDate => Ok(Requeue::OnEvent),
         }
     }
 }

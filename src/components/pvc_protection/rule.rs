@@ -1,7 +1,6 @@
 //! The rule of pvc-protection: decides whether the finalizer of a claim is added, removed or left,
 //! given the pods that name the claim.
 
-use super::reasons;
 use crate::{
     causes::{FinishedPods, uses},
     objects::{Claim, Pod, finalizers::FinalizerState},
@@ -23,8 +22,11 @@ pub struct View<'a> {
 /// Decision about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Leave the claim unchanged, for this reason if there is one to report.
-    Leave(Option<&'static str>),
+    /// The claim has its finalizer and is not being deleted, or is being deleted without it: leave
+    /// it unchanged.
+    UpToDate,
+    /// A pod uses the claim, which is being deleted: leave it unchanged.
+    InUse,
     /// Add the protection finalizer to the claim.
     Protect,
     /// Remove the protection finalizer from the claim, because no pod uses the claim.
@@ -53,9 +55,9 @@ pub fn decide(view: &View<'_>) -> Cached {
 /// Decides about the claim by pods from a LIST that began after the claim's deletion was seen.
 pub fn decide_live(view: &View<'_>) -> Step {
     match view.claim.finalizer_state() {
-        FinalizerState::UpToDate => Step::Leave(None),
+        FinalizerState::UpToDate => Step::UpToDate,
         FinalizerState::NeedsFinalizer => Step::Protect,
-        FinalizerState::DeletionCandidate if in_use(view) => Step::Leave(Some(reasons::IN_USE)),
+        FinalizerState::DeletionCandidate if in_use(view) => Step::InUse,
         FinalizerState::DeletionCandidate => Step::Unprotect,
     }
 }

@@ -3,7 +3,6 @@
 
 use super::{
     last_seen::LastSeen,
-    reasons::IN_USE,
     rule::{Cached, Step, View, decide, decide_live},
     triggers::{claims_of_namespace, claims_to_reconcile},
 };
@@ -23,8 +22,8 @@ use std::sync::Arc;
 
 const ADD: Step = Step::Protect;
 const REMOVE: Step = Step::Unprotect;
-const KEEP: Step = Step::Leave(Some(IN_USE));
-const NOTHING: Step = Step::Leave(None);
+const KEEP: Step = Step::InUse;
+const NOTHING: Step = Step::UpToDate;
 
 fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
     Claim {

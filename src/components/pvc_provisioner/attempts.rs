@@ -9,7 +9,7 @@
 //! Each replica counts the claims that it creates. What it counts is lost with the process.
 
 use super::Caches;
-use crate::{hashing::HashMap, objects::ObjectName};
+use crate::{cluster::doubling, hashing::HashMap, objects::ObjectName};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -72,9 +72,7 @@ struct ControllerAttempts {
 impl ControllerAttempts {
     fn blocked_until(&self) -> Option<Instant> {
         let more = self.refused.checked_sub(FAILURE_THRESHOLD)?;
-        let factor = 1u32.checked_shl(more).unwrap_or(u32::MAX);
-        let delay = FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY);
-        Some(self.last + delay)
+        Some(self.last + doubling(FIRST_DELAY, LONGEST_DELAY, more + 1))
     }
 }
 

@@ -119,9 +119,9 @@ impl ClaimWebhook {
         if readings.is_empty() || readings.len() > READINGS {
             return Ok(Answer::Allow);
         }
-        let caches = self.cached_sets(&request.namespace, &readings);
+        let cached = self.cached_sets(&request.namespace, &readings);
         Ok(
-            match resolve_set(&name, &claim, caches.clone(), |_| false) {
+            match resolve_set(&name, &claim, cached.clone(), |_| false) {
                 // `whenDeleted` is Retain: the claims are kept anyway when the StatefulSet is
                 // deleted, so no claim can be leaked and no live read is needed. The claim gets no
                 // owner, and only the marker, which deletes no claim without live reads.
@@ -134,7 +134,7 @@ impl ClaimWebhook {
                 Some(found) if readings.len() == 1 => {
                     self.confirm(request, &name, &claim, found).await
                 }
-                _ => self.review_live(request, &name, &claim, &caches).await,
+                _ => self.review_live(request, &name, &claim, &cached).await,
             },
         )
     }
@@ -201,8 +201,8 @@ impl ClaimWebhook {
         readings: &[Reading<'a>],
     ) -> Vec<CachedCandidate<'a>> {
         let set = |name| {
-            let caches = self.sets.read().get(&name);
-            caches.or_else(|| self.recently_deleted.get(&name))
+            let cached = self.sets.read().get(&name);
+            cached.or_else(|| self.recently_deleted.get(&name))
         };
         let named = |reading: &Reading<'a>| set(ObjectName::new(namespace, reading.set));
         let found = readings

@@ -44,7 +44,7 @@ pub fn moved_to_trash(record: &TrashRecord, by_users: bool) -> EventContent {
         until(record),
         command
     );
-    EventContent::new(MOVED_TO_TRASH, "MoveToTrash", false, note)
+    EventContent::normal(MOVED_TO_TRASH, "MoveToTrash", note)
 }
 
 /// The Event that a volume is reserved for a new claim.
@@ -53,7 +53,7 @@ pub fn restored(claim: &ObjectName) -> EventContent {
         "the volume of the deleted claim is reserved for the new claim {claim}, which has the data \
          as soon as it is Bound"
     );
-    EventContent::new(RESTORED, "Restore", false, note)
+    EventContent::normal(RESTORED, "Restore", note)
 }
 
 /// The Event that a volume is in the trash again.
@@ -64,7 +64,7 @@ pub fn returned(volume: &ObjectName, record: &TrashRecord) -> EventContent {
         volume.name,
         until(record)
     );
-    EventContent::new(RETURNED_TO_TRASH, "ReturnToTrash", true, note)
+    EventContent::warning(RETURNED_TO_TRASH, "ReturnToTrash", note)
 }
 
 /// The Event that the data of a volume is deleted permanently.
@@ -75,13 +75,13 @@ pub fn purged(record: &TrashRecord, requested: bool) -> EventContent {
         false => format!("the undelete window ended at {}", ends(record)),
     };
     let note = format!("the volume of the deleted claim {claim} is deleted with its data: {why}");
-    EventContent::new(PURGED, "Purge", false, note)
+    EventContent::normal(PURGED, "Purge", note)
 }
 
 /// The Event for a claim that requests data it cannot get.
 pub fn not_restored(claim: &ObjectName, why: &str) -> EventContent {
     let note = format!("claim {claim} does not get the data that it requests: {why}");
-    EventContent::new(CANNOT_RESTORE, "Restore", true, note)
+    EventContent::warning(CANNOT_RESTORE, "Restore", note)
 }
 
 /// The Event for a claim that was not Bound in time to the volume that was reserved for it.
@@ -124,7 +124,7 @@ pub fn unreadable_class(class: &str, annotation: &str, error: &str) -> EventCont
     let note = format!(
         "the annotation {annotation} of StorageClass {class} cannot be read, so {effect}: {error}"
     );
-    EventContent::new(TRASH_ERROR, TRASH_ERROR, true, note)
+    EventContent::warning(TRASH_ERROR, TRASH_ERROR, note)
 }
 
 /// The Event, on a volume and on its claim, that the trash of the namespace is full: if the claim
@@ -136,7 +136,7 @@ pub fn full(claim: &ObjectName) -> EventContent {
          -n {}",
         claim.namespace, claim.namespace
     );
-    EventContent::new(TRASH_FULL, "EnableTrash", true, note)
+    EventContent::warning(TRASH_FULL, "EnableTrash", note)
 }
 
 /// The Event for a volume that would be purged, but another volume has the same data.
@@ -145,7 +145,7 @@ pub fn shared(other: &str) -> EventContent {
         "this volume is not purged, because the volume {other} has the same data, which would be \
          deleted, too; it stays in the trash as long as both volumes exist"
     );
-    EventContent::new(NOT_PURGED, "Purge", true, note)
+    EventContent::warning(NOT_PURGED, "Purge", note)
 }
 
 /// The Event for a volume whose record cannot be read.
@@ -156,7 +156,7 @@ pub fn unreadable() -> EventContent {
          refuses that, delete the ValidatingAdmissionPolicyBinding of the same name, and recreate it \
          afterwards"
     );
-    EventContent::new(TRASH_ERROR, TRASH_ERROR, true, note)
+    EventContent::warning(TRASH_ERROR, TRASH_ERROR, note)
 }
 
 /// The Event for a volume whose object is too large for a copy.
@@ -166,7 +166,7 @@ pub fn too_large() -> EventContent {
          the object is removed by force, volume-warden trash repair cannot create it again",
         MAX_MANIFEST / 1024
     );
-    EventContent::new(TRASH_ERROR, "SaveVolume", true, note)
+    EventContent::warning(TRASH_ERROR, "SaveVolume", note)
 }
 
 /// Until when the data of the claim is kept.

@@ -14,5 +14,5 @@ pub fn taken(name: &ObjectName) -> EventContent {
          them: rename yours",
         name.namespace
     );
-    EventContent::new(CANNOT_LIST, "ListTrash", true, note)
+    EventContent::warning(CANNOT_LIST, "ListTrash", note)
 }

@@ -116,7 +116,7 @@ async fn a_name_that_is_in_use_changes_nothing() -> Result<()> {
     let present = trash_space.create_large_claim("data").await?;
     let name = trash_space.space.name.clone();
     let (code, printed) = undelete(&trash_space, &name, &[]).await?;
-    let command = format!("undelete pvc data -n {name} --to-namespace {name} --new-name NEW");
+    let command = format!(" pvc data -n {name} --to-namespace {name} --new-name NEW");
     ensure!(code == Some(1) && printed.contains(&command), "{printed}");
     trash_space.is_in_trash(&volume.name_any()).await?;
     let found = trash_space.space.claims.get("data").await?;

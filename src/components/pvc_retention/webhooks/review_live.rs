@@ -33,16 +33,16 @@ pub(super) fn not_created(claim: &str, reading: Reading<'_>, exists: bool) -> An
 impl ClaimWebhook {
     /// Answers the review of a claim by a live read of every StatefulSet that the claim may belong
     /// to by its name. A claim with an ambiguous name may belong to a StatefulSet that the watch
-    /// has not delivered yet, and not to one of `caches`. If none of the StatefulSets exists with
+    /// has not delivered yet, and not to one of `cached`. If none of the StatefulSets exists with
     /// the template of this claim, a claim that the service account of the StatefulSet controller
     /// creates is refused: its StatefulSet is deleted already. Such a claim is nevertheless allowed
-    /// if a StatefulSet in `caches` keeps its claims when it is deleted.
+    /// if a StatefulSet in `cached` keeps its claims when it is deleted.
     pub(super) async fn review_live(
         &self,
         request: &Request,
         name: &str,
         claim: &Claim,
-        caches: &[CachedCandidate<'_>],
+        cached: &[CachedCandidate<'_>],
     ) -> Answer {
         let reads = readings(name).map(async |reading| {
             let set = ObjectName::new(request.namespace.as_str(), reading.set);
@@ -54,8 +54,8 @@ impl ClaimWebhook {
         });
         let read: kube::Result<Vec<_>> = join_all(reads).await.into_iter().collect();
         match read {
-            Ok(found) => self.among(request, name, claim, caches, found.into_iter().flatten()),
-            Err(_) if is_from_set_controller(request) && self.are_deleted(request, caches) => {
+            Ok(found) => self.among(request, name, claim, cached, found.into_iter().flatten()),
+            Err(_) if is_from_set_controller(request) && self.are_deleted(request, cached) => {
                 Answer::deny(format!(
                     "the statefulset of the claim \"{name}\" is deleted according to the watch, \
                      and could not be read. The claim is not created until a read succeeds"
@@ -72,11 +72,11 @@ impl ClaimWebhook {
         request: &Request,
         name: &str,
         claim: &Claim,
-        caches: &[CachedCandidate<'_>],
+        cached: &[CachedCandidate<'_>],
         found: impl Iterator<Item = CachedCandidate<'a>>,
     ) -> Answer {
         let found: Vec<_> = found.collect();
-        let keeps = caches.iter().any(|each| !deletes_with_set(&each.set));
+        let keeps = cached.iter().any(|each| !deletes_with_set(&each.set));
         if found.is_empty() && is_from_set_controller(request) && !keeps {
             return Answer::deny(format!(
                 "no statefulset creates the claim \"{name}\", so it is not created: no controller \
@@ -87,7 +87,7 @@ impl ClaimWebhook {
             return add_owner_and_marker(&found, claim);
         }
         // A StatefulSet of another reading exists, but the claim is of one that does not any more.
-        let lost = resolve_set(name, claim, caches.to_vec(), |_| false)
+        let lost = resolve_set(name, claim, cached.to_vec(), |_| false)
             .filter(|lost| deletes_with_set(&lost.set))
             .filter(|lost| {
                 !found
@@ -100,13 +100,13 @@ impl ClaimWebhook {
         }
     }
 
-    /// Returns whether all StatefulSets of `caches` are deleted according to the watch, and their
-    /// claims were to be deleted with them. False if `caches` is empty.
-    fn are_deleted(&self, request: &Request, caches: &[CachedCandidate<'_>]) -> bool {
+    /// Returns whether all StatefulSets of `cached` are deleted according to the watch, and their
+    /// claims were to be deleted with them. False if `cached` is empty.
+    fn are_deleted(&self, request: &Request, cached: &[CachedCandidate<'_>]) -> bool {
         let gone = |each: &CachedCandidate<'_>| {
             let set = ObjectName::new(request.namespace.as_str(), each.reading.set);
             deletes_with_set(&each.set) && self.sets.read().get(&set).is_none()
         };
-        !caches.is_empty() && caches.iter().all(gone)
+        !cached.is_empty() && cached.iter().all(gone)
     }
 }
