@@ -29,6 +29,7 @@ use crate::{
 use futures::future::join_all;
 use kube::{Api, Client};
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -74,6 +75,9 @@ pub struct PathPublisher {
     /// The next path, and since when all rounds of this replica have found it in the Secret.
     next_seen: Option<(PathSecret, Instant)>,
     reported: Reported,
+    /// The configurations in which RBAC forbade the last publication: an installation without the
+    /// permissions of a component may have left its configuration behind.
+    not_permitted: BTreeSet<Configuration>,
     ready: Arc<AtomicBool>,
 }
 
@@ -92,6 +96,7 @@ impl PathPublisher {
             known: None,
             next_seen: None,
             reported: Reported::default(),
+            not_permitted: BTreeSet::new(),
             ready: Arc::default(),
         }
     }
@@ -169,10 +174,15 @@ impl PathPublisher {
         let writes = found
             .iter_mut()
             .map(|found| publish(&client, found, &state.current));
-        let written: kube::Result<Vec<()>> = join_all(writes).await.into_iter().collect();
+        let written = join_all(writes).await;
+        let not_permitted = found.iter().zip(&written);
+        let not_permitted = not_permitted.filter(|(_, written)| is_forbidden(written));
+        self.not_permitted = not_permitted
+            .map(|(found, _)| found.configuration)
+            .collect();
         metrics.path_mismatch(mismatched(&found));
         self.ready.store(true, Ordering::Relaxed);
-        written?;
+        written.into_iter().collect::<kube::Result<Vec<()>>>()?;
         metrics.succeeded(TASK, self.clock.timestamp().as_second());
         Ok(!found.is_empty())
     }
@@ -193,7 +203,7 @@ impl PathPublisher {
                 let observed = Observed {
                     now: self.clock.timestamp(),
                     next_known_for: next_known_for(&mut self.next_seen, state.next.as_ref()),
-                    published: is_published(found, &state.current),
+                    published: self.is_published(found, &state.current),
                 };
                 state.renewed(self.rotation, observed)?
             }
@@ -218,6 +228,21 @@ impl PathPublisher {
         self.known = Some(state.clone());
         Ok((state, Ok(())))
     }
+
+    /// Returns whether the path is published, and every fixed path of version 0.1.0 is replaced
+    /// that this account may replace. The other ones must not keep the fixed paths accepted: anyone
+    /// can send reviews to those.
+    fn is_published(&self, found: &[StoredConfiguration], current: &PathSecret) -> bool {
+        let carries = |found: &StoredConfiguration, wanted| {
+            let mut webhooks = found.webhooks();
+            webhooks.any(|webhook| carried(&webhook, current) == wanted)
+        };
+        let waits = |found: &StoredConfiguration| {
+            !self.not_permitted.contains(&found.configuration)
+                && carries(found, Carried::Unprefixed)
+        };
+        found.iter().any(|found| carries(found, Carried::Current)) && !found.iter().any(waits)
+    }
 }
 
 /// Returns how long this replica has known the stored next path; zero if there is none. It is
@@ -234,9 +259,8 @@ fn carries(found: &[StoredConfiguration], current: &PathSecret, wanted: Carried)
     webhooks.any(|webhook| carried(&webhook, current) == wanted)
 }
 
-fn is_published(found: &[StoredConfiguration], current: &PathSecret) -> bool {
-    let carries = |wanted| carries(found, current, wanted);
-    carries(Carried::Current) && !carries(Carried::Unprefixed)
+fn is_forbidden(written: &kube::Result<()>) -> bool {
+    matches!(written, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
 /// Publishes the path in the configuration. The next round writes the configuration once more; see

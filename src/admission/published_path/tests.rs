@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 const WEBHOOKS: Configuration = Configuration::Mutating("webhooks");
+/// A configuration of a component that is no longer installed: Volume Warden may read it only.
+const LEFT_BEHIND: Configuration = Configuration::Mutating("left-behind");
 const NAME: &str = "claims.pvc-protection.volume-warden.dev";
 const HOOK: &str = "/pvc-protection/claims";
 const ROTATION: Rotation = Rotation {
@@ -27,6 +29,8 @@ struct Stored {
     /// Whether the Secret can be read, but not written.
     writes_fail: bool,
     configurations_code: u16,
+    /// The configuration [`LEFT_BEHIND`], if it exists.
+    left_behind: Option<Value>,
     /// If set, the configuration can be read, but not written, and this is the message.
     publications_fail: Option<String>,
     version: u64,
@@ -45,6 +49,7 @@ impl Fake {
             secrets_fail: false,
             writes_fail: false,
             configurations_code: 200,
+            left_behind: None,
             publications_fail: None,
             version: 0,
             repeats: 0,
@@ -71,7 +76,7 @@ impl Fake {
                 namespace: "b".to_owned(),
                 name: "a".to_owned(),
             },
-            configurations: vec![WEBHOOKS],
+            configurations: vec![WEBHOOKS, LEFT_BEHIND],
             rotation: ROTATION,
             metrics: Arc::new(Metrics::new()),
             clock: Clock::system(),
@@ -134,6 +139,13 @@ impl Stored {
                 403 => return failure(403, "Forbidden"),
                 404 => return failure(404, "NotFound"),
                 _ => {}
+            }
+            if path.ends_with("/left-behind") {
+                return match &self.left_behind {
+                    Some(_) if method == Method::PATCH => failure(403, "Forbidden"),
+                    Some(configuration) => (200, configuration.clone()),
+                    None => failure(404, "NotFound"),
+                };
             }
             if method == Method::PATCH
                 && let Some(message) = &self.publications_fail
@@ -246,6 +258,24 @@ async fn fixed_paths_are_accepted_only_before_the_first_publication() {
     let (mut restarted, paths) = api.replica();
     round(&mut restarted).await;
     assert_eq!(paths.authenticate(HOOK), None);
+}
+
+/// Otherwise every pod could forge reviews for as long as that configuration exists.
+#[tokio::test]
+async fn a_configuration_that_may_not_be_written_does_not_keep_the_fixed_paths_accepted() {
+    crate::tls::install_crypto();
+    let api = Fake::new(Some(HOOK));
+    api.edit(|state| state.left_behind = Some(state.configuration.clone()));
+    let (mut replica, paths) = api.replica();
+    for accepted in [Some(HOOK), None] {
+        replica.round().await.expect_err("one may not be written");
+        assert_eq!(paths.authenticate(HOOK), accepted);
+    }
+    let metrics = replica.metrics.text();
+    assert!(
+        metrics.contains("volume_warden_webhooks_path_mismatch 1\n"),
+        "{metrics}"
+    );
 }
 
 #[tokio::test]
