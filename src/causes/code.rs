@@ -150,7 +150,7 @@ codes! {
         QuotaExhausted: "Check the quota.",
         /// The provisioner of the claim's class, or the controller of its data source, has neither
         /// created a volume nor reported a failure; or kube-controller-manager has not bound a
-        /// volume that fits.
+        /// volume that fits; or `pvc-trash` has not reserved the volume that the claim requests.
         ProvisionerSilent: "Check whether the controller that the cause names runs.",
         /// The provisioner could not create the volume; `why` quotes its error.
         ProvisionerFailed: "Fix what the error reports; the provisioner retries.",

@@ -52,8 +52,12 @@ pub(super) fn hand_over(reads: &LiveReads, volume: &PersistentVolume, cause: Cau
 
 /// Adds the next step to `cause` if the volume is in the trash or purged: the command that restores
 /// its data, if that is possible. None otherwise.
-pub(super) fn of_trash(volume: &PersistentVolume, cause: &Cause) -> Option<Cause> {
-    let first = in_trash(volume)?;
+pub(super) fn of_trash(
+    reads: &LiveReads,
+    volume: &PersistentVolume,
+    cause: &Cause,
+) -> Option<Cause> {
+    let first = in_trash(reads, volume)?;
     Some(first.added_to(cause.clone()))
 }
 

@@ -2,13 +2,15 @@
 
 use crate::{
     objects::{
-        ObjectName,
-        trash::TRASH,
+        ObjectName, is_possible_name,
+        namespace::has_opted_out,
+        trash::{TRASH, TrashRecord},
         trash_entry::{Entry, Next},
         volume::Phase,
     },
-    why::read::PersistentVolume,
+    why::{LiveReads, Lookup, read::PersistentVolume},
 };
+use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 
 /// Describes for how long the data of a volume in the trash is kept; none if the volume is not in
@@ -29,7 +31,10 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
         Some(Next::Until(None)) => "until its undelete window ends".to_owned(),
         Some(Next::Requested) => "only until it is purged, as a user requested".to_owned(),
         Some(Next::Kept) => "until an administrator deletes it".to_owned(),
-        // The annotation belongs to an earlier claim of the volume, or cannot be parsed.
+        _ if trimmed.trash.as_ref()?.record.is_none() => format!(
+            "until an administrator corrects or removes its annotation {TRASH}, which cannot be read"
+        ),
+        // The annotation belongs to an earlier claim of the volume.
         Some(Next::Purging) | None => {
             format!("at least until Volume Warden writes its annotation {TRASH} again")
         }
@@ -44,19 +49,35 @@ pub(super) fn is_purged(volume: &PersistentVolume) -> bool {
 }
 
 /// Returns the command that restores the data of the volume, in a claim with the name of the
-/// deleted one. If the record shows that only an administrator can restore it, that is his command.
-pub(super) fn undelete(volume: &PersistentVolume) -> Option<String> {
+/// deleted one. If users of the namespace cannot restore it, the command is an administrator's:
+/// the record says so, or the namespace is not the one of the deleted claim, does not exist, is
+/// being deleted or has opted out.
+///
+/// None if the record cannot be read, because nothing is restored then, or if a name could be more
+/// than one word for a shell: the API server does not validate the names in `claimRef`.
+pub(super) fn undelete(reads: &LiveReads, volume: &PersistentVolume) -> Option<String> {
     let claim = &volume.trimmed.claim_ref.as_ref()?.name;
-    let (namespace, name) = (&claim.namespace, &claim.name);
-    let record = volume.trimmed.trash.as_deref()?.record.as_ref();
-    let by_users =
-        record.is_none_or(|record| record.is_restorable() && record.claim.namespace_uid.is_some());
-    let to = match by_users {
-        true => String::new(),
-        false => format!(" --to-namespace {namespace}"),
+    let (namespace, name) = (&*claim.namespace, &*claim.name);
+    let record = volume.trimmed.trash.as_deref()?.record.as_ref()?;
+    if ![namespace, name].into_iter().all(is_possible_name) {
+        return None;
+    }
+    let is_restorable = record.is_restorable() && record.claim.namespace_uid.is_some();
+    let to = match reads.get::<Namespace>("", namespace) {
+        Lookup::Found(found) if is_restorable && is_handled(&found, record) => String::new(),
+        Lookup::Unread if is_restorable => String::new(),
+        Lookup::Found(_) | Lookup::Unread => format!(" --to-namespace {namespace}"),
+        Lookup::Absent => " --to-namespace NAMESPACE".to_owned(),
     };
     let volume = volume.name_any();
     Some(format!(
         "volume-warden undelete pvc {name} -n {namespace} --volume {volume}{to}"
     ))
+}
+
+fn is_handled(namespace: &Namespace, record: &TrashRecord) -> bool {
+    let metadata = &namespace.metadata;
+    record.is_of(metadata.uid.as_deref())
+        && metadata.deletion_timestamp.is_none()
+        && !has_opted_out(metadata)
 }

@@ -1,6 +1,10 @@
 //! Tests of Pending claims whose volume another claim has.
 
-use super::{reuse::data, *};
+use super::{
+    reuse::{data, disk},
+    *,
+};
+use crate::objects::trash::{TRASH, UNDELETE};
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
@@ -80,4 +84,39 @@ async fn volumes_that_other_claims_have_are_counted() {
         let expected = format!("{why}, and no existing volume can be bound to it: {compared}.");
         assert_eq!(answer.chain[0].sentence, expected);
     }
+}
+
+/// The advice for a claim that names the volume of another one would give up the data.
+#[tokio::test]
+async fn a_claim_that_requests_a_volume_of_the_trash_keeps_its_request() {
+    let record = json!({
+        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
+        "claim": {"namespace": "shop", "name": "data", "uid": "old", "namespaceUid": "n"},
+    });
+    let trash = json!({"metadata": {"annotations": {TRASH: record.to_string()}}});
+    for name in ["data", "copy"] {
+        let mut claim = data("disk");
+        claim["metadata"]["name"] = name.into();
+        claim["metadata"]["annotations"] = json!({UNDELETE: "data"});
+        let cluster = Cluster::default().claim(claim).volume(disk(&trash));
+        let answer = cluster.explained(&Object::claim("shop", name)).await;
+        assert_eq!(codes(&answer), [Code::ProvisionerSilent], "{answer:?}");
+        assert_eq!(
+            command(&answer),
+            format!("kubectl describe pvc {name} -n shop")
+        );
+    }
+}
+
+/// It has the data of the claim, and a reserved volume does not.
+#[tokio::test]
+async fn the_volume_of_an_earlier_claim_of_the_name_is_reported_first() {
+    let mut reserved = money("a", "Available");
+    reserved["spec"]["claimRef"] = json!({"namespace": "bank", "name": "money"});
+    let mut former = money("z", "Released");
+    former["spec"]["persistentVolumeReclaimPolicy"] = json!("Retain");
+    former["spec"]["claimRef"] = json!({"namespace": "shop", "name": "data", "uid": "old"});
+    let cluster = cluster("").volume(reserved).volume(former);
+    let answer = cluster.explained(&Object::claim("shop", "data")).await;
+    assert_eq!(codes(&answer), [Code::ClaimReplaced], "{answer:?}");
 }

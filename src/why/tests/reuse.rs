@@ -38,6 +38,12 @@ pub(super) fn data(volume_name: &str) -> Value {
     })
 }
 
+/// A cluster with the namespace of the claims.
+fn in_shop() -> Cluster {
+    let namespace = json!({"metadata": {"name": "shop", "uid": "n"}});
+    Cluster::default().with("/api/v1/namespaces", namespace)
+}
+
 fn attachment(volume: &str) -> Value {
     json!({"metadata": {"name": "csi-1"}, "spec": {
         "attacher": "csi.example.com", "nodeName": "n1", "source": {"persistentVolumeName": volume},
@@ -74,9 +80,7 @@ pub(super) const DESCRIBE: &str = "kubectl describe pv disk";
 /// The commands in the next steps for the claim: first if it names the volume, then if it does not.
 async fn next_of_claim(changes: &Value) -> [String; 2] {
     let next = async |volume_name| {
-        let cluster = Cluster::default()
-            .claim(data(volume_name))
-            .volume(disk(changes));
+        let cluster = in_shop().claim(data(volume_name)).volume(disk(changes));
         let cluster = attached(cluster, "another");
         let answer = cluster.explained(&Object::claim("shop", "data")).await;
         command(&answer).to_owned()
@@ -247,12 +251,11 @@ async fn a_volume_in_the_trash_is_not_freed() {
     for (record, until, undelete) in [
         (record(Some("n")), "until 2026-01-01T01:30:00Z", users),
         (record(None), "until 2026-01-01T01:30:00Z", &administrators),
-        ("{}".to_owned(), "at least until", users),
     ] {
         let renamed = format!("{undelete} --new-name NEW");
         let trash = json!({"metadata": {"annotations": {TRASH: record}}});
         assert_eq!(next_of_claim(&trash).await[1], renamed);
-        let cluster = || Cluster::default().volume(disk(&trash));
+        let cluster = || in_shop().volume(disk(&trash));
         let replaced = cluster().claim(data("")).explained(&object).await;
         assert_eq!(codes(&replaced), [Code::ClaimReplaced]);
         assert_eq!(command(&replaced), renamed);
@@ -277,6 +280,74 @@ async fn a_volume_in_the_trash_is_not_freed() {
             "a purge is final"
         );
     }
+}
+
+/// Users can restore a claim only in the namespace in which it was deleted.
+#[tokio::test]
+async fn the_command_that_restores_a_claim_suits_its_namespace() {
+    let record = json!({
+        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
+        "claim": {"namespace": "shop", "name": "data", "uid": "old", "namespaceUid": "n"},
+    });
+    let trash = json!({"metadata": {"annotations": {TRASH: record.to_string()}}});
+    let now = "2026-01-01T00:59:00Z";
+    let opted_out = json!({"volume-warden.dev/exclude": "true"});
+    let namespace = |metadata: Value| {
+        let mut namespace = json!({"metadata": {"name": "shop", "uid": "n"}});
+        json_patch::merge(&mut namespace["metadata"], &metadata);
+        Cluster::default().with("/api/v1/namespaces", namespace)
+    };
+    for (cluster, to) in [
+        (namespace(json!({})), ""),
+        (
+            namespace(json!({"uid": "recreated"})),
+            " --to-namespace shop",
+        ),
+        (
+            namespace(json!({"deletionTimestamp": now})),
+            " --to-namespace shop",
+        ),
+        (
+            namespace(json!({"labels": opted_out})),
+            " --to-namespace shop",
+        ),
+        (Cluster::default(), " --to-namespace NAMESPACE"),
+    ] {
+        let answer = cluster
+            .volume(disk(&trash))
+            .explained(&Object::volume("disk"))
+            .await;
+        let expected = format!("volume-warden undelete pvc data -n shop --volume disk{to}");
+        assert_eq!(command(&answer), expected);
+    }
+}
+
+/// pvc-trash leaves a record that it cannot read to an administrator. A name that the API server
+/// did not validate would be a command of its own in a shell.
+#[tokio::test]
+async fn no_command_restores_data_without_a_record_or_by_an_invalid_name() {
+    let trash = |record: Value| json!({"metadata": {"annotations": {TRASH: record.to_string()}}});
+    let mut named = trash(json!({
+        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
+        "claim": {"namespace": "shop", "name": "d; rm -rf ~ #", "uid": "old", "namespaceUid": "n"},
+    }));
+    named["spec"] = json!({"claimRef": {"name": "d; rm -rf ~ #"}});
+    for (changes, sentence) in [
+        (
+            trash(json!({})),
+            "until an administrator corrects or removes its annotation",
+        ),
+        (named, "until 2026-01-01T01:30:00Z"),
+    ] {
+        let answer = in_shop()
+            .volume(disk(&changes))
+            .explained(&Object::volume("disk"))
+            .await;
+        assert_eq!(codes(&answer), [Code::InTrash]);
+        assert_eq!(command(&answer), DESCRIBE);
+        assert!(answer.chain[0].sentence.contains(sentence), "{answer:?}");
+    }
+    assert_eq!(next_of_claim(&trash(json!({}))).await[1], DESCRIBE);
 }
 
 /// The claim that has the name of the deleted one has another volume.

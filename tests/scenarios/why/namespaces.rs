@@ -65,7 +65,10 @@ fn other_content(_: Arc<WhyFixture>, space: Space) -> Injection {
         let map = serde_json::from_value(map)?;
         maps.create(&PostParams::default(), &map).await?;
         delete_namespace(&space).await?;
-        let command = format!("kubectl get configmaps -n {} -o yaml", space.name);
+        let command = format!(
+            "kubectl get configmaps -n {} -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers",
+            space.name
+        );
         Ok(Case::new(&["namespace", &space.name], &command))
     }
     .boxed_local()

@@ -2,11 +2,11 @@
 //! creates one.
 
 use super::blocked_volume;
-use crate::objects::fit::class_of;
+use crate::objects::{fit::class_of, trash::UNDELETE};
 use crate::why::{
     Cause, Code, Evidence, LiveReads, Lookup, Object, Selection,
     explain::{
-        controllers, quote,
+        controllers, quote, trash,
         volumes::{Difference, Misfit, fits, parked_for, taken},
     },
     read::{PersistentVolume, PersistentVolumeClaim},
@@ -42,6 +42,12 @@ pub(super) fn named(
         return blocked_volume(reads, &volume, &Misfit::Deleting(deleted.0));
     }
     let taken = volume.spec.as_ref().and_then(|spec| taken(spec, claim));
+    if let Some(cause) = taken
+        .as_ref()
+        .and_then(|_| not_restored(object, claim, &volume))
+    {
+        return Some(cause);
+    }
     let misfit = match (taken, fits(&volume, claim)) {
         (Some(Misfit::Taken(other)), _) => return Some(taken_by(&volume, &other)),
         (Some(reserved @ Misfit::Reserved(_)), _) => {
@@ -58,6 +64,29 @@ pub(super) fn named(
     Some(Cause::new(Code::NoMatchingVolume, sentence, evidence).run(
         show,
         "to compare the volume with the claim; recreate the one that is wrong",
+    ))
+}
+
+/// The cause that the claim requests the data of a volume in the trash, which pvc-trash has not
+/// reserved for it yet. Without the request, the claim would get an empty volume, and the data
+/// would be purged at the end of its window.
+fn not_restored(
+    object: &Object,
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Option<Cause> {
+    claim.annotations().get(UNDELETE)?;
+    trash::kept(volume)?;
+    let sentence = format!(
+        "The claim requests the data of the volume {}, which is in the trash; pvc-trash has not reserved it for the claim yet.",
+        volume.name_any()
+    );
+    let evidence = Evidence::new(object.to_string(), "metadata.annotations");
+    Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
+        object.describe(),
+        "to see the Event ErrRestore, if pvc-trash reported a failure; if there is none, check that \
+         Volume Warden runs with the component pvc-trash. Do not recreate the claim without its \
+         annotation",
     ))
 }
 
@@ -122,8 +151,11 @@ pub(super) fn any(
     let misfits = judged
         .iter()
         .filter_map(|(volume, judged)| Some((*volume, judged.as_ref().err()?)));
-    if let Some(near) = misfits
-        .clone()
+    // A volume with the data of an earlier claim of this name is reported before any other.
+    let is_former = |(_, misfit): &(_, &Misfit)| matches!(misfit, Misfit::Former(_));
+    let former = misfits.clone().filter(is_former);
+    if let Some(near) = former
+        .chain(misfits.clone())
         .find_map(|(volume, misfit)| blocked_volume(reads, volume, misfit))
     {
         return Some(near);

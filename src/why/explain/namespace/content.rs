@@ -64,7 +64,11 @@ impl<'a> Content<'a> {
             && (other.is_some() || remaining.is_empty())
         {
             let command = match other {
-                Some(other) => format!("kubectl get {other} -n {} -o yaml", object.name.name),
+                // Not the whole objects: the content of Secrets would be printed.
+                Some(other) => format!(
+                    "kubectl get {other} -n {} -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers",
+                    object.name.name
+                ),
                 None => object.describe(),
             };
             causes.push(self.others(object, condition, command));
@@ -171,13 +175,17 @@ mod tests {
         assert_eq!(commands(&conditions, true), [""; 0]);
         assert_eq!(
             commands(&conditions, false),
-            ["kubectl get pods -n shop -o yaml"]
+            [
+                "kubectl get pods -n shop -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers"
+            ]
         );
         let more = format!("{SOME}, foos.example.com has 1 resource instances");
         let conditions = json!([condition(REMAINING, "True", &more)]);
         assert_eq!(
             commands(&conditions, true),
-            ["kubectl get foos.example.com -n shop -o yaml"]
+            [
+                "kubectl get foos.example.com -n shop -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers"
+            ]
         );
     }
 
@@ -204,7 +212,7 @@ mod tests {
         ]);
         let both = [
             "kubectl get apiservices",
-            "kubectl get pods -n shop -o yaml",
+            "kubectl get pods -n shop -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers",
         ];
         assert_eq!(commands(&conditions, false), both);
         let conditions = json!([condition(FAILURES[2], "True", "forbidden")]);

@@ -29,7 +29,7 @@ impl RequiredStep {
 /// The step that is required before any claim may be bound to the volume; none if nothing is.
 pub(super) fn before_free(reads: &LiveReads, volume: &PersistentVolume) -> Option<RequiredStep> {
     deleted(volume)
-        .or_else(|| in_trash(volume))
+        .or_else(|| in_trash(reads, volume))
         .or_else(|| to_be_deleted(volume))
         .or_else(|| not_released(volume))
         .or_else(|| attached(reads, volume))
@@ -56,7 +56,7 @@ fn deleted(volume: &PersistentVolume) -> Option<RequiredStep> {
 
 /// The required step if the volume is in the trash, where only pvc-trash may give it to a claim, or
 /// if it is purged, so that its data cannot be restored. None otherwise.
-pub(super) fn in_trash(volume: &PersistentVolume) -> Option<RequiredStep> {
+pub(super) fn in_trash(reads: &LiveReads, volume: &PersistentVolume) -> Option<RequiredStep> {
     if trash::is_purged(volume) {
         return Some(RequiredStep {
             why: "The volume was in the trash and is purged: its data is being deleted and cannot \
@@ -66,12 +66,20 @@ pub(super) fn in_trash(volume: &PersistentVolume) -> Option<RequiredStep> {
             purpose: "to see whether the volume is deleted yet",
         });
     }
-    let (kept, undelete) = trash::kept(volume).zip(trash::undelete(volume))?;
-    Some(RequiredStep {
-        why: format!("The volume is in the trash: its data is kept {kept}."),
-        command: format!("{undelete} --new-name NEW"),
-        purpose: "to restore the data in a new claim NEW; to use the present name, delete the claim \
-                  that has it first, and omit --new-name",
+    let kept = trash::kept(volume)?;
+    let why = format!("The volume is in the trash: its data is kept {kept}.");
+    Some(match trash::undelete(reads, volume) {
+        Some(undelete) => RequiredStep {
+            why,
+            command: format!("{undelete} --new-name NEW"),
+            purpose: "to restore the data in a new claim NEW; to use the present name, delete the \
+                      claim that has it first, and omit --new-name",
+        },
+        None => RequiredStep {
+            why,
+            command: object(volume).describe(),
+            purpose: "to see its annotations and its claim",
+        },
     })
 }
 

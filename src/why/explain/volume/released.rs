@@ -100,7 +100,7 @@ fn replaced(
             format!("{sentence}{lacking}"),
             evidence,
         );
-        return reuse::of_trash(volume, &cause)
+        return reuse::of_trash(reads, volume, &cause)
             .or_else(|| by_releaser(object, volume, &cause))
             .unwrap_or_else(|| cause.run(
             object.describe(),
@@ -129,13 +129,18 @@ fn retained(
         .map(|time| time.0);
     let evidence =
         Evidence::new(object.to_string(), "spec.persistentVolumeReclaimPolicy").since(since);
-    if let Some((kept, undelete)) = trash::kept(volume).zip(trash::undelete(volume)) {
+    if let Some(kept) = trash::kept(volume) {
         let sentence = format!(
             "The volume belonged to the claim {name}, which is deleted, and is in the trash: its data is kept {kept}."
         );
         let evidence = Evidence::new(object.to_string(), "metadata.annotations").since(since);
-        let purpose = "to restore the data in a new claim of that name";
-        return vec![Cause::new(Code::InTrash, sentence, evidence).run(undelete, purpose)];
+        let cause = Cause::new(Code::InTrash, sentence, evidence);
+        return vec![match trash::undelete(reads, volume) {
+            Some(undelete) => {
+                cause.run(undelete, "to restore the data in a new claim of that name")
+            }
+            None => cause.run(object.describe(), "to see its annotations and its claim"),
+        }];
     }
     let sentence = format!(
         "The volume belonged to the claim {name}, which is deleted, and its policy is Retain: its data is kept until an administrator decides."
