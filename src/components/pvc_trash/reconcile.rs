@@ -224,7 +224,15 @@ impl Reconcile for PvcTrashReconciler {
         let volumes = self.caches.volumes.read();
         self.copies.retain(|name| volumes.get(name).is_some());
         self.events.retain(|name| volumes.get(name).is_some());
-        self.purges.retain(|name| volumes.get(name).is_some());
+        let is_requested = |volume: &Volume| {
+            let trash = volume.trash.as_deref();
+            trash.is_some_and(|trash| trash.purge.is_some())
+        };
+        self.purges.retain(|name| {
+            volumes
+                .get(name)
+                .is_some_and(|volume| is_requested(&volume))
+        });
         let refused = &self.undelete.refused;
         refused.retain(|name| volumes.get(name).is_some() || self.caches.is_wanted(name));
         let mut names = volumes

@@ -3,6 +3,7 @@
 use crate::{
     admission::Answer,
     objects::{
+        ObjectName,
         trash::MAX_UNBINDABLE,
         undelete_request::{UNDELETE, of_claim, of_volume},
     },
@@ -50,6 +51,18 @@ pub(super) fn not_in_trash_yet(requested: &str) -> Answer {
         "the volume of the deleted claim {requested:?} is not Released yet, or its data is being \
          restored: try again in a minute. For the data of an earlier claim of this name, use the \
          flag --volume of volume-warden undelete"
+    ))
+}
+
+/// The refusal of a claim whose name an existing claim has, or had until now, to which the
+/// requested volume is bound. The API server reports such a name only after admission.
+pub(super) fn claim_exists(requested: &str, creating: &ObjectName) -> Answer {
+    refuse(format!(
+        "the claim {} exists, or is just being deleted, and the volume that {requested:?} means is \
+         bound to it. To restore the data of an earlier claim, select its volume with the flag \
+         --volume of volume-warden undelete. Set another name for the new claim with --new-name, or \
+         delete the existing claim first",
+        creating.name
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     recorded::{record_if_deleted, record_in_trash},
-    refusals::{ambiguous, not_in_trash_yet, unbindable, unknown, unordered},
+    refusals::{ambiguous, claim_exists, not_in_trash_yet, unbindable, unknown, unordered},
 };
 use crate::{
     admission::Answer,
@@ -13,6 +13,7 @@ use crate::{
         patch::{add_at, remove},
         trash::{RecordedClaim, TrashRecord},
         undelete_request::{UNDELETE, UndeleteRequest},
+        volume::Phase,
     },
 };
 use json_patch::PatchOperation;
@@ -21,17 +22,17 @@ use kube::api::ObjectMeta;
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Returns which of these volumes the claim gets, with its record, or the refusal of the claim.
-/// Only claims of the namespace with this uid count, and of those with one name the one that was
-/// deleted last. If its volume is not in the trash, or the uid of its namespace is not known, the
-/// claim gets no other one instead.
+/// Returns which of these volumes the claim `creating` gets, with its record, or its refusal. Only
+/// claims of the namespace with this uid count, and of those with one name the one that was deleted
+/// last. If its volume is not in the trash, or the uid of its namespace is not known, the claim
+/// gets no other one instead.
 pub(super) fn requested_volume<'a>(
     found: &'a [(ObjectName, Arc<Volume>)],
     namespace_uid: Option<&str>,
     requested: &str,
-    namespace: &str,
+    creating: &ObjectName,
 ) -> Result<(&'a ObjectName, &'a Volume, &'a TrashRecord), Answer> {
-    let request = UndeleteRequest::parse(requested);
+    let (request, namespace) = (UndeleteRequest::parse(requested), &*creating.namespace);
     let is_own = |record: &TrashRecord| record.is_of(namespace_uid);
     let is_unknown = |record: &TrashRecord| {
         let claim = &record.claim;
@@ -65,7 +66,12 @@ pub(super) fn requested_volume<'a>(
         return Err(ambiguous(requested));
     }
     if record_in_trash(volume).is_none() {
-        return Err(not_in_trash_yet(requested));
+        let bound = volume.claim_ref.as_ref();
+        let bound = bound.filter(|_| volume.phase == Phase::Bound);
+        return Err(match bound.is_some_and(|bound| bound.name == *creating) {
+            true => claim_exists(requested, creating),
+            false => not_in_trash_yet(requested),
+        });
     }
     match record.is_restorable() {
         true => Ok((name, volume, record)),

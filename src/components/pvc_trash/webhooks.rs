@@ -136,7 +136,7 @@ impl Reviews {
             Unavailable::new(format!("the namespace could not be read: {error}"))
         })?;
         let (name, volume, record) =
-            match requested_volume(&found, uid.as_deref(), requested, &request.namespace) {
+            match requested_volume(&found, uid.as_deref(), requested, &creating) {
                 Ok(found) => found,
                 Err(refusal) => return Ok(refusal),
             };

@@ -6,6 +6,7 @@ mod disabling;
 mod events;
 mod full;
 mod lives;
+mod moving;
 mod patches;
 mod purging;
 mod rebinding;

@@ -297,6 +297,29 @@ async fn returning_with(minutes: i64, fast: i64, live: Option<Value>, watched: &
     scene
 }
 
+/// With the policy Delete and the uid of a deleted claim, the provisioner would delete the data,
+/// although no purge is due.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_stays_if_the_policy_is_not_retain() {
+    for (policy, returned) in [("Retain", true), ("Delete", false)] {
+        let times = json!({"deletedAt": deleted().to_string(), "reservedFor": "2",
+            "reservedAt": (after(60) - SignedDuration::from_mins(6)).to_string()});
+        let reserved = in_trash(json!({
+            "metadata": {"annotations": {TRASH: record("1", times).to_string()}},
+            "spec": {"claimRef": {"name": "again", "uid": null},
+                "persistentVolumeReclaimPolicy": policy},
+            "status": {"phase": "Available"},
+        }));
+        let server = Server {
+            time: after(60),
+            ..server()
+        };
+        let scene = Scene::new(server, after(60), reserved, &[]);
+        let _ = scene.reconcile().await;
+        assert_eq!(scene.patched(CLAIM_REF).is_some(), returned, "{policy}");
+    }
+}
+
 /// The watch of claims is late, for example of a replica that has just become the leader.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_the_watch_lacks_keeps_its_reservation_for_five_minutes() {
@@ -431,7 +454,7 @@ async fn the_metrics_show_number_and_bytes_by_fate() {
 }
 
 /// The record that a patch of the volume writes.
-fn written(scene: &Scene) -> Value {
+pub(super) fn written(scene: &Scene) -> Value {
     let record = scene.patched(RECORD).expect("a record");
     serde_json::from_str(record.as_str().unwrap_or_default()).expect("JSON")
 }
