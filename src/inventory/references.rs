@@ -59,13 +59,15 @@ impl References {
     pub fn of(&self, claim: &ListedClaim) -> Vec<String> {
         let namespace = claim.namespace().unwrap_or_default();
         let mut references = self.to(&namespace, &claim.name_any());
+        // Not the owners themselves: a claim may have tens of thousands of them.
+        let known = references.len();
         for owner in claim.owner_references() {
             // The API server limits neither text.
             let [kind, name] = [&owner.kind, &owner.name].map(|text| bounded(text, MAX_TEXT));
             let name = format!("{kind} {name}");
             let with_state = format!("{name} (");
             let is_named = |each: &String| *each == name || each.starts_with(&with_state);
-            if !references.iter().any(is_named) {
+            if !references[..known].iter().any(is_named) {
                 references.push(format!("owner {name}{}", self.state_of(owner)));
             }
         }

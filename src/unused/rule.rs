@@ -7,6 +7,8 @@ use crate::{
     objects::{
         ListedClaim, ObjectName, Pod, Volume,
         fit::class_of,
+        is_possible_name,
+        reuse::parked_for,
         trash_entry::{Entry, Next},
         unused::UNUSED,
         volume::VolumeWire,
@@ -152,7 +154,7 @@ fn of_claim(claim: &ListedClaim, state: State) -> Row {
         namespace: claim.namespace().unwrap_or_default(),
         claim: claim.name_any(),
         volume: (spec.volume_name.clone().filter(|_| is_bound)).unwrap_or_default(),
-        class: class_of(claim.annotations(), spec.storage_class_name.as_ref()),
+        class: possible_class(claim.annotations(), spec.storage_class_name.as_ref()),
         capacity: storage(status.capacity.as_ref().or(claim.requests())),
         since: time(unused.and_then(|each| each.last_transition_time.as_ref())),
         deleted: time(claim.metadata.deletion_timestamp.as_ref()),
@@ -169,19 +171,40 @@ fn of_volume(volume: &VolumeWire) -> Option<Row> {
         Some("Failed") => State::Failed,
         _ => return None,
     };
-    let claim = spec.claim_ref.as_ref();
+    let (namespace, claim) = claim_of(volume);
     let capacity = spec.capacity.as_ref().and_then(|all| all.get("storage"));
     Some(Row {
         state,
-        namespace: claim.map_or_else(String::new, |claim| claim.namespace.clone()),
-        claim: claim.map_or_else(String::new, |claim| claim.name.clone()),
+        namespace,
+        claim,
         volume: volume.metadata.name.clone().unwrap_or_default(),
-        class: class_of(volume.annotations(), spec.storage_class_name.as_ref()),
+        class: possible_class(volume.annotations(), spec.storage_class_name.as_ref()),
         capacity: capacity.cloned().unwrap_or_default(),
         since: time(status.last_phase_transition_time.as_ref()),
         deleted: time(volume.metadata.deletion_timestamp.as_ref()),
         referenced_by: Vec::new(),
     })
+}
+
+/// Returns the namespace and the name of the claim that the volume is kept for. The `claimRef` of a
+/// parked volume names no real claim: it waits for any claim of its recorded namespace.
+fn claim_of(volume: &VolumeWire) -> (String, String) {
+    let Some(claim) = &volume.spec.claim_ref else {
+        return Default::default();
+    };
+    let uid = volume.metadata.uid.as_deref().unwrap_or_default();
+    match parked_for(uid, &claim.name, volume.annotations()) {
+        Some(record) => (record.namespace.to_string(), String::new()),
+        None => (claim.namespace.clone(), claim.name.clone()),
+    }
+}
+
+/// Returns the StorageClass; empty if no class can have that name. Users may write any text into
+/// the annotation with the class, of up to 256 KiB.
+fn possible_class(annotations: &BTreeMap<String, String>, field: Option<&String>) -> String {
+    Some(class_of(annotations, field))
+        .filter(|class| is_possible_name(class))
+        .unwrap_or_default()
 }
 
 /// Returns whether the volume is in the trash, and its data can still be restored.

@@ -199,6 +199,24 @@ fn a_claim_that_is_not_bound_has_no_size() {
     }
 }
 
+/// Otherwise one annotation would make each line of the table as long.
+#[test]
+fn an_impossible_class_is_not_shown() {
+    let annotations = |class: &str| json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": class}}});
+    for (class, shown) in [("slow", "slow"), ("=1+1", ""), (&*"a".repeat(254), "")] {
+        let listed = Listed {
+            claims: vec![read(claim("data", annotations(class)))],
+            volumes: vec![read(volume("kept", "Released", annotations(class)))],
+            ..Listed::default()
+        };
+        let classes: Vec<_> = rows(&listed, None)
+            .into_iter()
+            .map(|row| row.class)
+            .collect();
+        assert_eq!(classes, [shown, shown]);
+    }
+}
+
 #[test]
 fn volumes_without_a_claim_are_listed() {
     let record = |uid: &str| {
@@ -217,6 +235,13 @@ fn volumes_without_a_claim_are_listed() {
                 "Available",
                 json!({"spec": {"claimRef": null}}),
             )),
+            read(volume(
+                "parked",
+                "Available",
+                json!({"metadata": {"uid": "p", "annotations":
+                    {"volume-warden.dev/claim-namespace": "shop/n/1"}},
+                    "spec": {"claimRef": {"namespace": "volume-warden", "name": "parked-p"}}}),
+            )),
             read(volume("broken", "Failed", json!({}))),
             read(volume("kept", "Released", json!({}))),
             read(volume("earlier", "Released", record("0"))),
@@ -232,6 +257,7 @@ fn volumes_without_a_claim_are_listed() {
     };
     let row = |volume: &str, claim: &str, state| (volume.to_owned(), claim.to_owned(), state);
     let of_shop = [
+        row("parked", "", State::Available),
         row("broken", "of-broken", State::Failed),
         row("earlier", "of-earlier", State::Released),
         row("kept", "of-kept", State::Released),
