@@ -4,13 +4,13 @@ use super::*;
 use crate::{
     cluster::{
         Apply, Elector,
-        test_server::{answering, failure},
+        test_server::{answering_each_after, failure},
     },
     drain::DrainConfig,
     objects::{ObjectName, Tracked as _, Volume, patch::remove},
     telemetry::Metrics,
 };
-use http::Method;
+use http::{Method, request::Parts};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
@@ -23,14 +23,27 @@ async fn written(
     precondition: Option<Precondition>,
     lists: Duration,
 ) -> (&'static str, Vec<String>) {
+    written_after(Duration::ZERO, code, precondition, lists).await
+}
+
+/// As [`written`], where the API server takes the time `check` to answer a dry run.
+async fn written_after(
+    check: Duration,
+    code: u16,
+    precondition: Option<Precondition>,
+    lists: Duration,
+) -> (&'static str, Vec<String>) {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let log = sent.clone();
-    let client = answering(move |head, _| {
+    let delay = move |head: &Parts| match is_dry_run(head) {
+        true => check,
+        false => Duration::ZERO,
+    };
+    let client = answering_each_after(delay, move |head, _| {
         let (method, uri) = (&head.method, &head.uri);
         let last = uri.path().rsplit('/').next().unwrap_or_default().to_owned();
-        let dry = uri.query().unwrap_or_default().contains("dryRun=All");
         if matches!(*method, Method::PATCH | Method::DELETE) {
-            let dry = if dry { " dryRun" } else { "" };
+            let dry = if is_dry_run(head) { " dryRun" } else { "" };
             let line = format!("{method} {last}{dry}");
             log.lock().push(line);
         }
@@ -76,6 +89,11 @@ async fn written(
     (applied.label(), sent)
 }
 
+fn is_dry_run(head: &Parts) -> bool {
+    let query = head.uri.query().unwrap_or_default();
+    query.contains("dryRun=All")
+}
+
 const LONG: Duration = Duration::from_secs(10);
 
 fn claim(uid: &str) -> ClaimRef {
@@ -105,6 +123,25 @@ async fn a_purge_rests_on_new_lists() {
         let precondition = Some(Precondition::Deleted(claim("another")));
         let (applied, sent) = written(200, precondition, lists).await;
         assert_eq!((applied, sent.len()), (outcome, writes), "{lists:?}");
+    }
+}
+
+/// The lists become too old while the API server checks the patch. Without its copy, the volume
+/// could not be created again.
+#[tokio::test(start_paused = true)]
+async fn the_copy_of_a_volume_is_kept_if_the_lists_are_too_old_after_the_check() {
+    let order = [
+        "PATCH pv dryRun",
+        "DELETE volume-warden-trash-v",
+        "PATCH pv",
+    ];
+    let lists = Duration::from_secs(3);
+    for (check, outcome, writes) in [(1, "Done", 3), (3, "Stale", 1)] {
+        let precondition = Some(Precondition::Deleted(claim("another")));
+        let check = Duration::from_secs(check);
+        let (applied, sent) = written_after(check, 200, precondition, lists).await;
+        assert_eq!(applied, outcome, "{check:?}");
+        assert_eq!(sent, order[..writes], "{check:?}");
     }
 }
 

@@ -14,10 +14,12 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use volume_warden_storageos::Closed;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -114,11 +116,16 @@ fn assert_failure(command: Command, words: &str) {
     );
 }
 
+/// An address that refuses connections until the process ends.
+fn closed_address() -> SocketAddr {
+    static CLOSED: OnceLock<Closed> = OnceLock::new();
+    let closed = CLOSED.get_or_init(|| Closed::new().expect("a free port"));
+    closed.address()
+}
+
 /// A kubeconfig for an address at which no API server listens.
 fn kubeconfig(directory: &TempDir) -> PathBuf {
-    // The listener is dropped, so the port is closed.
-    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    kubeconfig_for(directory, closed.expect("an address"))
+    kubeconfig_for(directory, closed_address())
 }
 
 /// A kubeconfig for an API server at `server`.

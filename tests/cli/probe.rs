@@ -1,6 +1,6 @@
 //! The command `probe`, against a server that answers as `run` does.
 
-use super::{assert_failure, finish, warden};
+use super::{assert_failure, closed_address, finish, warden};
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpListener,
@@ -45,9 +45,7 @@ fn the_exit_code_is_for_the_kubelet_and_the_message_for_its_event() {
 
 #[test]
 fn no_answer_is_a_failure() {
-    // The listener is dropped, so no process listens on the port.
-    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let address = closed.expect("an address").to_string();
+    let address = closed_address().to_string();
     let mut command = warden(&["probe", "live"]);
     command.env("VOLUME_WARDEN_PROBE_BIND_ADDRESS", &address);
     assert_failure(command, &format!("no answer from {address}"));

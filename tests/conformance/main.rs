@@ -27,11 +27,11 @@ async fn the_model_answers_as_the_api_server_does() -> Result<()> {
         Err(_) => fastrand::u64(..1 << 32),
     };
     println!("{SEED}={seed}");
-    let soak = usize::from(std::env::var("VOLUME_WARDEN_SOAK").is_ok());
+    let soak = std::env::var_os("VOLUME_WARDEN_SOAK").is_some_and(|value| value == "1");
     // Only the API server is compared. Controllers would change the objects of one side.
     let cluster = Cluster::api_server().name("conformance").start().await?;
     let client = cluster.client();
-    let sequences = stream::iter(0..SEQUENCES[soak]).map(|number| {
+    let sequences = stream::iter(0..SEQUENCES[usize::from(soak)]).map(|number| {
         let client = client.clone();
         tokio::spawn(async move { sequence::compare(client, seed, number).await })
     });

@@ -17,18 +17,27 @@ pub async fn evaluate_queries(
 ) -> Result<()> {
     let files = tempfile::tempdir()?;
     let guardian = Guardian::start(files.path())?;
-    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
-    let _server = start(prometheus, &guardian, files.path(), &address, metrics_port)?;
-    let url = format!("http://{address}");
-    eventually("Volume Warden is scraped", async || {
-        let scraped = "volume_warden_ready == 1";
-        let answer = prometheus
-            .tool(&["query", "instant", &url, scraped])
-            .await?;
-        ensure!(answer.contains("volume_warden_ready"), "{answer}");
-        Ok(())
-    })
-    .await?;
+    let (_server, url) = loop {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let server = start(prometheus, &guardian, files.path(), &address, metrics_port)?;
+        let url = format!("http://{address}");
+        let is_scraped = eventually("Volume Warden is scraped", async || {
+            // Another process has taken the port meanwhile, so Prometheus has ended.
+            if server.log().contains("address already in use") {
+                return Ok(Some(false));
+            }
+            let scraped = "volume_warden_ready == 1";
+            let answer = prometheus
+                .tool(&["query", "instant", &url, scraped])
+                .await?;
+            ensure!(answer.contains("volume_warden_ready"), "{answer}");
+            anyhow::Ok(Some(true))
+        })
+        .await?;
+        if is_scraped {
+            break (server, url);
+        }
+    };
     for query in queries() {
         prometheus.tool(&["query", "instant", &url, &query]).await?;
     }

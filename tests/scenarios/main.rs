@@ -5,6 +5,7 @@
 // Tests start in the order of their names. Those of the first two modules wait longest.
 mod absent;
 mod authorization;
+mod beside_built_in;
 mod differential;
 mod drain;
 mod excluded;

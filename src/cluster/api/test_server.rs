@@ -19,10 +19,19 @@ pub(crate) fn answering_after<B: ToString>(
     delay: Duration,
     answer: impl Fn(&Parts, Value) -> (u16, B) + Send + Sync + 'static,
 ) -> Client {
-    let answer = Arc::new(answer);
+    answering_each_after(move |_| delay, answer)
+}
+
+/// As [`answering_after`], with a delay that depends on the head of the request.
+pub(crate) fn answering_each_after<B: ToString>(
+    delay: impl Fn(&Parts) -> Duration + Send + Sync + 'static,
+    answer: impl Fn(&Parts, Value) -> (u16, B) + Send + Sync + 'static,
+) -> Client {
+    let server = Arc::new((delay, answer));
     let service = tower::service_fn(move |request: Request<Body>| {
-        let answer = answer.clone();
+        let server = server.clone();
         async move {
+            let (delay, answer) = &*server;
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.expect("a body");
             let body = match body.is_empty() {
@@ -30,6 +39,7 @@ pub(crate) fn answering_after<B: ToString>(
                 false => serde_json::from_slice(&body).expect("JSON"),
             };
             let response = response(answer(&head, body));
+            let delay = delay(&head);
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }

@@ -51,3 +51,23 @@ impl FirstEvaluations {
         self.0.lock().len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_first_evaluation_counts_for_its_uid_and_for_ten_minutes() {
+        let evaluations = FirstEvaluations::default();
+        let name = ObjectName::new("shop", "data");
+        let first = |uid: &str| evaluations.first(&name, &uid.into()).is_some();
+        evaluations.record(&name, &"1".into());
+        assert!(!first("2"), "another claim has the name");
+        tokio::time::advance(EVALUATION_EXPIRES - Duration::from_secs(1)).await;
+        assert!(first("1"));
+        assert_eq!(evaluations.waiting(), 1);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!first("1"), "ten minutes have passed");
+        assert_eq!(evaluations.waiting(), 0);
+    }
+}

@@ -1,5 +1,8 @@
 //! Tests of what the reconciler of pvc-expiry writes, with a simulated API server.
 
+#[path = "expire_tests.rs"]
+mod expire;
+
 use super::*;
 use crate::{
     clock::Clock,
@@ -62,7 +65,9 @@ struct Api {
     is_absent: AtomicBool,
     /// Its time.
     date: Mutex<&'static str>,
-    claim: Value,
+    claim: Mutex<Value>,
+    /// The pods that a LIST shows.
+    pods: Mutex<Vec<Value>>,
 }
 
 /// The number of bulk writes at the same time.
@@ -83,7 +88,8 @@ impl Scene {
             is_refusing_lists: AtomicBool::new(false),
             is_absent: AtomicBool::new(false),
             date: Mutex::new(DATE),
-            claim: claim(annotations.clone()),
+            claim: Mutex::new(claim(annotations.clone())),
+            pods: Mutex::default(),
         });
         let server = api.clone();
         let service = tower::service_fn(move |request| server.clone().answer(request));
@@ -154,7 +160,7 @@ impl Api {
     ) -> std::io::Result<http::Response<Body>> {
         let line = format!("{} {}", request.method(), request.uri().path());
         let is_change = matches!(request.method().as_str(), "PATCH" | "DELETE");
-        let object = object(request.uri().path(), &self.claim);
+        let object = self.object(request.uri().path());
         let is_absent = is_change && self.is_absent.load(Ordering::SeqCst);
         let refusal = match request.method() == http::Method::GET {
             true if self.is_refusing_lists.load(Ordering::SeqCst) => 403,
@@ -180,16 +186,18 @@ impl Api {
         let response = response.body(Body::from(answer.into_bytes()));
         Ok(response.expect("a response"))
     }
-}
 
-/// The object at this path, or an empty list.
-fn object(path: &str, claim: &Value) -> Value {
-    match path.rsplit('/').next() {
-        Some("data") => claim.clone(),
-        Some("pv") => volume(),
-        Some("fast") => class("72h"),
-        Some("shop") => json!({"metadata": {"name": "shop", "uid": "n"}}),
-        _ => json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []}),
+    /// The object at this path, the list of pods, or an empty list.
+    fn object(&self, path: &str) -> Value {
+        let items = match path.rsplit('/').next() {
+            Some("data") => return self.claim.lock().clone(),
+            Some("pv") => return volume(),
+            Some("fast") => return class("72h"),
+            Some("shop") => return json!({"metadata": {"name": "shop", "uid": "n"}}),
+            Some("pods") => self.pods.lock().clone(),
+            _ => Vec::new(),
+        };
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
     }
 }
 

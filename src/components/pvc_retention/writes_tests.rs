@@ -230,6 +230,32 @@ async fn an_evaluation_publishes_a_limited_number_of_events() {
     }
 }
 
+/// The watch of pods may be late: a LIST must show that the pod of the removed ordinal does not
+/// exist.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_not_deleted_before_its_pod_that_the_watch_lacks() {
+    let mut scaled_down = following("Retain", "Delete");
+    scaled_down["spec"]["replicas"] = 0.into();
+    let mut marked = claim("1");
+    marked["metadata"]["annotations"] = json!({"volume-warden.dev/scaled-with": "s"});
+    for (listed, deletes) in [(vec![web_0()], 0), (vec![], 1)] {
+        let world = World {
+            sets: vec![scaled_down.clone()],
+            claims: vec![marked.clone()],
+            cached: Vec::new(),
+            listed,
+            unreadable: "",
+        };
+        let key = Subject::Policy(ObjectName::new("ns", "web"));
+        let (settled, sent) = world.reconciled(key).await;
+        assert_eq!(settled, deletes == 1, "{sent:?}");
+        let deletions = sent
+            .iter()
+            .filter(|each| each.get("preconditions").is_some());
+        assert_eq!(deletions.count(), deletes, "{sent:?}");
+    }
+}
+
 /// The deletion of the claim of a removed ordinal waits for other writes, and meanwhile the watches
 /// show that the StatefulSet was scaled up again, or a pod of that ordinal.
 #[tokio::test(start_paused = true)]

@@ -113,11 +113,15 @@ async fn api_servers_have_time_to_observe_a_ca_that_was_published_late() {
     pass(10 * MINUTES).await;
     assert_eq!(api.calls("PUT", "/secrets"), 1, "the next CA is made");
     ahead.fetch_add(120, Ordering::SeqCst);
-    let before = api.calls("PATCH", "webhookconfigurations");
+    let patches = || api.calls("PATCH", "webhookconfigurations");
+    let before = patches();
     api.hides.store(false, Ordering::SeqCst);
-    while api.calls("PATCH", "webhookconfigurations") == before {
+    let mut seconds = 0;
+    while patches() == before && seconds < 10 * MINUTES {
         pass(1).await;
+        seconds += 1;
     }
+    assert!(patches() > before, "the next CA is published");
     // The next round sees that it is published.
     pass(MINUTES).await;
     for (seconds, stored) in [(59, 1), (1, 2)] {

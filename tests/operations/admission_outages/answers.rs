@@ -4,7 +4,11 @@ use super::{
     fixture::OutageFixture,
     stand_in::{Authority, StandIn},
 };
-use anyhow::Result;
+use crate::support::{claim, dry_run};
+use anyhow::{Context, Result};
+use serde_json::json;
+use tokio::time::timeout;
+use volume_warden_controlplane::DEFAULT_TIMEOUT;
 
 /// Volume Warden's process is paused: the kernel accepts connections, the API server sends
 /// requests, and the process answers none.
@@ -49,12 +53,22 @@ async fn invalid_responses() -> Result<()> {
         b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{".to_vec(),
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n".to_vec(),
     ];
+    let count = responses.len();
     let fixture = OutageFixture::open("junk").await?;
     fixture.kill()?;
     let authority = Authority::trusted_by(&fixture.cluster).await?;
     let stand_in = StandIn::start(&fixture, &authority.issue(1)?, responses).await?;
     fixture.users_are_unaffected().await?;
-    assert!(stand_in.answered() > 0, "the stand-in received no request");
+    // Users continue until the stand-in has used each response at least once.
+    let (claims, probe) = (&fixture.users.space.claims, claim("probe", json!({}))?);
+    let repeated = async {
+        while stand_in.answered() < count {
+            claims.create(&dry_run(), &probe).await?;
+        }
+        anyhow::Ok(())
+    };
+    let repeated = timeout(DEFAULT_TIMEOUT, repeated).await;
+    repeated.context("the stand-in did not use each response")??;
     drop(stand_in);
     let _successor = fixture.successor().serving().start().await?;
     fixture.recovers().await

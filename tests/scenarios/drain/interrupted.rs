@@ -145,7 +145,9 @@ async fn a_terminated_drain_releases_its_lease() -> Result<()> {
             )
         );
         assert_eq!(output.status.code(), Some(1));
-        for lease in leases.list(&ListParams::default()).await? {
+        let leases = leases.list(&ListParams::default()).await?.items;
+        ensure!(!leases.is_empty(), "there is no Lease");
+        for lease in leases {
             let holder = lease.spec.and_then(|spec| spec.holder_identity);
             assert_eq!(holder.unwrap_or_default(), "");
         }

@@ -3,7 +3,7 @@
 
 use super::{
     reads_and_metrics::{metric, waiting},
-    support::{Fixture, NO_GC, component},
+    support::{Fixture, NO_GC, component, leads},
 };
 use crate::support::bare;
 use anyhow::{Result, ensure};
@@ -23,10 +23,16 @@ async fn an_inactive_component_logs_it_once_and_reads_nothing() -> Result<()> {
     let one_namespace = fixture.warden().arg("--namespace=default");
     let no_backend = component(&cluster, "nsgc-none", "first");
     // Without --namespace, every component watches which namespaces have opted out.
-    for (warden, reason, watches) in [
-        (no_backend, "--storage-backend is not set", true),
+    for (warden, lease, reason, watches) in [
+        (
+            no_backend,
+            "nsgc-none",
+            "--storage-backend is not set",
+            true,
+        ),
         (
             one_namespace,
+            &*fixture.name,
             "--namespace is set; namespace-gc handles whole clusters",
             false,
         ),
@@ -39,8 +45,11 @@ async fn an_inactive_component_logs_it_once_and_reads_nothing() -> Result<()> {
         ensure!(messages.len() == 1 && messages[0].contains(reason), "{log}");
         let lists = r#"volume_warden_watch_lists_total{resource="namespaces"}"#;
         ensure!(watches || metric(&warden, lists).await? == 0);
+        // A collection would begin now.
+        leads(&cluster, lease, "first").await?;
+        let requests = fixture.storage.requests();
+        ensure!(requests.is_empty(), "{requests:?}");
     }
-    ensure!(fixture.storage.requests().is_empty());
     Ok(())
 }
 

@@ -37,9 +37,24 @@ async fn two_controller_ids_work_side_by_side() -> Result<()> {
     for id in &ids {
         volume_space.space.delete_claim(id).await?;
         volume_space.is_free(id).await?;
-        // There would be more Events if the other installation had handled the volume, too.
         for reason in ["Associated", "Released"] {
             volume_space.has_events(id, reason, 1).await?;
+        }
+    }
+    // An installation that has released a later volume has had its turn for all earlier changes.
+    for id in &ids {
+        let later = format!("{id}-later");
+        volume_space.pair(&later, json!({PROVISIONER: id})).await?;
+        volume_space.is_labelled(&later, id).await?;
+        volume_space.space.delete_claim(&later).await?;
+        volume_space.has_events(&later, "Released", 1).await?;
+    }
+    // There would be more Events if the other installation had handled the volume, too.
+    for id in &ids {
+        for reason in ["Associated", "Released"] {
+            let events = volume_space.events_about(id, reason).await?;
+            let single = events.iter().all(|event| event.series.is_none());
+            ensure!(single && events.len() == 1, "{events:?}");
         }
     }
     Ok(())

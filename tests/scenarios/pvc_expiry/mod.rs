@@ -107,7 +107,11 @@ async fn an_unused_claim_expires_and_is_restored_with_its_data() -> Result<()> {
         .await?;
     hasten(&trash_space, "named").await?;
     let kept = json!({"metadata": {"annotations": {EXPIRE_UNUSED: "off"}}});
-    trash_space.bound("kept", kept).await?;
+    let kept = trash_space.bound("kept", kept).await?;
+    trash_space.is_enabled(&kept.name_any()).await?;
+    // Without its annotation, `kept` would be announced before this later claim.
+    trash_space.bound("later", json!({})).await?;
+    announced(&trash_space, "later").await?;
     eventually_within(EXPIRES_WITHIN, "the claim is deleted", async || {
         let found = trash_space.space.claims.get_opt("data").await?;
         ensure!(found.is_none_or(|found| found.metadata.deletion_timestamp.is_some()));
@@ -116,10 +120,11 @@ async fn an_unused_claim_expires_and_is_restored_with_its_data() -> Result<()> {
     .await?;
     trash_space.is_in_trash(&volume.name_any()).await?;
     is_not_announced(&trash_space, "named").await?;
-    for claim in ["named", "kept"] {
-        let claim = trash_space.space.claims.get(claim).await?;
-        ensure!(claim.metadata.deletion_timestamp.is_none(), "{claim:?}");
-    }
+    let named = trash_space.space.claims.get("named").await?;
+    ensure!(named.metadata.deletion_timestamp.is_none(), "{named:?}");
+    let kept = trash_space.space.claims.get("kept").await?;
+    ensure!(!kept.annotations().contains_key(EXPIRES_AT), "{kept:?}");
+    ensure!(kept.metadata.deletion_timestamp.is_none(), "{kept:?}");
     trash_space.restored("data", "data").await?;
     let restored = trash_space.volume_of("data").await?;
     assert_eq!(restored.name_any(), volume.name_any());
@@ -156,5 +161,7 @@ async fn without_an_undelete_window_no_claim_expires_and_an_event_reports_it() -
     .await?;
     let note = events[0].message.as_deref().unwrap_or_default();
     ensure!(note.contains(WINDOW), "{note}");
-    is_not_announced(&trash_space, "data").await
+    let claim = trash_space.space.claims.get("data").await?;
+    ensure!(!claim.annotations().contains_key(EXPIRES_AT), "{claim:?}");
+    Ok(())
 }

@@ -160,6 +160,12 @@ async fn no_claim_is_deleted_with_its_pod() -> Result<()> {
         let is_of_story = |name: &str, namespace: &str| {
             name.starts_with("data-web-") && namespace == story.sets.space.name
         };
+        // The last step waits for writes of Volume Warden to another claim of the namespace.
+        let mut namespaces = calls.iter().map(|call| &call.namespace);
+        ensure!(
+            namespaces.any(|namespace| *namespace == story.sets.space.name),
+            "the log has no write of Volume Warden: {calls:?}"
+        );
         ensure!(
             !calls
                 .iter()

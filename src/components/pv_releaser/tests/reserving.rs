@@ -308,3 +308,35 @@ async fn reservations_are_timed_by_the_clock_of_the_api_server() {
     assert!(scene.releaser.reconcile(&name).await.is_err());
     assert_eq!(patches(&scene).len(), 0);
 }
+
+/// A cluster whose system components cannot create claims may not recover.
+#[tokio::test(start_paused = true)]
+async fn no_claim_of_an_exempt_namespace_is_refused() {
+    for (namespace, refusal) in [
+        (
+            "ns",
+            Some("it may hold data of a deleted namespace of the same name"),
+        ),
+        ("kube-system", None),
+    ] {
+        let scene = Scene::new(Options::default());
+        let mut changes = reserved("n", None);
+        changes["metadata"]["annotations"][CLAIM_NAMESPACE] = json!(format!("{namespace}/n/1"));
+        changes["spec"]["claimRef"]["namespace"] = json!(namespace);
+        scene.watch_volume("5", changes);
+        let name = ObjectName::new(namespace, "data");
+        assert_eq!(scene.releaser.caches.reserved_for(&name).len(), 1);
+        // The API server has no namespace, so its uid cannot be compared with the recorded one.
+        let claim = wanted(json!({"metadata": {"namespace": namespace}}));
+        let request = review(&claim, false);
+        let reviewed = scene.releaser.reservations.review(&request).await;
+        match (reviewed, refusal) {
+            (Ok(Answer::Deny { message, .. }), Some(why)) => {
+                assert!(message.contains(why), "{message}");
+            }
+            (reviewed, refusal) => {
+                assert_eq!((reviewed, refusal), (Ok(Answer::Allow), None), "{name}");
+            }
+        }
+    }
+}

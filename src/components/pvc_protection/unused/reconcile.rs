@@ -264,3 +264,7 @@ pub(super) fn affected_by(change: &Change<'_, Pod>) -> Vec<ObjectName> {
         .map(|claim| ObjectName::new(change.name.namespace.clone(), claim.clone()))
         .collect()
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

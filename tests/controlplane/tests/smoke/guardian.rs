@@ -3,11 +3,22 @@
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use volume_warden_controlplane::{Guardian, eventually};
+
+/// A process that is killed when the test ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails only if the process has already ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Not a test: [`everything_ends_with_a_killed_process`] runs it as a process, and kills that
 /// process.
@@ -34,7 +45,7 @@ async fn everything_ends_with_a_killed_process() -> Result<()> {
     let parent = tempfile::tempdir()?;
     let scratch = parent.path().join("scratch");
     fs::create_dir(&scratch)?;
-    let mut helper = Command::new(env::current_exe()?)
+    let helper = Command::new(env::current_exe()?)
         .args([
             "--exact",
             "guardian::guarded_until_killed",
@@ -44,7 +55,8 @@ async fn everything_ends_with_a_killed_process() -> Result<()> {
         .env("SCRATCH", &scratch)
         .stdout(Stdio::piped())
         .spawn()?;
-    let output = BufReader::new(helper.stdout.take().context("no stdout")?);
+    let mut helper = Running(helper);
+    let output = BufReader::new(helper.0.stdout.take().context("no stdout")?);
     let line = output
         .lines()
         .map_while(Result::ok)
@@ -55,8 +67,8 @@ async fn everything_ends_with_a_killed_process() -> Result<()> {
         .map(str::to_owned)
         .collect();
     assert!(pids.iter().all(|pid| alive(pid)), "{pids:?}");
-    helper.kill()?;
-    helper.wait()?;
+    helper.0.kill()?;
+    helper.0.wait()?;
     eventually("the members of the group have ended", async || {
         !pids.iter().any(|pid| alive(pid))
     })

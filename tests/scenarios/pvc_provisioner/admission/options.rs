@@ -53,15 +53,25 @@ async fn a_dry_run_of_volume_warden_reports_what_it_would_create() -> Result<()>
     let fixture =
         OutageFixture::new_without_waiting("withheld", |_| vec!["--dry-run".to_owned()]).await?;
     let pod_space = &fixture.pod_space;
-    eventually("a warning reports the dry run", async || {
+    let name = eventually("a warning reports the dry run", async || {
         let response = post_requesting_pod(pod_space, json!({}), "").await?;
         let name = response.object::<Pod>()?.name_any();
         let reported =
             response.has_warning(&format!("(dry run) would create the claim \"{name}\""));
         ensure!(reported, "{response:?}");
-        Ok(())
+        anyhow::Ok(Some(name))
+    })
+    .await?;
+    // The review of the pod logs the same action, but not as a part of the reconcile of a claim.
+    let reconcile = format!("object=claim {}/{name}}}", pod_space.space.name);
+    eventually("the reconciler would create the claim", async || {
+        let log = fixture.warden.process().log();
+        let mut lines = log.lines();
+        lines.any(|line| line.contains(&reconcile) && line.contains("would act"))
     })
     .await?;
     ensure!(pod_space.claim_names().await?.is_empty());
+    let codes = pod_space.creation_codes()?;
+    ensure!(codes.is_empty(), "{codes:?}");
     Ok(())
 }
