@@ -171,7 +171,7 @@ keys! {
         /// The volume binder has completed the binding of the claim. `pv-protection` refuses the
         /// binding of a volume that is being deleted, unless its claim has the annotation.
         BIND_COMPLETED: "annotation" on "claim" = "pv.kubernetes.io/bind-completed";
-        /// By these the binder records that it bound a claim. In a claim template they are refused
+        /// The binder records in these that it bound a claim. In a claim template they are refused
         /// without `--template-fields=annotations`.
         BINDER_PREFIX: "prefix of annotations" on "claim, claim template" = "pv.kubernetes.io/";
         /// Kubernetes' volume controllers. Refused without `--template-fields=annotations`.

@@ -24,8 +24,9 @@ const INTRODUCTION: &str = "\
 
 A reason is one stable word: it is the reason of the Event, the field `reason` in the log, and the
 label of the metric. An Event about a state, rather than an attempt, is emitted once for as long as
-the state holds. The reporting controller is `volume-warden.dev/volume-warden`; only the leader
-emits Events. For example: `kubectl get events -A --field-selector reason=Orphaned`.
+the state holds; a new leader may emit it again. The reporting controller is
+`volume-warden.dev/volume-warden`; only the leader emits Events. For example:
+`kubectl get events -A --field-selector reason=Orphaned`.
 
 ## Events
 

@@ -76,9 +76,13 @@ fn commands(program: &Command) -> BTreeMap<String, &Command> {
 }
 
 fn with_flags_as_code(text: &str) -> String {
-    let words = text.split(' ').map(|word| match word.starts_with("--") {
-        true => format!("`{word}`"),
-        false => word.to_owned(),
+    let words = text.split(' ').map(|word| {
+        let flag = word.trim_end_matches([',', ':', ')']);
+        if flag.starts_with("--") {
+            format!("`{flag}`{}", &word[flag.len()..])
+        } else {
+            word.to_owned()
+        }
     });
     words.collect::<Vec<_>>().join(" ")
 }

@@ -108,7 +108,7 @@ const REPOSITORY: &str = "https://github.com/volume-warden/volume-warden";
 /// What precedes the path of a file in an address of this repository.
 const FILES: [&str; 3] = ["/blob/main/", "/tree/main/", "/edit/main/"];
 /// The pages of GitHub about this repository that the documentation may name.
-const GITHUB: [&str; 1] = ["/security/advisories/new"];
+const GITHUB: [&str; 2] = ["/releases", "/security/advisories/new"];
 
 /// Why the target of a link on a page does not exist. The addresses of other sites are not checked.
 pub fn problem(page: &Path, target: &str) -> Option<&'static str> {

@@ -56,12 +56,12 @@ pub struct BackendOptions {
     #[arg(long, default_value = "5s", value_parser = go_duration::parse_pause)]
     storageos_retry_interval: Duration,
 
-    /// PEM file with the CAs to trust for the StorageOS API, reloaded when it changes [default: the
+    /// PEM file with the CAs to trust for the StorageOS API, read again at each login [default: the
     /// CAs of the system]
     #[arg(long)]
     storageos_ca_file: Option<PathBuf>,
 
-    /// PEM file with the client certificate for the StorageOS API, reloaded when it changes.
+    /// PEM file with the client certificate for the StorageOS API, read again at each login.
     #[arg(long, requires = "storageos_client_key_file")]
     storageos_client_cert_file: Option<PathBuf>,
 

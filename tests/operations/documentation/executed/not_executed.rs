@@ -8,7 +8,7 @@ const NO_OBJECT: &str = "a sentence names the command without its object";
 
 /// Commands in code blocks and in sentences, and why they are not executed. The commands of other
 /// programs are in the table of `tests/reference/snippets.rs`.
-pub const NOT_EXECUTED: [(&str, &str); 14] = [
+pub const NOT_EXECUTED: [(&str, &str); 13] = [
     ("volume-warden why pvc", NO_OBJECT),
     (
         "helm test volume-warden --namespace volume-warden",
@@ -43,7 +43,6 @@ pub const NOT_EXECUTED: [(&str, &str); 14] = [
          volume-warden-trash-volumes",
         "Kubernetes 1.34 does not serve these kinds by default",
     ),
-    ("kubectl delete --ignore-not-found -k", NO_OBJECT),
     ("kubectl delete -k", NO_OBJECT),
     ("kubectl delete pvc", NO_OBJECT),
 ];
