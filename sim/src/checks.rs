@@ -13,6 +13,7 @@ mod refusals;
 mod repeated;
 mod requests;
 mod reservations;
+mod retention;
 mod reviews;
 mod rivals;
 mod sending;

@@ -54,6 +54,11 @@ pub fn owners(object: &Value) -> &[Value] {
     list(object, "/metadata/ownerReferences")
 }
 
+/// Returns whether an owner reference names an object of this kind and name, with any uid.
+pub fn is_owner_named(owner: &Value, kind: &str, name: &str) -> bool {
+    text(owner, "/kind") == kind && text(owner, "/name") == name
+}
+
 /// Returns the names of the claims that the pod uses.
 pub fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
     let volumes = list(pod, "/spec/volumes").iter();

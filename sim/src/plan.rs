@@ -64,6 +64,9 @@ pub struct Plan {
     pub(crate) disruptions: Vec<(u64, Disruption)>,
     /// Maximum number of objects in a page of a LIST; 0 means the limit of the request.
     pub(crate) longest_page: usize,
+    /// Whether the StatefulSet controller writes the owners of claims, as that of Kubernetes 1.32
+    /// and later does.
+    pub(crate) in_tree_owners: bool,
     /// Whether the history continues for twenty minutes after its end, to check that nothing is
     /// written any more.
     pub(crate) long: bool,

@@ -50,6 +50,12 @@ fn kind(message: &str) -> Vec<&str> {
 /// All plans that lack one part of this plan.
 fn candidates(plan: &Plan) -> Vec<Plan> {
     let mut all = Vec::new();
+    if plan.in_tree_owners {
+        all.push(Plan {
+            in_tree_owners: false,
+            ..plan.clone()
+        });
+    }
     for index in 0..plan.disruptions.len() {
         let mut less = plan.clone();
         less.disruptions.remove(index);

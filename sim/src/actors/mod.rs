@@ -2,6 +2,7 @@
 
 mod attacher;
 mod binder;
+mod claim_owners;
 mod garbage_collector;
 mod kubelet;
 mod namespaces;
@@ -108,7 +109,10 @@ pub fn start(cluster: &Arc<Cluster>, log: &Arc<Log>) {
     run(scheduler::Scheduler, cluster, log);
     run(kubelet::Kubelet::default(), cluster, log);
     run(binder::Binder, cluster, log);
-    run(stateful_sets::StatefulSets, cluster, log);
+    let writes_owners = cluster
+        .checks
+        .with_ledger(|ledger| ledger.plan.in_tree_owners);
+    run(stateful_sets::StatefulSets { writes_owners }, cluster, log);
     run(garbage_collector::GarbageCollector, cluster, log);
     run(attacher::Attacher::default(), cluster, log);
     run(namespaces::Namespaces, cluster, log);

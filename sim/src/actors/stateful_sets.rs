@@ -1,6 +1,7 @@
-//! The StatefulSet controller, without its own handling of claims.
+//! The StatefulSet controller. In half of the histories it also writes the owner references of
+//! claims, as Kubernetes 1.32 and later do.
 
-use super::{Call, Controller};
+use super::{Call, Controller, claim_owners};
 use crate::{
     cluster::Cluster,
     json::{is_deleting, list, name, namespace, ordinals, owners, text, uid},
@@ -11,7 +12,10 @@ use serde_json::{Value, json};
 use std::{cmp::Reverse, sync::Arc};
 
 /// The StatefulSet controller.
-pub struct StatefulSets;
+pub struct StatefulSets {
+    /// Whether it writes the owner references of claims.
+    pub writes_owners: bool,
+}
 
 impl Controller for StatefulSets {
     const NAME: &'static str = "statefulset-controller";
@@ -22,12 +26,73 @@ impl Controller for StatefulSets {
         let sets = view.all("statefulsets").filter(|set| !is_deleting(set));
         sets.flat_map(|set| {
             let (mut calls, parallel) = (Vec::new(), is_parallel(live, set));
-            if scale_up(view, set, parallel, &mut calls) {
-                scale_down(view, set, parallel, &mut calls);
+            if self.scale_up(view, set, parallel, &mut calls) {
+                let condemned = condemned(view, set);
+                let updates = condemned
+                    .iter()
+                    .flat_map(|pod| self.updates(view, set, pod));
+                let updates: Vec<Call> = updates.collect();
+                // As in Kubernetes, a pod is deleted once its claims have their owner.
+                if updates.is_empty() {
+                    scale_down(set, condemned, parallel, &mut calls);
+                }
+                calls.extend(updates);
             }
             calls
         })
         .collect()
+    }
+}
+
+impl StatefulSets {
+    /// Creates the missing claims and pods. Unless `parallel`, it creates each pod only once the
+    /// one before it runs. Returns whether surplus pods can be deleted.
+    ///
+    /// Source: `processReplica` in `pkg/controller/statefulset/stateful_set_control.go` of
+    /// Kubernetes.
+    fn scale_up(&self, view: &View, set: &Value, parallel: bool, calls: &mut Vec<Call>) -> bool {
+        for ordinal in ordinals(set) {
+            let name = format!("{}-{ordinal}", name(set));
+            let pod = view.get("pods", namespace(set), &name);
+            match pod {
+                Some(pod) => {
+                    if text(pod, "/status/phase") != "Running" {
+                        calls.extend(missing_claims(view, set, &name));
+                    }
+                    if parallel || is_healthy(pod) || text(pod, "/status/phase") == "Pending" {
+                        calls.extend(self.updates(view, set, pod));
+                    }
+                }
+                None => calls.extend(self.new_pod(view, set, &name)),
+            }
+            if !parallel && !pod.is_some_and(|pod| is_healthy(pod)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Creates a pod and its missing claims. It waits while the garbage collector deletes a claim
+    /// of an earlier pod of the name.
+    fn new_pod(&self, view: &View, set: &Value, pod: &str) -> Vec<Call> {
+        if self.writes_owners && claim_owners::are_stale(view, set, pod) {
+            return Vec::new();
+        }
+        let mut calls = missing_claims(view, set, pod);
+        let terminating = claim_owners::claims_of(view, set, pod).any(|claim| is_deleting(claim));
+        if !terminating {
+            let path = format!("/api/v1/namespaces/{}/pods", namespace(set));
+            calls.push(Call::create(path, new_pod(set, pod)));
+        }
+        calls
+    }
+
+    /// The updates of the owners of the claims of a pod.
+    fn updates(&self, view: &View, set: &Value, pod: &Value) -> Vec<Call> {
+        match self.writes_owners {
+            true => claim_owners::updates(view, set, pod),
+            false => Vec::new(),
+        }
     }
 }
 
@@ -36,29 +101,6 @@ impl Controller for StatefulSets {
 /// occur.
 fn is_parallel(live: &Cluster, set: &Value) -> bool {
     digest((live.seed, uid(set), "parallel")).is_multiple_of(2)
-}
-
-/// Creates the missing claims and pods. Unless `parallel`, it creates each pod only once the one
-/// before it runs. Returns whether surplus pods can be deleted.
-///
-/// Source: `processReplica` in `pkg/controller/statefulset/stateful_set_control.go` of Kubernetes.
-fn scale_up(view: &View, set: &Value, parallel: bool, calls: &mut Vec<Call>) -> bool {
-    let namespace = namespace(set);
-    for ordinal in ordinals(set) {
-        let name = format!("{}-{ordinal}", name(set));
-        let pod = view.get("pods", namespace, &name);
-        if pod.is_none_or(|pod| text(pod, "/status/phase") != "Running") {
-            calls.extend(missing_claims(view, set, &name));
-        }
-        if pod.is_none() {
-            let path = format!("/api/v1/namespaces/{namespace}/pods");
-            calls.push(Call::create(path, new_pod(set, &name)));
-        }
-        if !parallel && !pod.is_some_and(|pod| is_healthy(pod)) {
-            return false;
-        }
-    }
-    true
 }
 
 fn missing_claims(view: &View, set: &Value, pod: &str) -> Vec<Call> {
@@ -75,37 +117,45 @@ fn missing_claims(view: &View, set: &Value, pod: &str) -> Vec<Call> {
         .collect()
 }
 
-/// Deletes the pods whose ordinals are too high. Unless `parallel`, it deletes one at a time from
-/// the highest ordinal down, an unhealthy one only once the lower surplus pods run.
-///
-/// Source: `processCondemned` in `pkg/controller/statefulset/stateful_set_control.go` of
-/// Kubernetes.
-fn scale_down(view: &View, set: &Value, parallel: bool, calls: &mut Vec<Call>) {
-    let owned = |pod: &&Arc<Value>| {
-        let mut owners = owners(pod).iter();
-        owners.any(|owner| text(owner, "/uid") == uid(set))
-    };
+/// The pods of the set whose ordinals are too high, from the highest ordinal down.
+fn condemned<'a>(view: &'a View, set: &'a Value) -> Vec<&'a Arc<Value>> {
     let ordinal = |pod: &Value| name(pod).rsplit_once('-')?.1.parse::<u64>().ok();
-    let pods = view.all("pods").filter(owned);
+    let pods = view.all("pods").filter(|pod| is_owned(pod, set));
     let pods = pods.filter_map(|pod| Some((ordinal(pod)?, pod)));
     let mut condemned: Vec<_> = pods
         .filter(|(ordinal, _)| !ordinals(set).contains(ordinal))
         .collect();
     condemned.sort_by_key(|(ordinal, _)| Reverse(*ordinal));
+    condemned.into_iter().map(|(_, pod)| pod).collect()
+}
+
+/// Deletes the condemned pods. Unless `parallel`, it deletes one at a time from the highest ordinal
+/// down, an unhealthy one only once the lower condemned pods run.
+///
+/// Source: `processCondemned` in `pkg/controller/statefulset/stateful_set_control.go` of
+/// Kubernetes.
+fn scale_down(set: &Value, mut condemned: Vec<&Arc<Value>>, parallel: bool, calls: &mut Vec<Call>) {
     if !parallel {
-        let below = condemned.iter().skip(1);
-        let waits = below.clone().any(|(_, pod)| !is_healthy(pod));
-        let highest = condemned.first();
-        // An unhealthy pod is deleted first only if all lower surplus pods are healthy.
-        if highest.is_some_and(|(_, pod)| !is_healthy(pod) && waits) {
+        let mut below = condemned.iter().skip(1);
+        let waits = below.any(|pod| !is_healthy(pod));
+        // An unhealthy pod is deleted first only if all lower condemned pods are healthy.
+        if condemned
+            .first()
+            .is_some_and(|pod| !is_healthy(pod) && waits)
+        {
             return;
         }
         condemned.truncate(1);
     }
-    for (_, pod) in condemned.into_iter().filter(|(_, pod)| !is_deleting(pod)) {
+    for pod in condemned.into_iter().filter(|pod| !is_deleting(pod)) {
         let path = format!("/api/v1/namespaces/{}/pods/{}", namespace(set), name(pod));
         calls.push(Call::delete(path, uid(pod)));
     }
+}
+
+fn is_owned(pod: &Value, set: &Value) -> bool {
+    let mut owners = owners(pod).iter();
+    owners.any(|owner| text(owner, "/uid") == uid(set))
 }
 
 /// Whether the pod runs. A running pod is also ready: the simulated kubelet starts no others.

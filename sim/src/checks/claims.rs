@@ -216,10 +216,11 @@ fn pod_of<'a>(
 /// so.
 fn collected(ledger: &Ledger, now: u64, claim: &Value) -> Found {
     let late = ledger.plan.late();
-    // Owners that users wrote are not checked.
+    // Neither owners that users wrote nor those of the StatefulSet controller are checked.
     let permitted = owners(claim)
         .iter()
         .any(|owner| match text(owner, "/kind") {
+            _ if ledger.has_in_tree_owner(uid(claim), text(owner, "/uid")) => true,
             "StatefulSet" => permits(ledger, now, claim, text(owner, "/uid"), late),
             // The garbage collector may be slow, so the policy at the removal of the pod counts.
             "Pod" => {

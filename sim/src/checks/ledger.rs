@@ -33,6 +33,8 @@ pub struct Ledger {
     changed: BTreeMap<String, u64>,
     /// All times at which each uid was created, updated or removed.
     changes: BTreeMap<String, Vec<u64>>,
+    /// The uids of the claims and of the owners that the StatefulSet controller gave to them.
+    in_tree_owners: BTreeSet<[String; 2]>,
     /// The namespaces and names of the claims for which a volume was ever reserved.
     pub reserved: BTreeSet<[String; 2]>,
     /// When each pod (by uid) was scheduled.
@@ -61,6 +63,7 @@ impl Ledger {
             deleted: BTreeMap::new(),
             changed: BTreeMap::new(),
             changes: BTreeMap::new(),
+            in_tree_owners: BTreeSet::new(),
             reserved: BTreeSet::new(),
             scheduled: BTreeMap::new(),
             specs: BTreeMap::new(),
@@ -87,6 +90,9 @@ impl Ledger {
         if change.user == SERVICE_ACCOUNT && change.plural != "events" && !is_list {
             *self.writes.entry(id.to_owned()).or_default() += 1;
         }
+        if let (Some(before), Some(after)) = (&change.before, &change.after) {
+            self.owners_changed(change, before, after);
+        }
         match (&change.before, &change.after) {
             (_, Some(after)) => self.put(now, key, after),
             (Some(before), None) => {
@@ -96,6 +102,22 @@ impl Ledger {
                     .insert(uid(before).to_owned(), (now, before.clone()));
             }
             (None, None) => {}
+        }
+    }
+
+    fn owners_changed(&mut self, change: &Change, before: &Value, after: &Value) {
+        let pair = |owner: &Value| [uid(after), text(owner, "/uid")].map(str::to_owned);
+        for removed in owners(before)
+            .iter()
+            .filter(|owner| !owners(after).contains(owner))
+        {
+            self.in_tree_owners.remove(&pair(removed));
+        }
+        if change.user.ends_with(":statefulset-controller") {
+            let added = owners(after)
+                .iter()
+                .filter(|owner| !owners(before).contains(owner));
+            self.in_tree_owners.extend(added.map(pair));
         }
     }
 
@@ -213,6 +235,12 @@ impl Ledger {
             .values()
             .filter(since)
             .map(|(_, object)| object)
+    }
+
+    /// Whether the StatefulSet controller gave this owner to the claim.
+    pub fn has_in_tree_owner(&self, claim: &str, owner: &str) -> bool {
+        let pair = [claim, owner].map(str::to_owned);
+        self.in_tree_owners.contains(&pair)
     }
 
     /// When the pod with this uid was scheduled.

@@ -1,6 +1,6 @@
 //! Liveness: the state that must be reached after the faults have ended.
 
-use super::{Violation, ledger::Ledger, rivals, trash};
+use super::{Violation, ledger::Ledger, retention, rivals, trash};
 use crate::{
     cluster::Cluster,
     json::{at, claims_of, has_finalizer, is_deleting, is_finished, name, namespace, text, uid},
@@ -48,6 +48,7 @@ pub fn at_rest(cluster: &Cluster) -> Vec<Violation> {
                 found.extend(of_claim(ledger, claim));
                 found.extend(of_condition(ledger, claim));
                 found.extend(rivals::at_rest(ledger, claim));
+                found.extend(retention::at_rest(ledger, claim));
             }
             let pods = ledger.all("pods").filter(handled);
             found.extend(pods.filter_map(|pod| of_request(ledger, pod)));

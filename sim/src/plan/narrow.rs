@@ -67,7 +67,8 @@ pub(super) fn focused(plan: Plan) -> Plan {
     plan
 }
 
-/// One replica that may write everything, in a fast network without faults.
+/// One replica that may write everything, in a fast network without faults, and alone: no other
+/// controller makes up for what it misses.
 fn undisturbed(plan: Plan, random: &mut fastrand::Rng) -> Plan {
     Plan {
         start: Start {
@@ -78,6 +79,7 @@ fn undisturbed(plan: Plan, random: &mut fastrand::Rng) -> Plan {
         },
         replicas: 1,
         clock_skew: 0,
+        in_tree_owners: false,
         disruptions: Vec::new(),
         faults: Faults {
             latency: [2, 10, 40][random.usize(..3)],
