@@ -96,7 +96,12 @@ fn an_event_has_one_row() {
 fn every_reason_of_the_sources_is_listed() {
     let source = source_without(&["src/reason.rs"]);
     assert_eq!(source.matches("reasons! {").count(), LISTS.len());
-    for call in ["OnRefusal::new(\"", "EventContent::new(\"", "reason: \""] {
+    for call in [
+        "OnRefusal::new(\"",
+        "EventContent::normal(\"",
+        "EventContent::warning(\"",
+        "reason: \"",
+    ] {
         assert!(!source.contains(call), "{call} has a reason of its own");
     }
 }

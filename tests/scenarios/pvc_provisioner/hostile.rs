@@ -129,14 +129,19 @@ async fn a_pod_as_large_as_the_api_server_accepts_gets_its_claim() -> Result<()>
     let invalid: Map<String, Value> = invalid.collect();
     let mut accepted = None;
     for volumes in (1000..50_000).rev().step_by(2000) {
-        let created = until_reviewed(&pod_space, async |name| {
-            let volumes = (0..volumes).map(|n| mount(&format!("v{n}"), name));
-            let volumes: Vec<_> = [mount("data", name)].into_iter().chain(volumes).collect();
-            let mut pod = json!({"metadata": {"annotations": invalid}});
-            pod["spec"]["volumes"] = json!(volumes);
-            post(&pod_space.space, &requesting_pod(name, name, pod)?, "").await
-        });
-        let response = created.await?;
+        // On a busy machine, the time limit of the API server for a request may end.
+        let response = eventually("the API server answers in time", async || {
+            let created = until_reviewed(&pod_space, async |name| {
+                let volumes = (0..volumes).map(|n| mount(&format!("v{n}"), name));
+                let volumes: Vec<_> = [mount("data", name)].into_iter().chain(volumes).collect();
+                let mut pod = json!({"metadata": {"annotations": invalid}});
+                pod["spec"]["volumes"] = json!(volumes);
+                post(&pod_space.space, &requesting_pod(name, name, pod)?, "").await
+            });
+            let response = created.await?;
+            anyhow::Ok(Some(response).filter(|response| response.code != 504))
+        })
+        .await?;
         if response.code == 201 {
             accepted = Some(response);
             break;
