@@ -166,14 +166,15 @@ fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
     match text(volume, "/status/phase") {
         // Without the record, the namespace of the claim is unknown.
         "Released" if !is_recorded(volume) => None,
+        // The PV controller chose the volume for a claim that was deleted before it was bound. The
+        // claim exists until its pods are gone.
+        "Released" if claim_of(ledger, volume).is_some() => None,
         "Released" if label(volume).is_some() && !attached => Some(format!(
             "the volume {} was not released for reuse",
             name(volume)
         )),
         "Bound" => {
-            let claim = text(volume, "/spec/claimRef/uid");
-            let mut claims = ledger.all("persistentvolumeclaims");
-            let claim = claims.find(|each| uid(each) == claim)?;
+            let claim = claim_of(ledger, volume)?;
             let volume = match label(volume) {
                 None if label(claim).is_some() => format!("{} was not labelled", name(volume)),
                 Some(_) if !is_recorded(volume) => {
@@ -188,6 +189,13 @@ fn of_reuse(ledger: &Ledger, volume: &Value) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The claim that the volume names by its uid, if it exists.
+fn claim_of<'a>(ledger: &'a Ledger, volume: &Value) -> Option<&'a Arc<Value>> {
+    let claim = text(volume, "/spec/claimRef/uid");
+    let mut claims = ledger.all("persistentvolumeclaims");
+    claims.find(|each| uid(each) == claim)
 }
 
 /// Whether the volume records the namespace of the claim that it names.
