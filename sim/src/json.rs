@@ -54,6 +54,19 @@ pub fn owners(object: &Value) -> &[Value] {
     list(object, "/metadata/ownerReferences")
 }
 
+/// Returns whether the object has an owner reference with the uid of this owner.
+pub fn is_owned_by(object: &Value, owner: &Value) -> bool {
+    let mut owners = owners(object).iter();
+    owners.any(|each| text(each, "/uid") == uid(owner))
+}
+
+/// Returns whether the retention policy of a StatefulSet is Delete for `whenDeleted` or
+/// `whenScaled`.
+pub fn deletes_claims(set: &Value, when: &str) -> bool {
+    let path = format!("/spec/persistentVolumeClaimRetentionPolicy/{when}");
+    text(set, &path) == "Delete"
+}
+
 /// Returns whether an owner reference names an object of this kind and name, with any uid.
 pub fn is_owner_named(owner: &Value, kind: &str, name: &str) -> bool {
     text(owner, "/kind") == kind && text(owner, "/name") == name

@@ -23,7 +23,7 @@ pub use leader::OBSERVED_SINCE;
 pub use leader::{Elector, Leadership, LeaseName, LeaseObject, Observation};
 pub use read::{
     Access, Basis, Configuration, Configurations, Evidence, LiveGet, Proof, ServiceName,
-    SharedList, StoredConfiguration, Tokens, Webhook, read_all, read_page,
+    SharedList, StoredConfiguration, Tokens, Webhook, is_forbidden, read_all, read_page,
 };
 pub(crate) use run::{FIRST_RETRY, Pace};
 pub use run::{

@@ -6,7 +6,7 @@
 
 use super::Call;
 use crate::{
-    json::{is_owner_named, list, name, namespace, ordinals, owners, text, uid},
+    json::{deletes_claims, is_owner_named, list, name, namespace, ordinals, owners, text, uid},
     view::View,
 };
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub fn updates(view: &View, set: &Value, pod: &Value) -> Vec<Call> {
 ///
 /// Source: `PodClaimIsStale` in `pkg/controller/statefulset/stateful_pod_control.go`.
 pub fn are_stale(view: &View, set: &Value, pod: &str) -> bool {
-    deletes(set, "whenScaled")
+    deletes_claims(set, "whenScaled")
         && claims_of(view, set, pod).any(|claim| {
             let mut owners = owners(claim).iter();
             owners.any(|owner| is_owner_named(owner, "Pod", pod))
@@ -49,11 +49,6 @@ pub fn claims_of<'a>(
         let claim = format!("{}-{pod}", name(template));
         view.get("persistentvolumeclaims", namespace(set), &claim)
     })
-}
-
-fn deletes(set: &Value, when: &str) -> bool {
-    let path = format!("/spec/persistentVolumeClaimRetentionPolicy/{when}");
-    text(set, &path) == "Delete"
 }
 
 /// The claim with the owner that the policy requires; none if the claim has it already, or if an
@@ -104,8 +99,8 @@ fn wanted(set: &Value, pod: &Value) -> Option<&'static str> {
     let ordinal = name(pod).rsplit_once('-').map(|(_, ordinal)| ordinal);
     let ordinal = ordinal.and_then(|ordinal| ordinal.parse::<u64>().ok());
     let condemned = ordinal.is_some_and(|ordinal| !ordinals(set).contains(&ordinal));
-    if deletes(set, "whenScaled") && condemned {
+    if deletes_claims(set, "whenScaled") && condemned {
         return Some("Pod");
     }
-    deletes(set, "whenDeleted").then_some("StatefulSet")
+    deletes_claims(set, "whenDeleted").then_some("StatefulSet")
 }

@@ -4,7 +4,7 @@
 use super::{Call, Controller, claim_owners};
 use crate::{
     cluster::Cluster,
-    json::{is_deleting, list, name, namespace, ordinals, owners, text, uid},
+    json::{is_deleting, is_owned_by, list, name, namespace, ordinals, text, uid},
     random::digest,
     view::View,
 };
@@ -120,7 +120,7 @@ fn missing_claims(view: &View, set: &Value, pod: &str) -> Vec<Call> {
 /// The pods of the set whose ordinals are too high, from the highest ordinal down.
 fn condemned<'a>(view: &'a View, set: &'a Value) -> Vec<&'a Arc<Value>> {
     let ordinal = |pod: &Value| name(pod).rsplit_once('-')?.1.parse::<u64>().ok();
-    let pods = view.all("pods").filter(|pod| is_owned(pod, set));
+    let pods = view.all("pods").filter(|pod| is_owned_by(pod, set));
     let pods = pods.filter_map(|pod| Some((ordinal(pod)?, pod)));
     let mut condemned: Vec<_> = pods
         .filter(|(ordinal, _)| !ordinals(set).contains(ordinal))
@@ -151,11 +151,6 @@ fn scale_down(set: &Value, mut condemned: Vec<&Arc<Value>>, parallel: bool, call
         let path = format!("/api/v1/namespaces/{}/pods/{}", namespace(set), name(pod));
         calls.push(Call::delete(path, uid(pod)));
     }
-}
-
-fn is_owned(pod: &Value, set: &Value) -> bool {
-    let mut owners = owners(pod).iter();
-    owners.any(|owner| text(owner, "/uid") == uid(set))
 }
 
 /// Whether the pod runs. A running pod is also ready: the simulated kubelet starts no others.

@@ -3,8 +3,8 @@
 use super::{Found, ledger::Ledger, sending::Ages};
 use crate::{
     json::{
-        at, claims_of, has_finalizer, is_deleting, is_finished, list, name, namespace, ordinals,
-        owners, text, uid,
+        at, claims_of, deletes_claims, has_finalizer, is_deleting, is_finished, list, name,
+        namespace, ordinals, owners, text, uid,
     },
     replica::SERVICE_ACCOUNT,
 };
@@ -259,12 +259,6 @@ fn set_of(ledger: &Ledger, pod: &str) -> Option<String> {
 /// permits the deletion of the claim. The time is twice as long if the claim was changed meanwhile,
 /// because a write of a changed claim fails until the watch has delivered the change.
 fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bool {
-    let policy = |spec: &Value, when: &str| {
-        text(
-            spec,
-            &format!("/spec/persistentVolumeClaimRetentionPolicy/{when}"),
-        ) == "Delete"
-    };
     let ordinal = name(claim)
         .rsplit_once('-')
         .and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
@@ -280,7 +274,7 @@ fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bo
         let listed = list(spec, "/spec/volumeClaimTemplates")
             .iter()
             .any(|template| name(claim) == format!("{}-{}-{ordinal}", name(template), name(spec)));
-        let scaled = !ordinals(spec).contains(&ordinal) && policy(spec, "whenScaled");
-        listed && (scaled || (deleted.is_some() && policy(spec, "whenDeleted")))
+        let scaled = !ordinals(spec).contains(&ordinal) && deletes_claims(spec, "whenScaled");
+        listed && (scaled || (deleted.is_some() && deletes_claims(spec, "whenDeleted")))
     })
 }

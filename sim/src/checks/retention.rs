@@ -1,7 +1,10 @@
 //! Whether the claims of a StatefulSet follow its retention policy, in a cluster at rest.
 
 use super::{ledger::Ledger, trash::annotation};
-use crate::json::{at, claims_of, is_deleting, list, name, namespace, ordinals, owners, text, uid};
+use crate::json::{
+    at, claims_of, deletes_claims, is_deleting, is_owned_by, list, name, namespace, ordinals,
+    owners, text, uid,
+};
 use serde_json::Value;
 use std::sync::Arc;
 use volume_warden::objects::claim::SCALED_WITH;
@@ -61,7 +64,7 @@ fn set_of<'a>(ledger: &'a Ledger, claim: &Value) -> Option<&'a Arc<Value>> {
     let is_used_elsewhere = |pod: &Arc<Value>| {
         namespace(pod) == namespace(claim)
             && claims_of(pod).any(|used| used == name(claim))
-            && !is_owned(pod, set)
+            && !is_owned_by(pod, set)
     };
     (!ledger.all("pods").any(is_used_elsewhere)).then_some(set)
 }
@@ -72,11 +75,6 @@ fn ordinal_of(set: &Value, claim: &Value) -> Option<u64> {
         let prefix = format!("{}-{}-", name(template), name(set));
         name(claim).strip_prefix(&prefix)?.parse().ok()
     })
-}
-
-fn is_owned(object: &Value, owner: &Value) -> bool {
-    let mut owners = owners(object).iter();
-    owners.any(|each| text(each, "/uid") == uid(owner))
 }
 
 /// What the policy requires; none if another object than the StatefulSet and the pod owns the
@@ -92,20 +90,16 @@ fn required<'a>(ledger: &'a Ledger, set: &'a Value, claim: &Value) -> Option<Req
     if owners(claim).iter().any(is_foreign) {
         return None;
     }
-    let deletes = |when: &str| {
-        let path = format!("/spec/persistentVolumeClaimRetentionPolicy/{when}");
-        text(set, &path) == "Delete"
-    };
     let in_range = ordinals(set).contains(&ordinal);
-    let condemned = deletes("whenScaled") && !in_range;
+    let condemned = deletes_claims(set, "whenScaled") && !in_range;
     let is_marked = annotation(claim, SCALED_WITH) == Some(uid(set));
     Some(Required {
         owner: match pod {
-            Some(pod) if condemned && is_owned(pod, set) => Some(uid(pod)),
-            _ => deletes("whenDeleted").then(|| uid(set)),
+            Some(pod) if condemned && is_owned_by(pod, set) => Some(uid(pod)),
+            _ => deletes_claims(set, "whenDeleted").then(|| uid(set)),
         },
         deleted: condemned && pod.is_none() && is_marked,
-        marked: match deletes("whenScaled") {
+        marked: match deletes_claims(set, "whenScaled") {
             true if condemned => None,
             marked => Some(marked),
         },

@@ -23,13 +23,17 @@ use self::{
 use super::{PathSecret, SecretPaths};
 use crate::{
     clock::Clock,
-    cluster::{Configuration, Configurations, Pace, ServiceName, StoredConfiguration, for_log},
+    cluster::{
+        Configuration, Configurations, Pace, ServiceName, StoredConfiguration, for_log,
+        is_forbidden,
+    },
     telemetry::Metrics,
 };
 use futures::future::join_all;
 use kube::{Api, Client};
 use std::{
     collections::BTreeSet,
+    slice,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -233,15 +237,11 @@ impl PathPublisher {
     /// that this account may replace. The other ones must not keep the fixed paths accepted: anyone
     /// can send reviews to those.
     fn is_published(&self, found: &[StoredConfiguration], current: &PathSecret) -> bool {
-        let carries = |found: &StoredConfiguration, wanted| {
-            let mut webhooks = found.webhooks();
-            webhooks.any(|webhook| carried(&webhook, current) == wanted)
-        };
         let waits = |found: &StoredConfiguration| {
             !self.not_permitted.contains(&found.configuration)
-                && carries(found, Carried::Unprefixed)
+                && carries(slice::from_ref(found), current, Carried::Unprefixed)
         };
-        found.iter().any(|found| carries(found, Carried::Current)) && !found.iter().any(waits)
+        carries(found, current, Carried::Current) && !found.iter().any(waits)
     }
 }
 
@@ -257,10 +257,6 @@ fn next_known_for(seen: &mut Option<(PathSecret, Instant)>, next: Option<&PathSe
 fn carries(found: &[StoredConfiguration], current: &PathSecret, wanted: Carried) -> bool {
     let mut webhooks = found.iter().flat_map(StoredConfiguration::webhooks);
     webhooks.any(|webhook| carried(&webhook, current) == wanted)
-}
-
-fn is_forbidden(written: &kube::Result<()>) -> bool {
-    matches!(written, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
 /// Publishes the path in the configuration. The next round writes the configuration once more; see

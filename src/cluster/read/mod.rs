@@ -15,5 +15,5 @@ pub use page::read_page;
 pub use shared_list::{SharedList, read_all};
 pub use tokens::Tokens;
 pub use webhook_configurations::{
-    Configuration, Configurations, ServiceName, StoredConfiguration, Webhook,
+    Configuration, Configurations, ServiceName, StoredConfiguration, Webhook, is_forbidden,
 };

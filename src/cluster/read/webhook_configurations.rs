@@ -200,8 +200,9 @@ async fn write(
     Ok(())
 }
 
-fn is_forbidden<T>(read: &kube::Result<T>) -> bool {
-    matches!(read, Err(kube::Error::Api(status)) if status.code == 403)
+/// Returns whether the API server answered 403.
+pub fn is_forbidden<T>(answer: &kube::Result<T>) -> bool {
+    matches!(answer, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
 /// A webhook configuration as it was last read or patched.

@@ -1,10 +1,10 @@
 //! Tests of Pending claims whose volume another claim has.
 
 use super::{
-    reuse::{data, disk},
+    reuse::{data, disk, in_trash},
     *,
 };
-use crate::objects::trash::{TRASH, UNDELETE};
+use crate::objects::trash::UNDELETE;
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
@@ -89,16 +89,11 @@ async fn volumes_that_other_claims_have_are_counted() {
 /// The advice for a claim that names the volume of another one would give up the data.
 #[tokio::test]
 async fn a_claim_that_requests_a_volume_of_the_trash_keeps_its_request() {
-    let record = json!({
-        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
-        "claim": {"namespace": "shop", "name": "data", "uid": "old", "namespaceUid": "n"},
-    });
-    let trash = json!({"metadata": {"annotations": {TRASH: record.to_string()}}});
     for name in ["data", "copy"] {
         let mut claim = data("disk");
         claim["metadata"]["name"] = name.into();
         claim["metadata"]["annotations"] = json!({UNDELETE: "data"});
-        let cluster = Cluster::default().claim(claim).volume(disk(&trash));
+        let cluster = Cluster::default().claim(claim).volume(disk(&in_trash()));
         let answer = cluster.explained(&Object::claim("shop", name)).await;
         assert_eq!(codes(&answer), [Code::ProvisionerSilent], "{answer:?}");
         assert_eq!(

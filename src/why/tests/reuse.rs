@@ -38,6 +38,15 @@ pub(super) fn data(volume_name: &str) -> Value {
     })
 }
 
+/// The changes of a volume that is in the trash.
+pub(super) fn in_trash() -> Value {
+    let record = json!({
+        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
+        "claim": {"namespace": "shop", "name": "data", "uid": "old", "namespaceUid": "n"},
+    });
+    json!({"metadata": {"annotations": {TRASH: record.to_string()}}})
+}
+
 /// A cluster with the namespace of the claims.
 fn in_shop() -> Cluster {
     let namespace = json!({"metadata": {"name": "shop", "uid": "n"}});
@@ -285,11 +294,7 @@ async fn a_volume_in_the_trash_is_not_freed() {
 /// Users can restore a claim only in the namespace in which it was deleted.
 #[tokio::test]
 async fn the_command_that_restores_a_claim_suits_its_namespace() {
-    let record = json!({
-        "policy": "Delete", "windowSeconds": 3600, "deletedAt": "2026-01-01T00:30:00Z",
-        "claim": {"namespace": "shop", "name": "data", "uid": "old", "namespaceUid": "n"},
-    });
-    let trash = json!({"metadata": {"annotations": {TRASH: record.to_string()}}});
+    let trash = in_trash();
     let now = "2026-01-01T00:59:00Z";
     let opted_out = json!({"volume-warden.dev/exclude": "true"});
     let namespace = |metadata: Value| {

@@ -80,11 +80,17 @@ async fn kill_during(drain_fixture: &DrainFixture, held_patch: &RuleHandle) -> R
             _ = drain.wait() => {}
         }
         let ended = Drained::from_output(drain.wait_with_output().await?)?;
-        ended
-            .failed("run volume-warden drain again")
-            .or_else(|_| ended.failed("of waiting"))?;
+        lost_a_lease(&ended)?;
     }
     bail!("no run of the drain sent the write")
+}
+
+/// Checks that the drain ended because it lost its Lease, or because the Lease of another drain did
+/// not expire in time.
+fn lost_a_lease(drained: &Drained) -> Result<()> {
+    drained
+        .failed("run volume-warden drain again")
+        .or_else(|_| drained.failed("of waiting"))
 }
 
 /// Checks that a drain that waits for the write of one claim of `left` reports its progress.
@@ -103,9 +109,7 @@ async fn check_progress(drain_fixture: &DrainFixture, left: &[String]) -> Result
             return Ok(());
         }
         // The Lease of the previous drain must expire first, and this drain may lose it, too.
-        drained
-            .failed("run volume-warden drain again")
-            .or_else(|_| drained.failed("of waiting"))?;
+        lost_a_lease(&drained)?;
     }
     bail!("no run of the drain reported progress")
 }
