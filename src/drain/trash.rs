@@ -201,7 +201,7 @@ fn disable(
 /// Describes why a Released or Failed volume is left; none if nothing keeps its data any more.
 fn in_trash(name: &ObjectName, volume: &Volume) -> Option<String> {
     let Some(entry) = Entry::of(name, volume) else {
-        let kept = volume.retain && !volume.deleting;
+        let kept = volume.retains() && !volume.deleting;
         return kept.then(|| "it is Released, and its data is kept".to_owned());
     };
     let claim = entry.claim();

@@ -21,6 +21,20 @@ use std::collections::BTreeMap;
 /// No volume has this name.
 const NO_VOLUME: &str = "/";
 
+/// The phase of a claim. Bound is the last field that the volume binder of kube-controller-manager
+/// writes on a claim, after the volume name and `bind-completed`.
+///
+/// Source: `bind` in `pkg/controller/volume/persistentvolume/pv_controller.go` of Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimPhase {
+    /// The claim waits for a volume. Also if the phase is not set yet.
+    Pending,
+    /// The claim is bound to a volume.
+    Bound,
+    /// The claim has lost its volume.
+    Lost,
+}
+
 /// The fields of a claim that the rules read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
@@ -39,12 +53,8 @@ pub struct Claim {
     pub volume_name: CompactText,
     /// Whether the claim has the annotation [`BIND_COMPLETED`], which the volume binder writes.
     pub bind_completed: bool,
-    /// Whether `status.phase` is Pending or not set yet. Bound is the last field that the volume
-    /// binder of kube-controller-manager writes on a claim (`bind` in `pv_controller.go`), after
-    /// the volume name and `bind-completed`.
-    pub pending: bool,
-    /// Whether `status.phase` is Bound.
-    pub bound: bool,
+    /// The `status.phase`.
+    pub phase: ClaimPhase,
     /// The condition `Unused`, if the claim has it.
     pub unused: Option<Unused>,
     /// The fields that few claims have.
@@ -65,7 +75,7 @@ impl Claim {
     /// Returns whether the claim waits for a volume, which it may name: it is Pending and is not
     /// being deleted.
     pub fn awaits_volume(&self) -> bool {
-        self.pending && !self.deleting
+        self.phase == ClaimPhase::Pending && !self.deleting
     }
 
     /// Returns whether Volume Warden wrote the condition `Unused` and may remove it. It stays on a
@@ -119,9 +129,20 @@ pub struct ClaimStatus {
     pub conditions: Option<Vec<unused::Condition>>,
 }
 
+impl ClaimStatus {
+    fn phase(&self) -> ClaimPhase {
+        match self.phase.as_deref() {
+            Some("Bound") => ClaimPhase::Bound,
+            Some("Lost") => ClaimPhase::Lost,
+            _ => ClaimPhase::Pending,
+        }
+    }
+}
+
 impl From<ClaimWire> for Claim {
     fn from(wire: ClaimWire) -> Self {
         let metadata = wire.metadata;
+        let phase = wire.status.phase();
         let conditions = wire.status.conditions.unwrap_or_default();
         let owners = metadata.managed_fields.unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -162,8 +183,7 @@ impl From<ClaimWire> for Claim {
             annotated: !annotations.is_empty(),
             volume_name: kept_volume_name(wire.spec.volume_name.as_deref()),
             bind_completed: annotations.contains_key(BIND_COMPLETED),
-            pending: !matches!(wire.status.phase.as_deref(), Some("Bound" | "Lost")),
-            bound: wire.status.phase.as_deref() == Some("Bound"),
+            phase,
             unused,
             rare: rare.into(),
         }

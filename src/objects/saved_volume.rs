@@ -202,7 +202,7 @@ fn saved_record(volume: &Volume) -> Option<(&TrashRecord, &ClaimRef)> {
     let record = volume.trash.as_deref()?.record.as_ref()?;
     let claim = volume.claimed_by()?;
     let holds = claim.uid == record.claim.uid && record.policy == OriginalPolicy::Delete;
-    (holds && volume.retain).then_some((record, claim))
+    (holds && volume.retains()).then_some((record, claim))
 }
 
 /// Returns the record as it was before the claim was deleted: without times, reservations and

@@ -42,7 +42,7 @@ impl<'a> Entry<'a> {
         let (record, claim) = trash.record.as_ref().zip(volume.claimed_by())?;
         let requested = trash.purge.as_deref().is_some_and(|uid| claim.uid == uid);
         let next = match record.policy {
-            _ if volume.deleting || !volume.retain => Next::Purging,
+            _ if volume.deleting || !volume.retains() => Next::Purging,
             OriginalPolicy::Retain => Next::Kept,
             OriginalPolicy::Delete if requested => Next::Requested,
             OriginalPolicy::Delete => Next::Until(record.ends()),

@@ -1,7 +1,9 @@
 //! PersistentVolumes, as the rules read them.
 
 pub use super::keys::BOUND_BY_CONTROLLER;
-pub use super::volume_wire::{ClaimRefWire, Phase, VolumeStatus, VolumeWire};
+pub use super::volume_wire::{
+    ClaimRefWire, DELETE, Phase, RETAIN, ReclaimPolicy, VolumeStatus, VolumeWire,
+};
 use super::{
     CompactText, Kind, ManagedBy, ObjectName, Tracked,
     finalizers::{self, Finalizers},
@@ -10,11 +12,6 @@ use super::{
     reuse::{Record, Reuse, parked_name, waiting_in},
     trash::{Trash, VolumePropertiesRef},
 };
-
-/// The reclaim policy of a volume that is kept after its claim is deleted.
-pub const RETAIN: &str = "Retain";
-/// The reclaim policy of a volume that is deleted after its claim.
-pub const DELETE: &str = "Delete";
 
 /// The fields of a volume that the rules read.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,11 +28,8 @@ pub struct Volume {
     pub finalizers: Finalizers,
     /// The `status.phase`, of which some values are not distinguished.
     pub phase: Phase,
-    /// Whether the reclaim policy is Retain: the volume and its data are kept when its claim is
-    /// deleted.
-    pub retain: bool,
-    /// Whether the reclaim policy is Delete: the volume and its data are deleted after its claim.
-    pub delete: bool,
+    /// What happens to the volume and its data after its claim is deleted.
+    pub reclaim_policy: ReclaimPolicy,
     /// The claim that the volume is or was bound to, or is reserved for.
     pub claim_ref: Option<ClaimRef>,
     /// The capacity in bytes; 0 if it cannot be read.
@@ -74,6 +68,11 @@ impl Volume {
     /// Returns whether the volume needs its protection finalizer or is a candidate for its removal.
     pub fn finalizer_state(&self) -> finalizers::FinalizerState {
         finalizers::finalizer_state(self.deleting, &self.finalizers, finalizers::PV_PROTECTION)
+    }
+
+    /// Returns whether the reclaim policy is Retain.
+    pub fn retains(&self) -> bool {
+        self.reclaim_policy == ReclaimPolicy::Retain
     }
 
     /// Returns the claim that the volume is or was bound to; none if it is only reserved for a
@@ -155,7 +154,6 @@ impl From<VolumeWire> for Volume {
             attributes_class: spec.volume_attributes_class_name.as_deref(),
         });
         let capacity = spec.storage().map_or(0.0, quantity::of);
-        let policy = spec.persistent_volume_reclaim_policy;
         let deleted = metadata.deletion_timestamp.as_ref();
         Self {
             uid: metadata.uid.unwrap_or_default().into(),
@@ -164,8 +162,7 @@ impl From<VolumeWire> for Volume {
             deleted: deleted.map_or(0, |time| time.0.as_second()),
             finalizers: finalizers::shared(metadata.finalizers.unwrap_or_default()),
             phase: wire.status.phase(),
-            retain: policy.as_deref() == Some(RETAIN),
-            delete: policy.as_deref() == Some(DELETE),
+            reclaim_policy: spec.reclaim_policy(),
             capacity,
             claim_ref: spec.claim_ref.map(Into::into),
             class: class.into(),
@@ -223,8 +220,8 @@ mod tests {
         );
         assert_eq!(claim.resource_version, Some("7".into()));
         assert_eq!(
-            (read.phase, read.retain, &*read.class),
-            (Phase::Released, true, "fast")
+            (read.phase, read.reclaim_policy, &*read.class),
+            (Phase::Released, ReclaimPolicy::Retain, "fast")
         );
         assert!(read.bound_by_controller && read.labelled && read.managed_by.is_none());
         let name = ObjectName::cluster_scoped("pv");
@@ -237,8 +234,8 @@ mod tests {
             json!({"metadata": {"name": "pv"}, "spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
         );
         assert_eq!(
-            (bare.phase, bare.retain, &*bare.class),
-            (Phase::Other, false, "")
+            (bare.phase, bare.reclaim_policy, &*bare.class),
+            (Phase::Other, ReclaimPolicy::Delete, "")
         );
         assert!(!bare.bound_by_controller && !bare.labelled && bare.claim_ref.is_none());
     }

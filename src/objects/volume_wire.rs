@@ -6,6 +6,11 @@ use kube::{Resource, api::ObjectMeta};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// The reclaim policy of a volume that is kept after its claim is deleted.
+pub const RETAIN: &str = "Retain";
+/// The reclaim policy of a volume that is deleted after its claim.
+pub const DELETE: &str = "Delete";
+
 /// The phase of a volume, as far as a rule needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -16,6 +21,17 @@ pub enum Phase {
     /// The claim of the volume was deleted, and the deletion or recycling of the volume failed.
     Failed,
     /// The phase is Pending or Available, or is not reported yet.
+    Other,
+}
+
+/// What happens to a volume and its data after its claim is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReclaimPolicy {
+    /// They are kept.
+    Retain,
+    /// They are deleted.
+    Delete,
+    /// The policy is Recycle.
     Other,
 }
 
@@ -62,6 +78,14 @@ pub struct VolumeSpec {
 }
 
 impl VolumeSpec {
+    pub(super) fn reclaim_policy(&self) -> ReclaimPolicy {
+        match self.persistent_volume_reclaim_policy.as_deref() {
+            Some(RETAIN) => ReclaimPolicy::Retain,
+            Some(DELETE) => ReclaimPolicy::Delete,
+            _ => ReclaimPolicy::Other,
+        }
+    }
+
     pub(super) fn storage(&self) -> Option<&str> {
         let storage = self.capacity.as_ref()?.get("storage")?;
         Some(storage)

@@ -48,6 +48,7 @@ impl<'a> Records<'a> {
 
 fn read(volume: &VolumeWire, namespaces: &HashMap<String, Namespace>) -> Option<Record> {
     let volume = Volume::from(volume.clone());
+    let retains = volume.retains();
     let is_in_use = volume.phase == Phase::Bound && !volume.deleting;
     let (trash, claim) = (volume.trash?, volume.claim_ref?);
     let (record, purge) = (trash.record?, trash.purge);
@@ -55,7 +56,7 @@ fn read(volume: &VolumeWire, namespaces: &HashMap<String, Namespace>) -> Option<
         .get(&record.claim.namespace)
         .filter(|namespace| !namespace.excluded && !namespace.deleting)
         .is_some_and(|namespace| record.is_of(Some(&namespace.uid)));
-    (volume.retain && claim.uid == record.claim.uid).then(|| Record {
+    (retains && claim.uid == record.claim.uid).then(|| Record {
         is_handled,
         is_purge_requested: purge.is_some_and(|uid| claim.uid == uid),
         is_in_use,

@@ -34,7 +34,7 @@ impl<'a> Kept<'a> {
         let bound = volume.claimed_by();
         let own = bound.is_some_and(|bound| bound.uid == record.claim.uid);
         let given = volume.phase == Phase::Bound && !own;
-        let holds = volume.retain && !volume.deleting && volume.phase != Phase::Failed;
+        let holds = volume.retains() && !volume.deleting && volume.phase != Phase::Failed;
         let holds = holds && volume.claim_ref.is_some() && !given;
         (named == (&*claim.namespace, &*claim.name) && holds).then(|| Self {
             name,

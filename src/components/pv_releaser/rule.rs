@@ -181,7 +181,7 @@ impl<D: Copy> View<'_, D> {
                 LeaveReason::InUse
             }
             _ if volume.deleting => LeaveReason::Deleting,
-            _ if !volume.retain => LeaveReason::NotRetained,
+            _ if !volume.retains() => LeaveReason::NotRetained,
             (_, None) => LeaveReason::InvalidScope,
             // Nothing would end the reservation when the namespace is deleted, or give the parked
             // volume to a claim.
@@ -244,7 +244,7 @@ impl<D: Copy> View<'_, D> {
     }
 
     fn stays(&self) -> bool {
-        self.volume.retain && !self.volume.deleting
+        self.volume.retains() && !self.volume.deleting
     }
 
     fn existing_claim(&self, claim_ref: &ClaimRef) -> Option<&Claim> {

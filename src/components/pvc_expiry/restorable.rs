@@ -76,7 +76,7 @@ pub fn record<'a>(volume: &'a Volume, claim: &Claim) -> Result<&'a TrashRecord, 
     if purge.is_some_and(|uid| claim.uid == uid) && record.policy == OriginalPolicy::Delete {
         return Err(Obstacle::Purge);
     }
-    if !volume.retain {
+    if !volume.retains() {
         return Err(Obstacle::Policy);
     }
     match record.window_seconds {

@@ -3,6 +3,7 @@
 use super::restorable::{self, Obstacle};
 use crate::objects::{
     Claim, StorageClass, Volume,
+    claim::ClaimPhase,
     expiry::{self, ClaimExpiry},
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -124,7 +125,7 @@ fn due(view: &View<'_>) -> Result<Timestamp, LeaveReason> {
     let age = age
         .map_err(|_| LeaveReason::Unreadable)?
         .ok_or(LeaveReason::NotRequested)?;
-    if claim.deleting || !claim.bound {
+    if claim.deleting || claim.phase != ClaimPhase::Bound {
         return Err(LeaveReason::NotBound);
     }
     if !claim.rare.owners.is_empty() {

@@ -21,7 +21,7 @@ fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<ObjectName>>) {
     caches.claims.listen(move |change| {
         let read = |claim: &Arc<Claim>| {
             let owned = !claim.rare.owners.is_empty();
-            (claim.unused, claim.rare.expiry.clone(), claim.bound, owned)
+            (claim.unused, claim.rare.expiry.clone(), claim.phase, owned)
         };
         let Some(new) = change.new else { return };
         if change.old.map(read) != Some(read(new)) && all.may_expire(new) {

@@ -11,6 +11,7 @@ use crate::{
     cluster::Change,
     objects::{
         Claim, ObjectName, Pod, Tracked,
+        claim::ClaimPhase,
         finalizers::{self, PVC_PROTECTION},
         pod::PodWire,
         rare_fields::{Rare, RareFields},
@@ -39,8 +40,7 @@ fn claim(deleting: bool, finalizers: &[&str]) -> Claim {
         annotated: false,
         volume_name: "".into(),
         bind_completed: false,
-        pending: true,
-        bound: false,
+        phase: ClaimPhase::Pending,
         unused: None,
         rare: Rare::default(),
     }

@@ -5,7 +5,7 @@ use super::{
     reasons,
     view::{User, View},
 };
-use crate::objects::{Claim, ControllerId, rare_fields::AwaitingPod};
+use crate::objects::{Claim, ControllerId, claim::ClaimPhase, rare_fields::AwaitingPod};
 use k8s_openapi::jiff::Timestamp;
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ pub fn decide_live<'a>(view: View<'a>, rule_options: RuleOptions<'_>) -> Decisio
             None => Decision::Leave(reasons::CLAIM_TERMINATING),
         },
         Some(claim) if is_marked(claim, rule_options.controller_id) => {
-            let writable = !claim.pending || view.wait.unchanged >= QUIET;
+            let writable = claim.phase != ClaimPhase::Pending || view.wait.unchanged >= QUIET;
             match claim.rare.owners.is_empty() {
                 true => awaiting(view, writable, rule_options),
                 false => keep(writable, reasons::OWNED),

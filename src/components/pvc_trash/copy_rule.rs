@@ -25,8 +25,8 @@ pub fn decide(volume: &Volume, copy: Option<&SavedVolume>) -> Step {
     }
     let ended = match volume.trash.as_deref().map(|trash| &trash.record) {
         None => true,
-        Some(Some(record)) => !volume.retain || record.policy == OriginalPolicy::Retain,
-        Some(None) => !volume.retain,
+        Some(Some(record)) => !volume.retains() || record.policy == OriginalPolicy::Retain,
+        Some(None) => !volume.retains(),
     };
     match (fingerprint(volume), copy) {
         (None, Some(_)) if ended => Step::Delete,

@@ -17,7 +17,7 @@ const CLAIM_REF: [&str; 2] = ["spec", "claimRef"];
 /// Sets the policy Retain and writes the record. A request to purge the data of another claim is
 /// removed.
 pub fn record(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
-    let policy = (!volume.retain).then(|| add_at(&POLICY, json!(RETAIN)));
+    let policy = (!volume.retains()).then(|| add_at(&POLICY, json!(RETAIN)));
     policy
         .into_iter()
         .chain([annotate(volume, record)])

@@ -79,7 +79,7 @@ impl PvcTrashReconciler {
         };
         // Without the uid, a record of an earlier claim of this namespace is better: it has that
         // uid, and keeps it when the volume is moved to the trash.
-        if volume.retain && before.is_some() && record.claim.namespace_uid.is_none() {
+        if volume.retains() && before.is_some() && record.claim.namespace_uid.is_none() {
             completed?;
             let why = "the claim of the volume does not exist";
             return Ok(Requeue::After(LONGEST_WAIT, why.to_owned()));
@@ -302,7 +302,7 @@ impl PvcTrashReconciler {
                 tracing::debug!(component = NAME, object = %name, reason, "no action");
                 self.publish(name, volume, left);
                 let ends = matches!(left, LeaveReason::Purging | LeaveReason::Deleting);
-                if ends && !volume.retain && recorded(volume).is_some() {
+                if ends && !volume.retains() && recorded(volume).is_some() {
                     self.undelete
                         .report_unavailable(name, RestoreObstacle::Purging(volume));
                 }

@@ -33,7 +33,7 @@ pub fn record_if_deleted(volume: &Volume) -> Option<&TrashRecord> {
         }
         None => record.reserved_at.is_some() && matches!(phase, Phase::Other | Phase::Released),
     };
-    (holds && volume.retain && !volume.deleting).then_some(record)
+    (holds && volume.retains() && !volume.deleting).then_some(record)
 }
 
 /// Returns whether the volume with this record is reserved for the claim, by its uid.

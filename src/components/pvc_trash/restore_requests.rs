@@ -38,7 +38,7 @@ pub fn requested(claim: &Claim) -> Option<&CompactText> {
         .trash
         .as_deref()
         .is_some_and(|trash| trash.undelete.is_some());
-    let waits = claim.pending && !claim.deleting && !claim.volume_name.is_empty();
+    let waits = claim.awaits_volume() && !claim.volume_name.is_empty();
     (requests && waits).then_some(&claim.volume_name)
 }
 

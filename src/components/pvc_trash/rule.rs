@@ -117,13 +117,13 @@ pub fn decide(view: &View<'_>) -> Decision {
         _ if volume.deleting => Decision::Leave(LeaveReason::Deleting),
         (Phase::Bound, Some(claim), record) => view.bound(claim, record),
         (Phase::Released, Some(claim), Some(record)) => view.released(claim, record),
-        (Phase::Failed, Some(_), Some(_)) if !volume.retain => {
+        (Phase::Failed, Some(_), Some(_)) if !volume.retains() => {
             Decision::Leave(LeaveReason::Purging)
         }
         // It is Released until kube-controller-manager has seen the reservation, and stays so if
         // that does not run.
         (Phase::Other | Phase::Released, None, Some(record)) if record.reserved_at.is_some() => {
-            match volume.retain {
+            match volume.retains() {
                 true => view.reserved(record),
                 // With the uid of the deleted claim, the provisioner would delete its data.
                 false => Decision::Leave(LeaveReason::Purging),
@@ -176,7 +176,7 @@ impl View<'_> {
             return Decision::Leave(LeaveReason::Full);
         }
         let recorded =
-            record.filter(|record| self.volume.retain && record.claim.uid == desired.claim.uid);
+            record.filter(|record| self.volume.retains() && record.claim.uid == desired.claim.uid);
         match recorded {
             Some(record) if is_current(record, &desired) => Decision::Leave(LeaveReason::Enabled),
             _ => Decision::Record(desired),
@@ -194,7 +194,7 @@ impl View<'_> {
     }
 
     fn released(&self, claim_ref: &ClaimRef, record: &TrashRecord) -> Decision {
-        if !self.volume.retain {
+        if !self.volume.retains() {
             return Decision::Leave(LeaveReason::Purging);
         }
         let valid = claim_ref.uid == record.claim.uid;
@@ -230,7 +230,7 @@ impl View<'_> {
     /// Decides about a volume that is reserved by name for a claim that restores its data.
     fn reserved(&self, record: &TrashRecord) -> Decision {
         let claim = self.claim.filter(|claim| is_for(record, claim));
-        if claim.is_some_and(|claim| claim.pending && !claim.deleting) {
+        if claim.is_some_and(Claim::awaits_volume) {
             Decision::AwaitBinding
         } else {
             Decision::ReturnToTrash

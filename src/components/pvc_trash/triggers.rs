@@ -104,7 +104,7 @@ fn read_by_rule(claim: &Arc<Claim>) -> impl PartialEq + use<'_> {
     let Claim {
         uid,
         deleting,
-        pending,
+        phase,
         volume_name,
         rare,
         ..
@@ -112,7 +112,7 @@ fn read_by_rule(claim: &Arc<Claim>) -> impl PartialEq + use<'_> {
     (
         uid,
         *deleting,
-        *pending,
+        *phase,
         volume_name,
         &rare.trash,
         rare.is_announced(),

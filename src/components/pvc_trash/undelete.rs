@@ -21,7 +21,7 @@ use crate::{
         Requeue, Target,
     },
     hashing::{HashMap, HashSet},
-    objects::{Claim, CompactText, ObjectName, Volume, trash::TrashRecord},
+    objects::{Claim, CompactText, ObjectName, Volume, claim::ClaimPhase, trash::TrashRecord},
 };
 use binding::{NEXT_TOUCH, Waiting};
 use parking_lot::Mutex;
@@ -106,7 +106,8 @@ impl VolumeRestorer {
         // Only the phase shows that the claim is Bound, because only kube-controller-manager writes
         // it. A tenant could keep the volume reserved by annotations or the volume name of the
         // claim.
-        let is_bound = |claim: &&Claim| claim.bound && claim.volume_name == *name.name;
+        let is_bound =
+            |claim: &&Claim| claim.phase == ClaimPhase::Bound && claim.volume_name == *name.name;
         if let Some(claim) = live.as_ref().filter(is_bound) {
             // The binder writes the volume before the claim. The watch has not delivered the volume
             // yet.
@@ -118,7 +119,7 @@ impl VolumeRestorer {
             return Ok(Requeue::After(NEXT_TOUCH, why));
         }
         let unbindable = live.filter(|claim| !claim.deleting && is_for(record, claim));
-        let pending = unbindable.as_ref().filter(|claim| claim.pending);
+        let pending = unbindable.as_ref().filter(|claim| claim.awaits_volume());
         if let Some((claim, reserved_at)) = pending.zip(record.reserved_at)
             && !self.has_ended(name, reserved_at).await?
         {

@@ -163,7 +163,7 @@ impl Reviews {
         // An administrator may have set the policy Delete since the record was written.
         let kept = volume
             .as_deref()
-            .filter(|volume| volume.retain && !volume.deleting);
+            .filter(|volume| volume.retains() && !volume.deleting);
         let record = kept.and_then(recorded);
         let uid = claim.metadata.uid.as_deref();
         let record = record

@@ -6,7 +6,7 @@ use crate::{
         namespace::has_opted_out,
         trash::{TRASH, TrashRecord},
         trash_entry::{Entry, Next},
-        volume::Phase,
+        volume::{Phase, ReclaimPolicy},
     },
     why::{LiveReads, Lookup, read::PersistentVolume},
 };
@@ -19,7 +19,7 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
     let trimmed = &volume.trimmed;
     if trimmed.trash.is_none()
         || trimmed.phase != Phase::Released
-        || !trimmed.retain
+        || !trimmed.retains()
         || trimmed.deleting
     {
         return None;
@@ -45,7 +45,9 @@ pub(super) fn kept(volume: &PersistentVolume) -> Option<String> {
 /// deleting its data.
 pub(super) fn is_purged(volume: &PersistentVolume) -> bool {
     let trimmed = &volume.trimmed;
-    trimmed.trash.is_some() && trimmed.phase == Phase::Released && trimmed.delete
+    trimmed.trash.is_some()
+        && trimmed.phase == Phase::Released
+        && trimmed.reclaim_policy == ReclaimPolicy::Delete
 }
 
 /// Returns the command that restores the data of the volume, in a claim with the name of the

@@ -12,7 +12,7 @@ use crate::{
         Action, Apply, Basis, Change, Excluded, Feed, LiveGet, Reconcile, ReconcileError,
         Reconciled, Requeue, SharedList, Store, Target, WorkQueue,
     },
-    objects::{Claim, ObjectName, Pod, unused},
+    objects::{Claim, ObjectName, Pod, claim::ClaimPhase, unused},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -59,7 +59,7 @@ impl UnusedReconciler {
             // Every change of a bound claim enqueues it, because a change of a pod may have had no
             // effect: for up to a minute after a write of another reconciler, `get_fresh` hides
             // the claim.
-            if new.bound && !new.deleting {
+            if new.phase == ClaimPhase::Bound && !new.deleting {
                 claim_queue.add(change.name.clone());
             }
         });
@@ -222,7 +222,8 @@ impl Reconcile for UnusedReconciler {
         // The claims are copied, so that their lock is released before the pods are locked.
         let claims: Vec<(ObjectName, Arc<Claim>)> = {
             let claims = self.claims.read();
-            let bound = |claim: &Claim| claim.bound || claim.removable_unused();
+            let bound =
+                |claim: &Claim| claim.phase == ClaimPhase::Bound || claim.removable_unused();
             let bound = claims.objects().filter(|(_, claim)| bound(claim));
             bound
                 .map(|(name, claim)| (name.clone(), claim.clone()))

@@ -1,7 +1,7 @@
 //! The rule of the condition `Unused`: decides which status a claim's condition must get, given the
 //! pods that name the claim.
 
-use crate::objects::{Claim, Pod, pod::Mount};
+use crate::objects::{Claim, Pod, claim::ClaimPhase, pod::Mount};
 
 /// Decision about the condition of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Step {
 /// too many claims to keep their names may use the claim: that is no proof of use, but it prevents
 /// the status True.
 pub fn decide<'a>(name: &str, claim: &Claim, pods: impl IntoIterator<Item = &'a Pod>) -> Step {
-    if !claim.bound || claim.deleting {
+    if claim.phase != ClaimPhase::Bound || claim.deleting {
         return Step::Leave;
     }
     let controller = claim.controller();

@@ -7,6 +7,7 @@ use crate::objects::{
     trash::{OriginalPolicy, RecordedClaim, TrashRecord},
     undelete_window::{Window, claim_window},
     volume::ClaimRef,
+    volume::ReclaimPolicy,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -43,17 +44,19 @@ impl View<'_> {
         before: Option<&TrashRecord>,
     ) -> Option<TrashRecord> {
         let volume = self.volume;
-        let (policy, finalizers) = match before {
+        let (policy, finalizers) = match (before, volume.reclaim_policy) {
             // The volume had the policy Retain at first, and an administrator has set Delete
             // since: the data is to be deleted with the claim.
-            Some(before) if before.policy == OriginalPolicy::Retain && volume.delete => {
+            (Some(before), ReclaimPolicy::Delete) if before.policy == OriginalPolicy::Retain => {
                 return None;
             }
-            Some(before) => (before.policy, before.finalizers.clone()),
-            None if window.is_zero() => return None,
-            None if volume.delete => (OriginalPolicy::Delete, provisioner_finalizers(volume)),
-            None if volume.retain => (OriginalPolicy::Retain, Vec::new()),
-            None => return None,
+            (Some(before), _) => (before.policy, before.finalizers.clone()),
+            (None, _) if window.is_zero() => return None,
+            (None, ReclaimPolicy::Delete) => {
+                (OriginalPolicy::Delete, provisioner_finalizers(volume))
+            }
+            (None, ReclaimPolicy::Retain) => (OriginalPolicy::Retain, Vec::new()),
+            (None, ReclaimPolicy::Other) => return None,
         };
         Some(TrashRecord {
             policy,
@@ -78,8 +81,9 @@ pub fn record_at_creation(view: &View<'_>) -> Option<TrashRecord> {
     };
     let claim_ref = view.volume.claimed_by()?;
     let window = view.window(window, view.existing_claim(claim_ref));
+    let deletes = view.volume.reclaim_policy == ReclaimPolicy::Delete;
     view.record(claim_ref, window, None)
-        .filter(|_| view.volume.delete && !view.excluded && !view.full)
+        .filter(|_| deletes && !view.excluded && !view.full)
 }
 
 /// Returns whether the record on the volume needs no change. A record without the uid of the

@@ -9,6 +9,7 @@ use crate::{
         trash::{OriginalPolicy, TRASH},
         undelete_window::{NamespaceWindow, UNDELETE_WINDOW, Window},
         volume::Phase,
+        volume::ReclaimPolicy,
     },
 };
 use serde_json::json;
@@ -192,7 +193,7 @@ fn an_excluded_namespace_gets_no_window() {
 fn the_policy_delete_of_a_volume_that_had_retain_stays() {
     let text = record("1", json!({"policy": "Retain"}));
     let mut changed = recorded("Bound", &text);
-    (changed.retain, changed.delete) = (false, true);
+    changed.reclaim_policy = ReclaimPolicy::Delete;
     let claim = claim(json!({}));
     let decision = decide(&view(&changed, Some(&claim)));
     assert_eq!(decision, Decision::Leave(LeaveReason::NotEnabled));
@@ -201,7 +202,7 @@ fn the_policy_delete_of_a_volume_that_had_retain_stays() {
 #[test]
 fn a_failed_deletion_is_a_purge_that_goes_on() {
     let mut failed = recorded("Failed", &record("1", json!({"deletedAt": DELETED})));
-    (failed.retain, failed.delete) = (false, true);
+    failed.reclaim_policy = ReclaimPolicy::Delete;
     assert_eq!(decided(&failed), Decision::Leave(LeaveReason::Purging));
 }
 

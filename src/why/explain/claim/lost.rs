@@ -122,7 +122,7 @@ fn recreate(object: &Object, volume: &PersistentVolume, cause: Cause) -> Cause {
             "to see whether the volume is deleted yet: it was in the trash and is purged, so its data cannot be restored",
         );
     }
-    if !volume.trimmed.retain || volume.trimmed.deleting {
+    if !volume.trimmed.retains() || volume.trimmed.deleting {
         return reuse::rescue(volume, cause);
     }
     let purpose = format!(
