@@ -99,6 +99,23 @@ pub fn remove(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
         .collect()
 }
 
+/// Removes the finalizer as [`remove`] does, from an object that is being deleted. If it is the
+/// only one, the object is gone with this write, and its `managedFields` are emptied as well, so
+/// that the API server does not compute them in vain. A `test` of the whole list ensures that no
+/// other finalizer keeps the object. Only a webhook that adds the finalizer again would.
+///
+/// Source: `isResetManagedFields` in `k8s.io/apimachinery/pkg/util/managedfields/internal`.
+pub fn remove_from_deleted(finalizers: &[Box<str>], finalizer: &str) -> Vec<PatchOperation> {
+    match finalizers {
+        [only] if **only == *finalizer => vec![
+            patch::test(&[FIELD], json!([finalizer])),
+            patch::add(&["managedFields"], json!([{}])),
+            patch::remove(&[FIELD]),
+        ],
+        _ => remove(finalizers, finalizer),
+    }
+}
+
 /// Returns whether the object still has the finalizer after the patch of [`remove`].
 pub fn remain(finalizers: &[Box<str>], finalizer: &str) -> bool {
     let same = finalizers.iter().filter(|each| &***each == finalizer);
@@ -184,6 +201,28 @@ mod tests {
         let before = json!({"metadata": {"finalizers": ["a", "x", "a", "y"]}});
         let after = patched(&before, &remove(&list(&["a", "x", "a", "y"]), "a")).expect("applies");
         assert_eq!(after, json!({"metadata": {"finalizers": ["x", "y"]}}));
+    }
+
+    #[test]
+    fn the_managed_fields_of_an_object_that_stays_are_not_touched() {
+        let object = |finalizers: &[&str]| {
+            let fields = json!([{"manager": "kubectl"}]);
+            json!({"metadata": {"finalizers": finalizers, "managedFields": fields}})
+        };
+        let removed = |before: &[&str], now: &[&str]| {
+            let operations = remove_from_deleted(&list(before), "a");
+            patched(&object(now), &operations)
+        };
+        let gone = removed(&["a"], &["a"]).expect("applies");
+        assert_eq!(gone, json!({"metadata": {"managedFields": [{}]}}));
+        for before in [&["a", "x"], &["x", "a"]] {
+            assert_eq!(removed(before, before).expect("applies"), object(&["x"]));
+        }
+        assert_eq!(removed(&["x"], &["x"]).expect("applies"), object(&["x"]));
+        assert!(
+            removed(&["a"], &["a", "x"]).is_err(),
+            "x was added meanwhile"
+        );
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct Action {
 pub enum Mutation {
     /// Appends this finalizer.
     AddFinalizer(&'static str),
-    /// Removes every occurrence of this finalizer.
+    /// Removes every occurrence of this finalizer from an object that is being deleted.
     RemoveFinalizer(&'static str),
     /// Applies these patch operations.
     Patch(Vec<PatchOperation>),
@@ -95,8 +95,8 @@ impl Action {
         }
     }
 
-    /// Creates an action that removes a finalizer, in the lane for bulk writes. If the object is
-    /// being deleted and has no other finalizer, the API server then removes it.
+    /// Creates an action that removes a finalizer of an object that is being deleted, in the lane
+    /// for bulk writes. If it has no other finalizer, the API server then removes the object.
     pub const fn remove_finalizer(finalizer: &'static str, basis: Basis) -> Self {
         Self {
             name: "RemoveFinalizer",

@@ -87,7 +87,7 @@ impl<'a> Target<'a> {
                 operations.push(finalizers::append(self.finalizers, finalizer))
             }
             Mutation::RemoveFinalizer(finalizer) => {
-                operations.extend(finalizers::remove(self.finalizers, finalizer))
+                operations.extend(finalizers::remove_from_deleted(self.finalizers, finalizer))
             }
             Mutation::Disown { late, .. } if is_expired(action.basis) => {
                 operations.extend(late.iter().cloned())
