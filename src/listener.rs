@@ -21,7 +21,7 @@ use tokio::{
     time::sleep,
 };
 
-pub use slots::ConnectionSlot;
+pub use slots::{ConnectionSlot, TrustedAddress};
 
 /// Maximum number of connections that the kernel completes before they are accepted, limited by
 /// `net.core.somaxconn`. If the queue is full, the kernel drops the SYN of the API server, which

@@ -1,10 +1,10 @@
 //! Limits the memory for the bodies of admission reviews: 64 MiB for all webhook paths together.
 //!
-//! Each webhook path has a reserved part of 1 MiB, so that ordinary reviews are read at once,
-//! however many large bodies clients send to other paths. A body that does not fit into what is
-//! free of this part uses the rest of the 64 MiB. All paths share the rest, and one path may use
-//! at most 16 MiB of it.
+//! Each webhook path has a reserved part of 1 MiB for ordinary bodies, of up to 16 KiB, so that
+//! these are read at once, however many large bodies clients send. Large bodies use the rest of the
+//! 64 MiB. All paths share the rest, and one path may use at most 16 MiB of it.
 
+use super::limits::CONCURRENT_REVIEWS;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -12,8 +12,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const UNIT: usize = 1024;
 /// Memory for the review bodies of all webhook paths, in units.
 const TOTAL: usize = (64 << 20) / UNIT;
-/// Memory reserved for each webhook path, in units. A review of a claim or pod has a few KiB.
+/// Memory reserved for the ordinary bodies of each webhook path, in units.
 const OWN: usize = (1 << 20) / UNIT;
+/// The largest ordinary body, in units: the reserved memory of a path suffices for all reviews that
+/// may be under way on it. A review of a claim or pod has a few KiB.
+const ORDINARY: usize = OWN / CONCURRENT_REVIEWS;
 /// Part of the shared memory that one webhook path may use, in units.
 const COMMON_OF_ONE: usize = (16 << 20) / UNIT;
 
@@ -29,6 +32,11 @@ pub(super) struct Grant {
     _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
+/// Returns whether a body of `bytes` bytes has to wait for memory.
+pub(super) fn is_large(bytes: usize) -> bool {
+    bytes.div_ceil(UNIT) > ORDINARY
+}
+
 /// Divides the memory between `paths` webhook paths.
 pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
     let common = TOTAL.saturating_sub(paths * OWN);
@@ -42,17 +50,18 @@ pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
 }
 
 impl Share {
-    /// Waits until there is room for a body of `bytes` bytes. A body that fits into what is free of
-    /// the reserved part of its path does not wait; the others are served in order of arrival.
+    /// Waits until there is room for a body of `bytes` bytes. Large bodies are served in order of
+    /// arrival. Ordinary ones do not wait, if no more of them have memory than may be under way.
     pub(super) async fn acquire(&self, bytes: usize) -> Grant {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
-        if let Ok(permit) = self.own.clone().try_acquire_many_owned(units) {
-            let _permits = [Some(permit), None];
+        // The semaphores are never closed, so acquiring a permit cannot fail.
+        if !is_large(bytes) {
+            let own = self.own.clone().acquire_many_owned(units).await;
+            let _permits = [own.ok(), None];
             return Grant { _permits };
         }
-        // The semaphores are never closed, so acquiring a permit cannot fail. The permit for the
-        // limit of this path comes first: a body that waits for it holds none of the shared
-        // memory.
+        // The permit for the limit of this path comes first: a body that waits for it holds none
+        // of the shared memory.
         let of_one = self.common_of_one.clone().acquire_many_owned(units).await;
         let common = self.common.clone().acquire_many_owned(units).await;
         let _permits = [of_one.ok(), common.ok()];

@@ -1,7 +1,10 @@
 //! The state of the client of one connection.
 
 use super::authenticated_connections::{AuthenticatedConnection, AuthenticatedConnections};
-use crate::{listener::ConnectionSlot, telemetry::Metrics};
+use crate::{
+    listener::{ConnectionSlot, TrustedAddress},
+    telemetry::Metrics,
+};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +16,7 @@ pub(super) struct ClientState {
     /// The slot in the listener; none once the client has authenticated.
     slot: Mutex<Option<ConnectionSlot>>,
     authenticated_slot: OnceLock<AuthenticatedConnection>,
+    address: OnceLock<TrustedAddress>,
     authenticated_connections: Arc<AuthenticatedConnections>,
     metrics: Arc<Metrics>,
     refusal: OnceLock<&'static str>,
@@ -28,6 +32,7 @@ impl ClientState {
             authenticated: CancellationToken::new(),
             slot: Mutex::new(Some(slot)),
             authenticated_slot: OnceLock::new(),
+            address: OnceLock::new(),
             authenticated_connections,
             metrics,
             refusal: OnceLock::new(),
@@ -61,8 +66,8 @@ impl ClientState {
         }
     }
 
-    /// Returns whether another client from the same address has sent a secret path, or none from
-    /// any address yet.
+    /// Returns whether the address of the client is trusted, or none is; see
+    /// [`ConnectionSlot::may_be_trusted`].
     pub(super) fn may_be_trusted(&self) -> bool {
         let slot = self.slot.lock();
         slot.as_ref().is_some_and(ConnectionSlot::may_be_trusted)
@@ -73,6 +78,9 @@ impl ClientState {
     pub(super) fn begin(&self) -> bool {
         if let Some(connection) = self.authenticated_slot.get() {
             connection.busy();
+            if let Some(address) = self.address.get() {
+                address.renew();
+            }
             return true;
         }
         let Some(connection) = self.authenticated_connections.acquire() else {
@@ -84,7 +92,7 @@ impl ClientState {
         self.authenticated.cancel();
         let mut slot = self.slot.lock();
         if let Some(slot) = slot.take() {
-            slot.authenticate();
+            let _ = self.address.set(slot.authenticate());
         }
         true
     }

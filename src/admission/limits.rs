@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+/// Maximum number of reviews under way at once on one path. It bounds memory, not throughput: a
+/// review from memory takes a fraction of a millisecond, and one that calls the API server as long
+/// as those calls. Each path has its own limit, so an overloaded path does not delay the others.
+pub(super) const CONCURRENT_REVIEWS: usize = 64;
+
 /// Limits on the connections of the webhook server.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -15,9 +20,9 @@ pub struct Limits {
     /// Maximum time from the acceptance of a connection to the head of its first request with a
     /// secret path. After that, the connection is closed.
     pub unauthenticated_timeout: Duration,
-    /// The same for a connection from an address from which a client has sent a secret path, and
-    /// for all until the first client has: the API server may be slow if its node or this one has
-    /// too little CPU time. A review whose connection is closed is lost.
+    /// The same for a connection from a trusted address, from which a client has sent a secret path
+    /// in the last day, and for all while no address is trusted: the API server may be slow if its
+    /// node or this one has too little CPU time. A review whose connection is closed is lost.
     pub trusted_timeout: Duration,
     /// Maximum number of bytes, TLS included, that a client may send before a request with a
     /// secret path. A client that sends more is disconnected.

@@ -6,6 +6,7 @@ use super::{
     body_budget::{self, Grant, Share},
     call_budget, decision, envelope,
     hook::Hook,
+    limits::CONCURRENT_REVIEWS,
     measured::Measured,
     not_served::not_served,
     outcome::Outcome,
@@ -37,10 +38,6 @@ use tracing::Instrument;
 /// escapes (`<` as six bytes) exceeds it; its review is refused, so the API server applies the
 /// `failurePolicy`.
 const BODY_LIMIT: usize = 8 << 20;
-/// Maximum number of reviews under way at once on one path. It bounds memory, not throughput: a
-/// review from memory takes a fraction of a millisecond, and one that calls the API server as long
-/// as those calls. Each path has its own limit, so an overloaded path does not delay the others.
-const CONCURRENT_REVIEWS: usize = 64;
 
 /// How reviews are answered.
 #[derive(Clone)]
@@ -128,8 +125,8 @@ struct Received<'a> {
 
 type Refusal = (Response, &'static str);
 
-/// Waits until fewer than [`CONCURRENT_REVIEWS`] reviews are under way on the path and there is
-/// memory for the body, then reads the body; all within `time`.
+/// Waits until there is memory for the body and fewer than [`CONCURRENT_REVIEWS`] reviews are under
+/// way on the path, then reads the body; all within `time`.
 async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'_>, Refusal> {
     let deadline = Instant::now() + time;
     let length = body.size_hint().exact().map_or(BODY_LIMIT, |length| {
@@ -139,9 +136,18 @@ async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'
         return Err(too_large(route));
     }
     let permit = async {
+        // A large body that waits for memory holds no place of an ordinary review.
+        let large = match body_budget::is_large(length) {
+            true => Some(route.bodies.acquire(length).await),
+            false => None,
+        };
         // The semaphore is never closed, so acquiring a permit cannot fail.
         let permit = route.permits.acquire().await.ok()?;
-        Some((permit, route.bodies.acquire(length).await))
+        let memory = match large {
+            Some(memory) => memory,
+            None => route.bodies.acquire(length).await,
+        };
+        Some((permit, memory))
     };
     let Ok(Some(permit)) = timeout_at(deadline, permit).await else {
         return Err(overloaded(route, time));

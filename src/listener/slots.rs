@@ -5,7 +5,8 @@
 //! rule before leaves:
 //!
 //! 1. Connections from a trusted address are evicted only if there are no others. An address is
-//!    trusted once a client from it has authenticated; the last 32 of them are remembered.
+//!    trusted for a day after a client from it has authenticated; the last 32 of them are
+//!    remembered.
 //! 2. A connection is evicted from the address with the most connections. The new connection is
 //!    counted, but not evicted.
 //! 3. A connection that has sent nothing useful is evicted before one that has.
@@ -35,6 +36,12 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Maximum number of remembered trusted addresses; more than a cluster has API servers.
 const MAX_TRUSTED: usize = 32;
+
+/// How long an address is trusted after a client from it has authenticated. The address of an API
+/// server, or of a proxy before it, may belong to a pod later. An API server that has called
+/// nothing for this long has to authenticate again.
+const TRUST_DURATION: Duration = Duration::from_hours(24);
+
 /// The slots of connections. A connection keeps its slot until the server releases it.
 pub(super) struct ConnectionSlots {
     capacity: usize,
@@ -51,8 +58,9 @@ struct State {
     /// connection.
     next: u64,
     taken: BTreeMap<u64, SlotState>,
-    /// The trusted addresses; the most recently trusted one is last.
-    trusted: Vec<IpAddr>,
+    /// The addresses from which clients have authenticated, each with the last time; the most
+    /// recent one is last.
+    authenticated: Vec<(IpAddr, Instant)>,
 }
 
 struct SlotState {
@@ -91,7 +99,7 @@ impl ConnectionSlots {
             return None;
         }
         let victim = state.taken.get(&state.victim(newcomer)?)?;
-        let is_trusted = state.trusted.contains(&victim.address);
+        let is_trusted = state.trusts(victim.address);
         let left = self.min_time.saturating_sub(victim.since.elapsed());
         (is_trusted && !left.is_zero()).then_some(left)
     }
@@ -122,6 +130,7 @@ impl ConnectionSlots {
         ConnectionSlot {
             slots: self.clone(),
             number,
+            address,
             evicted,
             _socket: socket,
         }
@@ -139,19 +148,29 @@ impl State {
         let order = |(number, taken): &(&u64, &SlotState)| {
             let held = held.get(&Network::of(taken.address)).copied();
             let fewest = usize::MAX - held.unwrap_or_default();
-            let trusted = self.trusted.contains(&taken.address);
+            let trusted = self.trusts(taken.address);
             (trusted, fewest, taken.active, **number)
         };
         let victim = self.taken.iter().min_by_key(order);
         victim.map(|(number, _)| *number)
     }
 
+    fn trusted(&self) -> impl Iterator<Item = IpAddr> {
+        let authenticated = self.authenticated.iter();
+        let trusted = authenticated.filter(|(_, at)| at.elapsed() < TRUST_DURATION);
+        trusted.map(|(address, _)| *address)
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted().any(|each| each == address)
+    }
+
     fn trust(&mut self, address: IpAddr) {
-        self.trusted.retain(|each| *each != address);
-        if self.trusted.len() == MAX_TRUSTED {
-            self.trusted.remove(0);
+        self.authenticated.retain(|(each, _)| *each != address);
+        if self.authenticated.len() == MAX_TRUSTED {
+            self.authenticated.remove(0);
         }
-        self.trusted.push(address);
+        self.authenticated.push((address, Instant::now()));
     }
 }
 
@@ -159,6 +178,7 @@ impl State {
 pub struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
     number: u64,
+    address: IpAddr,
     evicted: CancellationToken,
     _socket: Option<OwnedSemaphorePermit>,
 }
@@ -177,29 +197,40 @@ impl ConnectionSlot {
         }
     }
 
-    /// Returns whether a client from the address of this connection has authenticated, or none from
-    /// any address yet: the first connections of an API server may be slow, too.
+    /// Returns whether the address of this connection is trusted, or no address is trusted yet: the
+    /// first connections of an API server may be slow, too.
     pub fn may_be_trusted(&self) -> bool {
         let state = self.slots.state.lock();
-        let taken = state.taken.get(&self.number);
-        let is_trusted = taken.is_some_and(|taken| state.trusted.contains(&taken.address));
-        is_trusted || state.trusted.is_empty()
+        state.trusts(self.address) || state.trusted().next().is_none()
     }
 
     /// Records that the client has authenticated: connections from its address are evicted last.
     /// The connection keeps its slot.
     pub fn trust_address(&self) {
-        let mut state = self.slots.state.lock();
-        if let Some(taken) = state.taken.get(&self.number) {
-            let address = taken.address;
-            state.trust(address);
-        }
+        self.slots.state.lock().trust(self.address);
     }
 
     /// Records that the client has authenticated, and releases the slot, which the connection no
     /// longer needs.
-    pub fn authenticate(self) {
+    pub fn authenticate(self) -> TrustedAddress {
         self.trust_address();
+        TrustedAddress {
+            slots: self.slots.clone(),
+            address: self.address,
+        }
+    }
+}
+
+/// The address of a client that has authenticated.
+pub struct TrustedAddress {
+    slots: Arc<ConnectionSlots>,
+    address: IpAddr,
+}
+
+impl TrustedAddress {
+    /// Records that the client has authenticated again, on the same connection.
+    pub fn renew(&self) {
+        self.slots.state.lock().trust(self.address);
     }
 }
 

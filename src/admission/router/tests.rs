@@ -359,27 +359,52 @@ impl Paths {
     }
 }
 
-/// Reviews that hold all places of one path, because their bodies never arrive, do not delay the
+/// Reviews that hold all places of one path, because they wait for the API server, do not delay the
 /// reviews of another path.
 #[tokio::test(start_paused = true)]
 async fn a_swamped_path_leaves_the_others_alone() {
-    let paths = Paths::new(["/hook", "/other"]);
+    let mut slow = hook(|_| Answer::Allow);
+    slow.review = Review::WithCalls(Arc::new(|_| {
+        Box::pin(async {
+            tokio::time::sleep(TIMEOUT * 3 / 5).await;
+            Ok(Answer::Allow)
+        })
+    }));
+    let mut other = hook(|_| Answer::Allow);
+    other.path = "/other";
+    let paths = Paths(router(vec![slow, other], &options(false)));
+    let review = || Body::from(pod_review().to_string());
     for _ in 0..CONCURRENT_REVIEWS {
-        paths.send("/hook", silence());
+        paths.send("/hook", review());
     }
-    tokio::time::sleep(TIMEOUT / 2).await;
-    let review = pod_review().to_string();
+    tokio::time::sleep(TIMEOUT / 10).await;
     let (swamped, free) = (
-        paths.send("/hook", review.clone().into()),
-        paths.send("/other", review.into()),
+        paths.send("/hook", review()),
+        paths.send("/other", review()),
     );
-    tokio::time::sleep(TIMEOUT / 4).await;
+    tokio::time::sleep(TIMEOUT).await;
     assert!(free.is_finished() && !swamped.is_finished());
     assert_eq!(
         swamped.await.expect("ends"),
         StatusCode::OK,
         "once there is a place"
     );
+}
+
+/// Large bodies, for which the path has too little memory, hold neither a place nor the memory of
+/// ordinary ones. A body of unknown length counts as large.
+#[tokio::test(start_paused = true)]
+async fn large_bodies_leave_room_for_the_ordinary_reviews_of_their_path() {
+    let paths = Paths::new(["/hook"]);
+    paths.send("/hook", vec![b' '; 1 << 20].into());
+    for _ in 0..2 * CONCURRENT_REVIEWS {
+        paths.send("/hook", silence());
+    }
+    tokio::time::sleep(TIMEOUT / 2).await;
+    let ordinary = paths.send("/hook", pod_review().to_string().into());
+    tokio::time::sleep(TIMEOUT / 4).await;
+    assert!(ordinary.is_finished());
+    assert_eq!(ordinary.await.expect("ends"), StatusCode::OK);
 }
 
 /// The largest bodies on all paths but one leave no room for another body of that size. An ordinary

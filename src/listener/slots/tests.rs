@@ -1,4 +1,5 @@
 use super::*;
+use tokio::time::advance;
 
 const CAPACITY: usize = 4;
 const MIN_TIME: Duration = Duration::from_secs(1);
@@ -126,7 +127,7 @@ fn a_place_is_free_once_it_is_dropped_or_trusted() {
     }
     assert!(!first.evicted.is_cancelled());
     assert_eq!(slots.state.lock().taken.len(), 1);
-    assert_eq!(slots.state.lock().trusted.len(), 1);
+    assert_eq!(slots.state.lock().authenticated.len(), 1);
 }
 
 #[test]
@@ -140,11 +141,36 @@ fn trusted_addresses_are_forgotten_in_the_order_of_their_last_use() {
     }
     let trusted = |address: &str| {
         let address: IpAddr = address.parse().expect("an address");
-        slots.state.lock().trusted.contains(&address)
+        slots.state.lock().trusts(address)
     };
     assert_eq!(
         ["10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.1.0"].map(trusted),
         [true, false, true, true]
+    );
+}
+
+/// Then it may be that of a pod.
+#[tokio::test(start_paused = true)]
+async fn an_address_is_trusted_for_a_day_after_its_last_use() {
+    let slots = slots();
+    let is_trusted = |address: &str| acquire(&slots, address).may_be_trusted();
+    acquire(&slots, "10.0.0.1").authenticate();
+    advance(TRUST_DURATION / 2).await;
+    acquire(&slots, "10.0.0.2").authenticate();
+    assert!(is_trusted("10.0.0.1") && is_trusted("10.0.0.2"));
+    advance(TRUST_DURATION / 2).await;
+    assert!(!is_trusted("10.0.0.1") && is_trusted("10.0.0.2"));
+    let connection = acquire(&slots, "10.0.0.1").authenticate();
+    assert!(is_trusted("10.0.0.1"));
+    advance(TRUST_DURATION / 2).await;
+    acquire(&slots, "10.0.0.2").authenticate();
+    connection.renew();
+    advance(TRUST_DURATION / 2).await;
+    assert!(is_trusted("10.0.0.1"), "it goes on on its connection");
+    advance(TRUST_DURATION).await;
+    assert!(
+        is_trusted("10.0.0.3"),
+        "no address is trusted, as at the start"
     );
 }
 
