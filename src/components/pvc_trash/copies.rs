@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     cluster::{
-        Action, Applied, Apply, Basis, Caller, Creation, DEFAULT_CALL_TIMEOUT, EventDeduplicator,
-        Feed, Feeds, Lane, LiveGet, OnRefusal, ReconcileError, Regarding, Target,
+        Action, Applied, Apply, Basis, Caller, Creation, DEFAULT_CALL_TIMEOUT, EventContent,
+        EventDeduplicator, Feed, Feeds, Lane, LiveGet, OnRefusal, ReconcileError, Regarding,
+        Target, for_users, is_lasting_refusal,
     },
     hashing::HashSet,
     objects::{
@@ -31,6 +32,15 @@ use std::{sync::Arc, time::Duration};
 /// Maximum age of the read on which the deletion of a copy rests.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
+/// Why the copy of a volume is missing or outdated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Obstacle {
+    /// Its object is too large.
+    Size,
+    /// The API server refused the copy.
+    Refused,
+}
+
 /// Creates, updates and deletes the copies of volumes.
 pub struct Copies {
     /// The watch of the copies.
@@ -39,8 +49,8 @@ pub struct Copies {
     whole: Arc<LiveGet<WholeVolume>>,
     apply: Arc<Apply>,
     system_namespace: Arc<str>,
-    /// The volumes whose size an Event has already reported.
-    large: Arc<EventDeduplicator<ObjectName, ()>>,
+    /// The volumes about which an Event has already said why they have no current copy.
+    without_copy: Arc<EventDeduplicator<ObjectName, Obstacle>>,
 }
 
 impl Copies {
@@ -58,7 +68,7 @@ impl Copies {
             whole: LiveGet::new(metrics.clone(), client),
             apply: apply.clone(),
             system_namespace: system_namespace.into(),
-            large: Arc::default(),
+            without_copy: Arc::default(),
         }
     }
 
@@ -86,7 +96,11 @@ impl Copies {
         if known.is_some() && fresh.is_none() {
             return Ok(());
         }
-        match decide(volume, fresh.as_deref()) {
+        let step = decide(volume, fresh.as_deref());
+        if step != Step::Save {
+            self.without_copy.forget(name);
+        }
+        match step {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
             Step::Save if !may_save => Ok(()),
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
@@ -157,7 +171,7 @@ impl Copies {
 
     /// Forgets the reports about volumes for which `exists` returns false.
     pub fn retain(&self, exists: impl Fn(&ObjectName) -> bool) {
-        self.large.retain(exists);
+        self.without_copy.retain(exists);
     }
 
     /// Reads the volume live, with its whole object; none if it does not exist any more.
@@ -188,16 +202,20 @@ impl Copies {
         };
         let manifest = manifest.to_string();
         if manifest.len() > MAX_MANIFEST {
-            self.report_size(name, volume);
+            self.report(name, volume, Obstacle::Size, notices::too_large());
             return Ok(());
         }
-        match copy {
-            None => self.create(copy_name, &manifest).await,
-            Some(copy) => self.replace(copy_name, &copy, &manifest).await,
-        }
+        let Some(copy) = copy else {
+            let created = self.create(copy_name, &manifest).await;
+            if let Applied::Failed(error) = &created {
+                self.report_refusal(name, volume, error);
+            }
+            return created.into_reconciled().map(drop);
+        };
+        self.replace(copy_name, &copy, &manifest).await
     }
 
-    async fn create(&self, name: &ObjectName, manifest: &str) -> Result<(), ReconcileError> {
+    async fn create(&self, name: &ObjectName, manifest: &str) -> Applied {
         let creation = Creation {
             kind: Kind::ConfigMap,
             name,
@@ -208,8 +226,8 @@ impl Copies {
             .create(NAME, creation, Caller::Bulk(None), VOLUME_SAVED);
         match created.await {
             // The copy exists, but the watch has not delivered it yet.
-            Applied::Stale => Ok(()),
-            created => created.into_reconciled().map(drop),
+            Applied::Stale => Applied::Done,
+            created => created,
         }
     }
 
@@ -264,20 +282,31 @@ impl Copies {
         Ok(())
     }
 
-    /// Publishes an Event, once, that the volume's object is too large for a copy.
-    fn report_size(&self, name: &ObjectName, volume: &Volume) {
-        let causes = HashSet::from_iter([()]);
-        if self.large.new_causes(name, &volume.uid, causes).is_empty() {
+    /// Publishes an Event on the volume, once, if the API server refused its copy, because of a
+    /// quota for example.
+    fn report_refusal(&self, name: &ObjectName, volume: &Volume, error: &kube::Error) {
+        // A conflict (409) is one of two writes that a quota counts at the same time.
+        if let kube::Error::Api(status) = error
+            && is_lasting_refusal(error)
+            && status.code != 409
+        {
+            let notice = notices::not_copied(&self.system_namespace, &for_users(status));
+            self.report(name, volume, Obstacle::Refused, notice);
+        }
+    }
+
+    /// Publishes an Event, once, that says why the volume has no current copy.
+    fn report(&self, name: &ObjectName, volume: &Volume, why: Obstacle, notice: EventContent) {
+        let causes = HashSet::from_iter([why]);
+        let new_causes = self.without_copy.new_causes(name, &volume.uid, causes);
+        if new_causes.is_empty() {
             return;
         }
-        let (large, key) = (self.large.clone(), name.clone());
-        self.apply.publish_event_or(
-            Regarding::of(name, volume),
-            notices::too_large(),
-            move || {
-                large.forget(&key);
-            },
-        );
+        let (reported, key) = (self.without_copy.clone(), name.clone());
+        self.apply
+            .publish_event_or(Regarding::of(name, volume), notice, move || {
+                reported.forget(&key);
+            });
     }
 }
 

@@ -169,6 +169,16 @@ pub fn too_large() -> EventContent {
     EventContent::warning(TRASH_ERROR, "SaveVolume", note)
 }
 
+/// The Event for a volume whose copy the API server refused with this message.
+pub fn not_copied(system_namespace: &str, message: &str) -> EventContent {
+    let note = format!(
+        "the API server refused the copy of this volume's object, a ConfigMap in the namespace \
+         {system_namespace}, and the write is retried. Without a copy, volume-warden trash repair \
+         cannot create the volume again if its object is removed by force: {message}"
+    );
+    EventContent::warning(TRASH_ERROR, "SaveVolume", note)
+}
+
 /// Until when the data of the claim is kept.
 fn until(record: &TrashRecord) -> String {
     match record.policy {

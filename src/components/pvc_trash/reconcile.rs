@@ -251,9 +251,7 @@ impl Reconcile for PvcTrashReconciler {
         let Some(volume) = fresh else {
             if !known && volumes.is_synced() {
                 let repair = self.copies.repair(name);
-                let repair = repair.as_deref();
-                self.undelete
-                    .report_unavailable(name, RestoreObstacle::Absent { repair });
+                self.undelete.report_absent(name, repair.as_deref()).await?;
             }
             return Ok(Requeue::OnEvent);
         };

@@ -21,7 +21,9 @@ use crate::{
         Requeue, Target,
     },
     hashing::{HashMap, HashSet},
-    objects::{Claim, CompactText, ObjectName, Volume, claim::ClaimPhase, trash::TrashRecord},
+    objects::{
+        Claim, CompactText, ObjectName, Volume, can_exist, claim::ClaimPhase, trash::TrashRecord,
+    },
 };
 use binding::{NEXT_TOUCH, Waiting};
 use parking_lot::Mutex;
@@ -159,6 +161,26 @@ impl VolumeRestorer {
             }
         }
         applied.into_reconciled()
+    }
+
+    /// Reports a volume that the watch does not show to the claims that wait for it, as
+    /// [`Self::report_unavailable`] does. The Event asks users to delete their claim, so a live
+    /// read must confirm that the volume does not exist.
+    ///
+    /// # Errors
+    /// When the volume could not be read.
+    pub async fn report_absent(
+        &self,
+        name: &ObjectName,
+        repair: Option<&str>,
+    ) -> Result<(), ReconcileError> {
+        let is_awaited = !self.caches.requesting(&name.name, None).is_empty();
+        // The API server accepts any text as the volume name of a claim.
+        let is_possible = can_exist("", &name.name);
+        if is_awaited && !(is_possible && self.live.volume(name).await?.is_some()) {
+            self.report_unavailable(name, RestoreObstacle::Absent { repair });
+        }
+        Ok(())
     }
 
     /// Publishes an Event for each claim that waits for a volume that is purged or does not exist,

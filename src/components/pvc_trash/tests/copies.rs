@@ -183,6 +183,23 @@ async fn the_copy_of_an_earlier_volume_with_the_same_data_is_deleted() {
     }
 }
 
+/// By a quota of the system namespace, for example.
+#[tokio::test(start_paused = true)]
+async fn a_refused_copy_is_reported_once_on_the_volume() {
+    let server = Server {
+        refuses: true,
+        ..server()
+    };
+    let scene = Scene::new(server, after(30), in_trash(source()), &[]);
+    for _ in 0..3 {
+        scene.reconcile().await.expect_err("it is retried");
+    }
+    assert_eq!(writes(&scene), ["POST configmaps"; 3]);
+    let notes = scene.notes().await;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("refused the copy"), "{notes:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_too_large_is_reported_once() {
     let large = json!({"metadata": {"annotations": {"x": "x".repeat(64 * 1024)}}});

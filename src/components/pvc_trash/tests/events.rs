@@ -6,7 +6,10 @@ use super::{
     record,
     scene::{Scene, Server},
 };
-use crate::{cluster::Reconcile, objects::trash::TRASH};
+use crate::{
+    cluster::Reconcile,
+    objects::{ObjectName, trash::TRASH},
+};
 use serde_json::{Value, json};
 
 /// The notes of the Events about a claim that was deleted ten minutes ago. The API server has a
@@ -91,6 +94,7 @@ async fn a_claim_learns_once_that_its_volume_does_not_exist() {
         let elsewhere = in_trash(json!({"metadata": {"name": "another"}}));
         let again = requesting("again", "pv");
         let scene = Scene::new(server(), after(120), elsewhere, &[again]);
+        scene.server.stored.lock().0 = Value::Null;
         if copied {
             deliver(
                 &scene,
@@ -107,4 +111,32 @@ async fn a_claim_learns_once_that_its_volume_does_not_exist() {
         assert!(notes[0].contains(words), "{notes:?}");
         assert_eq!(notes[0].contains("Delete the claim"), !copied, "{notes:?}");
     }
+}
+
+/// The Event asks users to delete the claim, so it does not rest on the watch.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_the_watch_does_not_show_yet_is_not_reported() {
+    let elsewhere = in_trash(json!({"metadata": {"name": "another"}}));
+    let again = requesting("again", "pv");
+    let scene = Scene::new(server(), after(120), elsewhere, &[again]);
+    scene.reconcile().await.expect("decided");
+    assert_eq!(scene.notes().await, [""; 0]);
+}
+
+/// The API server accepts any text as the volume name of a claim. No read is sent for it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_learns_that_no_volume_can_have_the_name_that_it_requests() {
+    let elsewhere = in_trash(json!({"metadata": {"name": "another"}}));
+    let scene = Scene::new(
+        server(),
+        after(120),
+        elsewhere,
+        &[requesting("again", "A_B")],
+    );
+    let name = ObjectName::cluster_scoped("A_B");
+    let reconciled = scene.reconciler.reconcile(&name).await;
+    reconciled.expect("it is not retried");
+    let notes = scene.notes().await;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("does not exist any more"), "{notes:?}");
 }

@@ -35,7 +35,7 @@ pub(super) struct Server {
     pub(super) other: Option<Value>,
     /// Requests whose path contains this text are answered with an error.
     pub(super) unreadable: Option<&'static str>,
-    /// Whether patches are refused, as by a policy.
+    /// Whether patches and creations are refused, as by a policy.
     pub(super) refuses: bool,
     /// Requests whose path ends with this text take this long.
     pub(super) slow: Option<(&'static str, Duration)>,
@@ -70,6 +70,9 @@ impl Server {
         }
         let mut stored = self.stored.lock();
         match path {
+            _ if method == http::Method::POST && !path.ends_with("/events") && self.refuses => {
+                failure(403, "Forbidden")
+            }
             _ if path.contains("/configmaps") && method == http::Method::POST => {
                 stored.1 = Some(sent.clone());
                 (201, sent)
