@@ -5,7 +5,7 @@
 //! still has its uid, it was in that namespace.
 
 use crate::{
-    cluster::{DEFAULT_CALL_TIMEOUT, LiveGet},
+    cluster::{DEFAULT_CALL_TIMEOUT, Evidence, LiveGet},
     objects::{CompactText, Namespace, ObjectName, Volume, fit::ClaimRequirements, reuse::Record},
 };
 use std::{sync::Arc, time::Duration};
@@ -29,7 +29,8 @@ impl Identity {
         name: &Arc<str>,
         limit: Duration,
     ) -> kube::Result<Option<Box<str>>> {
-        let found = self.found(name, limit).await?;
+        let name = ObjectName::cluster_scoped(name.clone());
+        let found = self.namespaces.get(&name, limit).await?;
         Ok(found.map(|namespace| namespace.uid))
     }
 
@@ -38,10 +39,16 @@ impl Identity {
     ///
     /// # Errors
     /// When the namespace could not be read.
-    pub async fn active_namespace(&self, name: &Arc<str>) -> kube::Result<Option<Box<str>>> {
-        let found = self.found(name, DEFAULT_CALL_TIMEOUT).await?;
-        let found = found.filter(|namespace| !namespace.deleting);
-        Ok(found.map(|namespace| namespace.uid))
+    pub async fn active_namespace(
+        &self,
+        name: &Arc<str>,
+    ) -> kube::Result<Evidence<Option<Box<str>>>> {
+        let name = ObjectName::cluster_scoped(name.clone());
+        let read = self.namespaces.read(&name, DEFAULT_CALL_TIMEOUT).await?;
+        Ok(read.map(|found| {
+            let active = found.filter(|namespace| !namespace.deleting);
+            active.map(|namespace| namespace.uid)
+        }))
     }
 
     /// Returns the record for the claim that the volume is or was bound to; none if nothing proves
@@ -71,11 +78,6 @@ impl Identity {
             namespace_uid,
             claim_uid: claim.uid.clone(),
         }))
-    }
-
-    async fn found(&self, name: &Arc<str>, limit: Duration) -> kube::Result<Option<Namespace>> {
-        let name = ObjectName::cluster_scoped(name.clone());
-        self.namespaces.get(&name, limit).await
     }
 
     async fn is_there(

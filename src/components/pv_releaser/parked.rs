@@ -19,8 +19,8 @@ use super::{
 use crate::{
     admission::{Answer, Request, Reviewed, Unavailable},
     cluster::{
-        Action, Applied, Apply, Basis, DEFAULT_CALL_TIMEOUT, OnRefusal, ReconcileError, Reconciled,
-        Requeue, Target, server_time,
+        ALWAYS, Action, Applied, Apply, Basis, DEFAULT_CALL_TIMEOUT, OnRefusal, ReconcileError,
+        Reconciled, Requeue, StillHolds, Target, server_time,
     },
     objects::{
         ObjectName, Volume,
@@ -34,6 +34,10 @@ use tokio::time::Instant;
 /// Maximum number of parked volumes that one review or reconcile of a claim tries to reserve. The
 /// next one is tried if the volume has changed, for example because another claim got it.
 const TRIES: usize = 5;
+
+/// Maximum age of the read of the namespace on which a reservation by the reconciler rests: the
+/// write may wait for others, and meanwhile the namespace may be deleted and recreated.
+const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// Why a claim is refused: the uid of its namespace could not be read, or is not the recorded one,
 /// and the reservation could not be ended.
@@ -146,8 +150,8 @@ impl Reservations {
         // such a creation would keep a volume reserved. If the watch shows a claim that is deleted
         // already, `reserve_for_claim` reserves the volume later.
         if kept.is_empty() && just_now.is_none() && !exists {
-            self.reserve(&name, &requirements, &uid, Caller::Review(until))
-                .await;
+            let review = (Caller::Review(until), Basis::Object);
+            self.reserve(&name, &requirements, &uid, review).await;
         }
         Ok(Answer::Allow)
     }
@@ -200,14 +204,17 @@ impl Reservations {
         // The reservation of a volume for a claim of a namespace that is being deleted would end at
         // once.
         let namespace = self.identity.active_namespace(&name.namespace).await;
+        let namespace = namespace.map_err(unread)?;
         let requirements = self.identity.claims.get(name, DEFAULT_CALL_TIMEOUT).await;
         let requirements = requirements.map_err(unread)?;
         let requirements =
             requirements.filter(|requirements| claim.uid == requirements.uid && requirements.open);
-        if let (Some(uid), Some(requirements)) = (namespace.map_err(unread)?, requirements)
+        let proof = namespace.strict_proof(MAX_AGE);
+        if let (Some(uid), Some(requirements)) = (namespace.value, requirements)
             && !self.is_reserved(name)
         {
-            let reserved = self.reserve(name, &requirements, &uid, Caller::Reconciler);
+            let reconciler = (Caller::Reconciler, Basis::Proof(proof));
+            let reserved = self.reserve(name, &requirements, &uid, reconciler);
             return reserved.await.into_reconciled();
         }
         Ok(Requeue::OnEvent)
@@ -220,13 +227,14 @@ impl Reservations {
     }
 
     /// Reserves the smallest parked volume of the namespace with this uid that fits the claim.
-    /// Returns the outcome of the last write, or `Done` if no volume fits.
+    /// Returns the outcome of the last write, or `Done` if no volume fits. A reconciler writes only
+    /// as long as the watches show the claim that it has read, and no volume reserved for it.
     async fn reserve(
         &self,
         claim: &ObjectName,
         requirements: &ClaimRequirements,
         uid: &str,
-        caller: Caller,
+        (caller, basis): (Caller, Basis),
     ) -> Applied {
         let mut applied = Applied::Done;
         let parked = fitting(self.caches.parked_in(&claim.namespace), requirements, uid);
@@ -237,11 +245,16 @@ impl Reservations {
             Ok(now) => now,
             Err(error) => return Applied::Failed(error),
         };
+        let waits = || {
+            let found = self.caches.claims.read().get(claim);
+            found.is_some_and(|found| found.uid == requirements.uid && found.awaits_volume())
+                && !self.is_reserved(claim)
+        };
         for (name, volume) in parked.into_iter().take(caller.tries()) {
             let refusal = OnRefusal::new(CANNOT_RELEASE);
             let operations = reservation(claim, now);
-            let action = action("Reserve", refusal, operations, Basis::Object).of_existing();
-            let write = self.write(&name, &volume, (action, RESERVED), caller);
+            let action = action("Reserve", refusal, operations, basis).of_existing();
+            let write = self.write(&name, &volume, (action, RESERVED), (caller, &waits));
             applied = write.await;
             if applied.written() {
                 let volumes = self.caches.volumes.read();
@@ -268,19 +281,27 @@ impl Reservations {
             // No claim gets the data of a volume that does not exist, so none is refused for it.
             Caller::Review(_) => action,
         };
-        self.write(name, volume, (action, PARKED), caller).await
+        self.write(name, volume, (action, PARKED), (caller, ALWAYS))
+            .await
     }
 
+    /// Writes the volume. A reconciler does not, if `still_holds` returns false when it is the
+    /// write's turn; a review does not wait for other writes.
     async fn write(
         &self,
         name: &ObjectName,
         volume: &Arc<Volume>,
         (action, reason): (Action, &'static str),
-        caller: Caller,
+        (caller, still_holds): (Caller, StillHolds<'_>),
     ) -> Applied {
         let target = Target::of(name, volume);
         let applied = match caller {
-            Caller::Reconciler => self.apply.perform(NAME, &target, action, reason).await,
+            Caller::Reconciler => {
+                let write = self
+                    .apply
+                    .perform_if(NAME, &target, action, reason, still_holds);
+                write.await
+            }
             Caller::Review(until) => {
                 let write = self
                     .apply

@@ -151,7 +151,7 @@ impl PvReleaserReconciler {
         };
         let identity = &self.reservations.identity;
         let uid = identity.active_namespace(&record.namespace).await;
-        let is_same = uid.map_err(unread)? == Some(record.namespace_uid.clone());
+        let is_same = uid.map_err(unread)?.value == Some(record.namespace_uid.clone());
         Ok(if is_same { Mode::Soft } else { Mode::Full })
     }
 

@@ -33,7 +33,7 @@ impl Reservations {
             .claims
             .get(&claim.name, DEFAULT_CALL_TIMEOUT)
             .await;
-        let (namespace, live) = (namespace.map_err(unread)?, live.map_err(unread)?);
+        let (namespace, live) = (namespace.map_err(unread)?.value, live.map_err(unread)?);
         let age = match volume.reserved_at() {
             Some(reserved_at) => Some(self.age(reserved_at).await?),
             None => None,

@@ -6,9 +6,11 @@ use super::{
     *,
 };
 use crate::{
-    cluster::Reconcile,
+    cluster::{Lane, Reconcile},
     objects::{ObjectName, trash::TRASH},
 };
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// Test cases PR-09 and PR-11 of the specification.
 #[tokio::test(start_paused = true)]
@@ -162,6 +164,34 @@ async fn a_failed_reservation_of_a_waiting_claim_is_retried() {
     }
     assert_eq!(failed, [true, true, false]);
     assert_eq!(scene.server.sent("PATCH persistentvolumes").len(), 3);
+}
+
+/// Meanwhile, the claim may be replaced by one of another class, which kube-controller-manager
+/// would bind to the volume, or the namespace by one of other users.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_waits_for_other_writes_is_decided_again() {
+    for (is_replaced, seconds, sent) in [(false, 5, 1), (true, 5, 0), (false, 30, 0)] {
+        let scene = Scene::new(Options::default());
+        *scene.server.namespace.lock() = Some("n");
+        *scene.server.claim.lock() = Some(wanted(json!({})));
+        scene.watch_volume("5", parked("n"));
+        let claims = &scene.releaser.caches.claims;
+        scene.deliver(claims, wanted(json!({})));
+        let lanes = &scene.releaser.apply.lanes;
+        let other = lanes.permit(Lane::Release, &"".into()).await;
+        let ends = async {
+            sleep(Duration::from_secs(seconds)).await;
+            if is_replaced {
+                scene.deliver(claims, wanted(json!({"metadata": {"uid": "3"}})));
+            }
+            drop(other);
+        };
+        let name = ObjectName::new("ns", "data");
+        let (reserved, ()) = tokio::join!(scene.releaser.reconcile(&name), ends);
+        let patches = scene.server.sent("PATCH persistentvolumes");
+        assert_eq!(patches.len(), sent, "{is_replaced} {seconds}");
+        assert_eq!(reserved.is_ok(), sent == 1, "{is_replaced} {seconds}");
+    }
 }
 
 /// A conflict may mean that a review has just reserved the volume for the same claim.
