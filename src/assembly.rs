@@ -57,7 +57,7 @@ impl Settings {
         let leases = Api::namespaced(self.lease_client, &self.lease.namespace);
         let (elector, leadership) =
             Elector::new(leases, self.lease.clone(), metrics.clone(), clock.clone());
-        let observation: Arc<Observation> = Arc::default();
+        let observation = Arc::new(Observation::of(self.namespace.as_deref()));
         let elector = elector.replacing_labels().observing(observation.clone());
         let feeds = Feeds::new(&metrics);
         let excluded = Excluded::by_label(&feeds, self.namespace.as_deref());

@@ -72,8 +72,9 @@ keys! {
         /// the claim does not expire any more, for example because a pod names it.
         EXPIRES_AT: "annotation" on "claim" = "volume-warden.dev/expires-at";
         /// Since when (RFC 3339) the replicas with `pvc-expiry` have watched the cluster without a
-        /// break, and the identity of the replica that wrote it. It counts only while that replica
-        /// holds the Lease: another holder, such as one of an older version, need not have watched.
+        /// break, the identity of the replica that wrote it, and the namespace that it watches, or
+        /// `*` for all. It counts only while that replica holds the Lease: another holder, such as
+        /// one of an older version, need not have watched.
         OBSERVED_SINCE: "annotation" on "Lease" = "volume-warden.dev/observed-since";
         /// The `metadata.generation` of the webhook configuration that was written a second time,
         /// by this annotation: an API server that missed a change of the webhooks notices the

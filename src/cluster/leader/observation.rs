@@ -1,9 +1,10 @@
 //! Since when Volume Warden has watched the cluster without a break, also across replicas.
 //! `pvc-expiry` needs this, so only its watches count, and without it nothing is recorded.
 //!
-//! The leader writes this time into its Lease. Another replica adopts the time if the leader
-//! renewed the Lease after all watches of that other replica were complete: then at every moment at
-//! least one of the two replicas watched.
+//! The leader writes this time into its Lease, with the namespace that it watches. Another replica
+//! adopts the time if the leader renewed the Lease after all watches of that other replica were
+//! complete, and watches at least as much: then at every moment at least one of the two replicas
+//! watched.
 
 pub use crate::objects::keys::OBSERVED_SINCE;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
@@ -14,9 +15,17 @@ use std::time::Duration;
 /// duration, after which another replica may lead.
 const LONGEST_BREAK: Duration = Duration::from_secs(15);
 
+/// What the Lease contains in place of a namespace if all namespaces are watched. No namespace has
+/// this name.
+const ALL: &str = "*";
+
 /// Since when the cluster has been watched without a break, as far as this replica knows.
 #[derive(Debug, Default)]
-pub struct Observation(Mutex<State>);
+pub struct Observation {
+    /// The only namespace that is watched; none if all are.
+    namespace: Option<Box<str>>,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -31,10 +40,18 @@ struct State {
 }
 
 impl Observation {
+    /// Creates the observation of this namespace, or of all namespaces.
+    pub fn of(namespace: Option<&str>) -> Self {
+        Self {
+            namespace: namespace.map(Into::into),
+            ..Self::default()
+        }
+    }
+
     /// Records that since `now` all watches of this replica are complete. Later calls change
     /// nothing.
     pub fn begin(&self, now: Timestamp) {
-        self.0.lock().began.get_or_insert(now);
+        self.state.lock().began.get_or_insert(now);
     }
 
     /// Records that this replica may have missed changes for this time until `now`. After more than
@@ -44,7 +61,7 @@ impl Observation {
         if missed <= LONGEST_BREAK {
             return;
         }
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if let Some(began) = state.began {
             *state = State {
                 began: Some(began.max(now)),
@@ -56,7 +73,7 @@ impl Observation {
     /// Returns since when this replica, or another one before it, has watched without a break;
     /// none until all watches of this replica are complete.
     pub fn since(&self) -> Option<Timestamp> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let began = state.began?;
         Some(state.inherited.map_or(began, |since| since.min(began)))
     }
@@ -66,36 +83,42 @@ impl Observation {
     /// watched at the same time as this replica, so the time in its Lease counts for this replica,
     /// too.
     pub(super) fn follow(&self, lease: &Lease, renewed: bool) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.began.is_none() {
             return;
         }
         if renewed && state.read {
-            state.inherited = state.inherited.into_iter().chain(written(lease)).min();
+            state.inherited = state.inherited.into_iter().chain(self.written(lease)).min();
         }
         state.read = true;
     }
 
-    /// Writes into the Lease since when the cluster has been watched, and the identity of this
-    /// replica. Removes that annotation if the watches of this replica are not complete yet.
+    /// Writes into the Lease since when the cluster has been watched, the identity of this replica
+    /// and what it watches. Removes that annotation if the watches of this replica are not complete
+    /// yet.
     pub(super) fn write(&self, lease: &mut Lease, identity: &str) {
         let annotations = &mut lease.metadata.annotations;
         if let Some(since) = self.since() {
             let annotations = annotations.get_or_insert_default();
-            annotations.insert(OBSERVED_SINCE.to_owned(), format!("{since} {identity}"));
+            let scope = self.namespace.as_deref().unwrap_or(ALL);
+            let note = format!("{since} {identity} {scope}");
+            annotations.insert(OBSERVED_SINCE.to_owned(), note);
         } else if let Some(annotations) = annotations {
             annotations.remove(OBSERVED_SINCE);
         }
     }
-}
 
-/// Returns the time in the Lease since when its holder has watched; none if the present holder did
-/// not write it.
-fn written(lease: &Lease) -> Option<Timestamp> {
-    let annotations = lease.metadata.annotations.as_ref()?;
-    let (since, identity) = annotations.get(OBSERVED_SINCE)?.split_once(' ')?;
-    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
-    since.parse().ok().filter(|_| identity == holder)
+    /// Returns the time in the Lease since when its holder has watched; none if the present holder
+    /// did not write it, or watches less than this replica.
+    fn written(&self, lease: &Lease) -> Option<Timestamp> {
+        let annotations = lease.metadata.annotations.as_ref()?;
+        let (since, writer) = annotations.get(OBSERVED_SINCE)?.split_once(' ')?;
+        let (identity, scope) = writer.rsplit_once(' ')?;
+        let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+        let suffices = scope == ALL || self.namespace.as_deref() == Some(scope);
+        let counts = identity == holder && suffices;
+        since.parse().ok().filter(|_| counts)
+    }
 }
 
 #[cfg(test)]
@@ -143,13 +166,13 @@ mod tests {
         observation.interrupt(LONGEST_BREAK * 2, at(1));
         assert_eq!(observation.since(), None, "it has not begun");
         observation.begin(at(1));
-        observation.follow(&held("a", &format!("{} a", at(0))), true);
+        observation.follow(&held("a", &format!("{} a *", at(0))), true);
         observation.interrupt(LONGEST_BREAK, at(8));
         assert_eq!(observation.since(), Some(at(1)), "short");
         observation.interrupt(LONGEST_BREAK * 2, at(9));
         assert_eq!(observation.since(), Some(at(9)));
         // The other replica watched meanwhile, which shows when it renews the Lease again.
-        let lease = held("a", &format!("{} a", at(1)));
+        let lease = held("a", &format!("{} a *", at(1)));
         observation.follow(&lease, true);
         assert_eq!(observation.since(), Some(at(9)), "renewed before the end");
         observation.follow(&lease, true);
@@ -159,9 +182,10 @@ mod tests {
     #[test]
     fn only_what_the_holder_wrote_counts() {
         for (holder, note) in [
-            ("b", format!("{} a", at(1))),
+            ("b", format!("{} a *", at(1))),
+            ("a", format!("{} a", at(1))),
             ("a", at(1).to_string()),
-            ("a", "soon a".to_owned()),
+            ("a", "soon a *".to_owned()),
             ("a", String::new()),
         ] {
             let next = Observation::default();
@@ -171,11 +195,32 @@ mod tests {
         }
     }
 
+    /// Months may have passed in the namespaces that the leader does not watch.
+    #[test]
+    fn only_a_leader_that_watched_as_much_counts() {
+        for (leader, next, counts) in [
+            (None, None, true),
+            (None, Some("team-a"), true),
+            (Some("team-a"), Some("team-a"), true),
+            (Some("team-a"), Some("team-b"), false),
+            (Some("team-a"), None, false),
+        ] {
+            let [leader, next] = [leader, next].map(Observation::of);
+            let mut lease = held("a", "");
+            leader.begin(at(1));
+            leader.write(&mut lease, "a");
+            next.begin(at(5));
+            (0..3).for_each(|_| next.follow(&lease, true));
+            let expected = if counts { at(1) } else { at(5) };
+            assert_eq!(next.since(), Some(expected), "{lease:?}");
+        }
+    }
+
     #[test]
     fn a_leader_that_does_not_watch_leaves_no_time_behind() {
-        let mut lease = held("a", &format!("{} a", at(1)));
+        let mut lease = held("a", &format!("{} a *", at(1)));
         Observation::default().write(&mut lease, "a");
-        assert_eq!(written(&lease), None);
+        assert_eq!(Observation::default().written(&lease), None);
         let mut plain = Lease::default();
         Observation::default().write(&mut plain, "a");
         assert_eq!(plain, Lease::default(), "nothing is added");
