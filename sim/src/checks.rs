@@ -10,9 +10,11 @@ mod owners;
 mod quiet;
 mod rebinding;
 mod refusals;
+mod refused_restores;
 mod repeated;
 mod requests;
 mod reservations;
+mod restore_events;
 mod retention;
 mod reviews;
 mod rivals;
@@ -84,7 +86,8 @@ impl Checks {
     /// Checks a request that a client sends now. Returns a write for [`Self::took_effect`].
     pub fn sent(&self, client: &str, now: u64, request: &Request<Bytes>) -> Option<Write> {
         let mut state = self.state.lock();
-        let found = requests::check(&state.ledger, client, now, request);
+        let found = requests::check(&state.ledger, client, now, request)
+            .or_else(|| restore_events::check(&state.ledger, client, now, request));
         state.report(now, found);
         state.ledger.sent(client, now, request);
         let write = writes::write_of(&state.ledger.plan, client, now, request)?;

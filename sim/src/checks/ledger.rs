@@ -18,6 +18,9 @@ use volume_warden_apiserver_model::Change;
 /// The kind, namespace and name of an object.
 pub type Key = (&'static str, String, String);
 
+/// A state of a volume, with the virtual millisecond in which it began; none after its removal.
+pub type VolumeState = (u64, Option<Arc<Value>>);
+
 /// The objects of a history, and the times of their changes.
 pub struct Ledger {
     /// How the replicas were started.
@@ -41,6 +44,8 @@ pub struct Ledger {
     scheduled: BTreeMap<String, u64>,
     /// The specs of each StatefulSet (by uid), each with the time at which it was set.
     specs: BTreeMap<String, Vec<(u64, Arc<Value>)>>,
+    /// The states of each volume (by name), in their order.
+    volumes: BTreeMap<String, Vec<VolumeState>>,
     /// When each client last sent a write of the Lease that succeeded.
     renewed: BTreeMap<String, u64>,
     renewing: BTreeMap<String, u64>,
@@ -67,6 +72,7 @@ impl Ledger {
             reserved: BTreeSet::new(),
             scheduled: BTreeMap::new(),
             specs: BTreeMap::new(),
+            volumes: BTreeMap::new(),
             renewed: BTreeMap::new(),
             renewing: BTreeMap::new(),
             writes: BTreeMap::new(),
@@ -92,6 +98,10 @@ impl Ledger {
         }
         if let (Some(before), Some(after)) = (&change.before, &change.after) {
             self.owners_changed(change, before, after);
+        }
+        if change.plural == "persistentvolumes" {
+            let states = self.volumes.entry(change.name.clone()).or_default();
+            states.push((now, change.after.clone()));
         }
         match (&change.before, &change.after) {
             (_, Some(after)) => self.put(now, key, after),
@@ -265,6 +275,18 @@ impl Ledger {
         specs.iter().skip(first).map(|(_, set)| set)
     }
 
+    /// The states that the volume of this name had since this time, including the one at that time.
+    pub fn volume_states(&self, name: &str, since: u64) -> &[VolumeState] {
+        let states = self.volumes.get(name).map_or(&[][..], Vec::as_slice);
+        states_since(states, since)
+    }
+
+    /// The states that each volume had since this time, including the one at that time.
+    pub fn volumes_since(&self, since: u64) -> impl Iterator<Item = &[VolumeState]> {
+        let volumes = self.volumes.values();
+        volumes.map(move |states| states_since(states, since))
+    }
+
     /// Number of writes of Volume Warden to the object with this uid.
     pub fn writes(&self) -> impl Iterator<Item = (&str, u32)> {
         self.writes
@@ -276,4 +298,9 @@ impl Ledger {
     pub fn finished_hold(&self) -> bool {
         !self.plan.start.flags.contains(&"--finished-pods=release")
     }
+}
+
+fn states_since(states: &[VolumeState], since: u64) -> &[VolumeState] {
+    let first = states.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);
+    &states[first..]
 }

@@ -1,13 +1,9 @@
 //! S10: the reason for a refusal is true in the store, or was true after the review began.
 
-use super::{
-    ledger::Ledger,
-    trash::{SECOND, annotation, is_kept, record, virtual_seconds},
-};
+use super::{ledger::Ledger, refused_restores};
 use crate::json::{at, claims_of, is_deleting, list, name, namespace, text, uid};
 use serde_json::Value;
-use std::sync::Arc;
-use volume_warden::objects::{stateful_set::readings, trash::UNDELETE};
+use volume_warden::objects::stateful_set::readings;
 use volume_warden_apiserver_model::WebhookCall;
 
 /// A review that was refused.
@@ -41,7 +37,9 @@ pub fn wrong(
             (!refusal.was_bound(), "the claim was bound to the volume")
         }
         "claims.pvc-retention" => (!refusal.has_set(), "the StatefulSet exists"),
-        "claims.pvc-trash" => (!refusal.is_in_trash(), "the data is in the trash"),
+        "claims.pvc-trash" => {
+            return refused_restores::wrong(ledger, began, call.review, refusal.message);
+        }
         "reservations.pv-releaser" => (refusal.was_reserved(), "no volume was ever reserved"),
         _ => (false, "it never refuses"),
     };
@@ -145,39 +143,6 @@ impl Refusal<'_> {
                     .created_at(uid(set))
                     .is_some_and(|created_at| created_at < self.began)
         })
-    }
-
-    /// Whether a volume that the claim requests has been in the trash for so long that the watch of
-    /// every replica shows it. The volume is found in the cache, and only what the cache shows is
-    /// confirmed by a live read: a user who restores a claim just after its deletion tries again.
-    fn is_in_trash(&self) -> bool {
-        let unknown = self.message.starts_with("no deleted claim ");
-        let claim = at(self.review, "/request/object");
-        let requested = claim.and_then(|claim| annotation(claim, UNDELETE));
-        let requested = requested.unwrap_or_default();
-        let since = self.began.saturating_sub(self.ledger.plan.late() + SECOND);
-        let mut volumes = self.ledger.all("persistentvolumes");
-        unknown
-            && self.ledger.plan.is_calm()
-            && volumes.any(|volume| self.is_restorable(volume, requested, since))
-    }
-
-    /// Whether the volume is in the trash of this namespace under this name, unchanged since then.
-    fn is_restorable(&self, volume: &Arc<Value>, requested: &str, since: u64) -> bool {
-        let Some(record) = record(volume) else {
-            return false;
-        };
-        let recorded = record.claim.namespace_uid.as_deref();
-        let live = self.ledger.get("namespaces", "", self.namespace());
-        let settled = record
-            .deleted_at
-            .is_some_and(|at| virtual_seconds(at.as_second()) * SECOND < since);
-        is_kept(volume, &record)
-            && record.claim.namespace == self.namespace()
-            && requested.rsplit('/').next() == Some(&record.claim.name)
-            && live.is_some_and(|live| recorded == Some(uid(live)))
-            && settled
-            && self.is_unchanged_since(volume, since)
     }
 
     /// Whether a volume was reserved for a claim of this name at any time. The refusal says that
