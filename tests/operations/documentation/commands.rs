@@ -88,7 +88,7 @@ async fn the_page_of_metrics_installs_the_monitoring() -> Result<()> {
 }
 
 /// Checks that the API server accepts the overlays of the page: one names an image, and one lists
-/// components. Both are applied with the fragments for a dry run.
+/// components. Both are applied with the fragments for a dry run and for another port.
 async fn the_overlays_are_accepted(cluster: &Cluster) -> Result<()> {
     define_kind(cluster, SERVICE_MONITOR.0, SERVICE_MONITOR.1).await?;
     let (complete, fragments) = kustomizations(KUSTOMIZE)?;
@@ -100,7 +100,7 @@ async fn the_overlays_are_accepted(cluster: &Cluster) -> Result<()> {
         let directory = copy.overlay().display().to_string();
         let apply = ["apply", "--dry-run=server", "-o=yaml", "-k", &directory];
         let applied = cluster.kubectl(&apply).await?;
-        for part in ["- --dry-run\n", part] {
+        for part in ["- --dry-run\n", "port: 16443\n", part] {
             ensure!(applied.contains(part), "no {part} in {applied}");
         }
     }
