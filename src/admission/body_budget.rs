@@ -32,11 +32,6 @@ pub(super) struct Grant {
     _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
-/// Returns whether a body of `bytes` bytes has to wait for memory.
-pub(super) fn is_large(bytes: usize) -> bool {
-    bytes.div_ceil(UNIT) > ORDINARY
-}
-
 /// Divides the memory between `paths` webhook paths.
 pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
     let common = TOTAL.saturating_sub(paths * OWN);
@@ -50,12 +45,15 @@ pub(super) fn shares(paths: usize) -> impl Iterator<Item = Share> {
 }
 
 impl Share {
-    /// Waits until there is room for a body of `bytes` bytes. Large bodies are served in order of
-    /// arrival. Ordinary ones do not wait, if no more of them have memory than may be under way.
+    /// Waits until there is room for a body of `bytes` bytes. Bodies are served in order of
+    /// arrival, but an ordinary one never waits for a large one, and only if as many others have
+    /// memory as may be under way.
     pub(super) async fn acquire(&self, bytes: usize) -> Grant {
-        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let units = bytes.div_ceil(UNIT);
+        let is_ordinary = units <= ORDINARY;
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
         // The semaphores are never closed, so acquiring a permit cannot fail.
-        if !is_large(bytes) {
+        if is_ordinary {
             let own = self.own.clone().acquire_many_owned(units).await;
             let _permits = [own.ok(), None];
             return Grant { _permits };

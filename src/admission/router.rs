@@ -136,18 +136,10 @@ async fn receive(route: &Route, body: Body, time: Duration) -> Result<Received<'
         return Err(too_large(route));
     }
     let permit = async {
-        // A large body that waits for memory holds no place of an ordinary review.
-        let large = match body_budget::is_large(length) {
-            true => Some(route.bodies.acquire(length).await),
-            false => None,
-        };
+        // Memory comes first: a large body that waits for it holds no place of an ordinary review.
+        let memory = route.bodies.acquire(length).await;
         // The semaphore is never closed, so acquiring a permit cannot fail.
-        let permit = route.permits.acquire().await.ok()?;
-        let memory = match large {
-            Some(memory) => memory,
-            None => route.bodies.acquire(length).await,
-        };
-        Some((permit, memory))
+        Some((route.permits.acquire().await.ok()?, memory))
     };
     let Ok(Some(permit)) = timeout_at(deadline, permit).await else {
         return Err(overloaded(route, time));
