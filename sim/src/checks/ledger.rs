@@ -271,8 +271,7 @@ impl Ledger {
     /// The specs that a StatefulSet had since this time, including the one at that time.
     pub fn specs_since(&self, uid: &str, since: u64) -> impl Iterator<Item = &Arc<Value>> {
         let specs = self.specs.get(uid).map_or(&[][..], Vec::as_slice);
-        let first = specs.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);
-        specs.iter().skip(first).map(|(_, set)| set)
+        states_since(specs, since).iter().map(|(_, set)| set)
     }
 
     /// The states that the volume of this name had since this time, including the one at that time.
@@ -300,7 +299,8 @@ impl Ledger {
     }
 }
 
-fn states_since(states: &[VolumeState], since: u64) -> &[VolumeState] {
+/// The states since this time, including the one at that time.
+fn states_since<T>(states: &[(u64, T)], since: u64) -> &[(u64, T)] {
     let first = states.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);
     &states[first..]
 }
