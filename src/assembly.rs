@@ -170,9 +170,10 @@ impl Assembly {
     /// waits for, besides its watches, is listed only if no component has webhooks.
     pub fn not_ready_reasons(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
         let (feeds, watches) = (self.shared.feeds.clone(), self.watches.clone());
-        let pending = match self.webhooks.is_empty() {
-            true => self.pending.clone(),
-            false => Vec::new(),
+        let pending = if self.webhooks.is_empty() {
+            self.pending.clone()
+        } else {
+            Vec::new()
         };
         move || {
             let unlisted = watches.iter().filter(|kind| !feeds.is_synced(**kind));

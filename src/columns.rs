@@ -18,9 +18,12 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
         // The formatter of the standard library panics for a width above 65,535.
         let spaces = |cell: &str, width: usize| " ".repeat(width - cell.chars().count());
         let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(column, (cell, width))| match column + 1 == row.len() {
-            true => cell.clone(),
-            false => format!("{cell}{}", spaces(cell, *width)),
+        let cells = cells.map(|(column, (cell, width))| {
+            if column + 1 == row.len() {
+                cell.clone()
+            } else {
+                format!("{cell}{}", spaces(cell, *width))
+            }
         });
         let cells: Vec<_> = cells.collect();
         cells.join("  ").trim_end().to_owned()

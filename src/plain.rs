@@ -51,19 +51,21 @@ pub fn indented_json(value: &Value) -> String {
 /// When the value cannot be represented as YAML.
 pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     let text = serde_saphyr::to_string(value)?;
-    match text.chars().any(is_harmful_in_lines) {
-        true => Ok(json(value)?),
-        false => Ok(text),
+    if text.chars().any(is_harmful_in_lines) {
+        Ok(json(value)?)
+    } else {
+        Ok(text)
     }
 }
 
 /// Escapes the characters of JSON that [`Plain`] escapes, except line breaks between values.
 fn escaped_json(text: &str) -> String {
     text.chars().fold(String::new(), |mut escaped, each| {
-        match is_harmful_in_lines(each) {
+        if is_harmful_in_lines(each) {
             // Such a character is in a string, and has at most four hexadecimal digits.
-            true => escaped.push_str(&format!("\\u{:04x}", u32::from(each))),
-            false => escaped.push(each),
+            escaped.push_str(&format!("\\u{:04x}", u32::from(each)))
+        } else {
+            escaped.push(each)
         }
         escaped
     })
@@ -78,9 +80,12 @@ struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.chars().try_for_each(|each| match is_harmful(each) {
-            true => write!(self.0, "{}", each.escape_default()),
-            false => self.0.write_char(each),
+        text.chars().try_for_each(|each| {
+            if is_harmful(each) {
+                write!(self.0, "{}", each.escape_default())
+            } else {
+                self.0.write_char(each)
+            }
         })
     }
 }

@@ -36,16 +36,18 @@ pub struct Stand {
 impl Stand {
     /// Starts the control plane. With Volume Warden, its controllers replace those of Kubernetes.
     pub async fn new(with_warden: bool) -> Result<Self> {
-        let builder = match with_warden {
-            true => Cluster::without_in_tree(),
-            false => Cluster::in_tree(),
+        let builder = if with_warden {
+            Cluster::without_in_tree()
+        } else {
+            Cluster::in_tree()
         };
         let builder = builder.name("trash").nodes(1).without_controllers(&QUIET);
         let unlimited = Some((10_000, 10_000));
         let cluster = builder.controller_manager_qps(unlimited).start().await?;
-        let warden = match with_warden {
-            true => Some(start_warden(&cluster).await?),
-            false => None,
+        let warden = if with_warden {
+            Some(start_warden(&cluster).await?)
+        } else {
+            None
         };
         let csi = Csi::start(&cluster, "csi-trash").await?;
         Ok(Self {

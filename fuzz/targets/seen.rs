@@ -18,10 +18,11 @@ const CLUSTER: &str = "volume-warden.dev/cluster";
 // A text that is a JSON object is the ConfigMap; any other text is the list of names in it.
 fuzz_target!(|text: &str| {
     let map = json!({"metadata": {"resourceVersion": "0"}, "data": {"names": text, "other": "x"}});
-    let stored = match text.starts_with('{') || text.is_empty() {
-        true => text.to_owned(),
-        false => map.to_string(),
-    };
+    let stored = if text.starts_with('{') || text.is_empty() {
+text.to_owned()
+} else {
+map.to_string()
+};
     let runtime = Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(check(&stored));
 });

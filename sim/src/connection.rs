@@ -76,9 +76,10 @@ impl Connection {
     /// Counts a request. Returns its number among the requests with this identity, and whether the
     /// process crashes before (`Some(false)`) or after (`Some(true)`) it takes effect.
     pub fn count(&self, identity: u64, counts: bool) -> (u64, Option<bool>) {
-        let number = match counts {
-            true => self.sent.fetch_add(1, Relaxed),
-            false => u64::MAX,
+        let number = if counts {
+            self.sent.fetch_add(1, Relaxed)
+        } else {
+            u64::MAX
         };
         let crash = *self.crash.lock();
         let crash = crash

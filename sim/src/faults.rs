@@ -126,11 +126,14 @@ impl Faults {
         if happens(&mut random, self.held) {
             passage.request += random.u64(1..HELD);
         }
-        passage.fate = match () {
-            () if refused => Fate::Refused(REFUSALS[random.usize(..REFUSALS.len())]),
-            () if lost => Fate::Lost,
-            () if unanswered => Fate::Unanswered,
-            () => Fate::Delivered,
+        passage.fate = if refused {
+            Fate::Refused(REFUSALS[random.usize(..REFUSALS.len())])
+        } else if lost {
+            Fate::Lost
+        } else if unanswered {
+            Fate::Unanswered
+        } else {
+            Fate::Delivered
         };
         passage
     }

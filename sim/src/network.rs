@@ -130,9 +130,12 @@ impl Wire {
                 let (identity, timeout) = (identity(&request), timeout(&request));
                 let path = request.uri().path().to_owned();
                 let response = cluster.server.handle(&self.user, request).await;
-                response.map(|body| match watch {
-                    true => watches::delayed(self.clone(), path, identity, timeout, body),
-                    false => body.map_err(|never| match never {}).boxed_unsync(),
+                response.map(|body| {
+                    if watch {
+                        watches::delayed(self.clone(), path, identity, timeout, body)
+                    } else {
+                        body.map_err(|never| match never {}).boxed_unsync()
+                    }
                 })
             }
         };
@@ -221,9 +224,10 @@ fn summary(request: &Request<Bytes>) -> String {
     let path = path
         .trim_start_matches("/api/v1/")
         .trim_start_matches("/apis/");
-    match is_watch(request) {
-        true => format!("WATCH {path}"),
-        false => format!("{} {path}", request.method()),
+    if is_watch(request) {
+        format!("WATCH {path}")
+    } else {
+        format!("{} {path}", request.method())
     }
 }
 

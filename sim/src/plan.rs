@@ -233,9 +233,10 @@ impl Plan {
     }
 
     fn prompt(&self) -> u64 {
-        match self.is_undisturbed() {
-            true => PROMPT + 6 * self.faults.latency,
-            false => LATE,
+        if self.is_undisturbed() {
+            PROMPT + 6 * self.faults.latency
+        } else {
+            LATE
         }
     }
 }

@@ -73,12 +73,12 @@ impl Shared {
             () = evicted => (false, "Evicted"),
             () = out_of_time(&limits, accepted, &client) => (false, "TimedOut"),
         };
-        match client.is_authenticated() {
-            true if ended => {}
-            true => served.await,
-            false => metrics
+        if !client.is_authenticated() {
+            metrics
                 .admission
-                .unauthenticated_closed(client.refusal().unwrap_or(cause)),
+                .unauthenticated_closed(client.refusal().unwrap_or(cause));
+        } else if !ended {
+            served.await;
         }
     }
 

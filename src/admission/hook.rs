@@ -107,16 +107,18 @@ impl Review {
     /// Makes the review allow every request unchanged in the namespaces that `excluded` contains.
     pub fn outside(self, excluded: Excluded) -> Self {
         match self {
-            Self::FromMemory(review) => {
-                Self::from_memory(move |request| match excluded.contains(&request.namespace) {
-                    true => Ok(Answer::Allow),
-                    false => review(request),
-                })
-            }
+            Self::FromMemory(review) => Self::from_memory(move |request| {
+                if excluded.contains(&request.namespace) {
+                    Ok(Answer::Allow)
+                } else {
+                    review(request)
+                }
+            }),
             Self::WithCalls(review) => Self::WithCalls(Arc::new(move |request| {
-                match excluded.contains(&request.namespace) {
-                    true => Box::pin(ready(Ok(Answer::Allow))),
-                    false => review(request),
+                if excluded.contains(&request.namespace) {
+                    Box::pin(ready(Ok(Answer::Allow)))
+                } else {
+                    review(request)
                 }
             })),
             Self::Combined(reviews) => {

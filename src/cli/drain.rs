@@ -109,9 +109,10 @@ async fn drain(options: DrainOptions, all: &[ComponentRef]) -> anyhow::Result<Ex
         found,
         metrics: Arc::new(Metrics::new()),
     };
-    match options.dry_run {
-        true => removal.dry_run().await,
-        false => drain_unless_interrupted(&removal).await,
+    if options.dry_run {
+        removal.dry_run().await
+    } else {
+        drain_unless_interrupted(&removal).await
     }
 }
 

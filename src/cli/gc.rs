@@ -150,12 +150,13 @@ async fn refuse_shared(seen: &Seen) -> anyhow::Result<()> {
             error_message(&error)
         )
     })?;
-    match exists {
-        false => Ok(()),
-        true => usage_error(&format!(
+    if !exists {
+        Ok(())
+    } else {
+        usage_error(&format!(
             "the ConfigMap {CONFIG_MAP} exists, so this storage may be shared with other clusters: \
              choose --gc-scope=seen or --gc-scope=all"
-        )),
+        ))
     }
 }
 

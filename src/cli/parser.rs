@@ -20,9 +20,10 @@ pub fn command(components: &[ComponentRef]) -> clap::Command {
     };
     let optional = components.iter().filter(|each| !each.runs_by_default());
     let optional: Vec<_> = optional.map(|each| each.name()).collect();
-    let default = match optional.is_empty() {
-        true => "all".to_owned(),
-        false => format!("all except {}", optional.join(", ")),
+    let default = if optional.is_empty() {
+        "all".to_owned()
+    } else {
+        format!("all except {}", optional.join(", "))
     };
     Cli::command()
         .mut_subcommand("run", |run| {
@@ -54,9 +55,10 @@ fn completed(argument: Arg, with_environment: bool) -> Arg {
     let Some(flag) = argument.get_long().map(str::to_owned) else {
         return argument;
     };
-    let argument = match with_environment {
-        true => argument.env(renamed_flags::variable(&flag)),
-        false => argument,
+    let argument = if with_environment {
+        argument.env(renamed_flags::variable(&flag))
+    } else {
+        argument
     };
     let argument = match renamed_flags::old_name(&flag) {
         Some(old) => argument.alias(old),

@@ -172,12 +172,11 @@ impl Process {
         let server = &self.options.server;
         let cannot = |address: SocketAddr| move || format!("cannot listen on {address}");
         let bind = |address| listener::bind(address).with_context(cannot(address));
-        let https = match !self.configurations().is_empty() {
-            true => {
-                let _runtime = self.reviews.enter();
-                Some(bind(server.webhook_bind_address)?)
-            }
-            false => None,
+        let https = if !self.configurations().is_empty() {
+            let _runtime = self.reviews.enter();
+            Some(bind(server.webhook_bind_address)?)
+        } else {
+            None
         };
         Ok(Sockets {
             https,

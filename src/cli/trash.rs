@@ -89,9 +89,10 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
         Ok(found) => found,
         Err(code) => return Ok(code),
     };
-    let namespace = match options.all_namespaces {
-        true => None,
-        false => Some(target::namespace(&options.namespace, &default)),
+    let namespace = if options.all_namespaces {
+        None
+    } else {
+        Some(target::namespace(&options.namespace, &default))
     };
     let volumes = match (read_volumes(&client).await, namespace) {
         (Ok(volumes), _) => volumes,

@@ -138,9 +138,10 @@ impl WhyOptions {
 
     /// Prints what is stuck in the namespace, or in all namespaces.
     async fn list(&self, client: Client, default_namespace: String) -> anyhow::Result<ExitCode> {
-        let one = match self.namespace.is_empty() {
-            true => default_namespace,
-            false => self.namespace.clone(),
+        let one = if self.namespace.is_empty() {
+            default_namespace
+        } else {
+            self.namespace.clone()
         };
         let which = Which {
             namespace: (!self.all_namespaces).then_some(one),
@@ -152,9 +153,10 @@ impl WhyOptions {
                 same_cluster::list(&mut stuck, &self.caller.cluster_flags());
                 let text = output::list(&stuck, self.output, now)?;
                 table::report(&stuck, &text)?;
-                Ok(match stuck.unread.is_empty() {
-                    true => ExitCode::SUCCESS,
-                    false => ExitCode::from(EXIT_UNKNOWN),
+                Ok(if stuck.unread.is_empty() {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::from(EXIT_UNKNOWN)
                 })
             }
             Survey::NoNamespace => {
@@ -208,9 +210,10 @@ impl WhyOptions {
                 same_cluster::answer(&mut answer, &self.caller.cluster_flags());
                 let text = output::answer(&answer, self.output, now)?;
                 let is_read = print_while_read(text.trim_end())?;
-                let code = match answer.is_certain() {
-                    true => ExitCode::SUCCESS,
-                    false => ExitCode::from(EXIT_UNKNOWN),
+                let code = if answer.is_certain() {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::from(EXIT_UNKNOWN)
                 };
                 if !is_read {
                     return Ok(ControlFlow::Break(code));
@@ -233,8 +236,9 @@ impl WhyOptions {
 }
 
 fn refuse_if(refused: bool, kind: ErrorKind, message: &str) -> Result<(), clap::Error> {
-    match refused {
-        true => Err(clap::Error::raw(kind, message)),
-        false => Ok(()),
+    if refused {
+        Err(clap::Error::raw(kind, message))
+    } else {
+        Ok(())
     }
 }

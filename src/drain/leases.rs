@@ -31,9 +31,10 @@ impl FoundLease {
             name,
             holder,
         } = self;
-        match holder.is_empty() {
-            true => format!("the Lease {namespace}/{name} exists"),
-            false => format!("the Lease {namespace}/{name} is held by {holder}"),
+        if holder.is_empty() {
+            format!("the Lease {namespace}/{name} exists")
+        } else {
+            format!("the Lease {namespace}/{name} is held by {holder}")
         }
     }
 

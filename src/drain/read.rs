@@ -55,17 +55,20 @@ impl ClusterObjects {
         let claims = read::<Claim>(&scoped(client, namespace)).await?;
         let volumes = read::<Volume>(&Api::all(client.clone())).await?;
         check_consistent(&claims, &volumes, namespace)?;
-        let attachments = match purge {
-            true => read::<VolumeAttachment>(&Api::all(client.clone())).await?,
-            false => Store::default(),
+        let attachments = if purge {
+            read::<VolumeAttachment>(&Api::all(client.clone())).await?
+        } else {
+            Store::default()
         };
-        let sources = match purge {
-            true => read::<VolumeSource>(&Api::all(client.clone())).await?,
-            false => Store::default(),
+        let sources = if purge {
+            read::<VolumeSource>(&Api::all(client.clone())).await?
+        } else {
+            Store::default()
         };
-        let lists = match lists {
-            true => read::<TrashList>(&scoped(client, namespace)).await?,
-            false => Store::default(),
+        let lists = if lists {
+            read::<TrashList>(&scoped(client, namespace)).await?
+        } else {
+            Store::default()
         };
         let pods = read::<Pod>(&scoped(client, namespace)).await?;
         let sets = read::<StatefulSet>(&scoped(client, namespace)).await?;

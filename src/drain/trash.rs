@@ -188,9 +188,10 @@ fn disable(
                 OriginalPolicy::Retain => format!("annotation {TRASH}"),
             };
             cleanup.remove_parts(what, pvc_trash::disable(volume, record));
-            cleanup.precondition = Some(match may_expire {
-                true => Precondition::NotExpiring(claim_ref.clone()),
-                false => Precondition::Exists(claim_ref.clone()),
+            cleanup.precondition = Some(if may_expire {
+                Precondition::NotExpiring(claim_ref.clone())
+            } else {
+                Precondition::Exists(claim_ref.clone())
             });
             cleanup.deletes_copy = true;
             Ok(())

@@ -35,9 +35,12 @@ async fn written_after(
 ) -> (&'static str, Vec<String>) {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let log = sent.clone();
-    let delay = move |head: &Parts| match is_dry_run(head) {
-        true => check,
-        false => Duration::ZERO,
+    let delay = move |head: &Parts| {
+        if is_dry_run(head) {
+            check
+        } else {
+            Duration::ZERO
+        }
     };
     let client = answering_each_after(delay, move |head, _| {
         let (method, uri) = (&head.method, &head.uri);

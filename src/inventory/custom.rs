@@ -146,11 +146,12 @@ async fn referrers(
     let mut found = objects.await.map_err(|error| error_message(&error))?;
     let count = found.len();
     found.retain(|each| !each.claims.is_empty());
-    match found.is_empty() && count > 0 {
-        true => Err(format!(
+    if found.is_empty() && count > 0 {
+        Err(format!(
             "none of the {count} objects of this kind has a text at this path"
-        )),
-        false => Ok(found),
+        ))
+    } else {
+        Ok(found)
     }
 }
 

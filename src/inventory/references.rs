@@ -97,9 +97,10 @@ impl References {
         let listed = kinds.any(|(of, kind, plural)| {
             (*of, *kind) == (group, &*owner.kind) && !self.unlisted.contains(plural)
         });
-        match listed && !self.owners.contains(&CompactText::from(&owner.uid)) {
-            true => " (deleted)",
-            false => "",
+        if listed && !self.owners.contains(&CompactText::from(&owner.uid)) {
+            " (deleted)"
+        } else {
+            ""
         }
     }
 

@@ -46,9 +46,12 @@ impl Deletion {
 /// # Errors
 /// Two volumes, if it is not known which of their claims was deleted last.
 pub fn latest<T>(all: &[T], deletion: impl Fn(&T) -> Deletion) -> Result<Option<&T>, [&T; 2]> {
-    let later = |best, each| match deletion(each).is_after(&deletion(best)) {
-        true => each,
-        false => best,
+    let later = |best, each| {
+        if deletion(each).is_after(&deletion(best)) {
+            each
+        } else {
+            best
+        }
     };
     let Some(last) = all.iter().reduce(later) else {
         return Ok(None);

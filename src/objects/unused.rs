@@ -69,17 +69,18 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> 
 /// Returns the status to apply to a claim: the condition `Unused` alone, True if `holds`, with the
 /// transition time `now`.
 pub fn status(holds: bool, now: Timestamp) -> Value {
-    let (status, reason, message) = match holds {
-        true => (
+    let (status, reason, message) = if holds {
+        (
             "True",
             "NoPodsUsingPVC",
             "No pods are currently referencing this PVC",
-        ),
-        false => (
+        )
+    } else {
+        (
             "False",
             "PodUsingPVC",
             "A pod is currently referencing this PVC",
-        ),
+        )
     };
     json!({"conditions": [{
         "type": UNUSED,

@@ -37,9 +37,10 @@ pub(super) fn undelete(
 ) -> Option<String> {
     let safe = is_safe(namespace) && is_safe(name) && volume.is_none_or(is_safe);
     let from = volume.map_or_else(String::new, |volume| format!(" --volume {volume}"));
-    let to = match by_users {
-        true => String::new(),
-        false => format!(" --to-namespace {namespace}"),
+    let to = if by_users {
+        String::new()
+    } else {
+        format!(" --to-namespace {namespace}")
     };
     safe.then(|| format!("volume-warden undelete pvc {name} -n {namespace}{from}{to}"))
 }

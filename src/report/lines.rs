@@ -54,9 +54,10 @@ impl Line {
 
 /// Namespace and name of the claim; a dash without one.
 fn claim(row: &Row) -> String {
-    match row.claim.is_empty() {
-        true => text::name(""),
-        false => format!("{}/{}", text::name(&row.namespace), text::name(&row.claim)),
+    if row.claim.is_empty() {
+        text::name("")
+    } else {
+        format!("{}/{}", text::name(&row.namespace), text::name(&row.claim))
     }
 }
 
@@ -105,9 +106,10 @@ fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<N
 pub(super) fn stuck(subject: &Subject<'_>, rows: &[Row]) -> Vec<Line> {
     let all = stuck::of(subject, rows);
     let lines = all.iter().map(|stuck| {
-        let title = match stuck.is_volume {
-            true => format!("volume {}", text::name(&stuck.row.volume)),
-            false => format!("claim {}", claim(stuck.row)),
+        let title = if stuck.is_volume {
+            format!("volume {}", text::name(&stuck.row.volume))
+        } else {
+            format!("claim {}", claim(stuck.row))
         };
         Line {
             since: stuck.since,

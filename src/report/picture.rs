@@ -61,10 +61,14 @@ fn fitting(tile: &Tile) -> Vec<String> {
     let characters = ((tile.rect.width - 2.0 * SPACE) / CHARACTER).max(0.0) as usize;
     let number = ((tile.rect.height - SPACE) / LINE).max(0.0) as usize;
     let fits = |line: &&String| line.chars().count() <= characters;
-    let names = tile.names.iter().map(|name| match fits(&name) {
-        true => Some(name.clone()),
-        false if characters < SHORTEST => None,
-        false => Some(text::bounded(name, characters - 1)),
+    let names = tile.names.iter().map(|name| {
+        if fits(&name) {
+            Some(name.clone())
+        } else if characters < SHORTEST {
+            None
+        } else {
+            Some(text::bounded(name, characters - 1))
+        }
     });
     let numbers = tile
         .numbers

@@ -50,9 +50,10 @@ pub(super) fn of<'a>(subject: &Subject<'_>, rows: &'a [Row]) -> Vec<Stuck<'a>> {
 impl Stuck<'_> {
     /// Returns the command that explains why the claim or volume is stuck.
     pub(super) fn command(&self) -> Option<String> {
-        match self.is_volume {
-            true => command::why_volume(&self.row.volume),
-            false => command::why_claim(&self.row.namespace, &self.row.claim),
+        if self.is_volume {
+            command::why_volume(&self.row.volume)
+        } else {
+            command::why_claim(&self.row.namespace, &self.row.claim)
         }
     }
 

@@ -55,9 +55,10 @@ fn grouped(number: &str) -> String {
 
 /// Returns a name from the cluster, or a dash if it is empty.
 pub(super) fn name(name: &str) -> String {
-    match name.is_empty() {
-        true => "–".to_owned(),
-        false => bounded(name, 253),
+    if name.is_empty() {
+        "–".to_owned()
+    } else {
+        bounded(name, 253)
     }
 }
 

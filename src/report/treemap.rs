@@ -43,9 +43,10 @@ fn worst(areas: &[f64], side: f64) -> f64 {
 /// Fills a strip along the shorter side with these areas, and returns the rest of the rectangle.
 fn fill(areas: &[f64], within: Rect, found: &mut Vec<Rect>) -> Rect {
     let upright = within.width >= within.height;
-    let (long, side) = match upright {
-        true => (within.width, within.height),
-        false => (within.height, within.width),
+    let (long, side) = if upright {
+        (within.width, within.height)
+    } else {
+        (within.height, within.width)
     };
     let total: f64 = areas.iter().sum();
     // Only rounding can make the strip larger than the rest of the rectangle.
@@ -54,19 +55,20 @@ fn fill(areas: &[f64], within: Rect, found: &mut Vec<Rect>) -> Rect {
     for area in areas {
         let length = side * area / total;
         let (x, y) = (within.x, within.y);
-        found.push(match upright {
-            true => Rect {
+        found.push(if upright {
+            Rect {
                 x,
                 y: y + at,
                 width: depth,
                 height: length,
-            },
-            false => Rect {
+            }
+        } else {
+            Rect {
                 x: x + at,
                 y,
                 width: length,
                 height: depth,
-            },
+            }
         });
         at += length;
     }
@@ -76,17 +78,18 @@ fn fill(areas: &[f64], within: Rect, found: &mut Vec<Rect>) -> Rect {
         width,
         height,
     } = within;
-    match upright {
-        true => Rect {
+    if upright {
+        Rect {
             x: x + depth,
             width: width - depth,
             ..within
-        },
-        false => Rect {
+        }
+    } else {
+        Rect {
             y: y + depth,
             height: height - depth,
             ..within
-        },
+        }
     }
 }
 

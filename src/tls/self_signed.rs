@@ -202,9 +202,10 @@ impl SelfSigned {
                 if let Some(stored) = shared {
                     self.serve(stored, found)?;
                 }
-                return Err(anyhow::Error::from(error).context(match missing {
-                    true => "the Secret is missing: apply the manifests, which contain it empty",
-                    false => "the Secret could not be written",
+                return Err(anyhow::Error::from(error).context(if missing {
+                    "the Secret is missing: apply the manifests, which contain it empty"
+                } else {
+                    "the Secret could not be written"
                 }));
             }
             tracing::info!(secret = self.shared.name, "certificate stored");

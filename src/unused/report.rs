@@ -81,9 +81,12 @@ fn table(rows: &[Row], wide: bool, prices: &Prices, now: Timestamp) -> String {
             ];
             cells.splice(5..5, extra);
         }
-        let cells = cells.into_iter().map(|cell| match cell.is_empty() {
-            true => "-".to_owned(),
-            false => Plain(cell).to_string(),
+        let cells = cells.into_iter().map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                Plain(cell).to_string()
+            }
         });
         cells.collect()
     }));
@@ -155,8 +158,9 @@ fn csv(rows: &[Row], prices: &Prices) -> String {
 
 /// A cell as RFC 4180 defines it.
 fn quoted(cell: String) -> String {
-    match cell.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell,
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell
     }
 }

@@ -110,12 +110,15 @@ pub fn inventory(listed: &Listed, namespace: Option<&str>) -> Vec<Row> {
         let mut named = named.into_iter().chain(maybe).flatten();
         named.any(|pod| uses(pod, &name, controller))
     };
-    let claims = listed.claims.iter().map(|claim| match is_used(claim) {
-        true => of_claim(claim, State::Used),
-        false => Row {
-            referenced_by: references.of(claim),
-            ..of_claim(claim, State::Unused)
-        },
+    let claims = listed.claims.iter().map(|claim| {
+        if is_used(claim) {
+            of_claim(claim, State::Used)
+        } else {
+            Row {
+                referenced_by: references.of(claim),
+                ..of_claim(claim, State::Unused)
+            }
+        }
     });
     let named: HashSet<_> = listed.claims.iter().map(name_of).collect();
     let reserved = |volume: &VolumeWire| {

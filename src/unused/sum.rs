@@ -13,9 +13,10 @@ pub type Prices = BTreeMap<String, f64>;
 impl Row {
     /// The size of the volume in bytes; 0 for a claim that is not bound, whatever it requests.
     pub fn bytes(&self) -> f64 {
-        match self.volume.is_empty() {
-            true => 0.0,
-            false => quantity::of(&self.capacity),
+        if self.volume.is_empty() {
+            0.0
+        } else {
+            quantity::of(&self.capacity)
         }
     }
 

@@ -125,9 +125,10 @@ fn items(reads: &LiveReads, which: &Which) -> Option<Vec<Item>> {
 fn item(object: &Object, mut answer: Answer) -> Item {
     let since = since(&answer);
     let name = &object.name;
-    let at = match name.namespace.is_empty() {
-        true => String::new(),
-        false => format!(" -n {}", name.namespace),
+    let at = if name.namespace.is_empty() {
+        String::new()
+    } else {
+        format!(" -n {}", name.namespace)
     };
     let group = match object.kind {
         ObjectKind::StatefulSet => ".apps",

@@ -55,9 +55,12 @@ pub const KINDS: &[Kind] = &[
 /// Generates a sequence. At its beginning each kind has an object `last`. The final requests label
 /// these objects, so that the reading of a watch ends there.
 pub fn operations(random: &mut Rng, namespace: &str) -> Vec<(Operation, &'static str)> {
-    let last = |kind: &Kind| match kind.namespaced {
-        true => "last".to_owned(),
-        false => format!("{namespace}-last"),
+    let last = |kind: &Kind| {
+        if kind.namespaced {
+            "last".to_owned()
+        } else {
+            format!("{namespace}-last")
+        }
     };
     let mut all: Vec<_> = KINDS
         .iter()
@@ -116,9 +119,10 @@ fn one(random: &mut Rng, kind: &Kind, namespace: &str) -> Operation {
 
 fn name(random: &mut Rng, kind: &Kind, namespace: &str) -> String {
     let letter = ["a", "b"][random.usize(..2)];
-    match kind.namespaced {
-        true => letter.to_owned(),
-        false => format!("{namespace}-{letter}"),
+    if kind.namespaced {
+        letter.to_owned()
+    } else {
+        format!("{namespace}-{letter}")
     }
 }
 
@@ -220,9 +224,10 @@ fn json_patch(random: &mut Rng, kind: &Kind, path: String, name: &str) -> Operat
     };
     let patch = Operation::new("PATCH", path).body(JSON_PATCH, operations);
     let patch = maybe_dry(random, patch);
-    match random.bool() {
-        true => with_header(patch, METADATA),
-        false => patch,
+    if random.bool() {
+        with_header(patch, METADATA)
+    } else {
+        patch
     }
 }
 

@@ -146,9 +146,10 @@ fn first_difference(modelled: &[Value], actual: &[Value]) -> String {
 impl Kind {
     /// The path of the collection in this namespace.
     pub fn collection(&self, namespace: &str) -> String {
-        match self.namespaced {
-            true => format!("{}/namespaces/{namespace}/{}", self.base, self.plural),
-            false => format!("{}/{}", self.base, self.plural),
+        if self.namespaced {
+            format!("{}/namespaces/{namespace}/{}", self.base, self.plural)
+        } else {
+            format!("{}/{}", self.base, self.plural)
         }
     }
 }

@@ -36,9 +36,10 @@ impl Controller for GarbageCollector {
                     namespace(object),
                     name(object)
                 );
-                match is_deleting(object) {
-                    true => of_owner(view, &path, object),
-                    false => of_dependent(live, &path, plural, object),
+                if is_deleting(object) {
+                    of_owner(view, &path, object)
+                } else {
+                    of_dependent(live, &path, plural, object)
                 }
             })
             .collect()

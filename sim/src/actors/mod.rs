@@ -129,12 +129,13 @@ pub async fn send(wire: &Wire, call: Call) {
 /// The connection to the API server of a client that is not Volume Warden.
 pub fn wire(cluster: &Arc<Cluster>, client: &str, user: &str) -> Wire {
     let service_account = user.starts_with("system:serviceaccount:kube-system:");
-    let groups: &[&str] = match service_account {
-        true => &[
+    let groups: &[&str] = if service_account {
+        &[
             "system:serviceaccounts",
             "system:serviceaccounts:kube-system",
-        ],
-        false => &["system:authenticated"],
+        ]
+    } else {
+        &["system:authenticated"]
     };
     Wire {
         cluster: cluster.clone(),
@@ -180,9 +181,10 @@ fn run<C: Controller>(mut controller: C, cluster: &Arc<Cluster>, log: &Arc<Log>)
                 // `changed` fails only after the end of the history, when the log is dropped.
                 while changes.changed().await.is_ok() && !view.misses(&log, C::KINDS) {}
             };
-            match busy {
-                true => drop(tokio::time::timeout(Duration::from_millis(RETRY), change).await),
-                false => change.await,
+            if busy {
+                drop(tokio::time::timeout(Duration::from_millis(RETRY), change).await)
+            } else {
+                change.await
             }
         }
     });

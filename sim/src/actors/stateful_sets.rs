@@ -89,9 +89,10 @@ impl StatefulSets {
 
     /// The updates of the owners of the claims of a pod.
     fn updates(&self, view: &View, set: &Value, pod: &Value) -> Vec<Call> {
-        match self.writes_owners {
-            true => claim_owners::updates(view, set, pod),
-            false => Vec::new(),
+        if self.writes_owners {
+            claim_owners::updates(view, set, pod)
+        } else {
+            Vec::new()
         }
     }
 }

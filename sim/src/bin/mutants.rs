@@ -28,9 +28,10 @@ struct Options {
 
 impl Options {
     fn wants(&self, mutant: &Mutant) -> bool {
-        match self.names.is_empty() {
-            true => !mutant.missed && (mutant.ci || !self.ci),
-            false => self.names.contains(&mutant.name),
+        if self.names.is_empty() {
+            !mutant.missed && (mutant.ci || !self.ci)
+        } else {
+            self.names.contains(&mutant.name)
         }
     }
 }

@@ -134,15 +134,16 @@ fn deleted_by_volume_warden(ledger: &Ledger, now: u64, claim: &Value, ages: Ages
             ),
         ));
     }
-    match permits(ledger, now, claim, set, ages.retention) {
-        true => None,
-        false => Some((
+    if permits(ledger, now, claim, set, ages.retention) {
+        None
+    } else {
+        Some((
             "S3",
             format!(
                 "the claim {} was deleted against the policy of its set",
                 name(claim)
             ),
-        )),
+        ))
     }
 }
 
@@ -230,15 +231,16 @@ fn collected(ledger: &Ledger, now: u64, claim: &Value) -> Found {
             }
             _ => true,
         });
-    match permitted {
-        true => None,
-        false => Some((
+    if permitted {
+        None
+    } else {
+        Some((
             "S3",
             format!(
                 "the claim {} was collected against the policy of its set",
                 name(claim)
             ),
-        )),
+        ))
     }
 }
 
@@ -265,9 +267,10 @@ fn permits(ledger: &Ledger, now: u64, claim: &Value, set: &str, late: u64) -> bo
     let Some(ordinal) = ordinal else { return false };
     let deleted = ledger.deleted(set);
     let changed = ledger.changed(uid(claim));
-    let late = match changed.is_some_and(|at| at + late > now) {
-        true => 2 * late,
-        false => late,
+    let late = if changed.is_some_and(|at| at + late > now) {
+        2 * late
+    } else {
+        late
     };
     let since = deleted.unwrap_or(now).min(now).saturating_sub(late);
     ledger.specs_since(set, since).any(|spec| {

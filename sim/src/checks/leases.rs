@@ -45,9 +45,10 @@ impl Leases {
     /// Returns a violation if no replica has written the Lease for too long.
     pub fn late(&self, plan: &Plan, now: u64) -> Found {
         let (last, holder) = self.last.as_ref()?;
-        let limit = match holder.is_empty() {
-            true => until_released(plan),
-            false => until_expired(plan),
+        let limit = if holder.is_empty() {
+            until_released(plan)
+        } else {
+            until_expired(plan)
         }?;
         let what = if holder.is_empty() {
             "released"

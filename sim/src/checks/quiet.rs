@@ -132,9 +132,10 @@ fn of_condition(ledger: &Ledger, claim: &Value) -> Option<String> {
             && !is_finished(pod)
             && !is_deleting(pod)
     };
-    let expected = match ledger.all("pods").any(uses) {
-        true => "False",
-        false => "True",
+    let expected = if ledger.all("pods").any(uses) {
+        "False"
+    } else {
+        "True"
     };
     let conditions = at(claim, "/status/conditions");
     let conditions = conditions.and_then(Value::as_array).into_iter().flatten();

@@ -33,38 +33,41 @@ pub fn wrong(ledger: &Ledger, began: u64, review: &Value, message: &str) -> Opti
     let requested = claim.and_then(|claim| annotation(claim, UNDELETE));
     let refusal = Refusal {
         ledger,
-        since: match ledger.plan.is_calm() {
-            true => began.saturating_sub(late),
-            false => 0,
+        since: if ledger.plan.is_calm() {
+            began.saturating_sub(late)
+        } else {
+            0
         },
         review,
         requested: requested.unwrap_or_default(),
         message,
     };
     let says = |words: &str| message.contains(words);
-    let (supported, otherwise) = match () {
-        () if says(" is longer than ") => (refusal.is_long(), "the annotation is short"),
-        () if says(" runs with --namespace=") => (
+    let (supported, otherwise) = if says(" is longer than ") {
+        (refusal.is_long(), "the annotation is short")
+    } else if says(" runs with --namespace=") {
+        (
             refusal.is_elsewhere(),
             "it handles the namespace of the claim",
-        ),
-        () if says("no deleted claim ") => (!refusal.is_in_trash(), "the data is in the trash"),
+        )
+    } else if says("no deleted claim ") {
+        (!refusal.is_in_trash(), "the data is in the trash")
+    } else if says(" is the name of a deleted claim ") {
         // The simulation names no volume like a claim.
-        () if says(" is the name of a deleted claim ") => (false, "no volume has that name"),
-        () if says("it is not known which of several deleted claims ") => {
-            (refusal.is_unordered(), "their order is known")
-        }
-        () if says(" is not Released yet") => {
-            (refusal.was_not_in_trash(), "the data is in the trash")
-        }
-        () if says(" exists, or is just being deleted, ") => {
-            (refusal.was_bound(), "no claim of the name was bound to it")
-        }
-        () if says(" claims could not be bound to the volume ") => (
+        (false, "no volume has that name")
+    } else if says("it is not known which of several deleted claims ") {
+        (refusal.is_unordered(), "their order is known")
+    } else if says(" is not Released yet") {
+        (refusal.was_not_in_trash(), "the data is in the trash")
+    } else if says(" exists, or is just being deleted, ") {
+        (refusal.was_bound(), "no claim of the name was bound to it")
+    } else if says(" claims could not be bound to the volume ") {
+        (
             refusal.was_unbindable(),
             "fewer claims could not be bound to it",
-        ),
-        () => (false, "no invariant knows this reason"),
+        )
+    } else {
+        (false, "no invariant knows this reason")
     };
     (!supported).then_some(otherwise)
 }

@@ -109,8 +109,9 @@ pub fn check_write(ledger: &Ledger, change: &Change) -> Found {
         "events" if text(object, "/regarding/kind") == "PersistentVolume" => true,
         _ => is_own(&change.namespace),
     };
-    match inside {
-        true => None,
-        false => violation(&format!("with --namespace={namespace}")),
+    if inside {
+        None
+    } else {
+        violation(&format!("with --namespace={namespace}"))
     }
 }

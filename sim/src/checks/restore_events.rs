@@ -73,24 +73,24 @@ fn wrong(ledger: &Ledger, now: u64, event: &Value) -> Option<&'static str> {
     let reason = text(event, "/note").strip_prefix(about.as_str());
     let reason = reason.unwrap_or_default();
     let says = |words: &str| reason.starts_with(words);
-    let (supported, otherwise) = match () {
-        () if says("the volume in the trash belongs to a claim of another namespace, or ") => {
+    let (supported, otherwise) =
+        if says("the volume in the trash belongs to a claim of another namespace, or ") {
             (notice.was_foreign(), "the claim may have the data")
-        }
-        () if says("it could not be bound to the volume within five minutes") => (
-            notice.was_unbindable(),
-            "that was not so, or not for so long",
-        ),
-        () if says("the volume has been purged") => {
+        } else if says("it could not be bound to the volume within five minutes") {
+            (
+                notice.was_unbindable(),
+                "that was not so, or not for so long",
+            )
+        } else if says("the volume has been purged") {
             (notice.was_purged(), "the volume was not purged")
-        }
-        () if says("the volume does not exist any more") => (!notice.exists(), "the volume exists"),
-        () if says("the object of the volume was removed by force") => {
+        } else if says("the volume does not exist any more") {
+            (!notice.exists(), "the volume exists")
+        } else if says("the object of the volume was removed by force") {
             let repairable = !notice.exists() && notice.was_copied();
             (repairable, "the volume exists, or has no copy")
-        }
-        () => (false, "no invariant knows this reason"),
-    };
+        } else {
+            (false, "no invariant knows this reason")
+        };
     (!supported).then_some(otherwise)
 }
 

@@ -59,17 +59,21 @@ impl Plan {
             } else {
                 0
             },
-            steps: match expires(seed) {
-                true => steps::expiring(&mut random, SETTLING, expiring),
-                false if rebinds(seed) => steps::rebinding(&mut random, SETTLING),
-                false => times.into_iter().zip(steps).collect(),
+            steps: if expires(seed) {
+                steps::expiring(&mut random, SETTLING, expiring)
+            } else if rebinds(seed) {
+                steps::rebinding(&mut random, SETTLING)
+            } else {
+                times.into_iter().zip(steps).collect()
             },
             faults: Faults {
                 silent_for_ever: long,
-                end: match () {
-                    () if expires(seed) => EXPIRY_ENDS,
-                    () if rebinds(seed) => REBINDING_ENDS,
-                    () => BUSY,
+                end: if expires(seed) {
+                    EXPIRY_ENDS
+                } else if rebinds(seed) {
+                    REBINDING_ENDS
+                } else {
+                    BUSY
                 },
                 ..faults(&mut random)
             },
@@ -127,9 +131,10 @@ fn faults(random: &mut fastrand::Rng) -> Faults {
             0
         }
     };
-    match is_quiet {
-        true => quiet,
-        false => Faults {
+    if is_quiet {
+        quiet
+    } else {
+        Faults {
             refused: rate(120),
             lost: rate(80),
             unanswered: rate(80),
@@ -137,7 +142,7 @@ fn faults(random: &mut fastrand::Rng) -> Faults {
             watch_ends: rate(60),
             watch_silent: rate(20),
             ..quiet
-        },
+        }
     }
 }
 

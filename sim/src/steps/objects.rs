@@ -20,11 +20,10 @@ fn claim_spec(keeps: bool) -> Value {
 
 /// A claim of a class whose volumes are kept or deleted; the releaser handles it if it is labelled.
 pub(super) fn new_claim(claim: u8, keeps: bool, labelled: bool) -> Value {
-    let labels = match labelled {
-        true => {
-            json!({"reclaimable-pv-releaser.kubernetes.io/managed-by": "dynamic-reclaimable-pvc-controllers"})
-        }
-        false => json!({}),
+    let labels = if labelled {
+        json!({"reclaimable-pv-releaser.kubernetes.io/managed-by": "dynamic-reclaimable-pvc-controllers"})
+    } else {
+        json!({})
     };
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",

@@ -141,9 +141,10 @@ impl<'a> Replicas<'a> {
             replica: self.launch(slot.index, incarnation).await?,
         };
         let last = std::mem::replace(&mut self.slots[place], next);
-        match crashed {
-            true => last.replica.kill(),
-            false => last.replica.terminate().await,
+        if crashed {
+            last.replica.kill()
+        } else {
+            last.replica.terminate().await
         }
         let name = self.slots[place].replica.name();
         let now = self.cluster.schedule.now();

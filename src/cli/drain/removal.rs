@@ -54,9 +54,10 @@ impl Removal<'_> {
             .filter(|found| found.prevents(&self.lease))
         {
             let message = found.description();
-            let until = match found.holder.is_empty() {
-                true => "exists in another namespace",
-                false => "is held",
+            let until = if found.holder.is_empty() {
+                "exists in another namespace"
+            } else {
+                "is held"
             };
             print_step(format_args!(
                 "{message}: without --dry-run, drain removes nothing while it {until}"

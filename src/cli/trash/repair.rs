@@ -214,9 +214,10 @@ async fn create(client: &Client, removed: &Removed) -> kube::Result<()> {
 }
 
 fn code(complete: bool) -> ExitCode {
-    match complete {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if complete {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

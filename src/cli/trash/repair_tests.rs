@@ -80,21 +80,19 @@ async fn repaired(change: impl FnOnce(&mut State)) -> (ExitCode, Vec<String>) {
     let (now, log) = (state.clone(), created.clone());
     let client = answering(move |head, body| {
         let now = now.lock().clone();
-        let items = match head.uri.path().ends_with("/configmaps") {
-            true => {
-                let name = saved_volume::name_of("volume-warden", "v");
-                vec![saved_volume::config_map(&name, &now.copied.to_string())]
-            }
-            false => now.volumes,
+        let items = if head.uri.path().ends_with("/configmaps") {
+            let name = saved_volume::name_of("volume-warden", "v");
+            vec![saved_volume::config_map(&name, &now.copied.to_string())]
+        } else {
+            now.volumes
         };
-        let answer = match head.method == http::Method::GET {
-            true => json!({"metadata": {"resourceVersion": "1"}, "items": items}),
-            false => {
-                let handle = body.pointer("/spec/csi/volumeHandle").cloned();
-                let handle = handle.as_ref().and_then(Value::as_str).map(str::to_owned);
-                log.lock().extend(handle);
-                body
-            }
+        let answer = if head.method == http::Method::GET {
+            json!({"metadata": {"resourceVersion": "1"}, "items": items})
+        } else {
+            let handle = body.pointer("/spec/csi/volumeHandle").cloned();
+            let handle = handle.as_ref().and_then(Value::as_str).map(str::to_owned);
+            log.lock().extend(handle);
+            body
         };
         (200, answer)
     });

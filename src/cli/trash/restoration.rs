@@ -97,9 +97,10 @@ impl Restoration<'_> {
         .await;
         created.map_err(|error| {
             print_error(self.refusal(&error));
-            match is_refused(&error) {
-                true => ExitCode::FAILURE,
-                false => ExitCode::from(EXIT_UNKNOWN),
+            if is_refused(&error) {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::from(EXIT_UNKNOWN)
             }
         })
     }

@@ -33,9 +33,10 @@ async fn counted(present: &[Value], namespace: Option<&str>) -> [usize; 2] {
     let copy = config_map(&name_of("vw", "v"), &volume(json!({})).to_string());
     let volumes = present.to_vec();
     let client = answering(move |head, _| {
-        let items = match head.uri.path().ends_with("/configmaps") {
-            true => vec![copy.clone()],
-            false => volumes.clone(),
+        let items = if head.uri.path().ends_with("/configmaps") {
+            vec![copy.clone()]
+        } else {
+            volumes.clone()
         };
         let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
         (200, list)

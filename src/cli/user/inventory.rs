@@ -77,9 +77,10 @@ impl InventoryOptions {
 
     async fn list(self, namespaces: bool) -> Result<Inventory, ExitCode> {
         let (client, default) = cluster(&self.caller).await?;
-        let namespace = match self.all_namespaces {
-            true => None,
-            false => Some(target::namespace(&self.namespace, &default).to_owned()),
+        let namespace = if self.all_namespaces {
+            None
+        } else {
+            Some(target::namespace(&self.namespace, &default).to_owned())
         };
         let listed = inventory::read(&client, namespace.as_deref(), &self.references).await;
         let mut listed = listed.map_err(|error| {

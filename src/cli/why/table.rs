@@ -30,9 +30,10 @@ impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(stuck, columns, now) = self;
         if stuck.items.is_empty() {
-            return f.write_str(match stuck.unread.is_empty() {
-                true => "Nothing is stuck.\n",
-                false => "Nothing is stuck among the objects that could be read.\n",
+            return f.write_str(if stuck.unread.is_empty() {
+                "Nothing is stuck.\n"
+            } else {
+                "Nothing is stuck among the objects that could be read.\n"
             });
         }
         let mut rows = vec![Row::title()];
@@ -97,9 +98,12 @@ impl Row {
     }
 
     fn of(item: &Item, now: Timestamp) -> Self {
-        let or_dash = |text: &str| match text.is_empty() {
-            true => "-".to_owned(),
-            false => Plain(text).to_string(),
+        let or_dash = |text: &str| {
+            if text.is_empty() {
+                "-".to_owned()
+            } else {
+                Plain(text).to_string()
+            }
         };
         let age = item.since.map(|since| age_of(since, now));
         let root = item.root.as_ref();

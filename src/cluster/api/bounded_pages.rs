@@ -54,14 +54,13 @@ async fn page(
     let (mut head, _) = request.into_parts();
     let path = head.uri.path().to_owned();
     let mut limit = requested;
-    match is_continued(&head.uri) {
-        true => {
-            limit = limits
-                .lock()
-                .get(&path)
-                .map_or(requested, |less| requested.min(*less))
-        }
-        false => drop(limits.lock().remove(&path)),
+    if is_continued(&head.uri) {
+        limit = limits
+            .lock()
+            .get(&path)
+            .map_or(requested, |less| requested.min(*less))
+    } else {
+        limits.lock().remove(&path);
     }
     loop {
         head.uri = with_limit(&head.uri, limit)?;
@@ -116,9 +115,12 @@ fn is_continued(uri: &Uri) -> bool {
 
 fn with_limit(uri: &Uri, limit: u32) -> Result<Uri, Error> {
     let pairs = uri.query().unwrap_or_default().split('&');
-    let pairs = pairs.map(|pair| match pair.starts_with("limit=") {
-        true => format!("limit={limit}"),
-        false => pair.to_owned(),
+    let pairs = pairs.map(|pair| {
+        if pair.starts_with("limit=") {
+            format!("limit={limit}")
+        } else {
+            pair.to_owned()
+        }
     });
     let query = pairs.collect::<Vec<_>>().join("&");
     let mut parts = uri.clone().into_parts();

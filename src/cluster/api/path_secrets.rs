@@ -31,9 +31,10 @@ fn without_path_secrets(text: &str) -> String {
         let end = from.find(|each| !is_digit(each)).unwrap_or(from.len());
         let (digits, after) = from.split_at(end);
         shown += before;
-        shown += match digits.len() < PATH_SECRET_DIGITS {
-            true => digits,
-            false => "…",
+        shown += if digits.len() < PATH_SECRET_DIGITS {
+            digits
+        } else {
+            "…"
         };
         rest = after;
     }

@@ -34,9 +34,10 @@ pub(crate) fn answering_each_after<B: ToString>(
             let (delay, answer) = &*server;
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.expect("a body");
-            let body = match body.is_empty() {
-                true => Value::Null,
-                false => serde_json::from_slice(&body).expect("JSON"),
+            let body = if body.is_empty() {
+                Value::Null
+            } else {
+                serde_json::from_slice(&body).expect("JSON")
             };
             let response = response(answer(&head, body));
             let delay = delay(&head);

@@ -110,9 +110,10 @@ impl Elector {
                 }
             }
             self.step_down_if_late();
-            let pause = match self.until.get().is_some() {
-                true => RENEW_PERIOD,
-                false => FOLLOW_PERIOD,
+            let pause = if self.until.get().is_some() {
+                RENEW_PERIOD
+            } else {
+                FOLLOW_PERIOD
             };
             tokio::select! { biased; () = stop.cancelled() => {}, () = tokio::time::sleep(pause) => {} }
         }

@@ -107,9 +107,10 @@ impl Leases {
         let leases = self.clone();
         let client = answering(move |head, body| {
             let name = head.uri.path().rsplit('/').next().unwrap_or_default();
-            match reachable.load(Ordering::SeqCst) {
-                true => leases.answer(head.method.as_str(), name, body),
-                false => failure(503, "ServiceUnavailable"),
+            if reachable.load(Ordering::SeqCst) {
+                leases.answer(head.method.as_str(), name, body)
+            } else {
+                failure(503, "ServiceUnavailable")
             }
         });
         Api::namespaced(client, "system")
@@ -237,9 +238,10 @@ async fn gap(time: Duration, is_killed: bool) -> Duration {
     let (second, _, following) = start("second");
     tokio::time::sleep(time).await;
     assert!(!second.holds(), "one leads at a time");
-    match is_killed {
-        true => running.abort(),
-        false => stop.cancel(),
+    if is_killed {
+        running.abort()
+    } else {
+        stop.cancel()
     }
     let ended = Instant::now();
     second.gained().await;
@@ -294,9 +296,10 @@ async fn a_lease_names_the_components_of_its_holder() {
             ..lease_name("new", None)
         };
         let (elector, _) = Elector::new(leases.api(), name, Arc::default(), Clock::system());
-        let elector = match replaces {
-            true => elector.replacing_labels(),
-            false => elector,
+        let elector = if replaces {
+            elector.replacing_labels()
+        } else {
+            elector
         };
         let running = tokio::spawn(elector.run(CancellationToken::new()));
         tokio::time::sleep(seconds(3)).await;

@@ -67,9 +67,10 @@ impl<T: Tracked> LiveGet<T> {
         let read = async {
             // Namespaces take turns among themselves: otherwise the reads of one namespace for the
             // reviews of a tenant would delay those of another.
-            let turn = match name.namespace.is_empty() {
-                true => &name.name,
-                false => &name.namespace,
+            let turn = if name.namespace.is_empty() {
+                &name.name
+            } else {
+                &name.namespace
             };
             let _permit = self.permits.acquire(turn).await;
             sent = true;

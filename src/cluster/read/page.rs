@@ -68,18 +68,20 @@ async fn request<K: Clone + Resource>(
     let body = body
         .map_err(|error| Error::Service(error.into()))?
         .to_bytes();
-    match code.is_success() {
-        true => Ok((is_protobuf, body)),
-        false => Err(Error::Api(Box::new(failure(code, is_protobuf, &body)))),
+    if code.is_success() {
+        Ok((is_protobuf, body))
+    } else {
+        Err(Error::Api(Box::new(failure(code, is_protobuf, &body))))
     }
 }
 
 /// Returns the status of a failed request. If the API server did not write the answer, it has the
 /// reason that kube gives it.
 fn failure(code: StatusCode, is_protobuf: bool, body: &Bytes) -> Status {
-    let status = match is_protobuf {
-        true => protobuf::status(body).ok(),
-        false => serde_json::from_slice(body).ok(),
+    let status = if is_protobuf {
+        protobuf::status(body).ok()
+    } else {
+        serde_json::from_slice(body).ok()
     };
     status.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(body);

@@ -21,9 +21,10 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(120);
 pub(super) fn missed_duration(error: &watcher::Error, silence: Duration) -> Duration {
     let expired = matches!(error, watcher::Error::WatchError(status) if status.code == 410);
     let longest = Duration::from_secs(WATCH_SECONDS.into());
-    match (expired || needs_list(error)) && silence > longest {
-        true => silence,
-        false => Duration::ZERO,
+    if (expired || needs_list(error)) && silence > longest {
+        silence
+    } else {
+        Duration::ZERO
     }
 }
 

@@ -194,9 +194,10 @@ async fn a_silent_watch_that_cannot_go_on_counts_from_its_last_event() {
                             last_event.await;
                             frame(bookmark)
                         });
-                        match silent {
-                            true => sent.chain(stream::pending()).boxed(),
-                            false => sent.boxed(),
+                        if silent {
+                            sent.chain(stream::pending()).boxed()
+                        } else {
+                            sent.boxed()
                         }
                     }
                     1 => stream::iter([frame(gone)]).boxed(),
@@ -221,9 +222,10 @@ async fn a_silent_watch_that_cannot_go_on_counts_from_its_last_event() {
 async fn a_list_that_fails_after_minutes_counts_from_its_beginning() {
     let began = Instant::now();
     let service = tower::service_fn(move |_: http::Request<Body>| async move {
-        let (code, delay) = match began.elapsed() < Duration::from_secs(1) {
-            true => (504, 120),
-            false => (200, 1),
+        let (code, delay) = if began.elapsed() < Duration::from_secs(1) {
+            (504, 120)
+        } else {
+            (200, 1)
         };
         tokio::time::sleep(Duration::from_secs(delay)).await;
         let list = json!({"kind": "PodList", "apiVersion": "v1", "code": code, "items": [],
@@ -252,9 +254,10 @@ async fn silent(time: Duration) -> (Vec<u64>, Vec<u64>) {
         begun.push(began.elapsed().as_secs());
         let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []});
         let list = Ok::<_, std::io::Error>(Frame::data(Bytes::from(list.to_string())));
-        let frames = match watch {
-            true => stream::pending().boxed(),
-            false => stream::iter([list]).boxed(),
+        let frames = if watch {
+            stream::pending().boxed()
+        } else {
+            stream::iter([list]).boxed()
         };
         async move { Ok::<_, std::io::Error>(http::Response::new(StreamBody::new(frames))) }
     });
@@ -321,12 +324,13 @@ async fn requests(statuses: &[(u16, &str)]) -> (usize, usize) {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let query = request.uri().query().unwrap_or_default().to_owned();
         let watch = query.contains("watch=");
-        let answer = match watch {
-            true => statuses.next(),
-            false => Some((
+        let answer = if watch {
+            statuses.next()
+        } else {
+            Some((
                 200,
                 json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}),
-            )),
+            ))
         };
         assert!(!watch || query.contains("resourceVersion=7"), "{query}");
         log.lock().push(query);

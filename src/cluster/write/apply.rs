@@ -133,9 +133,10 @@ impl Apply {
     /// Returns the part of the action that may be written: in a namespace that has opted out, only
     /// what removes something that Volume Warden has added.
     fn within_exclusion(&self, target: &Target<'_>, action: Action) -> Option<Action> {
-        match self.excludes(target.kind, &target.name.namespace) {
-            true => action.removal(),
-            false => Some(action),
+        if self.excludes(target.kind, &target.name.namespace) {
+            action.removal()
+        } else {
+            Some(action)
         }
     }
 
@@ -160,10 +161,12 @@ impl Apply {
         let left = until
             .saturating_duration_since(Instant::now())
             .min(WRITE_TIMEOUT);
-        let applied = match self.dry_run {
-            true => Applied::Withheld,
-            false if !target.guards(&action) => Applied::Stale,
-            false => action.outcome(within(left, self.call(target, &action)).await),
+        let applied = if self.dry_run {
+            Applied::Withheld
+        } else if target.guards(&action) {
+            action.outcome(within(left, self.call(target, &action)).await)
+        } else {
+            Applied::Stale
         };
         self.record(component, target, action.name, reason, &applied);
         applied

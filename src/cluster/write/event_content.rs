@@ -83,9 +83,10 @@ impl Regarding {
 }
 
 pub(super) fn type_of(event_content: &EventContent) -> &'static str {
-    match event_content.warning {
-        true => "Warning",
-        false => "Normal",
+    if event_content.warning {
+        "Warning"
+    } else {
+        "Normal"
     }
 }
 

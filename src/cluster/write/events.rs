@@ -194,9 +194,10 @@ impl Events {
                     error = shown,
                     "the Event was not published"
                 );
-                match is_in_terminating_namespace(&error) {
-                    true => Publication::Impossible,
-                    false => Publication::Failed,
+                if is_in_terminating_namespace(&error) {
+                    Publication::Impossible
+                } else {
+                    Publication::Failed
                 }
             }
         }

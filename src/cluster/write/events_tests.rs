@@ -139,9 +139,12 @@ async fn the_attempts_to_create_an_event_are_limited() {
 /// Events that wait for their next attempt hold no permit.
 #[tokio::test(start_paused = true)]
 async fn failed_attempts_do_not_delay_the_events_of_other_namespaces() {
-    let client = answering(|head, _| match head.uri.path().contains("/failing/") {
-        true => (503, json!({"kind": "Status", "code": 503})),
-        false => (201, json!({"metadata": {"name": "e"}, "eventTime": null})),
+    let client = answering(|head, _| {
+        if head.uri.path().contains("/failing/") {
+            (503, json!({"kind": "Status", "code": 503}))
+        } else {
+            (201, json!({"metadata": {"name": "e"}, "eventTime": null}))
+        }
     });
     let (events, event_content) = (Events::new(client), event_content("a note"));
     let began = tokio::time::Instant::now();

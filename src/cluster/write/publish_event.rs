@@ -59,13 +59,12 @@ impl Apply {
                 tracing::info!(kind, object = %name, reason, note, "would publish event");
                 return;
             }
-            let published = match apply.excluded.contains(&name.namespace) {
-                true => Publication::Failed,
-                false => {
-                    apply
-                        .publish_as_leader(&regarded, &event_content, once)
-                        .await
-                }
+            let published = if apply.excluded.contains(&name.namespace) {
+                Publication::Failed
+            } else {
+                apply
+                    .publish_as_leader(&regarded, &event_content, once)
+                    .await
             };
             match published {
                 Publication::Published => {
@@ -110,9 +109,10 @@ impl Apply {
         if !self.leadership.holds() {
             return Publication::Failed;
         }
-        match once {
-            true => self.events.publish_once(regarded, event_content).await,
-            false => self.events.publish(regarded, event_content).await,
+        if once {
+            self.events.publish_once(regarded, event_content).await
+        } else {
+            self.events.publish(regarded, event_content).await
         }
     }
 

@@ -84,9 +84,10 @@ impl Caches {
     /// Decides by the watches alone what happens to the volume.
     pub fn judge(&self, name: &ObjectName, volume: &Volume) -> Decision<Unconfirmed> {
         let attached = !self.attachments.read().is_unreferenced(name);
-        let attachment = match attached {
-            true => Attachment::Attached,
-            false => Attachment::Detached(Unconfirmed),
+        let attachment = if attached {
+            Attachment::Attached
+        } else {
+            Attachment::Detached(Unconfirmed)
         };
         self.judge_with(volume, attachment)
     }

@@ -166,9 +166,10 @@ impl Reservations {
         for (name, volume) in reserved {
             let parked = self.park(name, volume, Caller::Review(until)).await;
             if !parked.written() {
-                return Some(match is_of(volume, namespace_uid) {
-                    true => MISFIT,
-                    false => EARLIER,
+                return Some(if is_of(volume, namespace_uid) {
+                    MISFIT
+                } else {
+                    EARLIER
                 });
             }
         }

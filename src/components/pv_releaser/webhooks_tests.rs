@@ -42,9 +42,10 @@ fn created(changes: Value) -> Request {
 /// The answer, where the API server knows the namespace with the uid `n` and this claim.
 async fn answered(caches: &Caches, request: &Request, claim_uid: &'static str) -> Answer {
     let client = answering(move |head, _| {
-        let uid = match head.uri.path().ends_with("/namespaces/ns") {
-            true => "n",
-            false => claim_uid,
+        let uid = if head.uri.path().ends_with("/namespaces/ns") {
+            "n"
+        } else {
+            claim_uid
         };
         let object = json!({"metadata": {"namespace": "ns", "name": "data", "uid": uid}});
         (200, object)

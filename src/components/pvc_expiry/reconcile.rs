@@ -70,9 +70,10 @@ impl PvcExpiryReconciler {
         // The clock of this process may be slow, and that of the next leader right.
         let at = at.max(earliest(self.live.time().await?));
         let at_text = json!(at.to_string());
-        let operation = match claim.annotated {
-            true => add(&["annotations", EXPIRES_AT], at_text),
-            false => add(&["annotations"], json!({EXPIRES_AT: at_text})),
+        let operation = if claim.annotated {
+            add(&["annotations", EXPIRES_AT], at_text)
+        } else {
+            add(&["annotations"], json!({EXPIRES_AT: at_text}))
         };
         let action = Action::patch(
             "AnnounceExpiry",
@@ -108,9 +109,10 @@ impl PvcExpiryReconciler {
     /// could expire, without another announcement, as soon as the namespace opts in again.
     async fn opted_out(&self, name: &ObjectName, claim: &Claim) -> Reconciled {
         self.first_evaluations.forget(name);
-        match claim.rare.is_announced() && !claim.deleting {
-            true => self.cancel(name, claim).await,
-            false => Ok(Requeue::OnEvent),
+        if claim.rare.is_announced() && !claim.deleting {
+            self.cancel(name, claim).await
+        } else {
+            Ok(Requeue::OnEvent)
         }
     }
 }

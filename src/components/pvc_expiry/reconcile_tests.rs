@@ -162,19 +162,23 @@ impl Api {
         let is_change = matches!(request.method().as_str(), "PATCH" | "DELETE");
         let object = self.object(request.uri().path());
         let is_absent = is_change && self.is_absent.load(Ordering::SeqCst);
-        let refusal = match request.method() == http::Method::GET {
-            true if self.is_refusing_lists.load(Ordering::SeqCst) => 403,
-            true => 0,
-            false => self.refusal.load(Ordering::SeqCst),
+        let refusal = if request.method() != http::Method::GET {
+            self.refusal.load(Ordering::SeqCst)
+        } else if self.is_refusing_lists.load(Ordering::SeqCst) {
+            403
+        } else {
+            0
         };
         let body = request.into_body().collect().await.expect("a body");
         let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-        let answer = match line.starts_with("POST") {
-            true => body.clone(),
-            false if is_absent => json!({"kind": "Status", "apiVersion": "v1", "code": 404,
+        let answer = if line.starts_with("POST") {
+            body.clone()
+        } else if is_absent {
+            json!({"kind": "Status", "apiVersion": "v1", "code": 404,
                 "status": "Failure", "reason": "NotFound", "message": "not found"})
-            .to_string(),
-            false => object.to_string(),
+            .to_string()
+        } else {
+            object.to_string()
         };
         self.sent.lock().push((line, body));
         let response = http::Response::builder().status(match (refusal, is_absent) {

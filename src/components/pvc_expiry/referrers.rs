@@ -132,9 +132,10 @@ mod tests {
                 }
                 let refused = path.ends_with("/refused/jobs");
                 let status = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"});
-                let (code, body) = match refused {
-                    true => (403, status),
-                    false => (200, json!({"metadata": {}, "items": []})),
+                let (code, body) = if refused {
+                    (403, status)
+                } else {
+                    (200, json!({"metadata": {}, "items": []}))
                 };
                 let body = Body::from(body.to_string().into_bytes());
                 Ok::<_, tower::BoxError>(Response::builder().status(code).body(body)?)

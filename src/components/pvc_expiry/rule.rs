@@ -87,16 +87,18 @@ pub fn decide(view: &View<'_>) -> Decision {
     };
     let notice = before(due, NOTICE);
     if view.now < notice {
-        return match is_announced {
-            true => Decision::Cancel(None),
-            false => Decision::Wait(notice),
+        return if is_announced {
+            Decision::Cancel(None)
+        } else {
+            Decision::Wait(notice)
         };
     }
     if let Err(obstacle) = restorable::check(view.claim, view.volume, view.class) {
         let left = LeaveReason::NoWindow(obstacle);
-        return match is_announced {
-            true => Decision::Cancel(Some(left)),
-            false => Decision::Leave(left),
+        return if is_announced {
+            Decision::Cancel(Some(left))
+        } else {
+            Decision::Leave(left)
         };
     }
     // An announced time before `due` is void, and the claim is announced again: since the

@@ -142,9 +142,10 @@ fn only_an_unused_claim_without_an_owner_expires() {
         assert_eq!(decided(&plain, day(25)), Decision::Leave(left), "{changes}");
         let mut announced = changes.clone();
         json_patch::merge(&mut announced, &annotated(EXPIRES_AT, &day(21).to_string()));
-        let expected = match plain.deleting {
-            true => Decision::Leave(left),
-            false => Decision::Cancel(Some(left)),
+        let expected = if plain.deleting {
+            Decision::Leave(left)
+        } else {
+            Decision::Cancel(Some(left))
         };
         assert_eq!(decided(&claim(announced), day(25)), expected, "{changes}");
     }

@@ -51,9 +51,10 @@ pub(super) fn claims_to_reconcile(change: &Change<'_, Pod>) -> Vec<ObjectName> {
 /// The claims that must be evaluated again after a change of a pod that names too many claims to
 /// keep their names: all of the namespace that are being deleted.
 pub(super) fn claims_of_namespace(change: &Change<'_, Pod>, deleted: &LastSeen) -> Vec<ObjectName> {
-    match pods_without_use(change).any(|pod| pod.mounts.are_too_many()) {
-        true => deleted.of_namespace(&change.name.namespace),
-        false => Vec::new(),
+    if pods_without_use(change).any(|pod| pod.mounts.are_too_many()) {
+        deleted.of_namespace(&change.name.namespace)
+    } else {
+        Vec::new()
     }
 }
 

@@ -22,17 +22,17 @@ type Notes = Arc<Mutex<Vec<String>>>;
 
 /// An API server that answers each patch of a claim with this code, and accepts Events.
 fn api_server(code: u16, notes: Notes) -> Client {
-    answering(
-        move |head, sent| match head.uri.path().contains("/events") {
-            true => {
-                let note = sent["note"].as_str().unwrap_or_default().to_owned();
-                notes.lock().push(note);
-                (201, sent)
-            }
-            false if code == 404 => failure(code, "NotFound"),
-            false => (code, json!({"metadata": {}})),
-        },
-    )
+    answering(move |head, sent| {
+        if head.uri.path().contains("/events") {
+            let note = sent["note"].as_str().unwrap_or_default().to_owned();
+            notes.lock().push(note);
+            (201, sent)
+        } else if code == 404 {
+            failure(code, "NotFound")
+        } else {
+            (code, json!({"metadata": {}}))
+        }
+    })
 }
 
 fn claim() -> ClaimWire {

@@ -86,9 +86,10 @@ impl PvcProvisionerReconciler {
         let Ok(claim) = self.caches.claim(name) else {
             return Ok(Requeue::OnEvent);
         };
-        let users = match depends_on_users(claim.as_deref(), &self.options.controller_id) {
-            true => self.caches.users(name).await,
-            false => Vec::new(),
+        let users = if depends_on_users(claim.as_deref(), &self.options.controller_id) {
+            self.caches.users(name).await
+        } else {
+            Vec::new()
         };
         let view = self.view(name, claim.as_deref(), &users);
         let decision = decide(view.clone(), self.rule_options());

@@ -114,9 +114,10 @@ pub fn decide_live<'a>(view: View<'a>, rule_options: RuleOptions<'_>) -> Decisio
         },
         Some(claim) if is_marked(claim, rule_options.controller_id) => {
             let writable = claim.phase != ClaimPhase::Pending || view.wait.unchanged >= QUIET;
-            match claim.rare.owners.is_empty() {
-                true => awaiting(view, writable, rule_options),
-                false => keep(writable, reasons::OWNED),
+            if claim.rare.owners.is_empty() {
+                awaiting(view, writable, rule_options)
+            } else {
+                keep(writable, reasons::OWNED)
             }
         }
         Some(_) => Decision::Leave(reasons::EXISTS),
@@ -184,17 +185,19 @@ fn unrequested<'a>(
         Some(_) => Duration::ZERO,
         None => rule_options.grace.saturating_sub(view.wait.waited),
     };
-    let used = !view.users.is_empty();
-    match used {
-        _ if !left.is_zero() => Decision::Later(left),
-        true => keep(writable, reasons::NAMED_BY_OTHER_POD),
-        false => Decision::Act(Step::DeleteOrphan),
+    if !left.is_zero() {
+        Decision::Later(left)
+    } else if view.users.is_empty() {
+        Decision::Act(Step::DeleteOrphan)
+    } else {
+        keep(writable, reasons::NAMED_BY_OTHER_POD)
     }
 }
 
 fn keep<'a>(writable: bool, reason: &'static str) -> Decision<'a, Step<'a>> {
-    match writable {
-        true => Decision::Act(Step::RemoveMarker(reason)),
-        false => Decision::Leave(reasons::CLAIM_PENDING),
+    if writable {
+        Decision::Act(Step::RemoveMarker(reason))
+    } else {
+        Decision::Leave(reasons::CLAIM_PENDING)
     }
 }

@@ -85,9 +85,10 @@ fn judged(view: View<'_>, confirmed: bool, admission_only: bool) -> String {
         grace: GRACE,
         admission_only,
     };
-    match confirmed {
-        true => in_words(decide_live(view, rule_options), step_in_words),
-        false => in_words(decide(view, rule_options), |Unconfirmed| "confirm".into()),
+    if confirmed {
+        in_words(decide_live(view, rule_options), step_in_words)
+    } else {
+        in_words(decide(view, rule_options), |Unconfirmed| "confirm".into())
     }
 }
 

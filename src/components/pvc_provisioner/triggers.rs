@@ -71,9 +71,12 @@ fn pod_changed(change: &Change<'_, Pod>, awaits: impl Fn(&ObjectName) -> bool) -
     let requesting = [change.old, change.new].into_iter().flatten();
     let requesting = requesting.filter(|pod| pod.claim_requests.is_some());
     let mut subjects: Vec<_> = requesting
-        .flat_map(|pod| match stays {
-            true => keys(change.name, requested(change.name, pod)),
-            false => keys(change.name, claims(change.name, pod)),
+        .flat_map(|pod| {
+            if stays {
+                keys(change.name, requested(change.name, pod))
+            } else {
+                keys(change.name, claims(change.name, pod))
+            }
         })
         .collect();
     if let (Some(gone), None) = (change.old, change.new) {

@@ -145,9 +145,10 @@ const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// An API server that answers after this time, and always reports a conflict for this claim.
 fn slow_api(pause: Duration, conflicts_for: &'static str) -> Client {
     answering_after(pause, move |_, manifest| {
-        match manifest["metadata"]["name"] == conflicts_for {
-            true => failure(409, "Conflict"),
-            false => (201, json!({"metadata": {}})),
+        if manifest["metadata"]["name"] == conflicts_for {
+            failure(409, "Conflict")
+        } else {
+            (201, json!({"metadata": {}}))
         }
     })
 }
@@ -320,9 +321,10 @@ async fn bad_templates_cause_warnings_or_refusals() {
             refused,
             "{code}: {answer}"
         );
-        let then = match refused {
-            true => "so the pod is refused",
-            false => "and will be tried again",
+        let then = if refused {
+            "so the pod is refused"
+        } else {
+            "and will be tried again"
         };
         assert!(
             answer.contains(&format!(

@@ -30,12 +30,11 @@ pub fn event_content(
             "pod \"{pod}\" cannot be created before the deletion of claim \"{claim}\" is complete"
         ),
         Fate::ScaledDownUnmarked => {
-            let why = match member.claim.rare.scaled_with.as_ref() == Some(uid) {
-                true => "another object owns it",
-                false => {
-                    "it has no marker which shows that whenScaled was Delete while the claim was \
+            let why = if member.claim.rare.scaled_with.as_ref() == Some(uid) {
+                "another object owns it"
+            } else {
+                "it has no marker which shows that whenScaled was Delete while the claim was \
                      in range"
-                }
             };
             format!(
                 "claim \"{claim}\" is out of range and has no pod, but is kept although whenScaled \

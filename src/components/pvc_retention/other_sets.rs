@@ -108,9 +108,12 @@ impl OtherSets {
         pods: &Store<Pod>,
     ) -> Vec<Member> {
         let set = Arc::new(set.clone());
-        let known = |other: &ObjectName| match other == name {
-            true => Some(set.clone()),
-            false => self.0.get(other).cloned(),
+        let known = |other: &ObjectName| {
+            if other == name {
+                Some(set.clone())
+            } else {
+                self.0.get(other).cloned()
+            }
         };
         let reassigned = members.iter().map(|member| Member {
             own: owner(&member.name, &member.claim, known, pods).as_ref() == Some(name),
@@ -166,9 +169,10 @@ mod tests {
             seen.lock().push(path);
             let metadata = json!({"namespace": "ns", "name": "x", "uid": "1"});
             let set = json!({"metadata": metadata, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "t0-a"}}]}});
-            match is_list {
-                true => (200, json!({"metadata": {}, "items": [set]})),
-                false => failure(404, "NotFound"),
+            if is_list {
+                (200, json!({"metadata": {}, "items": [set]}))
+            } else {
+                failure(404, "NotFound")
             }
         });
         let live = LiveSets::new(&Arc::new(Metrics::new()), &client);

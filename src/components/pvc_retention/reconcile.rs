@@ -82,9 +82,10 @@ impl PvcRetentionReconciler {
             || !cached.doubted(name).is_empty()
             || members.iter().any(|member| other_sets.may_own(member));
         loop {
-            let pods = match rests_on_pods {
-                true => Some(self.pods(name).await?),
-                false => None,
+            let pods = if rests_on_pods {
+                Some(self.pods(name).await?)
+            } else {
+                None
             };
             if pods.is_some() {
                 other_sets = OtherSets::read(&self.live_sets, name, members).await?;

@@ -70,16 +70,21 @@ fn reference(text: &str) -> OwnerReference {
         .to_owned(),
         kind: kind.to_owned(),
         name: name.to_owned(),
-        uid: match () {
-            () if marks.contains('?') => "earlier-uid".to_owned(),
-            () if marks.contains('!') => String::new(),
-            () => uid.to_owned(),
+        uid: if marks.contains('?') {
+            "earlier-uid".to_owned()
+        } else if marks.contains('!') {
+            String::new()
+        } else {
+            uid.to_owned()
         },
-        controller: match () {
-            () if marks.contains('~') => None,
-            () if marks.contains('-') => Some(false),
-            () if marks.contains('+') => Some(true),
-            () => controller,
+        controller: if marks.contains('~') {
+            None
+        } else if marks.contains('-') {
+            Some(false)
+        } else if marks.contains('+') {
+            Some(true)
+        } else {
+            controller
         },
         block_owner_deletion: controller.map(|_| kind != "Pod"),
     }

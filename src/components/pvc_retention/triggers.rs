@@ -64,9 +64,12 @@ fn listen_to_claims(caches: &Caches, queue: Arc<WorkQueue<Subject>>) {
         let existing = sets_named_by(change.name).filter(|set| sets.get(set).is_some());
         let mut existing = existing.peekable();
         let affects = existing.peek().is_some() && affects_decision(change);
-        existing.for_each(|set| match affects {
-            true => queue.add_set(&set),
-            false => queue.retry_set(&set),
+        existing.for_each(|set| {
+            if affects {
+                queue.add_set(&set)
+            } else {
+                queue.retry_set(&set)
+            }
         });
     });
 }

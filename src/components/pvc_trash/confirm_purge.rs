@@ -69,11 +69,12 @@ impl Live {
             .list(&volume.namespace)
             .await
             .map_err(ReconcileError::unread("VolumeAttachments"))?;
-        match live.value.is_unreferenced(volume) {
-            true => Ok(()),
-            false => Err(ReconcileError::new(
+        if live.value.is_unreferenced(volume) {
+            Ok(())
+        } else {
+            Err(ReconcileError::new(
                 "the volume is still attached to a node",
-            )),
+            ))
         }
     }
 }

@@ -105,10 +105,13 @@ impl Copies {
             Step::Save if !may_save => Ok(()),
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
             Step::Delete if may_save => self.delete(&copy_name).await,
-            Step::Delete => match self.needs_none(name, volume, fresh.as_deref()).await? {
-                true => self.delete(&copy_name).await,
-                false => Ok(()),
-            },
+            Step::Delete => {
+                if self.needs_none(name, volume, fresh.as_deref()).await? {
+                    self.delete(&copy_name).await
+                } else {
+                    Ok(())
+                }
+            }
         }
     }
 

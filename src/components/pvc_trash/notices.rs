@@ -33,9 +33,10 @@ pub enum RestoreObstacle<'a> {
 /// It is also published in the namespace of the claim, whose users may not read volumes.
 pub fn moved_to_trash(record: &TrashRecord, by_users: bool) -> EventContent {
     let claim = &record.claim;
-    let command = match by_users {
-        true => record.command(),
-        false => record.administrators_command(),
+    let command = if by_users {
+        record.command()
+    } else {
+        record.administrators_command()
     };
     let note = format!(
         "claim {}/{} is deleted. Its data is kept {}. To restore it: {}",
@@ -70,9 +71,10 @@ pub fn returned(volume: &ObjectName, record: &TrashRecord) -> EventContent {
 /// The Event that the data of a volume is deleted permanently.
 pub fn purged(record: &TrashRecord, requested: bool) -> EventContent {
     let claim = format!("{}/{}", record.claim.namespace, record.claim.name);
-    let why = match requested {
-        true => "a user requested it".to_owned(),
-        false => format!("the undelete window ended at {}", ends(record)),
+    let why = if requested {
+        "a user requested it".to_owned()
+    } else {
+        format!("the undelete window ended at {}", ends(record))
     };
     let note = format!("the volume of the deleted claim {claim} is deleted with its data: {why}");
     EventContent::normal(PURGED, "Purge", note)

@@ -108,16 +108,18 @@ pub fn purge(volume: &Volume, record: &TrashRecord) -> Vec<PatchOperation> {
 /// Changes an annotation of the claim, which triggers another sync by the volume binder.
 pub fn touch(claim: &Claim, now: Timestamp) -> Vec<PatchOperation> {
     let (key, value) = (UNDELETE_TOUCHED, now.to_string());
-    vec![match claim.annotated {
-        true => add(&["annotations", key], json!(value)),
-        false => add(&["annotations"], json!({key: value})),
+    vec![if claim.annotated {
+        add(&["annotations", key], json!(value))
+    } else {
+        add(&["annotations"], json!({key: value}))
     }]
 }
 
 fn annotate(volume: &Volume, record: &TrashRecord) -> PatchOperation {
-    match volume.annotated {
-        true => add(&["annotations", TRASH], json!(record.json())),
-        false => add(&["annotations"], json!({TRASH: record.json()})),
+    if volume.annotated {
+        add(&["annotations", TRASH], json!(record.json()))
+    } else {
+        add(&["annotations"], json!({TRASH: record.json()}))
     }
 }
 

@@ -116,9 +116,10 @@ fn operations(
 ) -> Vec<PatchOperation> {
     let mut operations = restore(requirements.spec(), volume, found);
     let requested = undelete_request::of_claim(&name.name);
-    operations.push(match annotated {
-        true => add_at(&["metadata", "annotations", UNDELETE], json!(requested)),
-        false => add_at(&["metadata", "annotations"], json!({UNDELETE: requested})),
+    operations.push(if annotated {
+        add_at(&["metadata", "annotations", UNDELETE], json!(requested))
+    } else {
+        add_at(&["metadata", "annotations"], json!({UNDELETE: requested}))
     });
     operations
 }

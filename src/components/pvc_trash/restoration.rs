@@ -68,14 +68,16 @@ pub(super) fn requested_volume<'a>(
     if record_in_trash(volume).is_none() {
         let bound = volume.claim_ref.as_ref();
         let bound = bound.filter(|_| volume.phase == Phase::Bound);
-        return Err(match bound.is_some_and(|bound| bound.name == *creating) {
-            true => claim_exists(requested, creating),
-            false => not_in_trash_yet(requested),
+        return Err(if bound.is_some_and(|bound| bound.name == *creating) {
+            claim_exists(requested, creating)
+        } else {
+            not_in_trash_yet(requested)
         });
     }
-    match record.is_restorable() {
-        true => Ok((name, volume, record)),
-        false => Err(unbindable(requested)),
+    if record.is_restorable() {
+        Ok((name, volume, record))
+    } else {
+        Err(unbindable(requested))
     }
 }
 

@@ -123,10 +123,11 @@ pub fn decide(view: &View<'_>) -> Decision {
         // It is Released until kube-controller-manager has seen the reservation, and stays so if
         // that does not run.
         (Phase::Other | Phase::Released, None, Some(record)) if record.reserved_at.is_some() => {
-            match volume.retains() {
-                true => view.reserved(record),
+            if volume.retains() {
+                view.reserved(record)
+            } else {
                 // With the uid of the deleted claim, the provisioner would delete its data.
-                false => Decision::Leave(LeaveReason::Purging),
+                Decision::Leave(LeaveReason::Purging)
             }
         }
         _ => Decision::Leave(LeaveReason::NotEnabled),

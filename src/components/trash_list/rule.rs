@@ -40,9 +40,10 @@ pub fn decide(view: &View<'_>) -> Step {
     let Some(namespace) = view.namespace.filter(|namespace| !namespace.deleting) else {
         return Step::Leave;
     };
-    let text = match view.excluded {
-        true => None,
-        false => text(view.volumes, namespace),
+    let text = if view.excluded {
+        None
+    } else {
+        text(view.volumes, namespace)
     };
     match (text, view.list) {
         (Some(_), Some(list)) if !list.owned => Step::Report,

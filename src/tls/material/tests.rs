@@ -104,9 +104,10 @@ fn every_replica_is_trusted_before_and_after_each_step() {
 fn after_a_jump_everything_is_valid_again_at_once() {
     for days in [100, 400, 4000, -5] {
         for rotating in [false, true] {
-            let first = match rotating {
-                false => generate(),
-                true => at(day(244), &at(day(240), &generate())),
+            let first = if !rotating {
+                generate()
+            } else {
+                at(day(244), &at(day(240), &generate()))
             };
             let seconds = day(days) + if rotating { day(244) } else { 0 };
             let renewed = at(seconds, &first);

@@ -96,9 +96,12 @@ fn zones(volume: &PersistentVolume) -> impl Iterator<Item = (&'static str, &Stri
 
 fn matches(term: &NodeSelectorTerm, volume: &PersistentVolume, node: &Node) -> bool {
     let is_translated = is_translated(volume);
-    satisfies(term, node, |key| match is_translated {
-        true => topology_of(node, key),
-        false => node.labels().get(key),
+    satisfies(term, node, |key| {
+        if is_translated {
+            topology_of(node, key)
+        } else {
+            node.labels().get(key)
+        }
     })
 }
 

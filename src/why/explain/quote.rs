@@ -26,9 +26,10 @@ pub(super) fn name(name: &str) -> String {
 /// The message as [`clause`] quotes it, with a full stop if it is not cut.
 pub(super) fn sentence(message: &str) -> String {
     let quoted = clause(message);
-    match quoted.ends_with('…') {
-        true => quoted,
-        false => format!("{quoted}."),
+    if quoted.ends_with('…') {
+        quoted
+    } else {
+        format!("{quoted}.")
     }
 }
 

@@ -149,9 +149,12 @@ fn creating_set(
     let mut makers: Vec<CreatingSet> = makers.collect();
     if makers.len() > 1 {
         let owned = makers.iter().any(|creating_set| creating_set.owns(claim));
-        makers.retain(|creating_set| match owned {
-            true => creating_set.owns(claim),
-            false => creating_set.labels(claim),
+        makers.retain(|creating_set| {
+            if owned {
+                creating_set.owns(claim)
+            } else {
+                creating_set.labels(claim)
+            }
         });
     }
     makers.pop().filter(|_| makers.is_empty())

@@ -95,9 +95,10 @@ async fn an_answer_does_not_change_with_the_time_alone() {
             let lease = lease("pvc-protection", "2026-01-01T00:59:58.000000Z");
             let cluster = deleted(deleted_at).installed("volume-warden");
             let cluster = cluster.lease(lease).pod(pod.clone());
-            let cluster = match object == Object::namespace("shop") {
-                true => Cluster::default().with("/api/v1/namespaces", namespace.clone()),
-                false => cluster,
+            let cluster = if object == Object::namespace("shop") {
+                Cluster::default().with("/api/v1/namespaces", namespace.clone())
+            } else {
+                cluster
             };
             explain_live(cluster.client(), &object, now.parse().expect("a time")).await
         };

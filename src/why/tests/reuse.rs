@@ -152,9 +152,10 @@ async fn only_a_released_or_failed_volume_may_have_lost_its_data() {
         assert_eq!(codes(&answer), [Code::VolumeReserved], "{phase}");
         assert_eq!(command(&answer), RETAIN);
         let sentence = &answer.chain[0].sentence;
-        let said = match lost {
-            true => "its data is being deleted, or is deleted already.",
-            false => "its data is deleted once the volume is Released.",
+        let said = if lost {
+            "its data is being deleted, or is deleted already."
+        } else {
+            "its data is deleted once the volume is Released."
         };
         assert!(sentence.ends_with(said), "{phase}: {sentence}");
     }

@@ -105,9 +105,12 @@ impl ApiServer {
                 old: write.old.map(|old| &**old),
                 new,
             };
-            policy(&attempt).map_err(|why| match why.starts_with("exceeded quota") {
-                true => Failure::forbidden(route.resource, &route.name, &why),
-                false => Failure::invalid(route.resource, &route.name, "", &why),
+            policy(&attempt).map_err(|why| {
+                if why.starts_with("exceeded quota") {
+                    Failure::forbidden(route.resource, &route.name, &why)
+                } else {
+                    Failure::invalid(route.resource, &route.name, "", &why)
+                }
             })?;
         }
         let mut review = None;
@@ -139,12 +142,15 @@ impl ApiServer {
         }
         let review = review.get_or_insert_with(|| review_of(write, new));
         review["request"]["uid"] = self.store().uid().into();
-        let failed = |why: String| match hook.fails_open {
-            true => Ok(None),
-            false => Err(Failure::internal(format!(
-                "Internal error occurred: failed calling webhook {:?}: {why}",
-                hook.name
-            ))),
+        let failed = |why: String| {
+            if hook.fails_open {
+                Ok(None)
+            } else {
+                Err(Failure::internal(format!(
+                    "Internal error occurred: failed calling webhook {:?}: {why}",
+                    hook.name
+                )))
+            }
         };
         for condition in &hook.conditions {
             match admission.condition(condition, &review["request"]) {
@@ -167,9 +173,10 @@ impl ApiServer {
         let response = &answer["response"];
         let said = response["warnings"].as_array().into_iter().flatten();
         warnings.extend(said.filter_map(|warning| Some(warning.as_str()?.to_owned())));
-        match response["allowed"] == true {
-            true => Ok(Some(answer)),
-            false => Err(Failure::denied(&hook.name, &response["status"])),
+        if response["allowed"] == true {
+            Ok(Some(answer))
+        } else {
+            Err(Failure::denied(&hook.name, &response["status"]))
         }
     }
 

@@ -30,9 +30,10 @@ pub(crate) fn applied(old: &Value, configuration: &Value, manager: &str) -> Answ
         conditions.push(condition.clone());
     }
     if let Some(status) = new["status"].as_object_mut() {
-        match conditions.is_empty() {
-            true => drop(status.remove("conditions")),
-            false => drop(status.insert("conditions".to_owned(), conditions.into())),
+        if conditions.is_empty() {
+            drop(status.remove("conditions"))
+        } else {
+            drop(status.insert("conditions".to_owned(), conditions.into()))
         }
     }
     let given: Vec<String> = given.iter().map(key).collect();

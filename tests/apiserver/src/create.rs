@@ -197,8 +197,9 @@ fn check_namespace(store: &Store, route: &Route, name: &str) -> Answer<()> {
     let Some(namespace) = store.get(namespaces, "", &route.namespace) else {
         return Err(Failure::not_found(namespaces, &route.namespace));
     };
-    match namespace["metadata"]["deletionTimestamp"].is_null() {
-        true => Ok(()),
-        false => Err(Failure::terminating(route.resource, name, &route.namespace)),
+    if namespace["metadata"]["deletionTimestamp"].is_null() {
+        Ok(())
+    } else {
+        Err(Failure::terminating(route.resource, name, &route.namespace))
     }
 }

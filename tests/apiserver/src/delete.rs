@@ -123,9 +123,10 @@ fn delete(
     // A pod gets its grace period, even if that is zero, before it is removed. For an object of
     // another kind that is removed at once, the last state is the one before the deletion.
     let graceful = resource.kind == "Pod";
-    let mut last = match deleting || graceful {
-        true => Arc::new(new),
-        false => old.clone(),
+    let mut last = if deleting || graceful {
+        Arc::new(new)
+    } else {
+        old.clone()
     };
     if !dry {
         let mut before = old;
@@ -145,12 +146,13 @@ fn delete(
             | "VolumeAttachment"
             | "CSINode"
     );
-    match returned {
-        true => removed,
-        false => Arc::new(json!({
+    if returned {
+        removed
+    } else {
+        Arc::new(json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": details(resource, &removed),
-        })),
+        }))
     }
 }
 
@@ -178,13 +180,14 @@ fn propagate(object: &mut Value, options: &Value) {
     let finalizers = array(object, "/metadata/finalizers").iter();
     let others = finalizers.filter(|each| *each != "foregroundDeletion" && *each != "orphan");
     let all: Vec<Value> = others.cloned().chain(wanted.map(Value::from)).collect();
-    match all.is_empty() {
-        true => drop(
+    if all.is_empty() {
+        drop(
             object["metadata"]
                 .as_object_mut()
                 .map(|fields| fields.remove("finalizers")),
-        ),
-        false => object["metadata"]["finalizers"] = all.into(),
+        )
+    } else {
+        object["metadata"]["finalizers"] = all.into()
     }
 }
 

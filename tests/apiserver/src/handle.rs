@@ -86,9 +86,10 @@ impl ApiServer {
                 (200, self.patch(user, &route, patch, &mut warnings).await?)
             }
             Method::DELETE if !route.name.is_empty() => {
-                let options = match request.body().is_empty() {
-                    true => json!({}),
-                    false => parse(request.body())?,
+                let options = if request.body().is_empty() {
+                    json!({})
+                } else {
+                    parse(request.body())?
                 };
                 (
                     200,
@@ -97,9 +98,10 @@ impl ApiServer {
             }
             _ => return Err(Failure::method_not_allowed()),
         };
-        let body = match metadata_only && object["kind"] != "Status" {
-            true => json_of(&metadata_of(&object)),
-            false => json_of(&object),
+        let body = if metadata_only && object["kind"] != "Status" {
+            json_of(&metadata_of(&object))
+        } else {
+            json_of(&object)
         };
         let mut response = respond(code, body);
         for warning in warnings {
@@ -113,9 +115,10 @@ impl ApiServer {
     /// Answers a review of the API: it is not stored.
     fn review(&self, path: &str, body: &[u8]) -> Answer<Response<Body>> {
         let mut review = parse(body)?;
-        review["status"] = match path.ends_with("tokenreviews") {
-            true => json!({"authenticated": false}),
-            false => json!({"allowed": true}),
+        review["status"] = if path.ends_with("tokenreviews") {
+            json!({"authenticated": false})
+        } else {
+            json!({"allowed": true})
         };
         Ok(respond(201, review.to_string().into()))
     }

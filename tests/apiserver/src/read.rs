@@ -104,15 +104,16 @@ impl ApiServer {
                 store.snapshots.insert((revision, plural), snapshot);
             }
         }
-        let (kind, version) = match metadata_only {
-            true => (
+        let (kind, version) = if metadata_only {
+            (
                 "PartialObjectMetadataList".to_owned(),
                 "meta.k8s.io/v1".to_owned(),
-            ),
-            false => (
+            )
+        } else {
+            (
                 format!("{}List", route.resource.kind),
                 route.resource.api_version(),
-            ),
+            )
         };
         let head = format!("{{\"apiVersion\":{version:?},\"items\":[");
         let tail = format!("],\"kind\":{kind:?},\"metadata\":{metadata}}}");

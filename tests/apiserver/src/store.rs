@@ -165,14 +165,16 @@ impl Store {
             .objects
             .entry((resource.group, resource.plural))
             .or_default();
-        match removed {
-            true => drop(objects.remove(&name)),
-            false => drop(objects.insert(name.clone(), object.clone())),
+        if removed {
+            drop(objects.remove(&name))
+        } else {
+            drop(objects.insert(name.clone(), object.clone()))
         }
         if resource.kind == "PersistentVolumeClaim" {
-            match before.is_none() {
-                true => self.as_created.insert(name.clone()),
-                false => self.as_created.remove(&name),
+            if before.is_none() {
+                self.as_created.insert(name.clone())
+            } else {
+                self.as_created.remove(&name)
             };
         }
         let entry = Arc::new(Entry {

@@ -169,12 +169,13 @@ pub(crate) fn is_over(kind: &str, object: &Value) -> bool {
 
 fn check_name(route: &Route, object: &Value) -> Answer<()> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    match name == route.name {
-        true => Ok(()),
-        false => Err(Failure::bad_request(format!(
+    if name == route.name {
+        Ok(())
+    } else {
+        Err(Failure::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             route.name,
-        ))),
+        )))
     }
 }
 

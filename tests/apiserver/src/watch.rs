@@ -96,9 +96,10 @@ impl Watcher {
     }
 
     fn object(&self, kind: &str, object: &Value) {
-        match self.metadata_only {
-            true => self.event(kind, &metadata_of(object)),
-            false => self.event(kind, object),
+        if self.metadata_only {
+            self.event(kind, &metadata_of(object))
+        } else {
+            self.event(kind, object)
         }
     }
 }

@@ -173,9 +173,10 @@ impl ClusterBuilder {
         let prepare = move || {
             let chosen = Kubernetes::chosen()?;
             let version = self.options.kubernetes.unwrap_or(chosen);
-            let binaries = match version == chosen {
-                true => Binaries::locate()?,
-                false => Binaries::of(version)?,
+            let binaries = if version == chosen {
+                Binaries::locate()?
+            } else {
+                Binaries::of(version)?
             };
             let builder = match self.options.retention {
                 Retention::On => self,

@@ -84,17 +84,18 @@ fn without_a_window_of_the_class_nothing_expires_as_its_event_says() {
         };
         let no_window = LeaveReason::NoWindow(Obstacle::ClassWindow);
         let week_later = "2026-01-29T00:00:00Z".parse().expect("a time");
-        let expected = match grants {
-            true => [
+        let expected = if grants {
+            [
                 Decision::Announce(week_later),
                 Decision::Announce(week_later),
                 Decision::Expire,
-            ],
-            false => [
+            ]
+        } else {
+            [
                 Decision::Leave(no_window),
                 Decision::Leave(no_window),
                 Decision::Cancel(Some(no_window)),
-            ],
+            ]
         };
         assert_eq!(
             [&own, &plain, &announced].map(decided),

@@ -75,9 +75,10 @@ impl UnusedReconciler {
     /// that has opted out, so that a condition of Volume Warden, which would become wrong, is
     /// removed.
     fn mode_in(&self, namespace: &str) -> UnusedCondition {
-        match self.excluded.contains(namespace) {
-            true => UnusedCondition::Off,
-            false => self.mode,
+        if self.excluded.contains(namespace) {
+            UnusedCondition::Off
+        } else {
+            self.mode
         }
     }
 
@@ -179,9 +180,10 @@ impl UnusedReconciler {
         basis: Basis,
     ) -> Reconciled {
         let status = unused::status(unused, self.clock.timestamp());
-        let reason = match unused {
-            true => NO_PODS_USING_PVC,
-            false => POD_USING_PVC,
+        let reason = if unused {
+            NO_PODS_USING_PVC
+        } else {
+            POD_USING_PVC
         };
         let action = Action::apply_status(status, basis);
         self.perform(name, claim, action, reason).await

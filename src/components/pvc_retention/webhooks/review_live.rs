@@ -19,10 +19,11 @@ use std::sync::Arc;
 /// Refuses a claim whose StatefulSet does not exist, or exists without the template of the claim.
 pub(super) fn not_created(claim: &str, reading: Reading<'_>, exists: bool) -> Answer {
     let Reading { set, template, .. } = reading;
-    let why = match exists {
-        true => format!("has no volume claim template \"{template}\""),
+    let why = if exists {
+        format!("has no volume claim template \"{template}\"")
+    } else {
         // A StatefulSet without volume claim templates is not tracked, so it is read as absent.
-        false => "does not exist, or has no volume claim templates".to_owned(),
+        "does not exist, or has no volume claim templates".to_owned()
     };
     Answer::deny(format!(
         "statefulset \"{set}\" {why}, so its claim \"{claim}\" is not created: no controller \

@@ -81,9 +81,10 @@ impl Server {
                 found(stored.1.take())
             }
             _ if path.contains("/configmaps") && method == http::Method::GET => {
-                match self.unreadable.is_some_and(|part| path.contains(part)) {
-                    true => unavailable(),
-                    false => found(stored.1.clone()),
+                if self.unreadable.is_some_and(|part| path.contains(part)) {
+                    unavailable()
+                } else {
+                    found(stored.1.clone())
                 }
             }
             _ if path.ends_with("/persistentvolumes/pv")

@@ -194,8 +194,9 @@ fn compared<'a>(
         )),
     };
     let all: Vec<String> = taken.into_iter().chain(unlike.take(NAMED)).collect();
-    match all.is_empty() {
-        true => format!("there is no volume of the StorageClass {class:?}"),
-        false => all.join(", "),
+    if all.is_empty() {
+        format!("there is no volume of the StorageClass {class:?}")
+    } else {
+        all.join(", ")
     }
 }

@@ -68,9 +68,10 @@ fn deleted_with_it(owned: &[PersistentVolumeClaim]) -> String {
         _ => ("claims", "these claims are", "their"),
     };
     let others = owned.iter().any(|claim| claim.owner_references().len() > 1);
-    let others = match others {
-        true => format!(" and {their} other owners"),
-        false => String::new(),
+    let others = if others {
+        format!(" and {their} other owners")
+    } else {
+        String::new()
     };
     format!("It owns the {claims} {names}, so {these} deleted with it{others}")
 }

@@ -154,9 +154,10 @@ fn retained(
         let attached = attached.map(attachments::attached);
         return [cause].into_iter().chain(attached).collect();
     }
-    let cause = match is_released(volume) {
-        true => with_label(cause, next_is_known(volume)),
-        false => cause,
+    let cause = if is_released(volume) {
+        with_label(cause, next_is_known(volume))
+    } else {
+        cause
     };
     let purpose = "only if any next claim may see the data on the volume: the command makes the volume Available";
     vec![reuse::free(reads, volume, cause, "/spec/claimRef", purpose)]
@@ -164,12 +165,13 @@ fn retained(
 
 /// The cause with the labels with which pv-releaser would take the volume.
 fn with_label(cause: Cause, next_is_known: bool) -> Cause {
-    let (labels, whose) = match next_is_known {
-        true => (String::new(), ""),
-        false => (
+    let (labels, whose) = if next_is_known {
+        (String::new(), "")
+    } else {
+        (
             format!(" and {RELEASE_SCOPE}=cluster"),
             ", for a claim of any namespace, because that of the deleted claim is not recorded",
-        ),
+        )
     };
     let sentence = format!(
         "{} With {RELEASER_LABEL}=<controller id>{labels} as labels, Volume Warden's pv-releaser would make the volume Available again{whose}.",
@@ -185,13 +187,14 @@ fn by_releaser(object: &Object, volume: &PersistentVolume, cause: &Cause) -> Opt
     if !is_released(volume) {
         return None;
     }
-    let does = match next_is_known(volume) {
-        true => "makes the volume Available again, once no node has it attached".to_owned(),
+    let does = if next_is_known(volume) {
+        "makes the volume Available again, once no node has it attached".to_owned()
+    } else {
         // The StorageClass or the flag --release-scope may permit any namespace.
-        false => format!(
+        format!(
             "makes the volume Available again only if a claim of any namespace may have it, as the label {RELEASE_SCOPE}=cluster \
              says: the namespace of the deleted claim is not recorded"
-        ),
+        )
     };
     let sentence = format!(
         "{} Volume Warden's pv-releaser with the controller id {id} {does}.",
