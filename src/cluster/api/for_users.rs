@@ -1,5 +1,6 @@
 //! Messages of the API server about Volume Warden's own requests, for the users of a namespace.
 
+use super::UNREADABLE_ANSWER;
 use kube::core::Status;
 
 /// The text that replaces the name of a service account.
@@ -15,7 +16,12 @@ const FAILED: &str = ": the call failed";
 /// quoted addresses: an Event or a warning for the users of one namespace names no object of
 /// another one. The text after the first address is kept only if it has neither a quotation mark
 /// nor a dot, because then it names neither an object nor a host.
-pub fn for_users(status: &Status) -> String {
+///
+/// Returns none for the answer of a proxy, whose text is not for these users.
+pub fn for_users(status: &Status) -> Option<String> {
+    if status.reason == UNREADABLE_ANSWER {
+        return None;
+    }
     let mut parts: Vec<&str> = status.message.split('"').collect();
     // The parts with an odd index are those between quotation marks.
     let mut quoted = (1..parts.len()).step_by(2);
@@ -32,7 +38,7 @@ pub fn for_users(status: &Status) -> String {
             *part = ACCOUNT;
         }
     }
-    parts.join("\"")
+    Some(parts.join("\""))
 }
 
 fn is_address(part: &str) -> bool {
@@ -72,7 +78,14 @@ mod tests {
         ] {
             let status = json!({"code": 403, "message": message});
             let status: Status = serde_json::from_value(status).expect("a status");
-            assert_eq!(for_users(&status), expected);
+            assert_eq!(for_users(&status).as_deref(), Some(expected));
         }
+    }
+
+    /// kube gives this reason to an answer that is not a `Status`.
+    #[test]
+    fn the_page_of_a_proxy_is_left_out() {
+        let status = Status::failure("<html>10.0.0.1 refused</html>", UNREADABLE_ANSWER);
+        assert_eq!(for_users(&status), None);
     }
 }

@@ -6,7 +6,7 @@ use super::event_content::EventContent;
 use super::event_content::Regarding;
 use super::events::Publication;
 use super::target::Target;
-use crate::cluster::api::{UNREADABLE_ANSWER, for_users, is_lasting_refusal};
+use crate::cluster::api::{for_users, is_lasting_refusal};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::Status;
 use std::sync::Arc;
@@ -129,35 +129,33 @@ impl Apply {
         let kube::Error::Api(status) = error else {
             return;
         };
-        // The answer of a proxy. Its text is not for the users of the namespace.
-        if status.reason == UNREADABLE_ANSWER {
-            return;
-        }
         let outage = status.code >= 500 && action.on_refusal.outages;
-        if is_lasting_refusal(error) || outage {
-            self.events
-                .count(target.reference(), refusal(action, status));
+        if (is_lasting_refusal(error) || outage)
+            && let Some(refusal) = refusal(action, status)
+        {
+            self.events.count(target.reference(), refusal);
         }
     }
 }
 
-fn refusal(action: &Action, status: &Status) -> EventContent {
-    EventContent {
+/// The Event about the answer; none for the answer of a proxy.
+fn refusal(action: &Action, status: &Status) -> Option<EventContent> {
+    let message = for_users(status)?;
+    Some(EventContent {
         reason: action.on_refusal.reason,
         action: action.name,
         warning: true,
         note: format!(
-            "The API server {}, {}: {}",
+            "The API server {}, {}: {message}",
             if status.code < 500 {
                 "refused the write"
             } else {
                 "returned an error"
             },
             action.on_refusal.next,
-            for_users(status)
         ),
         related: None,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -171,7 +169,7 @@ mod tests {
     async fn a_refusal_says_what_happens_next() {
         let status = json!({"code": 403, "reason": "Forbidden", "message": "no"});
         let status: Status = serde_json::from_value(status).expect("a status");
-        let note = |action| refusal(&action, &status).note;
+        let note = |action| refusal(&action, &status).expect("an Event").note;
         let again = "The API server refused the write, and the write is retried: no";
         let proof = Proof::of_test(Duration::from_secs(2));
         assert_eq!(note(Action::delete(proof)), again);

@@ -34,9 +34,11 @@ impl PvReleaserReconciler {
         if !new_causes.contains(&leave_reason) {
             return;
         }
-        let (caches, apply, events) =
-            (self.caches.clone(), self.apply.clone(), self.events.clone());
-        let regarding = Regarding::of(name, volume);
+        let (caches, apply) = (self.caches.clone(), self.apply.clone());
+        let (regarding, postpone) = (
+            Regarding::of(name, volume),
+            self.events.postponing(name, &leave_reason),
+        );
         let name = name.clone();
         #[expect(
             clippy::disallowed_methods,
@@ -58,7 +60,7 @@ impl PvReleaserReconciler {
                 _ => event_content,
             };
             if let Some(event_content) = event_content {
-                apply.publish_event_once(regarding, event_content, move || events.forget(&name));
+                apply.publish_event_once(regarding, event_content, postpone);
             }
         });
     }

@@ -39,14 +39,12 @@ impl PvcExpiryReconciler {
         {
             return;
         }
-        if let Some(event) =
-            leave_reason.and_then(|leave_reason| of_claim(name, claim, leave_reason))
+        if let Some(leave_reason) = leave_reason
+            && let Some(event) = of_claim(name, claim, leave_reason)
         {
-            let (reported, key) = (self.reported.clone(), name.clone());
+            let postpone = self.reported.postponing(name, &leave_reason);
             self.apply
-                .publish_event_or(Regarding::of(name, claim), event, move || {
-                    reported.forget(&key)
-                });
+                .publish_event_or(Regarding::of(name, claim), event, postpone);
         }
     }
 
@@ -64,10 +62,9 @@ impl PvcExpiryReconciler {
             .as_ref()
             .and_then(|volume| record(volume, claim).ok());
         let event = notices::expiring(name, at, record);
-        let (announced, key) = (self.announced.clone(), name.clone());
-        let forget = move || announced.forget(&key);
+        let postpone = self.announced.postponing(name, &at);
         self.apply
-            .publish_event_once(Regarding::of(name, claim), event, forget);
+            .publish_event_once(Regarding::of(name, claim), event, postpone);
     }
 
     /// Returns what names the claim; see [`Referrers::of`](super::referrers::Referrers::of).
@@ -83,11 +80,9 @@ impl PvcExpiryReconciler {
         let read = self.live.referrers.of(name, since).await;
         let causes = read.is_err().then_some(()).into_iter().collect();
         if !self.unread.new_causes(name, &claim.uid, causes).is_empty() {
-            let (unread, key) = (self.unread.clone(), name.clone());
-            let forget = move || unread.forget(&key);
-            let event = notices::unread(name);
+            let (event, postpone) = (notices::unread(name), self.unread.postponing(name, &()));
             self.apply
-                .publish_event_once(Regarding::of(name, claim), event, forget);
+                .publish_event_once(Regarding::of(name, claim), event, postpone);
         }
         read
     }
@@ -101,10 +96,9 @@ impl PvcExpiryReconciler {
             return;
         }
         if let Some(event) = event {
-            let regarding = Regarding::of(name, class);
-            let (classes, key) = (self.classes.clone(), name.clone());
+            let postpone = self.classes.postponing(name, &event.note);
             self.apply
-                .publish_event_or(regarding, event, move || classes.forget(&key));
+                .publish_event_or(Regarding::of(name, class), event, postpone);
         }
     }
 }

@@ -103,11 +103,10 @@ impl HeldClaimReporter {
         let users = users(&self.pods, name);
         let named: Vec<NamedPod<'_>> = users.iter().map(|(name, pod)| (name, &**pod)).collect();
         let holders = causes::claim_holders(&name.name, claim, &named, self.finished_pods);
-        let (events, forgotten) = (self.events.clone(), name.clone());
         // The pods may have changed since the cause was evaluated. Then the next evaluation reports
         // the new cause.
         let Some(holder) = holders.first().filter(|holder| holder.code() == code) else {
-            return events.forget(name);
+            return self.events.forget(name);
         };
         let cause = causes::describe(&Object::claim(&name.namespace, &name.name), holder);
         let event_content = EventContent {
@@ -117,9 +116,8 @@ impl HeldClaimReporter {
             note: causes::note(&cause),
             related: None,
         };
-        let regarding = Regarding::of(name, claim);
-        let otherwise = move || events.forget(&forgotten);
+        let postpone = self.events.postponing(name, &code);
         self.apply
-            .publish_event_or(regarding, event_content, otherwise);
+            .publish_event_or(Regarding::of(name, claim), event_content, postpone);
     }
 }

@@ -21,10 +21,15 @@ pub fn shortened(mut text: String, limit: usize) -> String {
 }
 
 /// The message of the API server as the cause of the failure. It quotes values of the template, so
-/// it is bounded. Errors of other origin, such as network errors, are not shown to users.
+/// it is bounded. Errors of other origin, such as those of the network or of a proxy, are not shown
+/// to users.
 pub fn cause(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => shortened(for_users(status), CAUSE_LIMIT),
-        _ => "the API server did not answer".to_owned(),
+    let message = match error {
+        kube::Error::Api(status) => for_users(status),
+        _ => None,
+    };
+    match message {
+        Some(message) => shortened(message, CAUSE_LIMIT),
+        None => "the API server did not answer".to_owned(),
     }
 }

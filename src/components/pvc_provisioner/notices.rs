@@ -57,11 +57,9 @@ impl Notices {
             .new_causes(claim, CompactText::default(), causes);
         for (cause, (user, notice)) in notices {
             if new_causes.contains(&cause) {
-                let (published, name) = (self.claims.clone(), claim.clone());
+                let postpone = self.claims.postponing(claim, &cause);
                 let related = reference(claim, None);
-                self.publish(pod_of(claim, user), notice, Some(related), move || {
-                    published.forget_cause(&name, &cause)
-                });
+                self.publish(pod_of(claim, user), notice, Some(related), postpone);
             }
         }
     }
@@ -108,11 +106,8 @@ impl Notices {
         let causes = notices.into_iter().collect();
         let new_causes = self.pods.new_causes(name, &pod.uid, causes);
         for notice in BTreeSet::from_iter(new_causes) {
-            let (published, name) = (self.pods.clone(), name.clone());
-            let (regarding, lost) = (regarding(name.clone(), &pod.uid), notice.clone());
-            self.publish(regarding, notice, None, move || {
-                published.forget_cause(&name, &lost)
-            });
+            let postpone = self.pods.postponing(name, &notice);
+            self.publish(regarding(name.clone(), &pod.uid), notice, None, postpone);
         }
     }
 

@@ -104,7 +104,6 @@ impl Copies {
             Step::Leave => self.forget_earlier(name, volume, fresh.as_deref()).await,
             Step::Save if !may_save => Ok(()),
             Step::Save => self.save(name, volume, (&copy_name, fresh)).await,
-            Step::Delete if may_save => self.delete(&copy_name).await,
             Step::Delete => {
                 if self.needs_none(name, volume, fresh.as_deref()).await? {
                     self.delete(&copy_name).await
@@ -116,7 +115,8 @@ impl Copies {
     }
 
     /// Returns whether a live read also shows that the volume needs no copy. The watch may show a
-    /// volume of another namespace as it was before its first record.
+    /// volume as it was before its first record, and without its copy a volume that is removed by
+    /// force cannot be created again.
     ///
     /// # Errors
     /// When the volume could not be read.
@@ -292,8 +292,9 @@ impl Copies {
         if let kube::Error::Api(status) = error
             && is_lasting_refusal(error)
             && status.code != 409
+            && let Some(message) = for_users(status)
         {
-            let notice = notices::not_copied(&self.system_namespace, &for_users(status));
+            let notice = notices::not_copied(&self.system_namespace, &message);
             self.report(name, volume, Obstacle::Refused, notice);
         }
     }
@@ -305,11 +306,9 @@ impl Copies {
         if new_causes.is_empty() {
             return;
         }
-        let (reported, key) = (self.without_copy.clone(), name.clone());
+        let postpone = self.without_copy.postponing(name, &why);
         self.apply
-            .publish_event_or(Regarding::of(name, volume), notice, move || {
-                reported.forget(&key);
-            });
+            .publish_event_or(Regarding::of(name, volume), notice, postpone);
     }
 }
 

@@ -44,9 +44,8 @@ impl PvcTrashReconciler {
         for (annotation, error) in BTreeSet::from_iter(new_causes) {
             let regarding = Regarding::of(&key, &class);
             let event = notices::unreadable_class(name, annotation, &error);
-            let (classes, key) = (self.classes.clone(), key.clone());
-            self.apply
-                .publish_event_or(regarding, event, move || classes.forget(&key));
+            let postpone = self.classes.postponing(&key, &(annotation, error));
+            self.apply.publish_event_or(regarding, event, postpone);
         }
     }
 
@@ -61,12 +60,10 @@ impl PvcTrashReconciler {
         if self.events.new_causes(name, &volume.uid, causes).is_empty() {
             return;
         }
-        let (events, key) = (self.events.clone(), name.clone());
         let event = notices::shared(&volume_with_same_data.name);
+        let postpone = self.events.postponing(name, &LeaveReason::Shared);
         self.apply
-            .publish_event_or(Regarding::of(name, volume), event, move || {
-                events.forget(&key)
-            });
+            .publish_event_or(Regarding::of(name, volume), event, postpone);
     }
 
     /// Publishes an Event, once, if the record of the volume cannot be read, or if the trash of
@@ -77,8 +74,6 @@ impl PvcTrashReconciler {
         if self.events.new_causes(name, &volume.uid, causes).is_empty() {
             return;
         }
-        let (events, key) = (self.events.clone(), name.clone());
-        let otherwise = move || events.forget(&key);
         let event = match volume
             .claimed_by()
             .filter(|_| leave_reason == LeaveReason::Full)
@@ -93,7 +88,8 @@ impl PvcTrashReconciler {
             }
             None => notices::unreadable(),
         };
+        let postpone = self.events.postponing(name, &leave_reason);
         self.apply
-            .publish_event_or(Regarding::of(name, volume), event, otherwise);
+            .publish_event_or(Regarding::of(name, volume), event, postpone);
     }
 }

@@ -122,11 +122,9 @@ impl TrashListReconciler {
             name: name.clone(),
             uid: list.uid.clone(),
         };
-        let (reported, key) = (self.reported.clone(), name.clone());
+        let postpone = self.reported.postponing(name, &());
         self.apply
-            .publish_event_or(regarding, notices::taken(name), move || {
-                reported.forget(&key);
-            });
+            .publish_event_or(regarding, notices::taken(name), postpone);
     }
 
     /// Returns how long the list has to wait for its next write, if it was written just now.
