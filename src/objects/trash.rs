@@ -31,6 +31,10 @@ pub enum OriginalPolicy {
     Retain,
 }
 
+/// Placeholder for the namespace in a command that an administrator completes, because no claim can
+/// be created in the namespace of the deleted one: it does not exist, or is being deleted.
+pub const ANOTHER_NAMESPACE: &str = "NAMESPACE";
+
 /// What Volume Warden records on a volume so that the deletion of its claim can be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -169,14 +173,14 @@ impl TrashRecord {
     pub fn command(&self) -> String {
         match &self.claim.namespace_uid {
             Some(_) => self.users_command(),
-            None => self.administrators_command(),
+            None => self.administrators_command(&self.claim.namespace),
         }
     }
 
-    /// Returns the command by which an administrator restores the claim, also without the webhook.
-    pub fn administrators_command(&self) -> String {
-        let namespace = &self.claim.namespace;
-        format!("{} --to-namespace {namespace}", self.users_command())
+    /// Returns the command by which an administrator restores the claim in this namespace, or in
+    /// [`ANOTHER_NAMESPACE`], also without the webhook.
+    pub fn administrators_command(&self, to: &str) -> String {
+        format!("{} --to-namespace {to}", self.users_command())
     }
 
     fn users_command(&self) -> String {

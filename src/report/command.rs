@@ -27,21 +27,17 @@ pub(super) fn delete(namespace: &str, name: &str) -> Option<String> {
 }
 
 /// Returns the command that restores a deleted claim; none if a name is not safe in a shell. With
-/// `volume`, the command selects that volume, because several deleted claims have this name. Unless
-/// users can restore the claim (`by_users`), it is a command of an administrator.
+/// `volume`, the command selects that volume, because several deleted claims have this name. With
+/// `to`, the namespace of the claim or a placeholder for one, it is a command of an administrator.
 pub(super) fn undelete(
     namespace: &str,
     name: &str,
     volume: Option<&str>,
-    by_users: bool,
+    to: Option<&str>,
 ) -> Option<String> {
     let safe = is_safe(namespace) && is_safe(name) && volume.is_none_or(is_safe);
     let from = volume.map_or_else(String::new, |volume| format!(" --volume {volume}"));
-    let to = if by_users {
-        String::new()
-    } else {
-        format!(" --to-namespace {namespace}")
-    };
+    let to = to.map_or_else(String::new, |to| format!(" --to-namespace {to}"));
     safe.then(|| format!("volume-warden undelete pvc {name} -n {namespace}{from}{to}"))
 }
 
@@ -59,8 +55,8 @@ mod tests {
             assert_eq!(why_claim(name, "data"), None, "{name}");
             assert_eq!(why_volume(name), None, "{name}");
             assert_eq!(delete("shop", name), None, "{name}");
-            assert_eq!(undelete(name, "data", None, true), None, "{name}");
-            assert_eq!(undelete("shop", "data", Some(name), true), None, "{name}");
+            assert_eq!(undelete(name, "data", None, None), None, "{name}");
+            assert_eq!(undelete("shop", "data", Some(name), None), None, "{name}");
         }
     }
 }

@@ -1,11 +1,6 @@
 //! The lines of each group, with their next commands.
 
-use super::{
-    Subject,
-    age::Age,
-    command, stuck, text,
-    trash::{Record, Records},
-};
+use super::{Subject, age::Age, command, stuck, text, trash::Records};
 use crate::{
     columns::first,
     unused::{Row, State},
@@ -95,7 +90,7 @@ fn deletion(subject: &Subject<'_>, row: &Row, records: &Records<'_>) -> Option<N
     if recent || !complete || !row.referenced_by.is_empty() || row.deleted.is_some() {
         return None;
     }
-    let undo = command::undelete(&row.namespace, &row.claim, None, true)?;
+    let undo = command::undelete(&row.namespace, &row.claim, None, None)?;
     Some(Next {
         command: command::delete(&row.namespace, &row.claim)?,
         undo: Some((record.window(), undo)),
@@ -140,8 +135,9 @@ pub(super) fn in_trash(subject: &Subject<'_>, rows: &[Row], records: &Records<'_
         let several = of_name.get(&(&row.namespace, &row.claim)) > Some(&1);
         let volume = several.then_some(&*row.volume);
         let record = records.get(&row.volume);
-        let by_users = record.is_some_and(Record::is_for_users);
-        let next = command::undelete(&row.namespace, &row.claim, volume, by_users);
+        let namespace = &*row.namespace;
+        let to = record.map_or(Some(namespace), |record| record.destination(namespace));
+        let next = command::undelete(&row.namespace, &row.claim, volume, to);
         Line {
             note: record.map_or_else(|| "unknown".to_owned(), |record| record.end()),
             ..Line::new(subject, row, claim(row), next)

@@ -7,7 +7,7 @@ use crate::{
     hashing::HashMap,
     objects::{
         Namespace, Volume,
-        trash::{OriginalPolicy, TrashRecord},
+        trash::{ANOTHER_NAMESPACE, OriginalPolicy, TrashRecord},
         volume::{Phase, VolumeWire},
     },
 };
@@ -25,6 +25,9 @@ pub(super) struct Record {
     /// Whether the recorded namespace still exists and has not opted out: for other namespaces,
     /// Volume Warden does not restore claims that users request.
     is_handled: bool,
+    /// Whether claims can be created in a namespace of the recorded name: it exists and is not
+    /// being deleted. Also if namespaces could not be read.
+    accepts_claims: bool,
 }
 
 impl<'a> Records<'a> {
@@ -52,12 +55,13 @@ fn read(volume: &VolumeWire, namespaces: &HashMap<String, Namespace>) -> Option<
     let is_in_use = volume.phase == Phase::Bound && !volume.deleting;
     let (trash, claim) = (volume.trash?, volume.claim_ref?);
     let (record, purge) = (trash.record?, trash.purge);
-    let is_handled = namespaces
-        .get(&record.claim.namespace)
+    let namespace = namespaces.get(&record.claim.namespace);
+    let is_handled = namespace
         .filter(|namespace| !namespace.excluded && !namespace.deleting)
         .is_some_and(|namespace| record.is_of(Some(&namespace.uid)));
     (retains && claim.uid == record.claim.uid).then(|| Record {
         is_handled,
+        accepts_claims: namespace.map_or(namespaces.is_empty(), |namespace| !namespace.deleting),
         is_purge_requested: purge.is_some_and(|uid| claim.uid == uid),
         is_in_use,
         record,
@@ -79,6 +83,18 @@ impl Record {
     /// read: the command of the administrator works in any case.
     pub(super) fn is_for_users(&self) -> bool {
         self.is_handled && self.record.is_restorable()
+    }
+
+    /// Returns where an administrator restores the claim of this namespace: there, or a placeholder
+    /// for another one; none if users of the namespace can restore the claim there.
+    pub(super) fn destination<'n>(&self, namespace: &'n str) -> Option<&'n str> {
+        if self.is_for_users() {
+            None
+        } else if self.accepts_claims {
+            Some(namespace)
+        } else {
+            Some(ANOTHER_NAMESPACE)
+        }
     }
 
     /// Describes for how long the deletion of the claim can be undone, if it is deleted now.

@@ -81,6 +81,16 @@ fn wrong(ledger: &Ledger, now: u64, event: &Value) -> Option<&'static str> {
                 notice.was_unbindable(),
                 "that was not so, or not for so long",
             )
+        } else if says("it is Bound to another volume") {
+            (
+                notice.was_returned() && text(claim, "/status/phase") == "Bound",
+                "the volume was not returned, or the claim is not Bound",
+            )
+        } else if says("it is Lost") {
+            (
+                notice.was_returned() && text(claim, "/status/phase") == "Lost",
+                "the volume was not returned, or the claim is not Lost",
+            )
         } else if says("the volume has been purged") {
             (notice.was_purged(), "the volume was not purged")
         } else if says("the volume does not exist any more") {
@@ -128,10 +138,16 @@ impl<'a> Notice<'a> {
             let ended = |second: u64| second * SECOND + RESERVATION_TIMEOUT <= self.now + SECOND;
             record.reserved_for.as_deref() == Some(id) && reserved_at.is_some_and(ended)
         };
-        let returned = |record: &TrashRecord| record.unbindable.iter().any(|each| each == id);
-        text(self.claim, "/status/phase") != "Bound"
+        text(self.claim, "/status/phase") == "Pending"
             && self.records().any(|(_, record)| waited(&record))
-            && self.records().any(|(_, record)| returned(&record))
+            && self.was_returned()
+    }
+
+    /// Whether the volume returned to the trash because the claim could not be bound to it.
+    fn was_returned(&self) -> bool {
+        let id = uid(self.claim);
+        self.records()
+            .any(|(_, record)| record.unbindable.iter().any(|each| each == id))
     }
 
     /// Whether the volume, with a record of the namespace of the claim, was to be deleted with its
@@ -178,6 +194,8 @@ mod tests {
 
     const FOREIGN: &str = "the volume in the trash belongs to a claim of another namespace, or of";
     const UNBINDABLE: &str = "it could not be bound to the volume within five minutes. The volume";
+    const TAKEN: &str = "it is Bound to another volume. The volume with that data is in the trash";
+    const LOST: &str = "it is Lost. The volume is in the trash again. Delete the claim";
     const PURGED: &str = "the volume has been purged, which is final. Delete the claim";
     const ABSENT: &str = "the volume does not exist any more. Delete the claim";
     const FORCED: &str = "the object of the volume was removed by force. An administrator can";
@@ -249,7 +267,16 @@ mod tests {
     #[test]
     fn no_event_denies_a_claim_the_data_in_the_trash() {
         let kept = ledger(&volume("n", &json!({})));
-        for reason in [FOREIGN, UNBINDABLE, PURGED, ABSENT, FORCED, "it is late"] {
+        for reason in [
+            FOREIGN,
+            UNBINDABLE,
+            TAKEN,
+            LOST,
+            PURGED,
+            ABSENT,
+            FORCED,
+            "it is late",
+        ] {
             assert!(violates(&kept, 60_000, reason), "{reason}");
         }
         let earlier = ledger(&volume("earlier", &json!({})));
@@ -267,6 +294,21 @@ mod tests {
         store(&mut ledger, 5_000, "persistentvolumes", &returned, true);
         assert!(violates(&ledger, 60_000, UNBINDABLE));
         assert!(!violates(&ledger, 304_000, UNBINDABLE));
+    }
+
+    #[test]
+    fn the_phase_of_a_claim_that_does_not_wait_any_more_is_right() {
+        let mut ledger = ledger(&volume("n", &json!({"unbindable": ["2"]})));
+        for (phase, reason) in [("Bound", TAKEN), ("Lost", LOST)] {
+            assert!(violates(&ledger, 60_000, reason), "not yet {phase}");
+            let claim = json!({
+                "metadata": {"namespace": "ns", "name": "again", "uid": "2"},
+                "spec": {"volumeName": "pv"}, "status": {"phase": phase},
+            });
+            let claims = "persistentvolumeclaims";
+            store(&mut ledger, 60_000, claims, &claim, true);
+            assert!(!violates(&ledger, 60_000, reason), "{phase}");
+        }
     }
 
     #[test]

@@ -61,6 +61,15 @@ pub struct Proof {
     until: Instant,
 }
 
+impl Proof {
+    /// Returns the proof for an action that relies on both reads: the one that expires first.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            until: self.until.min(other.until),
+        }
+    }
+}
+
 #[cfg(test)]
 impl Proof {
     /// Creates a proof without a read, for tests.
@@ -94,6 +103,13 @@ mod tests {
     use super::*;
 
     const MAX_AGE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn an_action_that_relies_on_two_reads_ends_with_the_first_proof() {
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(2));
+        let [short, long] = [short, long].map(Proof::of_test);
+        assert_eq!((long.and(short), short.and(long)), (short, short));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_read_that_takes_longer_than_its_evidence_lasts_supports_actions() {

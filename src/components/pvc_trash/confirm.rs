@@ -151,19 +151,18 @@ impl Live {
     /// # Errors
     /// When the namespace could not be read.
     pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
-        let found = self.same_namespace(record).await;
+        let found = self.namespace(&record.claim.namespace).await;
         let found = found.map_err(ReconcileError::unread("the namespace"))?;
-        Ok(found.is_some())
+        Ok(found.is_some_and(|namespace| record.is_of(Some(&namespace.uid))))
     }
 
-    /// Returns the namespace of the record's claim, if it still exists with the recorded uid.
+    /// Reads a namespace; none if it does not exist.
     ///
     /// # Errors
-    /// When the namespace could not be read.
-    pub async fn same_namespace(&self, record: &TrashRecord) -> kube::Result<Option<Namespace>> {
-        let name = ObjectName::cluster_scoped(record.claim.namespace.as_str());
-        let found = self.namespaces.get(&name, DEFAULT_CALL_TIMEOUT).await?;
-        Ok(found.filter(|namespace| record.is_of(Some(&namespace.uid))))
+    /// When it could not be read.
+    pub async fn namespace(&self, name: &str) -> kube::Result<Option<Namespace>> {
+        let name = ObjectName::cluster_scoped(name);
+        self.namespaces.get(&name, DEFAULT_CALL_TIMEOUT).await
     }
 
     /// Adds to the record what only live reads show: the uid of the claim's namespace, and the

@@ -2,9 +2,14 @@
 
 use super::{confirm::Live, restore_requests::requested};
 use crate::{
-    cluster::{ReconcileError, Store},
+    cluster::{Proof, ReconcileError, Store},
     objects::{ObjectName, VolumeSource, trash::TrashRecord},
 };
+use std::time::Duration;
+
+/// Maximum age of the LISTs of the cluster on which a purge may rest. They take long in a large
+/// cluster, and other reads follow them.
+const LIST_MAX_AGE: Duration = Duration::from_secs(60);
 
 impl Live {
     /// Checks by a live LIST that no claim which may get the volume requests it. The watch may not
@@ -36,8 +41,9 @@ impl Live {
         }
     }
 
-    /// Returns another volume with the same data, by a live LIST. An administrator may have created
-    /// it to get the data back: a purge would delete its data, too.
+    /// Returns another volume with the same data, by a live LIST, and the proof of what was read.
+    /// An administrator may have created it to get the data back: a purge would delete its data,
+    /// too.
     ///
     /// # Errors
     /// When the volumes could not be listed, or the volume is not among them: it was removed by
@@ -45,7 +51,7 @@ impl Live {
     pub async fn volume_with_same_data(
         &self,
         volume: &ObjectName,
-    ) -> Result<Option<ObjectName>, ReconcileError> {
+    ) -> Result<(Option<ObjectName>, Proof), ReconcileError> {
         let live = self
             .sources
             .list(&volume.namespace)
@@ -56,21 +62,22 @@ impl Live {
                 "a live LIST of volumes does not contain the volume",
             ));
         }
-        Ok(volume_with_same_data(&live.value, volume))
+        let other = volume_with_same_data(&live.value, volume);
+        Ok((other, live.proof(LIST_MAX_AGE)))
     }
 
-    /// Checks that no VolumeAttachment names the volume.
+    /// Proves that no VolumeAttachment names the volume.
     ///
     /// # Errors
     /// When one names it, or they could not be listed.
-    pub async fn is_detached(&self, volume: &ObjectName) -> Result<(), ReconcileError> {
+    pub async fn is_detached(&self, volume: &ObjectName) -> Result<Proof, ReconcileError> {
         let live = self
             .attachments
             .list(&volume.namespace)
             .await
             .map_err(ReconcileError::unread("VolumeAttachments"))?;
         if live.value.is_unreferenced(volume) {
-            Ok(())
+            Ok(live.proof(LIST_MAX_AGE))
         } else {
             Err(ReconcileError::new(
                 "the volume is still attached to a node",

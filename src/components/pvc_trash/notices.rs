@@ -8,6 +8,7 @@ use crate::{
     cluster::EventContent,
     objects::{
         ObjectName, Volume,
+        claim::ClaimPhase,
         saved_volume::MAX_MANIFEST,
         trash::{OriginalPolicy, TRASH, TrashRecord},
         undelete_window::{UNDELETE_WINDOW, UNDELETE_WINDOW_MAX},
@@ -26,18 +27,10 @@ pub enum RestoreObstacle<'a> {
     },
 }
 
-/// The Event that a claim was deleted and can be restored: by users of its namespace, or only by an
-/// administrator. The latter restores a claim whose namespace is deleted or being deleted, and one
-/// of a namespace that is not handled, for whose claims the webhook is not called.
-///
-/// It is also published in the namespace of the claim, whose users may not read volumes.
-pub fn moved_to_trash(record: &TrashRecord, by_users: bool) -> EventContent {
+/// The Event that a claim was deleted and can be restored with this command. It is also published
+/// in the namespace of the claim, whose users may not read volumes.
+pub fn moved_to_trash(record: &TrashRecord, command: &str) -> EventContent {
     let claim = &record.claim;
-    let command = if by_users {
-        record.command()
-    } else {
-        record.administrators_command()
-    };
     let note = format!(
         "claim {}/{} is deleted. Its data is kept {}. To restore it: {}",
         claim.namespace,
@@ -81,16 +74,35 @@ pub fn purged(record: &TrashRecord, requested: bool) -> EventContent {
 }
 
 /// The Event for a claim that requests data it cannot get.
-pub fn not_restored(claim: &ObjectName, why: &str) -> EventContent {
+fn not_restored(claim: &ObjectName, why: &str) -> EventContent {
     let note = format!("claim {claim} does not get the data that it requests: {why}");
     EventContent::warning(CANNOT_RESTORE, "Restore", note)
 }
 
-/// The Event for a claim that was not Bound in time to the volume that was reserved for it.
-pub fn unbindable(claim: &ObjectName) -> EventContent {
-    let why = "it could not be bound to the volume within five minutes. The volume is in the trash \
-               again. Check that kube-controller-manager runs, then delete the claim, and create it \
-               again";
+/// The Event for a claim that requests a volume of another namespace. A record without the uid of
+/// its namespace is for none, and users do not learn which claims others had.
+pub fn foreign(claim: &ObjectName) -> EventContent {
+    let why = "the volume in the trash belongs to a claim of another namespace, or of a namespace of \
+               this name that was deleted, or its namespace is not known. Only an administrator can \
+               restore it, with the flag --to-namespace of volume-warden undelete";
+    not_restored(claim, why)
+}
+
+/// The Event for a claim in this phase that was not Bound to the volume that was reserved for it.
+pub fn unbindable(claim: &ObjectName, phase: ClaimPhase) -> EventContent {
+    let why = match phase {
+        ClaimPhase::Pending => {
+            "it could not be bound to the volume within five minutes. The volume is in the trash \
+             again. Check that kube-controller-manager runs, then delete the claim, and create it \
+             again"
+        }
+        ClaimPhase::Bound => {
+            "it is Bound to another volume. The volume with that data is in the trash again"
+        }
+        ClaimPhase::Lost => {
+            "it is Lost. The volume is in the trash again. Delete the claim, and create it again"
+        }
+    };
     not_restored(claim, why)
 }
 

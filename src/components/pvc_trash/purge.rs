@@ -43,7 +43,7 @@ impl PvcTrashReconciler {
             Err(wait) => return Ok(limited(wait)),
         };
         self.live.claim_is_deleted(claim).await?;
-        let (volume_with_same_data, now, ..) = futures::try_join!(
+        let ((volume_with_same_data, alone), now, detached) = futures::try_join!(
             self.live.volume_with_same_data(name),
             self.live.now(),
             self.live.is_detached(name),
@@ -71,6 +71,7 @@ impl PvcTrashReconciler {
         let before = entitled();
         self.live.is_unrequested(name, record).await?;
         let proof = self.live.claim_is_deleted(claim).await?;
+        let proof = proof.and(alone).and(detached);
         let operations = patch::purge(volume, record);
         let action = action("Purge", Lane::Bulk, operations, Basis::Proof(proof));
         let target = Target::of(name, volume);

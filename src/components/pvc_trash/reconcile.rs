@@ -21,7 +21,10 @@ use crate::{
         Reconciled, Regarding, Requeue, StillHolds, Target, WorkQueue,
     },
     hashing::HashSet,
-    objects::{Kind, ObjectName, Volume, trash::TrashRecord},
+    objects::{
+        Kind, ObjectName, Volume,
+        trash::{ANOTHER_NAMESPACE, TrashRecord},
+    },
 };
 use std::{sync::Arc, time::Duration};
 
@@ -127,18 +130,32 @@ impl PvcTrashReconciler {
     }
 
     /// Publishes on the volume and on the claim that the claim can be restored, unless the volume
-    /// is purged at once. If the namespace cannot be read, the Event has the command that works in
-    /// any case. It is published on the claim only if its namespace was not recreated: users of
-    /// another one must not learn which claims there were.
+    /// is purged at once: by users of its namespace, or only by an administrator, who restores a
+    /// claim whose namespace is deleted or being deleted in another one, and claims of a namespace
+    /// that is recreated or not handled, for which the webhook does nothing. If the namespace
+    /// cannot be read, it is an administrator's command, too. The Event is published on the claim
+    /// only if its namespace was not recreated: users of another one must not learn which claims
+    /// there were.
     async fn publish_deletion(&self, name: &ObjectName, volume: &Volume, record: &TrashRecord) {
         let Some(claim) = volume.claimed_by().filter(|_| !record.ends_at_once()) else {
             return;
         };
-        let namespace = self.live.same_namespace(record).await.unwrap_or(None);
+        let found = self.live.namespace(&record.claim.namespace).await;
         // No more claims are created in a namespace that is being deleted.
-        let accepts_claims = namespace.as_ref().is_some_and(|found| !found.deleting);
-        let by_users = self.caches.handles(&record.claim.namespace) && accepts_claims;
-        let event_content = notices::moved_to_trash(record, by_users);
+        let accepts_claims = match &found {
+            Ok(found) => found.as_ref().is_some_and(|found| !found.deleting),
+            Err(_) => true,
+        };
+        let namespace = found.ok().flatten();
+        let namespace = namespace.filter(|found| record.is_of(Some(&found.uid)));
+        let command = if !accepts_claims {
+            record.administrators_command(ANOTHER_NAMESPACE)
+        } else if namespace.is_some() && self.caches.handles(&record.claim.namespace) {
+            record.command()
+        } else {
+            record.administrators_command(&record.claim.namespace)
+        };
+        let event_content = notices::moved_to_trash(record, &command);
         self.publish_event(name, volume, event_content.clone());
         // Users who may not read volumes see the Event in the namespace of their claim.
         if namespace.is_some() {

@@ -38,8 +38,9 @@ pub struct VolumeRestorer {
     pub(super) clock: Clock,
     /// The reserved volumes whose claims are not Bound.
     pub(super) waiting: Mutex<HashMap<ObjectName, Waiting>>,
-    /// By volume, the uids of the claims for which an Event has already said that they do not get
-    /// it.
+    /// By name of a volume, the uids of the claims for which an Event has already said that they do
+    /// not get it. A claim names its volume, so it gets one Event, also if the volume is purged and
+    /// then does not exist any more.
     pub(super) refused: EventDeduplicator<ObjectName, CompactText>,
 }
 
@@ -68,15 +69,9 @@ impl VolumeRestorer {
         let same = record.claim.namespace == *claim.namespace
             && self.live.is_same_namespace(record).await?;
         if !same {
-            let why = "the volume in the trash belongs to a claim of another namespace, or of a \
-                       namespace of this name that was deleted";
-            let causes = HashSet::from_iter([live.uid.clone()]);
-            if !self
-                .refused
-                .new_causes(name, &volume.uid, causes)
-                .is_empty()
-            {
-                self.publish_event_on(claim, &live, notices::not_restored(claim, why));
+            let uids = HashSet::from_iter([live.uid.clone()]);
+            if !self.refused.new_causes(name, "", uids).is_empty() {
+                self.publish_event_on(claim, &live, notices::foreign(claim));
             }
             return Ok(None);
         }
@@ -156,7 +151,7 @@ impl VolumeRestorer {
             let event = notices::returned(name, &returned);
             self.apply.publish_event(Regarding::of(name, volume), event);
             if let Some(claim) = unbindable {
-                let event = notices::unbindable(&claim_ref.name);
+                let event = notices::unbindable(&claim_ref.name, claim.phase);
                 self.publish_event_on(&claim_ref.name, &claim, event);
             }
         }
@@ -194,10 +189,9 @@ impl VolumeRestorer {
         let namespace = record.map(|record| record.claim.namespace.as_str());
         let claims = self.caches.requesting(&name.name, namespace);
         let uids = claims.iter().map(|(_, claim)| claim.uid.clone()).collect();
-        let uid = volume.map(|volume| volume.uid.clone()).unwrap_or_default();
-        let new_causes = self.refused.new_causes(name, uid, uids);
+        let new_uids = self.refused.new_causes(name, "", uids);
         for (claim, found) in claims {
-            if new_causes.contains(&found.uid) {
+            if new_uids.contains(&found.uid) {
                 let event = notices::volume_unavailable(&claim, end);
                 self.publish_event_on(&claim, &found, event);
             }

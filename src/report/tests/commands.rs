@@ -145,17 +145,21 @@ fn in_a_namespace_that_is_not_handled_only_an_administrator_restores() {
     let excluded = json!({"uid": "n", "labels": {"volume-warden.dev/exclude": "true"}});
     let deleted = json!({"uid": "n", "deletionTimestamp": "2026-01-30T00:00:00Z"});
     let unread = HashMap::default();
-    for namespaces in [
-        namespace(excluded),
-        namespace(deleted),
-        namespace(json!({"uid": "recreated"})),
-        unread,
+    let mut another = namespace(json!({"uid": "n"}));
+    let shop_again = another.remove("shop").expect("a namespace");
+    another.insert("another".to_owned(), shop_again);
+    for (namespaces, to) in [
+        (namespace(excluded), "shop"),
+        (namespace(deleted), "NAMESPACE"),
+        (namespace(json!({"uid": "recreated"})), "shop"),
+        (another, "NAMESPACE"),
+        (unread, "shop"),
     ] {
         listed.namespaces = namespaces;
         let page = page(&listed, None, &Prices::new());
         let why = "volume-warden why pvc/safe -n shop";
         assert_eq!(commands(&page, "unused"), [why]);
-        let undelete = "volume-warden undelete pvc gone -n shop --to-namespace shop";
+        let undelete = format!("volume-warden undelete pvc gone -n shop --to-namespace {to}");
         assert_eq!(commands(&page, "trash"), [undelete]);
     }
     listed.namespaces = shop();

@@ -32,11 +32,11 @@ async fn notes_of_a_deletion(namespace: Option<&'static str>, changes: Value) ->
 /// has another uid.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_with_its_namespace_is_undone_by_an_administrator() {
-    for (namespace, administrator, on_claim) in [
-        (Some("n"), false, true),
-        (Some("n terminating"), true, true),
-        (Some("recreated"), true, false),
-        (None, true, false),
+    for (namespace, to, on_claim) in [
+        (Some("n"), "", true),
+        (Some("n terminating"), " --to-namespace NAMESPACE", true),
+        (Some("recreated"), " --to-namespace ns", false),
+        (None, " --to-namespace NAMESPACE", false),
     ] {
         let notes = notes_of_a_deletion(namespace, json!({})).await;
         let expected = 1 + usize::from(on_claim);
@@ -46,9 +46,8 @@ async fn a_deletion_with_its_namespace_is_undone_by_an_administrator() {
             "on the volume, and on the claim: {notes:?}"
         );
         for note in notes {
-            let command = note.ends_with("volume-warden undelete pvc data -n ns");
-            let wide = note.ends_with("-n ns --to-namespace ns");
-            assert_eq!((command, wide), (!administrator, administrator), "{note}");
+            let command = format!("volume-warden undelete pvc data -n ns{to}");
+            assert!(note.ends_with(&command), "{note}");
         }
     }
 }
@@ -111,6 +110,24 @@ async fn a_claim_learns_once_that_its_volume_does_not_exist() {
         assert!(notes[0].contains(words), "{notes:?}");
         assert_eq!(notes[0].contains("Delete the claim"), !copied, "{notes:?}");
     }
+}
+
+/// The volume is purged while the claim waits for it, and then does not exist any more.
+#[tokio::test(start_paused = true)]
+async fn a_claim_gets_one_event_about_the_end_of_its_volume() {
+    let again = requesting("again", "pv");
+    let purged = in_trash(json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}));
+    let scene = Scene::new(server(), after(120), purged.clone(), &[again]);
+    scene.reconcile().await.expect("it is being purged");
+    assert_eq!(scene.notes().await.len(), 1);
+    scene.server.stored.lock().0 = Value::Null;
+    let purged = serde_json::from_value(purged).expect("a volume");
+    scene.reconciler.caches.volumes.deliver(purged, false);
+    scene.reconciler.candidates();
+    scene.reconcile().await.expect("it is gone");
+    let notes = scene.notes().await;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("has been purged"), "{notes:?}");
 }
 
 /// The Event asks users to delete the claim, so it does not rest on the watch.

@@ -403,6 +403,23 @@ async fn only_the_phase_shows_that_a_claim_is_bound() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_claim_learns_why_it_does_not_get_the_volume_reserved_for_it() {
+    for (phase, volume, reason) in [
+        ("Pending", "pv", "could not be bound to the volume within"),
+        ("Bound", "another", "is Bound to another volume"),
+        ("Lost", "pv", "is Lost"),
+    ] {
+        let live = json!({"spec": {"volumeName": volume}, "status": {"phase": phase}});
+        let scene = returning(6, 0, Some(claim("again", live))).await;
+        let notes = scene.notes().await;
+        let requested = "claim ns/again does not get the data that it requests: it ";
+        let expected = format!("{requested}{reason}");
+        let found = notes.iter().any(|note| note.starts_with(&expected));
+        assert!(found, "{phase}: {notes:?}");
+    }
+}
+
 /// The undelete window would end when the restore fails, so it is prolonged to an hour.
 #[tokio::test(start_paused = true)]
 async fn a_restore_that_fails_leaves_an_hour() {
