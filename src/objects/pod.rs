@@ -23,6 +23,8 @@ pub struct Pod {
     pub scheduled: bool,
     /// Whether the phase is Succeeded or Failed.
     pub finished: bool,
+    /// Whether the pod is being deleted.
+    pub deleting: bool,
     /// Whether the pod is being deleted and no container status shows a running container.
     pub stopped: bool,
     /// Whether the pod is being deleted with a grace period of zero: the kubelet has finished or
@@ -63,6 +65,7 @@ impl From<PodWire> for Pod {
         Self {
             scheduled: wire.is_scheduled(),
             finished: wire.status.finished(),
+            deleting,
             stopped: deleting && wire.status.nothing_runs(),
             shut_down: deleting && wire.metadata.deletion_grace_period_seconds == Some(0),
             mounts: wire.mounts(),

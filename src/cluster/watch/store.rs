@@ -223,6 +223,7 @@ mod tests {
             scheduled: true,
             finished: false,
             stopped: false,
+            deleting: false,
             shut_down: false,
             mounts,
             stateful_set: None,

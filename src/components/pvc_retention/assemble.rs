@@ -7,6 +7,7 @@ use crate::{
     objects::Kind,
 };
 use futures::future::{BoxFuture, ready};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The component `pvc-retention`: applies the retention policy of StatefulSets to their claims.
@@ -42,6 +43,7 @@ fn parts(shared: &Shared) -> Parts {
         live_pods: shared.live_pods.clone(),
         apply: shared.apply.clone(),
         events: Arc::default(),
+        blocking: Mutex::default(),
     };
     reconciler.listen(&queue);
     reconciler.register_metrics(&shared.metrics);

@@ -234,6 +234,7 @@ pub fn judge(
             place: match &pod {
                 None => PodSlot::Vacant,
                 Some(pod) if is_of(pod, set) => PodSlot::Owned(&pod.uid),
+                Some(pod) if pod.deleting => PodSlot::Ending(&pod.uid),
                 Some(pod) => PodSlot::NotOwned(&pod.uid),
             },
         })

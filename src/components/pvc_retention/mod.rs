@@ -75,8 +75,9 @@ pub mod reasons {
         /// Another controller owns a claim of the StatefulSet, so the retention policy is not
         /// applied to the claim.
         CONFLICTING_CONTROLLER: Warning "StatefulSet" = "ConflictingController";
-        /// A pod of the StatefulSet cannot be created before the deletion of its claim is complete.
-        /// The StatefulSet controller then recreates the claim and creates the pod.
+        /// For ten seconds, a pod of the StatefulSet could not be created before the deletion of
+        /// its claim is complete. The StatefulSet controller then recreates the claim and creates
+        /// the pod.
         POD_BLOCKED_BY_CLAIM: Warning "StatefulSet" = "PodBlockedByClaim";
         /// A claim out of range, without a pod, is kept although `whenScaled` is Delete: it has no
         /// marker that `whenScaled` was Delete while it was in range, or another object owns it.

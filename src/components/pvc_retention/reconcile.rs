@@ -4,6 +4,7 @@
 use super::{
     NAME, READ_LIMIT,
     caches::Caches,
+    fate::Fate,
     judged::{Judged, Read, Work, managed},
     metrics,
     notices::{EventDeduplicator, event_content},
@@ -19,12 +20,15 @@ use crate::{
         Action, Apply, Reconcile, ReconcileError, Reconciled, Regarding, Requeue, SharedList,
         Store, WorkQueue,
     },
+    hashing::{HashMap, HashSet},
     objects::{Kind, ObjectName, Pod, StatefulSet},
     telemetry::Metrics,
 };
 use futures::future::join_all;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// Maximum age of the live read of a StatefulSet on which a write of its claims may rest, because
 /// the StatefulSet may be scaled or deleted meanwhile.
@@ -34,6 +38,9 @@ const MAX_AGE: Duration = Duration::from_secs(2);
 const EVENTS_AT_ONCE: usize = 50;
 /// Delay of the evaluation that publishes the next [`EVENTS_AT_ONCE`].
 const NEXT_EVENTS: Duration = Duration::from_secs(30);
+/// Time after which an Event says that a claim which is being deleted blocks its pod: if a user
+/// deletes both, the claim is mostly deleted within a second after the pod.
+const BLOCKED_AFTER: Duration = Duration::from_secs(10);
 
 /// Applies the retention policy of a StatefulSet to its claims.
 pub struct PvcRetentionReconciler {
@@ -49,6 +56,9 @@ pub struct PvcRetentionReconciler {
     pub apply: Arc<Apply>,
     /// The Events that were already published.
     pub events: Arc<EventDeduplicator>,
+    /// The claims that block their pods, by StatefulSet, with the time of the first evaluation that
+    /// found so.
+    pub blocking: Mutex<HashMap<ObjectName, HashMap<ObjectName, Instant>>>,
 }
 
 impl PvcRetentionReconciler {
@@ -180,10 +190,14 @@ impl PvcRetentionReconciler {
     }
 
     /// Publishes the Events about the claims of the StatefulSet that have not been published yet,
-    /// at most [`EVENTS_AT_ONCE`]. Returns whether others remain, which later calls publish.
-    fn publish(&self, name: &ObjectName, judged: &Judged) -> bool {
+    /// at most [`EVENTS_AT_ONCE`]. If later calls are to publish others, returns the delay.
+    fn publish(&self, name: &ObjectName, judged: &Judged) -> Option<Duration> {
         let verdicts = judged.members.iter().zip(&judged.verdicts);
+        let early = self.blocking_for_less(BLOCKED_AFTER, name, verdicts.clone());
         let announced = verdicts.filter_map(|(member, verdict)| {
+            if early.contains(&member.name) {
+                return None;
+            }
             let set = (name, &judged.set.uid);
             let event_content = event_content(set, member, verdict.fate)?;
             let cause = (member.name.name.clone(), event_content.reason);
@@ -200,12 +214,37 @@ impl PvcRetentionReconciler {
                 continue;
             }
             let regarding = Regarding::of(name, &judged.set);
-            let (events, name) = (self.events.clone(), name.clone());
-            let unpublished = move || events.forget_cause(&name, &cause);
+            let postpone = self.events.postponing(name, &cause);
             self.apply
-                .publish_event_or(regarding, event_content, unpublished);
+                .publish_event_or(regarding, event_content, postpone);
         }
-        remain
+        if remain {
+            return Some(NEXT_EVENTS);
+        }
+        (!early.is_empty()).then_some(BLOCKED_AFTER)
+    }
+
+    /// Returns the claims of the StatefulSet that block their pods, and were first found to do so
+    /// less than `time` ago.
+    fn blocking_for_less<'a>(
+        &self,
+        time: Duration,
+        set: &ObjectName,
+        verdicts: impl Iterator<Item = Work<'a>>,
+    ) -> HashSet<ObjectName> {
+        let now = Instant::now();
+        let mut all = self.blocking.lock();
+        let before = all.remove(set).unwrap_or_default();
+        let blocking = verdicts.filter(|(_, verdict)| verdict.fate == Fate::PodBlockedByClaim);
+        let since = |claim: &ObjectName| before.get(claim).copied().unwrap_or(now);
+        let blocking = blocking.map(|(member, _)| (member.name.clone(), since(&member.name)));
+        let blocking: HashMap<_, _> = blocking.collect();
+        let early = blocking.iter().filter(|(_, since)| now - **since < time);
+        let early = early.map(|(claim, _)| claim.clone()).collect();
+        if !blocking.is_empty() {
+            all.insert(set.clone(), blocking);
+        }
+        early
     }
 }
 
@@ -270,8 +309,8 @@ impl PvcRetentionReconciler {
         let work = judged.others().chain(found);
         let acted = self.act(name, &judged, work).await;
         match (self.publish(name, &judged), acted?) {
-            (true, Requeue::OnEvent) => Ok(Requeue::After(
-                NEXT_EVENTS,
+            (Some(delay), Requeue::OnEvent) => Ok(Requeue::After(
+                delay,
                 "publishing further Events".to_owned(),
             )),
             (_, requeue) => Ok(requeue),
@@ -287,6 +326,9 @@ impl Reconcile for PvcRetentionReconciler {
         let sets = self.caches.sets.read();
         // Events are forgotten for StatefulSets that were deleted while another replica led.
         self.events.retain(|name| sets.get(name).is_some());
+        self.blocking
+            .lock()
+            .retain(|name, _| sets.get(name).is_some());
         let names = sets.names_where(|_| true);
         names.iter().flat_map(Subject::both).collect()
     }

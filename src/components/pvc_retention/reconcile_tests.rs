@@ -43,6 +43,7 @@ fn reconciler(
         live_pods: SharedList::new(metrics.clone(), &client),
         apply: Arc::new(Apply::new(client, leadership, 1, false, metrics)),
         events: Arc::default(),
+        blocking: Mutex::default(),
     }
 }
 
@@ -146,4 +147,42 @@ async fn events_of_sets_that_no_longer_exist_are_forgotten() {
     assert_eq!(reconciler.candidates().len(), 2);
     assert!(!new_causes("web"), "it exists");
     assert!(new_causes("gone"));
+}
+
+/// If a user deletes a claim and its pod, the claim is mostly deleted within a second after the pod.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_blocks_its_pod_is_reported_after_ten_seconds() {
+    let name = ObjectName::new("ns", "web");
+    let mut set = set();
+    set["spec"]["persistentVolumeClaimRetentionPolicy"] =
+        json!({"whenScaled": "Retain", "whenDeleted": "Retain"});
+    let mut deleted = claim("1");
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let caches = Caches {
+        sets: Feed::filled(vec![read(set)]),
+        claims: Feed::filled(vec![read(deleted)]),
+        pods: Feed::filled(vec![]),
+    };
+    let (reconciler, _) = scene();
+    let reconciler = PvcRetentionReconciler {
+        caches,
+        ..reconciler
+    };
+    let publish = || {
+        let judged = reconciler.judge_cached(&name).expect("it is managed");
+        reconciler.publish(&name, &judged)
+    };
+    let reported = || {
+        let causes = HashSet::from_iter([(Arc::from("data-web-0"), "PodBlockedByClaim")]);
+        let events = &reconciler.events;
+        events.new_causes(&name, "s", causes).is_empty()
+    };
+    assert_eq!(publish(), Some(BLOCKED_AFTER));
+    tokio::time::sleep(BLOCKED_AFTER).await;
+    assert_eq!(publish(), None);
+    assert!(reported());
+    reconciler.blocking.lock().clear();
+    reconciler.events.forget(&name);
+    assert_eq!(publish(), Some(BLOCKED_AFTER), "it begins again");
+    assert!(!reported());
 }

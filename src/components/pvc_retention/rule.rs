@@ -36,6 +36,11 @@ pub enum PodSlot<'a> {
     /// The pod with this uid exists, but the StatefulSet does not control it, or does not control
     /// it yet.
     NotOwned(&'a CompactText),
+    /// The pod with this uid is being deleted, and the StatefulSet does not control it: it is a pod
+    /// of an earlier StatefulSet of that name. A StatefulSet does not adopt such a pod.
+    ///
+    /// Source: `adoptPod` in `pkg/controller/controller_ref_manager.go` of Kubernetes.
+    Ending(&'a CompactText),
     /// The StatefulSet controls the pod, which has this uid.
     Owned(&'a CompactText),
 }
@@ -170,11 +175,11 @@ impl<'a> View<'a> {
     fn owners(&self) -> Owners<'a> {
         let pod = match self.place {
             PodSlot::Owned(uid) => Some(uid),
-            // A StatefulSet that is recreated does not adopt a pod that is being deleted. In range,
-            // the reference to that pod is only removed: the garbage collector would delete the
+            // The reference to such a pod is only removed: the garbage collector would delete the
             // claim after the pod.
-            PodSlot::NotOwned(uid) if self.in_range() => Some(uid),
-            PodSlot::Vacant | PodSlot::NotOwned(_) => None,
+            PodSlot::NotOwned(uid) | PodSlot::Ending(uid) if self.in_range() => Some(uid),
+            PodSlot::Ending(uid) if self.retention.when_scaled == Policy::Retain => Some(uid),
+            PodSlot::Vacant | PodSlot::NotOwned(_) | PodSlot::Ending(_) => None,
         };
         Owners {
             set: Owner::set(self.set_name, &self.set.uid),
