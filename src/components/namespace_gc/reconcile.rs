@@ -80,6 +80,23 @@ impl NamespaceGcReconciler {
         });
     }
 
+    /// Removes from the record the name of a namespace that neither Kubernetes nor the backend has
+    /// any more: what the backend has under that name later belongs to another user of the storage.
+    /// If that fails, a collection does it.
+    async fn forget(&self, name: &ObjectName) {
+        let Some(seen) = self.seen.as_ref().filter(|_| !self.remover.options.dry_run) else {
+            return;
+        };
+        let exists = |name: &str| {
+            let name = ObjectName::cluster_scoped(name);
+            self.namespaces.read().get(&name).is_some()
+        };
+        if let Err(error) = seen.forget_removed(&name.name, exists).await {
+            let namespace = &*name.name;
+            tracing::warn!(component = NAME, namespace, %error, "cannot remove the name of the deleted namespace from the record, which a collection does later");
+        }
+    }
+
     fn retry(&self) -> Retry<'_> {
         Retry {
             seen: self.seen.as_deref(),
@@ -163,6 +180,9 @@ impl Reconcile for NamespaceGcReconciler {
         let retry = waits.is_some().then(|| self.retry());
         let origin = waits.unwrap_or(Origin::RecentlyDeleted);
         let removal = self.remover.remove(name, origin, retry.as_ref()).await;
+        if matches!(removal, Removal::Deleted | Removal::Absent) {
+            self.forget(name).await;
+        }
         self.conclude(name, &removal, origin)
     }
 }

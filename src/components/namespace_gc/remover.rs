@@ -129,38 +129,44 @@ impl Remover {
             return Removal::Kept;
         }
         let mut removal = self.try_once(name, origin, retry).await;
-        if is_stale(&removal) {
+        if removal.as_ref().is_some_and(is_stale) {
             // The removal is retried once immediately. A namespace that keeps changing is retried
             // on its schedule.
             removal = self.try_once(name, origin, retry).await;
         }
-        removal
+        match removal {
+            None => Removal::Absent,
+            Some(Removal::Absent) => Removal::waits(
+                Reason::Changing,
+                "the storage backend lists the namespace, but does not find it when it is to be deleted",
+            ),
+            Some(removal) => removal,
+        }
     }
 
+    /// Removes the namespace if the backend lists it; none if it does not.
     async fn try_once(
         &self,
         name: &ObjectName,
         origin: Origin,
         retry: Option<&Retry<'_>>,
-    ) -> Removal {
+    ) -> Option<Removal> {
         let listing = match self.backend.list().await {
             Ok(listing) => listing,
-            Err(failure) => return failure.into(),
+            Err(failure) => return Some(failure.into()),
         };
         let mut namespaces = listing.namespaces.iter();
-        let Some(listed) = namespaces.find(|listed| *listed.name == *name.name) else {
-            return Removal::Absent;
-        };
+        let listed = namespaces.find(|listed| *listed.name == *name.name)?;
         if let Some(retry) = retry
             && is_young(listed, self.clock.system_time(), &self.options)
         {
             // It may stay young for long, and its name may leave the record meanwhile.
-            return match retry.record(name).await {
+            return Some(match retry.record(name).await {
                 RecordCheck::Lost => Removal::Kept,
                 RecordCheck::Permits | RecordCheck::Unreadable(_) => Removal::TooYoung,
-            };
+            });
         }
-        self.remove_listed(listed, origin, retry).await
+        Some(self.remove_listed(listed, origin, retry).await)
     }
 
     /// Removes a namespace as it was listed, unless Kubernetes has a namespace of that name.
@@ -230,6 +236,11 @@ impl Remover {
     }
 }
 
+/// Whether the namespace is not as it was listed. That it is absent may be the answer of a proxy:
+/// only a list shows it.
 fn is_stale(removal: &Removal) -> bool {
-    matches!(removal, Removal::Waits(Reason::Changing, _))
+    matches!(
+        removal,
+        Removal::Waits(Reason::Changing, _) | Removal::Absent
+    )
 }

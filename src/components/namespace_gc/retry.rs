@@ -1,7 +1,8 @@
 //! Whether the record of seen namespaces still permits a retry.
 //!
 //! A name leaves the record when an administrator removes it, because another cluster uses the
-//! namespace, or when a collection finds that neither Kubernetes nor the backend has the namespace.
+//! namespace, when the namespace is removed from the backend, or when a collection finds that
+//! neither Kubernetes nor the backend has the namespace.
 //! What the backend has under that name afterwards may be of another user of the storage.
 
 use super::{NAME, Seen, waiting::Waiting};

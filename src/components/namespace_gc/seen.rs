@@ -15,7 +15,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use std::collections::BTreeSet;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 /// The name of the ConfigMap with the namespace names. It is in the system namespace.
 pub const CONFIG_MAP: &str = "volume-warden-seen-namespaces";
@@ -50,6 +50,8 @@ pub struct Seen {
     cluster: OnceCell<String>,
     /// Serializes changes of the ConfigMap, because each change is based on the previous one.
     writing: Mutex<()>,
+    /// The names that the next call of [`Self::forget_removed`] removes.
+    removed: parking_lot::Mutex<HashSet<String>>,
 }
 
 /// How many namespace names are recorded after [`Seen::add`], and how many did not fit.
@@ -69,6 +71,7 @@ impl Seen {
             namespaces: Api::all(client),
             cluster: OnceCell::new(),
             writing: Mutex::default(),
+            removed: parking_lot::Mutex::default(),
         }
     }
 
@@ -140,13 +143,41 @@ impl Seen {
         self.change(|names| names.retain(keep)).await
     }
 
+    /// Removes a name as [`Self::forget`] does. Many namespaces may be deleted at the same time, so
+    /// the names that come while the ConfigMap is written are removed by one further write.
+    ///
+    /// # Errors
+    /// If the ConfigMap could not be read or written. The names then stay recorded.
+    pub async fn forget_removed(
+        &self,
+        name: &str,
+        exist: impl Fn(&str) -> bool,
+    ) -> Result<(), Unreadable> {
+        self.removed.lock().insert(name.to_owned());
+        let alone = self.writing.lock().await;
+        let removed = std::mem::take(&mut *self.removed.lock());
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let keep = |name: &String| !removed.contains(name) || exist(name);
+        self.change_alone(&alone, |names| names.retain(keep)).await
+    }
+
     /// Applies a change to the recorded names. Does not write the ConfigMap if the names stay the
     /// same.
     async fn change<T>(
         &self,
         change: impl Fn(&mut BTreeSet<String>) -> T,
     ) -> Result<T, Unreadable> {
-        let _alone = self.writing.lock().await;
+        let alone = self.writing.lock().await;
+        self.change_alone(&alone, change).await
+    }
+
+    async fn change_alone<T>(
+        &self,
+        _alone: &MutexGuard<'_, ()>,
+        change: impl Fn(&mut BTreeSet<String>) -> T,
+    ) -> Result<T, Unreadable> {
         let mut round = 0;
         loop {
             round += 1;

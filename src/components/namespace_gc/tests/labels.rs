@@ -44,10 +44,10 @@ async fn ns_35_every_outcome_is_counted_under_its_name_alone() {
         "Timeout",
     ];
     let expected = failed.map(|outcome| listed(outcome, 2)).into_iter();
-    let expected = expected.chain([listed("Ok", 3)]);
-    let expected = expected.chain(["Stale", "InUse", "NotFound"].map(deleted));
+    let expected = expected.chain([listed("Ok", 4)]);
+    let expected = expected.chain(["Stale", "InUse", "NotFound", "Ok"].map(deleted));
     assert_eq!(series("backend_requests_total"), expected.collect());
-    let timed = ["operation=\"delete\"} 3", "operation=\"list\"} 13"];
+    let timed = ["operation=\"delete\"} 4", "operation=\"list\"} 14"];
     let timed = timed.map(str::to_owned).into();
     assert_eq!(series("backend_request_duration_seconds_count"), timed);
     scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);

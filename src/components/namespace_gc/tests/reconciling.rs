@@ -39,18 +39,29 @@ async fn ns_02_and_03_an_absent_namespace_is_done() {
     sleep(HOUR).await;
     assert_eq!((scene.storage.lists(), scene.storage.deletions()), (1, 0));
     scene.have("other");
-    scene
-        .storage
-        .state()
-        .answers
-        .push_back(Ok(Deletion::NotFound));
+    scene.storage.state().is_shared = true;
     scene.delete("other");
     sleep(HOUR).await;
-    assert_eq!((scene.storage.lists(), scene.storage.deletions()), (2, 1));
+    // The second list shows that the answer 404 was not that of a proxy.
+    assert_eq!((scene.storage.lists(), scene.storage.deletions()), (3, 1));
     assert_eq!(scene.server.reasons(), [""; 0]);
     scene.shows(r#"namespaces_waiting{reason="NotEmpty"} 0"#);
     // NS-35: a deletion of a namespace that the backend does not have any more is not an error.
     scene.shows(r#"backend_requests_total{operation="delete",outcome="NotFound"} 1"#);
+}
+
+/// A proxy answers 404 to everything but lists.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_listed_is_not_absent() {
+    let scene = Scene::new(by_events()).await;
+    scene.have("shop");
+    let answers = [Ok(Deletion::NotFound), Ok(Deletion::NotFound)];
+    scene.storage.state().answers.extend(answers);
+    scene.delete("shop");
+    sleep(MINUTE * 5).await;
+    assert!(!scene.storage.has("shop"));
+    assert_eq!((scene.storage.lists(), scene.storage.deletions()), (3, 3));
+    scene.shows(r#"namespaces_waiting{reason="Changing"} 0"#);
 }
 
 #[tokio::test(start_paused = true)]

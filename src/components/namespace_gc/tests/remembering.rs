@@ -3,9 +3,12 @@
 use super::{
     scene::{HOUR, MINUTE, SECOND, Scene},
     seen::{LIMIT, fit},
+    server::Server,
     *,
 };
-use std::{collections::BTreeSet, time::Duration};
+use crate::cluster::test_server::answering;
+use futures::future::join_all;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 pub(super) fn seen() -> Options {
@@ -163,6 +166,47 @@ async fn a_name_that_exists_nowhere_is_forgotten() {
     scene.storage.create("lost");
     sleep(HOUR).await;
     assert!(scene.storage.has("lost"));
+}
+
+/// Another cluster may create a namespace of that name in the same storage at once.
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_removed_namespace_is_forgotten_at_once() {
+    let options = Options {
+        interval: Duration::ZERO,
+        ..seen()
+    };
+    let scene = Scene::new(options).await;
+    for name in ["ci-1", "ci-2", "ci-3", "full"] {
+        scene.have(name);
+    }
+    scene.storage.fill("full");
+    sleep(SECOND).await;
+    for name in ["ci-1", "ci-2", "ci-3", "full"] {
+        scene.delete(name);
+    }
+    sleep(MINUTE).await;
+    assert_eq!(scene.server.recorded(), "default full kube-system");
+}
+
+/// The first call writes the ConfigMap, and the second one does so for all others.
+#[tokio::test]
+async fn names_that_are_removed_at_the_same_time_are_forgotten_together() {
+    let server = Arc::new(Server::default());
+    server.state().namespaces.insert("kube-system".to_owned());
+    let names: Vec<_> = (0..10).map(|number| format!("ci-{number}")).collect();
+    server.record(&format!("{}\nshop\n", names.join("\n")));
+    let called = server.clone();
+    let client = answering(move |head, sent| called.answer(head, sent));
+    let seen = Seen::new(client, "system");
+    let back = |name: &str| name == "ci-7";
+    let forgotten = names.iter().map(|name| seen.forget_removed(name, back));
+    for forgotten in join_all(forgotten).await {
+        forgotten.expect("the ConfigMap is written");
+    }
+    assert_eq!(server.recorded(), "ci-7 shop");
+    for call in ["GET configmaps", "PUT configmaps"] {
+        assert_eq!(server.called(call), 2, "{call}");
+    }
 }
 
 /// A name is kept in the record if the watch has the namespace, although the LIST was too early.

@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) lists_fail: VecDeque<Failure>,
     /// Answers to the next deletions.
     pub(super) answers: VecDeque<Result<Deletion, Failure>>,
+    /// Whether another client removes each namespace just before its deletion.
+    pub(super) is_shared: bool,
     pub(super) panics: usize,
     /// Number of deletions that hang.
     pub(super) hangs: usize,
@@ -79,6 +81,9 @@ impl Storage {
         let mut state = self.state();
         if let Some(answer) = state.answers.pop_front() {
             return answer;
+        }
+        if state.is_shared {
+            state.namespaces.retain(|each| each.id != namespace.id);
         }
         let place = state
             .namespaces
