@@ -32,6 +32,17 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         })
 }
 
+/// Parses the time limit of a webhook, which is at least a second, as in Kubernetes.
+///
+/// # Errors
+/// When the text is not a duration, or the duration is shorter.
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        limit if limit < Duration::from_secs(1) => Err("expected at least 1s".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
 /// Parses a duration that may also be a number of days, such as `30d`.
 ///
 /// # Errors

@@ -35,7 +35,8 @@ pub use parser::command;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  failure, with a message on standard error; `why`, `undelete`, `purge`: object not found
+  1  failure, with a message on standard error; `why`, `undelete`, `purge`: object not found;
+     `drain`, `gc`: also a read that failed
   2  the command line is wrong
   3  a read failed, or a write may have failed; `undelete`: not Bound; `drain`: objects in use";
 

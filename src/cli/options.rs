@@ -6,7 +6,7 @@ pub(super) mod lease_name;
 pub(super) mod tls;
 
 use crate::{component::ComponentRef, go_duration, objects::ControllerId, telemetry::logs::Format};
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use component_flags::ComponentFlags;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tls::TlsOptions;
@@ -83,7 +83,7 @@ pub(super) struct ClusterOptions {
 
     /// Namespace of Volume Warden's own Lease and Secrets [default: the pod's own, else
     /// volume-warden]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     pub(super) system_namespace: Option<String>,
 
     /// Maximum concurrent bulk writes: finalizer removals and deletions. Writes that protect data,
@@ -108,17 +108,17 @@ pub(super) struct LeaseOptions {
     /// Name of the Lease [default: the --service-name, followed by -ID for a --controller-id other
     /// than the default, and by -dry-run for a dry run; a leader then also holds the Lease
     /// that version 0.1.0 would hold]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(super) leader_elect_resource_name: Option<String>,
 
     /// Namespace of the Lease. In a namespace without a service account of Volume Warden, `why`
     /// does not find it [default: that of --system-namespace]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     pub(super) leader_elect_resource_namespace: Option<String>,
 
     /// Identity of this process in the Lease. Two processes with the same identity both lead, so it
     /// has to differ between replicas [default: host name, process ID and a random part]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(super) leader_elect_identity: Option<String>,
 }
 
@@ -129,9 +129,10 @@ pub(super) struct ServerOptions {
     #[arg(long, default_value = "[::]:9443", value_name = "IP:PORT")]
     pub(super) webhook_bind_address: SocketAddr,
 
-    /// Maximum time for one admission review. The timeoutSeconds of the webhook limits it, too, so
-    /// raise both together [default: the timeoutSeconds of each webhook in the manifests]
-    #[arg(long, value_parser = go_duration::parse)]
+    /// Maximum time for one admission review, at least 1s. The timeoutSeconds of the webhook
+    /// limits it, too, so raise both together [default: the timeoutSeconds of each webhook in the
+    /// manifests]
+    #[arg(long, value_parser = go_duration::parse_timeout)]
     pub(super) max_webhook_timeout: Option<Duration>,
 
     /// Namespaces whose pods must not depend on Volume Warden: the webhooks refuse no pod there and

@@ -18,6 +18,11 @@ use time::OffsetDateTime;
 /// observe meanwhile that it is published. It is at most a thirteenth of the lifetime of the CA.
 const ANNOUNCED: i64 = 60;
 
+/// Maximum number of older CAs that stay trusted. Mostly there is at most one, but a replica whose
+/// clock is wrong by months and one with the right time would each replace the CA of the other, and
+/// the Secret and the caBundles would grow with every round.
+const MAX_PREVIOUS: usize = 8;
+
 /// The inputs of a renewal step.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
@@ -160,14 +165,17 @@ fn delay(validity: Validity) -> i64 {
     ANNOUNCED.min((validity.until - validity.from) / 13)
 }
 
-/// Returns the certificates of a PEM text that have not expired. Certificates that cannot be parsed
-/// are dropped.
+/// Returns the last [`MAX_PREVIOUS`] certificates of a PEM text that have not expired. Certificates
+/// that cannot be parsed are dropped.
 fn unexpired(certificates: &str, now: OffsetDateTime) -> String {
     let certificates = certificates.split_inclusive("-----END CERTIFICATE-----");
-    certificates
-        .filter(|certificate| {
-            Validity::of(certificate).is_ok_and(|validity| now.unix_timestamp() <= validity.until)
-        })
+    let unexpired = certificates.filter(|certificate| {
+        Validity::of(certificate).is_ok_and(|validity| now.unix_timestamp() <= validity.until)
+    });
+    let unexpired: Vec<_> = unexpired.collect();
+    let oldest = unexpired.len().saturating_sub(MAX_PREVIOUS);
+    unexpired[oldest..]
+        .iter()
         .map(|certificate| format!("{}\n", certificate.trim()))
         .collect()
 }

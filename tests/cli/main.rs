@@ -183,6 +183,23 @@ fn an_invalid_command_line_is_reported() {
             &["--purge-trash", "pvc-trash"],
         ),
         (&["run", "--max-in-flight", "0"], &["--max-in-flight"]),
+        // Every replica with an empty identity would hold the Lease of the others.
+        (
+            &["run", "--leader-elect-identity="],
+            &["--leader-elect-identity"],
+        ),
+        (
+            &["run", "--leader-elect-resource-name="],
+            &["--leader-elect-resource-name"],
+        ),
+        (
+            &["drain", "--in-tree=on", "--system-namespace="],
+            &["--system-namespace"],
+        ),
+        (
+            &["run", "--max-webhook-timeout=0"],
+            &["--max-webhook-timeout", "at least 1s"],
+        ),
         (
             &["run", "--controller-id", "a/b"],
             &["--controller-id", "the value of a label"],

@@ -208,6 +208,7 @@ impl PathPublisher {
                     now: self.clock.timestamp(),
                     next_known_for: next_known_for(&mut self.next_seen, state.next.as_ref()),
                     published: self.is_published(found, &state.current),
+                    carries_previous: self.may_carry_previous(found, state),
                 };
                 state.renewed(self.rotation, observed)?
             }
@@ -231,6 +232,12 @@ impl PathPublisher {
         next_known_for(&mut self.next_seen, state.next.as_ref());
         self.known = Some(state.clone());
         Ok((state, Ok(())))
+    }
+
+    fn may_carry_previous(&self, found: &[StoredConfiguration], state: &State) -> bool {
+        state.previous.as_ref().is_some_and(|(previous, _)| {
+            self.configurations.are_incomplete() || carries(found, previous, Carried::Current)
+        })
     }
 
     /// Returns whether the path is published, and every fixed path of version 0.1.0 is replaced

@@ -3,7 +3,7 @@
 //! A path is replaced in two steps. First the next path is stored, so that every replica accepts
 //! it. Later, after a time that each replica measures with its own monotonic clock, it is
 //! published. The replaced path is accepted for another hour, because API servers learn of the
-//! change by a watch.
+//! change by a watch, and for as long as a webhook configuration carries it.
 
 use crate::admission::PathSecret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -73,6 +73,9 @@ pub(super) struct Observed {
     /// Whether the webhook configurations carry a secret path of this installation, and none
     /// carries a fixed path of version 0.1.0.
     pub(super) published: bool,
+    /// Whether a webhook configuration carries the replaced path, or may carry it because it could
+    /// not be read.
+    pub(super) carries_previous: bool,
 }
 
 impl State {
@@ -94,14 +97,22 @@ impl State {
     /// also records that a secret path has been published, and no longer contains a replaced path
     /// whose time has ended. It is equal to `self` if nothing has changed.
     ///
+    /// While a configuration still carries the replaced path, for example because Volume Warden may
+    /// not write it, that path is accepted and the current one is not replaced: the reviews of its
+    /// webhooks would fail.
+    ///
     /// # Errors
     /// When the operating system has no random numbers.
     pub(super) fn renewed(&self, rotation: Rotation, observed: Observed) -> anyhow::Result<Self> {
         let mut state = self.clone();
         let age = observed.now.duration_since(self.since);
         state.published |= observed.published;
+        if observed.carries_previous {
+            state.prolong_previous(rotation, observed.now);
+        }
         state.previous = state.previous.filter(|(_, until)| *until > observed.now);
         match &self.next {
+            Some(_) if observed.carries_previous => {}
             Some(next) if observed.next_known_for >= rotation.announced() => {
                 let until = observed.now.saturating_add(rotation.grace());
                 state.previous = until.ok().map(|until| (self.current.clone(), until));
@@ -116,6 +127,17 @@ impl State {
             _ => {}
         }
         Ok(state)
+    }
+
+    /// Prolongs the time of the replaced path if less than half of it is left: API servers learn by
+    /// a watch that no configuration carries it any more.
+    fn prolong_previous(&mut self, rotation: Rotation, now: Timestamp) {
+        let grace = rotation.grace();
+        if let Some((_, until)) = &mut self.previous
+            && until.duration_since(now) < grace / 2
+        {
+            *until = now.saturating_add(grace).unwrap_or(*until);
+        }
     }
 
     /// Returns every secret path that a replica accepts: the current, the next and the replaced
@@ -149,6 +171,7 @@ mod tests {
             now,
             next_known_for: Duration::ZERO,
             published: false,
+            carries_previous: false,
         }
     }
 
@@ -183,6 +206,42 @@ mod tests {
         assert_eq!(late.expect("renews"), switched);
         let over = switched.renewed(ROTATION, observed(minutes(60)));
         assert_eq!(over.expect("renews").accepted(), [switched.current]);
+    }
+
+    /// For example, RBAC permits to read the configuration, and not to write it.
+    #[test]
+    fn a_replaced_path_is_accepted_while_a_configuration_carries_it() {
+        let first = State::generate(at(0)).expect("generates");
+        let carried = |state: &State, days| {
+            let observed = Observed {
+                next_known_for: ANNOUNCED,
+                carries_previous: true,
+                ..observed(at(days))
+            };
+            state.renewed(ROTATION, observed).expect("renews")
+        };
+        let announced = first.renewed(ROTATION, observed(at(30))).expect("renews");
+        let known = Observed {
+            next_known_for: ANNOUNCED,
+            ..observed(at(31))
+        };
+        let switched = announced.renewed(ROTATION, known).expect("renews");
+        let later = carried(&switched, 40);
+        assert_eq!(later.accepted(), switched.accepted());
+        assert_eq!(
+            carried(&later, 40),
+            later,
+            "it is not written in each round"
+        );
+        let due = carried(&carried(&later, 70), 71);
+        assert_eq!(due.current, switched.current, "it is not replaced");
+        let minutes = |minutes| at(71) + SignedDuration::from_mins(minutes);
+        let after = |minutes_after| {
+            let renewed = due.renewed(ROTATION, observed(minutes(minutes_after)));
+            renewed.expect("renews").previous
+        };
+        assert_eq!(after(59), due.previous, "API servers may still use it");
+        assert_eq!(after(60), None);
     }
 
     /// A replica whose clock was ahead stored the path. Otherwise it would be replaced 170 days

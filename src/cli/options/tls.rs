@@ -34,7 +34,7 @@ pub(in crate::cli) struct TlsOptions {
     pub(in crate::cli) webhook_path_secret: String,
 
     /// Age at which the path of the webhooks is replaced, at least 10s. The previous path is
-    /// accepted for another hour.
+    /// accepted for another hour, and as long as a webhook configuration has it.
     #[arg(long, default_value = "720h", value_parser = rotation)]
     webhook_path_rotation: Duration,
 

@@ -20,6 +20,8 @@ use tokio::time::Instant;
 
 /// Interval between two reads of the claim.
 const POLL: Duration = Duration::from_millis(500);
+/// Maximum number of characters of an Event that are printed.
+const MAX_NOTE: usize = 1024;
 /// Number of reads of the claim between two reads of its Events.
 const READS: usize = 4;
 
@@ -154,10 +156,13 @@ impl Restoration<'_> {
             End::Deleted => print_error(format_args!(
                 "the claim {self} was deleted before it was Bound"
             )),
-            // Any client may have written this Event, so its text is quoted.
-            End::Refused(why) => print_error(format_args!(
-                "the claim {self} is not Bound, and its Event {CANNOT_RESTORE} says: {why:?}"
-            )),
+            // Any client may have written this Event, so its text is quoted and bounded.
+            End::Refused(why) => {
+                let why: String = why.chars().take(MAX_NOTE).collect();
+                print_error(format_args!(
+                    "the claim {self} is not Bound, and its Event {CANNOT_RESTORE} says: {why:?}"
+                ));
+            }
             End::Late(last) => {
                 print_error(self.late(timeout, last));
                 return Ok(ExitCode::from(EXIT_UNKNOWN));

@@ -151,3 +151,21 @@ fn what_was_published_stays_trusted() {
     let junk = Material::generate("junk", now).expect("generates");
     assert_eq!(junk.trusted(), junk.authority.certificate);
 }
+
+/// The clock of one of two replicas is ahead by more than a year, so each replaces the CA of the
+/// other in its next round.
+#[test]
+fn clocks_that_differ_do_not_grow_the_secret_without_limit() {
+    let mut material = generate();
+    for round in 1..=20 {
+        let ahead = renewed(&material, None, day(400) + round);
+        material = renewed(&ahead, None, round);
+        assert!(is_trusted(
+            &ahead.pair,
+            &material.trusted(),
+            day(400) + round
+        ));
+    }
+    let previous = material.previous.matches("BEGIN CERTIFICATE");
+    assert_eq!(previous.count(), MAX_PREVIOUS);
+}
