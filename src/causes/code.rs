@@ -94,8 +94,8 @@ codes! {
         ResizePending: "Wait; or start a pod that uses the claim; or check the driver's \
             external-resizer.",
         /// The driver or the kubelet cannot resize the volume; `why` quotes its error.
-        ResizeFailed: "Fix what the error reports, or request a smaller size that is larger than \
-            the present one.",
+        ResizeFailed: "Fix what the error reports or, since Kubernetes 1.32, request a smaller \
+            size that is larger than the present one.",
     }
     "A volume that no claim owns" {
         /// The claim of the volume is deleted, and the reclaim policy is Retain: the volume stays
@@ -159,7 +159,7 @@ codes! {
         /// The pod's claim is being deleted, and no further pod may begin to use it.
         ClaimDeleting: "Wait for the claim to be deleted and recreated.",
         /// The pod's claim does not exist.
-        ClaimMissing: "Create the claim, or check why its controller does not.",
+        ClaimMissing: "Restore a deleted claim of that name if its data is kept. Otherwise create the claim, or check why its controller does not.",
         /// A claim exists that has the name of the claim of the pod's ephemeral volume, and that
         /// was not created for the pod: the pod does not own it, so it cannot use it.
         ClaimNotOwned: "Check what the claim belongs to; give the pod or its volume another name.",

@@ -19,7 +19,7 @@ use std::{
 
 /// Maximum number of API calls for one answer. Objects that would need more calls stay unread,
 /// which the answer reports.
-const MAX_CALLS: usize = 10;
+const MAX_CALLS: usize = 12;
 
 /// Maximum number of API calls of `why --stuck`, for the answers about all objects together: the
 /// LISTs of the kinds in [`LISTED`], and some calls for other kinds.

@@ -82,6 +82,10 @@ pub enum Survey {
 /// Finds all stuck objects with live reads, with the permissions of `client`.
 pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
     let mut reads = LiveReads::for_all(client, now, which.namespace.is_some());
+    // Claims are read before what they name. A volume or an owner that a later LIST lacks does not
+    // exist; one that an earlier LIST lacks may have been created, and then named, after it.
+    candidates::request_claims(&reads, which);
+    reads.read_requested().await;
     loop {
         let items = items(&reads, which);
         if reads.read_requested().await {

@@ -70,7 +70,7 @@ fn late(lease: &Lease, component: ComponentRef) -> Cause {
     let evidence = Evidence::new(object.to_string(), "spec.holderIdentity");
     Cause::new(Code::OwnerNotRunning, sentence, evidence).run(
         format!("kubectl logs -n {namespace} -l app.kubernetes.io/name=volume-warden --tail=100 --prefix"),
-        "to see what prevents Volume Warden from removing the finalizer: mostly a missing permission, or an API server that does not answer",
+        "if the object remains, to see what prevents Volume Warden from removing the finalizer: mostly a missing permission, or an API server that does not answer",
     )
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod claims;
 pub(super) mod conditions;
+mod deleted_claim;
 mod missing;
 mod mounting;
 mod pending;

@@ -13,7 +13,7 @@ use crate::{
     objects::reuse::CLAIM_NAMESPACE,
     why::{Cause, LiveReads, Object, read::PersistentVolume},
 };
-use first::{before_free, before_hand_over, in_trash, to_be_deleted};
+use first::{before_free, before_hand_over, in_trash, not_released, to_be_deleted};
 use json_patch::jsonptr::PointerBuf;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -28,10 +28,22 @@ pub(super) fn free(
     path: &str,
     purpose: &str,
 ) -> Cause {
-    let Some(first) = before_free(reads, volume) else {
-        return cause.run(patch(volume, &removals(volume, path)), purpose);
-    };
-    first.added_to(cause)
+    let command = patch(volume, &removals(volume, path));
+    after_required(reads, volume, cause, (command, purpose))
+}
+
+/// Adds this step to `cause` or, if one is required before any claim may be bound to the volume,
+/// that step with its reason.
+pub(super) fn after_required(
+    reads: &LiveReads,
+    volume: &PersistentVolume,
+    cause: Cause,
+    (command, purpose): (String, &str),
+) -> Cause {
+    match before_free(reads, volume) {
+        None => cause.run(command, purpose),
+        Some(first) => first.added_to(cause),
+    }
 }
 
 /// Adds the next step to `cause`, for a parked volume that no claim gets: it sets the `claimRef` to
@@ -59,6 +71,12 @@ pub(super) fn of_trash(
 ) -> Option<Cause> {
     let first = in_trash(reads, volume)?;
     Some(first.added_to(cause.clone()))
+}
+
+/// Returns why the data of a volume with the policy Retain may be deleted already, as a sentence;
+/// none if the policy was Retain when the volume was Released.
+pub(super) fn doubt(volume: &PersistentVolume) -> Option<String> {
+    not_released(volume).map(|step| step.why)
 }
 
 /// Returns the removals of the field and, if the volume has one, of the record of pv-releaser: with

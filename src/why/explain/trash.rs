@@ -4,7 +4,7 @@ use crate::{
     objects::{
         ObjectName, is_possible_name,
         namespace::has_opted_out,
-        trash::{TRASH, TrashRecord},
+        trash::{ANOTHER_NAMESPACE, TRASH, TrashRecord},
         trash_entry::{Entry, Next},
         volume::{Phase, ReclaimPolicy},
     },
@@ -68,8 +68,11 @@ pub(super) fn undelete(reads: &LiveReads, volume: &PersistentVolume) -> Option<S
     let to = match reads.get::<Namespace>("", namespace) {
         Lookup::Found(found) if is_restorable && is_handled(&found, record) => String::new(),
         Lookup::Unread if is_restorable => String::new(),
+        Lookup::Found(found) if found.metadata.deletion_timestamp.is_some() => {
+            format!(" --to-namespace {ANOTHER_NAMESPACE}")
+        }
         Lookup::Found(_) | Lookup::Unread => format!(" --to-namespace {namespace}"),
-        Lookup::Absent => " --to-namespace NAMESPACE".to_owned(),
+        Lookup::Absent => format!(" --to-namespace {ANOTHER_NAMESPACE}"),
     };
     let volume = volume.name_any();
     Some(format!(

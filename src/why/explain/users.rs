@@ -3,12 +3,16 @@
 use super::{
     nodes::{self, lost_node, of_pod},
     pod::{conditions::condition, terminating},
-    quote,
+    quote, writers,
 };
 use crate::objects::{is_subdomain, owner_references};
 use crate::why::read::Pod;
 use crate::why::{Cause, Code, Evidence, LiveReads};
 use kube::ResourceExt;
+
+/// The path of the node of a pod in `managedFields`, where only a client that sets the node itself
+/// is recorded.
+pub(super) const NODE_NAME: [&str; 2] = ["f:spec", "f:nodeName"];
 
 /// The chain of causes for a claim that the pod uses: `used`, which says so, with a next step for
 /// the pod's controller, if it has one; then what keeps the pod, if it is being deleted or its
@@ -140,10 +144,12 @@ pub(super) fn unscheduled(pod: &Pod) -> Option<Cause> {
     ))
 }
 
-/// The cause that the pod names its node itself. The scheduler ignores such a pod, so it never
-/// selects a node for the pod's claims. None if the pod has no node.
+/// The cause that a client wrote the node of the pod. The scheduler ignores such a pod, so it never
+/// selects a node for the pod's claims. None if the pod has no node, or one that the scheduler
+/// selected, whose Binding is not recorded in `managedFields`.
 pub(super) fn bypasses_the_scheduler(pod: &Pod) -> Option<Cause> {
     let node = nodes::name_of(pod)?;
+    writers::writer(&pod.metadata, &NODE_NAME)?;
     let object = of_pod(pod);
     let sentence = format!(
         "The pod {} names its node {node} in spec.nodeName, so the scheduler ignores the pod and never selects a node for its volume.",

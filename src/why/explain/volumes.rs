@@ -116,11 +116,23 @@ fn unlike(
     (volume, has): (&PersistentVolume, &PersistentVolumeSpec),
     (claim, wants): (&PersistentVolumeClaim, &PersistentVolumeClaimSpec),
 ) -> Option<Difference> {
+    differing((volume, has), (claim, wants))
+        .or_else(|| unselected(wants, volume.labels()).map(Difference::from))
+}
+
+/// How the volume differs from what a claim requests, apart from the labels in its selector.
+/// Kubernetes compares no labels if the claim names the volume.
+///
+/// Source: `checkVolumeSatisfyClaim` in `pkg/controller/volume/persistentvolume/pv_controller.go`.
+pub(super) fn differing(
+    (volume, has): (&PersistentVolume, &PersistentVolumeSpec),
+    (claim, wants): (&PersistentVolumeClaim, &PersistentVolumeClaimSpec),
+) -> Option<Difference> {
     let class = class_of(volume.annotations(), has.storage_class_name.as_ref());
     if class != class_of(claim.annotations(), wants.storage_class_name.as_ref()) {
         return Some(Difference::Class(class));
     }
-    lacking(has, wants).or_else(|| unselected(wants, volume.labels()).map(Difference::from))
+    lacking(has, wants)
 }
 
 impl From<Unselected<'_>> for Difference {
@@ -140,7 +152,7 @@ impl From<Unselected<'_>> for Difference {
 
 /// What the claim requests and the volume lacks: capacity, access mode, volume mode or
 /// VolumeAttributesClass. These prevent the binding even if the volume is reserved for the claim,
-/// whereas a different StorageClass or label does not.
+/// unless the claim names the volume, whereas a different StorageClass or label does not.
 pub(super) fn lacking(
     has: &PersistentVolumeSpec,
     wants: &PersistentVolumeClaimSpec,

@@ -6,8 +6,9 @@ use super::{
     listed::{Listed, PodOfClaims, UserOfClaims},
 };
 use crate::{objects::can_exist, why::read::Pod};
+use k8s_openapi::NamespaceResourceScope;
 use kube::ResourceExt;
-use std::sync::Arc;
+use std::{any::TypeId, sync::Arc};
 
 /// Maximum number of objects that [`LiveReads::each`] reads with one GET each. It reads more with
 /// one LIST.
@@ -71,7 +72,9 @@ impl LiveReads {
         namespace: &str,
         selection: Selection<'_>,
     ) -> Lookup<Arc<Vec<K>>> {
-        let all_namespaces = namespace.is_empty() && self.scope == Scope::Namespace;
+        let is_namespaced = TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>();
+        let all_namespaces =
+            is_namespaced && namespace.is_empty() && self.scope == Scope::Namespace;
         if self.lists::<K>() && !all_namespaces {
             let all = self.listed::<K, K>(namespace, api_call::listed::<K>);
             return all.map(|all| match namespace {

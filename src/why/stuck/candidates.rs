@@ -31,6 +31,11 @@ pub(super) fn namespaces(reads: &LiveReads, which: &Which) -> Option<Vec<Object>
     Some(objects.collect())
 }
 
+/// Requests the claims only, and nothing that they name.
+pub(super) fn request_claims(reads: &LiveReads, which: &Which) {
+    drop(every::<PersistentVolumeClaim>(reads, which));
+}
+
 /// The claims that are being deleted or not Bound, and the other claims with a problem, such as a
 /// volume that does not exist or is not resized.
 pub(super) fn claims(reads: &LiveReads, which: &Which) -> Vec<Object> {

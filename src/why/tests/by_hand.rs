@@ -115,3 +115,71 @@ async fn the_volume_of_an_earlier_claim_of_the_name_is_reported_first() {
     let answer = cluster.explained(&Object::claim("shop", "data")).await;
     assert_eq!(codes(&answer), [Code::ClaimReplaced], "{answer:?}");
 }
+
+/// The scheduler selects a volume of such a class with the node, if there is one that fits.
+#[tokio::test]
+async fn a_class_of_local_volumes_is_compared_with_the_volumes() {
+    let class = json!({
+        "metadata": {"name": "manual"}, "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let mut claim = data("");
+    claim["spec"]["storageClassName"] = json!("manual");
+    let volume = |claim_ref: Value| {
+        let spec = json!({"storageClassName": "manual", "claimRef": claim_ref});
+        disk(&json!({"spec": spec}))
+    };
+    let cluster = || {
+        let cluster = Cluster::default().with(CLASSES, class.clone());
+        cluster.claim(claim.clone())
+    };
+    for (cluster, expected) in [
+        (cluster(), Code::NoMatchingVolume),
+        (cluster().volume(volume(json!({}))), Code::ClaimReplaced),
+        (cluster().volume(volume(Value::Null)), Code::WaitsForPod),
+        (cluster().without("persistentvolumes"), Code::WaitsForPod),
+    ] {
+        let answer = cluster.explained(&Object::claim("shop", "data")).await;
+        assert_eq!(codes(&answer), [expected], "{answer:?}");
+    }
+}
+
+/// Kubernetes then compares neither size nor class, and no labels with the selector of a claim that
+/// names its volume.
+#[tokio::test]
+async fn a_claim_and_a_volume_that_name_each_other_are_bound() {
+    let own = json!({"uid": null});
+    let selector = json!({"matchLabels": {"tier": "gold"}});
+    let explained = async |object: Object, named: &str, spec: Value| {
+        let volume = disk(&json!({"spec": spec, "status": {"phase": "Available"}}));
+        let mut claim = data(named);
+        claim["spec"]["selector"] = selector.clone();
+        let cluster = Cluster::default().claim(claim).volume(volume);
+        cluster.explained(&object).await
+    };
+    let claim = || Object::claim("shop", "data");
+    let small = json!({"storage": "1Mi"});
+    for (spec, expected) in [
+        (
+            json!({"claimRef": own, "capacity": small}),
+            Code::ProvisionerSilent,
+        ),
+        (
+            json!({"claimRef": own, "storageClassName": "other"}),
+            Code::ProvisionerSilent,
+        ),
+        (json!({"claimRef": null}), Code::ProvisionerSilent),
+        (
+            json!({"claimRef": null, "capacity": small}),
+            Code::NoMatchingVolume,
+        ),
+    ] {
+        let answer = explained(claim(), "disk", spec.clone()).await;
+        assert_eq!(codes(&answer), [expected], "{spec}");
+    }
+    let reserved = || json!({"claimRef": own, "capacity": small});
+    let answer = explained(Object::volume("disk"), "disk", reserved()).await;
+    assert_eq!(codes(&answer), []);
+    let answer = explained(Object::volume("disk"), "", reserved()).await;
+    assert_eq!(codes(&answer), [Code::NoMatchingVolume]);
+}

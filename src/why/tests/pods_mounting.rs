@@ -135,7 +135,7 @@ async fn such_a_pod_is_stuck() {
 
 /// The node of the other pod is the last object that is read.
 #[tokio::test]
-async fn the_lost_node_that_has_the_volume_is_found_within_ten_calls() {
+async fn the_lost_node_that_has_the_volume_is_found_within_the_limit_of_calls() {
     let answer = shop()
         .claim(claim("more", "more"))
         .with(ATTACHMENTS, attachment("n1", true))
@@ -263,6 +263,24 @@ async fn a_pod_without_a_claim_on_a_lost_node_has_no_volume_problem() {
         let root = answer.root().expect("a root");
         assert_eq!(root.code, expected);
         assert!(root.sentence.ends_with(said), "{}", root.sentence);
+    }
+}
+
+/// The kubelet, which no longer answers, has not updated the conditions of the pod since.
+#[tokio::test]
+async fn a_running_pod_on_a_lost_node_has_no_volume_problem_of_its_own() {
+    for (ready, expected) in [("Unknown", Code::NodeLost), ("True", Code::NoVolumeProblem)] {
+        let conditions = json!([
+            {"type": "PodReadyToStartContainers", "status": "True"},
+            {"type": "Ready", "status": "False"},
+        ]);
+        let status = json!({"phase": "Running", "conditions": conditions});
+        let cluster = Cluster::default()
+            .claim(claim("data", "disk"))
+            .with("/api/v1/nodes", node("n2", ready))
+            .pod(pod("web", "p2", "n2", &["data"], status));
+        let answer = cluster.explained(&web()).await;
+        assert_eq!(codes(&answer), [expected], "{ready}");
     }
 }
 

@@ -218,7 +218,9 @@ async fn a_volume_that_is_too_small_is_not_freed_for_the_claim() {
     );
     let cluster = Cluster::default().volume(disk(&small)).claim(data("disk"));
     let answer = cluster.explained(&Object::claim("shop", "data")).await;
-    assert_eq!(codes(&answer), [Code::NoMatchingVolume]);
+    assert_eq!(codes(&answer), [Code::ClaimReplaced]);
+    assert_eq!(command(&answer), DESCRIBE);
+    assert!(answer.chain[0].sentence.contains("has a capacity of 1Mi"));
     let gold = json!({"spec": {"volumeAttributesClassName": "gold"}});
     for named in ["", "disk"] {
         let cluster = Cluster::default().volume(disk(&gold)).claim(data(named));
@@ -311,7 +313,7 @@ async fn the_command_that_restores_a_claim_suits_its_namespace() {
         ),
         (
             namespace(json!({"deletionTimestamp": now})),
-            " --to-namespace shop",
+            " --to-namespace NAMESPACE",
         ),
         (
             namespace(json!({"labels": opted_out})),
@@ -474,4 +476,48 @@ async fn a_parked_volume_waits_for_its_namespace() {
     let said = format!("{answer:?}");
     assert!(said.contains("NoMatchingVolume"), "{said}");
     assert!(!said.contains("yard") && !said.contains("parked"), "{said}");
+}
+
+/// A new claim of that name would be empty, and the data in the trash is purged at the end of its
+/// window.
+#[tokio::test]
+async fn a_pod_whose_claim_was_deleted_learns_where_the_data_is() {
+    let pod = json!({
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [], "volumes": [
+            {"name": "home", "persistentVolumeClaim": {"claimName": "data"}},
+        ]},
+        "status": {"phase": "Pending"},
+    });
+    let other = json!({"spec": {"claimRef": {"name": "other"}}});
+    let bound = json!({"status": {"phase": "Bound"}});
+    for (cluster, next, advice) in [
+        (
+            in_shop().volume(disk(&in_trash())),
+            "volume-warden undelete pvc data -n shop --volume disk",
+            "would be empty",
+        ),
+        (in_shop().volume(disk(&json!({}))), DESCRIBE, "to decide"),
+        (
+            in_shop().volume(disk(&other)).volume(disk(&bound)),
+            "kubectl get pvc -n shop",
+            "then create the claim data",
+        ),
+        (
+            in_shop().without("persistentvolumes"),
+            "volume-warden undelete pvc data -n shop",
+            "then create the claim data",
+        ),
+    ] {
+        let answer = cluster
+            .pod(pod.clone())
+            .explained(&Object::pod("shop", "web"))
+            .await;
+        assert_eq!(
+            answer.root().map(|root| root.code),
+            Some(Code::ClaimMissing)
+        );
+        assert_eq!(command(&answer), next);
+        assert!(purpose(&answer).contains(advice), "{answer:?}");
+    }
 }

@@ -4,6 +4,7 @@ use super::{
     reuse::{DESCRIBE, attached, disk},
     *,
 };
+use crate::objects::managed_by::RELEASER_LABEL;
 
 const SENTENCE: &str = "its data is kept until an administrator decides.";
 
@@ -38,6 +39,7 @@ async fn a_volume_is_freed_if_its_policy_was_retain_at_its_release() {
     ] {
         let answer = answer(&changes).await;
         assert_eq!(codes(&answer), [Code::Retained]);
+        assert!(answer.chain[0].sentence.contains(SENTENCE), "{answer:?}");
         let command = command(&answer);
         assert!(command.contains("/spec/claimRef"), "{changes}: {command}");
     }
@@ -63,10 +65,14 @@ async fn a_volume_is_not_freed_if_its_policy_may_have_changed_after_its_release(
         (times(Some(0), None, Some(2)), unknown.to_owned()),
         (no_fields, unknown.to_owned()),
     ] {
-        let answer = answer(&changes).await;
-        assert_eq!(command(&answer), DESCRIBE, "{changes}");
-        let sentence = &answer.root().expect("a root").sentence;
-        assert!(sentence.contains(SENTENCE), "{sentence}");
-        assert!(sentence.ends_with(&why), "{sentence}");
+        let mut labelled = changes.clone();
+        labelled["metadata"]["labels"] = json!({RELEASER_LABEL: "one"});
+        for changes in [changes, labelled] {
+            let answer = answer(&changes).await;
+            assert_eq!(command(&answer), DESCRIBE, "{changes}");
+            let sentence = &answer.root().expect("a root").sentence;
+            assert!(!sentence.contains("data is kept"), "{sentence}");
+            assert!(sentence.ends_with(&why), "{sentence}");
+        }
     }
 }

@@ -1,9 +1,17 @@
 //! Tests of the list of everything that is stuck.
 
 use super::*;
-use crate::why::{Selection, Stuck, Survey, Which, survey};
+use crate::{
+    cluster::test_server::answering_each_after,
+    why::{
+        Selection, Stuck, Survey, Which,
+        read::{PersistentVolume, PersistentVolumeClaim},
+        survey,
+    },
+};
 use k8s_openapi::api::core::v1::Event;
 use std::time::Duration;
+use tokio::time::Instant;
 
 const DELETED: &str = "2026-01-01T00:10:00Z";
 
@@ -256,4 +264,45 @@ async fn a_world_of_the_cluster_lists_all_namespaces() {
         ["", "a", "c"].map(|each| listed(&reads, each)),
         [Some(2), Some(1), Some(0)]
     );
+}
+
+/// The claim is bound to a volume that is created after the command has begun.
+#[tokio::test(start_paused = true)]
+async fn what_claims_name_is_listed_after_them() {
+    let (began, late) = (Instant::now(), Duration::from_secs(1));
+    let delay = move |head: &http::request::Parts| {
+        let is_slow = head.uri.path().ends_with("/persistentvolumeclaims");
+        if is_slow { late } else { Duration::ZERO }
+    };
+    let client = answering_each_after(delay, move |head, _| {
+        let namespace = json!({"metadata": {"name": "shop"}});
+        let cluster = Cluster::default().with("/api/v1/namespaces", namespace);
+        let mut cluster = cluster.claim(bound("new"));
+        if began.elapsed() >= late {
+            cluster = cluster.volume(volume("new", "shop", "Bound"));
+        }
+        let (code, answer) = cluster.answer(&head.uri);
+        (code, answer)
+    });
+    let now: Timestamp = NOW.parse().expect("a time");
+    let Survey::Found(stuck) = survey(client, &which(Some("shop")), now).await else {
+        panic!("there is the namespace");
+    };
+    assert_eq!(lines(&stuck), [""; 0]);
+}
+
+/// A volume has no namespace, so the LIST of all volumes is that of the namespace, too.
+#[tokio::test]
+async fn volumes_are_listed_once_for_a_namespace() {
+    let mut reads = LiveReads::for_all(shop().client(), NOW.parse().expect("a time"), true);
+    for _ in 0..2 {
+        let found = reads.get::<PersistentVolume>("", "fine").found();
+        let all = reads.list::<PersistentVolume>("", Selection::default());
+        assert_eq!(found.is_some(), all.found().is_some());
+        let claims = reads.list::<PersistentVolumeClaim>("shop", Selection::default());
+        let elsewhere = reads.list::<PersistentVolumeClaim>("", Selection::default());
+        assert_eq!(claims.found().is_some(), elsewhere.found().is_some());
+        reads.read_requested().await;
+    }
+    assert_eq!(reads.calls(), 3);
 }

@@ -6,8 +6,8 @@ use crate::objects::{fit::class_of, trash::UNDELETE};
 use crate::why::{
     Cause, Code, Evidence, LiveReads, Lookup, Object, Selection,
     explain::{
-        controllers, quote, trash,
-        volumes::{Difference, Misfit, fits, parked_for, taken},
+        controllers, quote, reuse, trash,
+        volumes::{Difference, Misfit, differing, fits, lacking, parked_for, taken},
     },
     read::{PersistentVolume, PersistentVolumeClaim},
 };
@@ -41,23 +41,31 @@ pub(super) fn named(
     if let Some(deleted) = &volume.metadata.deletion_timestamp {
         return blocked_volume(reads, &volume, &Misfit::Deleting(deleted.0));
     }
-    let taken = volume.spec.as_ref().and_then(|spec| taken(spec, claim));
+    let spec = volume.spec.as_ref()?;
+    let taken = taken(spec, claim);
     if let Some(cause) = taken
         .as_ref()
         .and_then(|_| not_restored(object, claim, &volume))
     {
         return Some(cause);
     }
-    let misfit = match (taken, fits(&volume, claim)) {
-        (Some(Misfit::Taken(other)), _) => return Some(taken_by(&volume, &other)),
-        (Some(reserved @ Misfit::Reserved(_)), _) => {
-            return blocked_volume(reads, &volume, &reserved);
+    match taken {
+        Some(Misfit::Taken(other)) => return Some(taken_by(&volume, &other)),
+        Some(Misfit::Former(uid)) if let Some(how) = lacking(spec, claim.spec.as_ref()?) => {
+            return Some(unlike_former(reads, &volume, &uid, &how));
         }
-        // A difference is reported before an earlier claim of the same name: Kubernetes does not
-        // bind a volume that differs, even if its claimRef no longer has the earlier claim's uid.
-        (_, Err(Misfit::Unlike(how))) => how,
-        (Some(misfit), _) => return blocked_volume(reads, &volume, &misfit),
-        (None, _) => return binder(object, name),
+        Some(misfit) => return blocked_volume(reads, &volume, &misfit),
+        // Kubernetes compares nothing else if the claim and the volume name each other.
+        None if spec.claim_ref.is_some() => {
+            return binder(
+                object,
+                &format!("The claim and the volume {name} name each other"),
+            );
+        }
+        None => {}
+    }
+    let Some(misfit) = differing((&volume, spec), (claim, claim.spec.as_ref()?)) else {
+        return binder(object, &format!("The volume {name} fits the claim"));
     };
     let sentence = format!("The claim names the volume {name}, which {misfit}.");
     let show = Object::volume(name).describe();
@@ -90,6 +98,27 @@ fn not_restored(
     ))
 }
 
+/// The cause that the volume that the claim names belonged to an earlier claim of this name with
+/// this uid, and lacks what the present claim requests.
+fn unlike_former(
+    reads: &LiveReads,
+    volume: &PersistentVolume,
+    uid: &str,
+    how: &Difference,
+) -> Cause {
+    let object = Object::volume(&volume.name_any());
+    let sentence = format!(
+        "The volume {} belonged to an earlier claim of this name (uid {}). Kubernetes never binds it to a new claim of the same name, and this volume {how}.",
+        object.name,
+        quote::name(uid)
+    );
+    let evidence = Evidence::new(object.to_string(), "spec.claimRef.uid");
+    let cause = Cause::new(Code::ClaimReplaced, sentence, evidence);
+    let purpose = "to compare the volume with the claim; if the claim is to get the data, recreate it with what the volume has, \
+                   and run volume-warden why again";
+    reuse::after_required(reads, volume, cause, (object.describe(), purpose))
+}
+
 /// The cause that the claim names a volume to which the claim `other` is or was bound. Its
 /// `claimRef` is no reservation: without it, the volume of that claim would be lost.
 fn taken_by(volume: &PersistentVolume, other: &str) -> Cause {
@@ -113,12 +142,10 @@ fn taken_by(volume: &PersistentVolume, other: &str) -> Cause {
     )
 }
 
-/// The cause that kube-controller-manager has not bound the claim to this volume yet, although the
-/// volume fits.
-fn binder(object: &Object, volume: &str) -> Option<Cause> {
-    let sentence = format!(
-        "The volume {volume} fits the claim; kube-controller-manager has not bound them yet."
-    );
+/// The cause that kube-controller-manager has not bound the claim to a volume yet, although nothing
+/// prevents that, as `why` says.
+fn binder(object: &Object, why: &str) -> Option<Cause> {
+    let sentence = format!("{why}; kube-controller-manager has not bound them yet.");
     let evidence = Evidence::new(object.to_string(), "status.phase");
     Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
         controllers::in_tree_lease().describe(),
@@ -146,7 +173,8 @@ pub(super) fn any(
         .map(|volume| (volume, fits(volume, claim)))
         .collect();
     if let Some((fitting, _)) = judged.iter().find(|(_, judged)| judged.is_ok()) {
-        return binder(object, &fitting.name_any());
+        let why = format!("The volume {} fits the claim", fitting.name_any());
+        return binder(object, &why);
     }
     let misfits = judged
         .iter()

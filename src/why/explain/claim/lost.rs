@@ -64,19 +64,33 @@ pub(super) fn misbound(
         let uid = reference.and_then(|of| of.uid.as_deref());
         return of_this_name(object, claim, volume, uid.unwrap_or_default());
     }
+    let Some((namespace, claim)) = owner else {
+        let name = volume.name_any();
+        return to_be_bound(
+            object,
+            &format!("The claim was bound to the volume {name}, which belongs to no other claim"),
+        );
+    };
     let sentence = format!(
-        "The claim was bound to the volume {}, which {}.",
+        "The claim was bound to the volume {}, which now belongs to the claim {namespace}/{claim}.",
         volume.name_any(),
-        owner.map_or_else(
-            || "no longer belongs to any claim".to_owned(),
-            |(namespace, name)| format!("now belongs to the claim {namespace}/{name}")
-        )
     );
     let evidence = Evidence::new(object.to_string(), "spec.volumeName");
     Cause::new(Code::VolumeReserved, sentence, evidence).run(
         Object::volume(&volume.name_any()).describe(),
         "to see which claim the volume belongs to; this claim is bound again only if the volume is \
          given back to it",
+    )
+}
+
+/// The cause that kube-controller-manager has not bound the claim again yet, although it would, as
+/// `why` says.
+fn to_be_bound(object: &Object, why: &str) -> Cause {
+    let sentence = format!("{why}; kube-controller-manager has not bound them again yet.");
+    let evidence = Evidence::new(object.to_string(), "status.phase");
+    Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
+        controllers::in_tree_lease().describe(),
+        "to see whether kube-controller-manager runs, if the two are not bound to each other soon",
     )
 }
 
@@ -89,13 +103,9 @@ fn of_this_name(
 ) -> Cause {
     let name = volume.name_any();
     if uid == claim.uid().unwrap_or_default() {
-        let sentence = format!(
-            "The claim and the volume {name} name each other; kube-controller-manager has not bound them again yet."
-        );
-        let evidence = Evidence::new(object.to_string(), "status.phase");
-        return Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-            controllers::in_tree_lease().describe(),
-            "to see whether kube-controller-manager runs, if the claim is not Bound soon",
+        return to_be_bound(
+            object,
+            &format!("The claim and the volume {name} name each other"),
         );
     }
     let (code, whose) = if uid.is_empty() {

@@ -95,15 +95,19 @@ fn of_class(
             other => other.into_iter().collect(),
         };
     };
-    let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-    if waits && !claim.annotations().contains_key(SELECTED_NODE) {
-        return consumer(reads, object, claim, class).into_iter().collect();
-    }
+    let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+        && !claim.annotations().contains_key(SELECTED_NODE);
     if class.provisioner == NO_PROVISIONER {
         let why = format!("requests the StorageClass {name}, which has no provisioner");
-        return by_hand::any(reads, object, claim, &why)
-            .into_iter()
-            .collect();
+        let of_volumes = by_hand::any(reads, object, claim, &why);
+        // If a volume fits, the scheduler selects it together with the node of the first pod.
+        let fits = |cause: &Cause| cause.code == Code::ProvisionerSilent;
+        if !waits || of_volumes.as_ref().is_some_and(|cause| !fits(cause)) {
+            return of_volumes.into_iter().collect();
+        }
+    }
+    if waits {
+        return consumer(reads, object, claim, class).into_iter().collect();
     }
     let Some(stuck) = provisioner(reads, object, claim, class) else {
         return Vec::new();
@@ -185,7 +189,7 @@ fn may_wait_for(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let created = pod.creation_timestamp().zip(claim.creation_timestamp());
     let older = created.is_some_and(|(pod, claim)| pod.0 < claim.0);
     let scheduled = nodes::name_of(pod).is_some()
-        && writers::writer(&pod.metadata, &["f:spec", "f:nodeName"]).is_none();
+        && writers::writer(&pod.metadata, &users::NODE_NAME).is_none();
     !(pod.trimmed.finished || older && scheduled)
 }
 

@@ -112,8 +112,8 @@ fn failed(
     Some(Some(
         Cause::new(Code::ResizeFailed, sentence, evidence).run(
             object.describe(),
-            "to see all Events of the claim; then fix what the driver reports, or request a smaller size, which \
-             must still be larger than the present one",
+            "to see all Events of the claim; then fix what the driver reports or, since Kubernetes 1.32, request a \
+             smaller size, which must still be larger than the present one",
         ),
     ))
 }

@@ -2,6 +2,7 @@
 
 use super::{
     claims::Mounted,
+    deleted_claim,
     quota::{self, Want},
 };
 use crate::{
@@ -53,16 +54,21 @@ pub(super) fn causes(
         ClaimCreator::User => None,
         maker => quota::exhausted(reads, object.namespace_name(), &want(maker, mounted)),
     };
-    let missing = missing_claim(object, mounted, &maker);
+    let missing = missing_claim(reads, object, mounted, &maker);
     [Some(missing), why].into_iter().flatten().collect()
 }
 
 /// The cause that the claim does not exist.
-pub(super) fn cause(object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause {
-    missing_claim(object, mounted, &maker(pod, mounted))
+pub(super) fn cause(reads: &LiveReads, object: &Object, pod: &Pod, mounted: &Mounted<'_>) -> Cause {
+    missing_claim(reads, object, mounted, &maker(pod, mounted))
 }
 
-fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &ClaimCreator) -> Cause {
+fn missing_claim(
+    reads: &LiveReads,
+    object: &Object,
+    mounted: &Mounted<'_>,
+    maker: &ClaimCreator,
+) -> Cause {
     let (claim, namespace) = (quote::name(&mounted.claim), object.namespace_name());
     let pod = object.describe();
     let (who, command, purpose) = match maker {
@@ -86,11 +92,7 @@ fn missing_claim(object: &Object, mounted: &Mounted<'_>, maker: &ClaimCreator) -
             format!("kubectl describe statefulset {set} -n {namespace}"),
             "to see in the StatefulSet's Events why the claim is not created".to_owned(),
         ),
-        ClaimCreator::User => (
-            "no controller creates it for the pod".to_owned(),
-            format!("kubectl get pvc -n {namespace}"),
-            format!("to list the claims; then create the claim {claim}, or recreate the pod with the name of another claim"),
-        ),
+        ClaimCreator::User => deleted_claim::steps(reads, namespace, &mounted.claim),
     };
     let sentence = format!("The pod's claim {claim} does not exist; {who}.");
     let field = format!("spec.volumes[{}]", mounted.volume.name);

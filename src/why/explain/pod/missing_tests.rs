@@ -1,5 +1,8 @@
 use super::*;
-use crate::why::explain::pod::claims::mounted;
+use crate::{
+    cluster::test_server::{answering, failure},
+    why::explain::pod::claims::mounted,
+};
 use serde_json::{Value, json};
 
 const TEMPLATE: &str = "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 2Gi}}}}";
@@ -17,7 +20,10 @@ fn sentence_of(metadata: &Value) -> String {
     });
     json_patch::merge(&mut pod["metadata"], metadata);
     let pod: Pod = serde_json::from_value(pod).expect("a pod");
-    cause(&Object::pod("shop", "web-0"), &pod, &mounted(&pod)[0]).sentence
+    let client = answering(|_, _| failure(404, "NotFound"));
+    let reads = LiveReads::new(client, Default::default());
+    let object = Object::pod("shop", "web-0");
+    cause(&reads, &object, &pod, &mounted(&pod)[0]).sentence
 }
 
 fn annotated(pairs: &[(&str, &str)]) -> Value {
@@ -27,8 +33,8 @@ fn annotated(pairs: &[(&str, &str)]) -> Value {
     json!({"annotations": pairs.collect::<serde_json::Map<_, _>>()})
 }
 
-#[test]
-fn who_would_make_the_claim_is_named() {
+#[tokio::test]
+async fn who_would_make_the_claim_is_named() {
     let set = |api_version: &str| {
         json!({"ownerReferences": [
             {"apiVersion": api_version, "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true},
@@ -36,16 +42,19 @@ fn who_would_make_the_claim_is_named() {
     };
     let invalid = ("data.pvc", "nonsense");
     for (metadata, who) in [
-        (json!({}), "no controller creates it"),
+        (json!({}), "neither Kubernetes nor Volume Warden creates it"),
         (set("apps/v1"), "the StatefulSet web creates it"),
-        (set("apps.kruise.io/v1"), "no controller creates it"),
+        (
+            set("apps.kruise.io/v1"),
+            "neither Kubernetes nor Volume Warden creates it",
+        ),
         (
             annotated(&[("data.enabled", "true"), ("data.pvc", TEMPLATE)]),
             "request it from Volume Warden's pvc-provisioner",
         ),
         (
             annotated(&[("data.enabled", "false"), ("data.pvc", TEMPLATE)]),
-            "no controller creates it",
+            "neither Kubernetes nor Volume Warden creates it",
         ),
         (
             annotated(&[("data.enabled", "true"), invalid]),
@@ -61,7 +70,7 @@ fn who_would_make_the_claim_is_named() {
         ),
         (
             annotated(&[("other.enabled", "true"), ("other.pvc", "nonsense")]),
-            "no controller creates it",
+            "neither Kubernetes nor Volume Warden creates it",
         ),
     ] {
         let sentence = sentence_of(&metadata);

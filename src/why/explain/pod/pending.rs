@@ -45,7 +45,7 @@ pub(super) fn causes(reads: &LiveReads, object: &Object, pod: &Pod) -> Causes {
     match unusable.next() {
         Some(first) => {
             let chain = chain(reads, object, pod, &first, &usable);
-            let also = unusable.map(|other| link(object, pod, &other));
+            let also = unusable.map(|other| link(reads, object, pod, &other));
             (chain, also.collect())
         }
         // A claim could not be read, so it is not known whether the pod waits for that claim.
@@ -81,13 +81,18 @@ fn problem(
 }
 
 /// The cause that the pod cannot use this claim.
-fn link(object: &Object, pod: &Pod, (problem, mounted, lookup): &UnusableClaim<'_>) -> Cause {
+fn link(
+    reads: &LiveReads,
+    object: &Object,
+    pod: &Pod,
+    (problem, mounted, lookup): &UnusableClaim<'_>,
+) -> Cause {
     match lookup {
         Lookup::Found(claim) if *problem == ClaimProblem::NotOwned => {
             not_owned(object, mounted, claim)
         }
         Lookup::Found(claim) => has(object, claim),
-        Lookup::Absent | Lookup::Unread => missing::cause(object, pod, mounted),
+        Lookup::Absent | Lookup::Unread => missing::cause(reads, object, pod, mounted),
     }
 }
 
@@ -104,7 +109,7 @@ fn chain(
     let Lookup::Found(claim) = lookup else {
         return missing::causes(reads, object, pod, mounted);
     };
-    let first = link(object, pod, unusable);
+    let first = link(reads, object, pod, unusable);
     // The state of a claim that the pod never uses is no cause.
     if *problem == ClaimProblem::NotOwned {
         return vec![first];

@@ -66,12 +66,7 @@ pub(super) fn causes(
         }
         // The kubelet of a node that is not ready may not start the pod, and says nothing about it.
         if let Some(node) = nodes::lost_node(reads, pod) {
-            let code = if has_claims {
-                node.code
-            } else {
-                Code::NoVolumeProblem
-            };
-            return Some(vec![Cause { code, ..node }]);
+            return Some(vec![of_node(node, has_claims)]);
         }
     }
     let said = waits(pod).unwrap_or_else(|| "nothing yet".to_owned());
@@ -121,11 +116,25 @@ pub(super) fn not_ready(reads: &LiveReads, object: &Object, pod: &Pod) -> Option
     } else {
         "The pod has its volumes, but is not ready"
     };
+    // The kubelet of a node that does not answer updates no status of the pod.
+    if let Some(node) = nodes::lost_node(reads, pod) {
+        return Some(vec![of_node(node, !claims::mounted(pod).is_empty())]);
+    }
     let said = waits(pod)
         .unwrap_or_else(|| message_of(condition(pod, "Ready"), "its status gives no reason"));
     let field = "status.conditions[Ready]";
     let since = changed(pod, "Ready");
     Some(vec![at(object, format!("{state}: {said}."), field, since)])
+}
+
+/// The cause that the node of the pod is lost, which concerns no volume if the pod has no claims.
+fn of_node(node: Cause, has_claims: bool) -> Cause {
+    let code = if has_claims {
+        node.code
+    } else {
+        Code::NoVolumeProblem
+    };
+    Cause { code, ..node }
 }
 
 fn at(object: &Object, sentence: String, field: &str, since: Option<Timestamp>) -> Cause {

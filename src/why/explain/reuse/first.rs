@@ -117,7 +117,7 @@ pub(super) fn to_be_deleted(volume: &PersistentVolume) -> Option<RequiredStep> {
 
 /// The required step if the volume is not Released yet or has Failed, or if its policy may have
 /// been written after it was Released, so that its data may be deleted already.
-fn not_released(volume: &PersistentVolume) -> Option<RequiredStep> {
+pub(super) fn not_released(volume: &PersistentVolume) -> Option<RequiredStep> {
     let doubtful = |why| RequiredStep {
         why,
         command: object(volume).describe(),

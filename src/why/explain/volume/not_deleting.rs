@@ -142,6 +142,7 @@ fn bound(
 }
 
 /// The cause that the volume is reserved for a Pending claim that it does not fit; none otherwise.
+/// If the claim and the volume name each other, Kubernetes does not compare them.
 fn misfit(
     object: &Object,
     volume: &PersistentVolume,
@@ -150,7 +151,11 @@ fn misfit(
     if claim::state(claim) != "Pending" {
         return None;
     }
-    let lacking = lacking(volume.spec.as_ref()?, claim.spec.as_ref()?)?;
+    let wants = claim.spec.as_ref()?;
+    if wants.volume_name.as_deref() == Some(&object.name.name) {
+        return None;
+    }
+    let lacking = lacking(volume.spec.as_ref()?, wants)?;
     let name = Object::claim(&claim.namespace()?, &claim.name_any());
     let sentence = format!(
         "The volume is reserved for the claim {}, which cannot be bound to it: the volume {lacking}.",

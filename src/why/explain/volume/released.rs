@@ -102,7 +102,7 @@ fn replaced(
         );
         return reuse::of_trash(reads, volume, &cause)
             .or_else(|| by_releaser(object, volume, &cause))
-            .unwrap_or_else(|| cause.run(
+            .unwrap_or_else(|| in_doubt(cause, volume).run(
             object.describe(),
             "to decide what to do with the volume: its policy is Retain, so it is kept until an administrator decides",
         ));
@@ -142,8 +142,13 @@ fn retained(
             None => cause.run(object.describe(), "to see its annotations and its claim"),
         }];
     }
+    let kept = if reuse::doubt(volume).is_none() {
+        ": its data is kept until an administrator decides"
+    } else {
+        ""
+    };
     let sentence = format!(
-        "The volume belonged to the claim {name}, which is deleted, and its policy is Retain: its data is kept until an administrator decides."
+        "The volume belonged to the claim {name}, which is deleted, and its policy is Retain{kept}."
     );
     let cause = Cause::new(Code::Retained, sentence, evidence);
     if let Some(cause) = by_releaser(object, volume, &cause) {
@@ -204,10 +209,19 @@ fn by_releaser(object: &Object, volume: &PersistentVolume, cause: &Cause) -> Opt
         sentence,
         ..cause.clone()
     };
-    Some(cause.run(
+    Some(in_doubt(cause, volume).run(
         object.describe(),
         "to see the Events of pv-releaser, if the volume stays Released",
     ))
+}
+
+/// The cause with the reason why the data of the volume may be deleted already, if there is one.
+fn in_doubt(cause: Cause, volume: &PersistentVolume) -> Cause {
+    let Some(doubt) = reuse::doubt(volume) else {
+        return cause;
+    };
+    let sentence = format!("{} {doubt}", cause.sentence);
+    Cause { sentence, ..cause }
 }
 
 fn is_released(volume: &PersistentVolume) -> bool {
