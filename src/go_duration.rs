@@ -8,8 +8,8 @@ use std::time::Duration;
 /// represent.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Minimum duration between two attempts of a periodic task, so that the attempts do not overload
-/// the API server or a storage backend.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// the API server or a storage backend, and minimum time limit of a webhook.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Parses a duration.
 ///
@@ -30,17 +30,6 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| {
             "expected a duration of at most 100 years, such as 20s, 5m, 1h30m or 0".to_owned()
         })
-}
-
-/// Parses the time limit of a webhook, which is at least a second, as in Kubernetes.
-///
-/// # Errors
-/// When the text is not a duration, or the duration is shorter.
-pub fn parse_timeout(text: &str) -> Result<Duration, String> {
-    match parse(text)? {
-        limit if limit < Duration::from_secs(1) => Err("expected at least 1s".to_owned()),
-        limit => Ok(limit),
-    }
 }
 
 /// Parses a duration that may also be a number of days, such as `30d`.
@@ -64,13 +53,14 @@ pub fn format(duration: Duration) -> String {
     format!("{shown:#}")
 }
 
-/// Parses the duration between two attempts, which is at least one second.
+/// Parses a duration of at least one second: one between two attempts, or the time limit of a
+/// webhook, which Kubernetes gives in whole seconds.
 ///
 /// # Errors
 /// When [`parse`] fails, or the duration is shorter than a second.
-pub fn parse_pause(text: &str) -> Result<Duration, String> {
+pub fn parse_at_least_1s(text: &str) -> Result<Duration, String> {
     let read = parse(text)?;
-    let long = read >= SHORTEST_PAUSE;
+    let long = read >= SHORTEST;
     long.then_some(read)
         .ok_or_else(|| "the duration must be at least 1s".to_owned())
 }
@@ -83,7 +73,7 @@ pub fn parse_pause(text: &str) -> Result<Duration, String> {
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Ok(Duration::ZERO),
-        _ => parse_pause(text).map_err(|error| format!("{error}, or 0 for never")),
+        _ => parse_at_least_1s(text).map_err(|error| format!("{error}, or 0 for never")),
     }
 }
 
@@ -96,8 +86,8 @@ pub fn parse_pause_or_seconds(text: &str) -> Result<Duration, String> {
     match text.trim().parse::<u32>() {
         // The parsed number is formatted again, because a duration may not have as many leading
         // zeros as a number.
-        Ok(seconds) if !text.trim().starts_with('+') => parse_pause(&format!("{seconds}s")),
-        _ => parse_pause(text),
+        Ok(seconds) if !text.trim().starts_with('+') => parse_at_least_1s(&format!("{seconds}s")),
+        _ => parse_at_least_1s(text),
     }
 }
 
@@ -165,10 +155,10 @@ mod tests {
             ("0", false, true),
             ("soon", false, false),
         ] {
-            assert_eq!(parse_pause(text).is_ok(), pause, "{text}");
+            assert_eq!(parse_at_least_1s(text).is_ok(), pause, "{text}");
             assert_eq!(parse_interval(text).is_ok(), interval, "{text}");
         }
-        assert_eq!(parse_pause("1s"), Ok(SHORTEST_PAUSE));
+        assert_eq!(parse_at_least_1s("1s"), Ok(SHORTEST));
         assert_eq!(parse_interval("0s"), Ok(Duration::ZERO));
     }
 

@@ -5,7 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
-use volume_warden::go_duration::{parse, parse_interval, parse_pause, parse_pause_or_seconds};
+use volume_warden::go_duration::{
+    parse, parse_at_least_1s, parse_interval, parse_pause_or_seconds,
+};
 
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,7 +34,7 @@ fuzz_target!(|text: &str| {
     }
     let pause = read.filter(|read| *read >= SECOND);
     let never = read.filter(Duration::is_zero);
-    assert_eq!(parse_pause(text).ok(), pause);
+    assert_eq!(parse_at_least_1s(text).ok(), pause);
     assert_eq!(parse_interval(text).ok(), pause.or(never));
     let seconds = text.trim().parse::<u32>().ok();
     let seconds = seconds.filter(|_| !text.trim().starts_with('+'));

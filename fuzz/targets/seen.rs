@@ -19,10 +19,10 @@ const CLUSTER: &str = "volume-warden.dev/cluster";
 fuzz_target!(|text: &str| {
     let map = json!({"metadata": {"resourceVersion": "0"}, "data": {"names": text, "other": "x"}});
     let stored = if text.starts_with('{') || text.is_empty() {
-text.to_owned()
-} else {
-map.to_string()
-};
+        text.to_owned()
+    } else {
+        map.to_string()
+    };
     let runtime = Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(check(&stored));
 });

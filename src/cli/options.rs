@@ -132,7 +132,7 @@ pub(super) struct ServerOptions {
     /// Maximum time for one admission review, at least 1s. The timeoutSeconds of the webhook
     /// limits it, too, so raise both together [default: the timeoutSeconds of each webhook in the
     /// manifests]
-    #[arg(long, value_parser = go_duration::parse_timeout)]
+    #[arg(long, value_parser = go_duration::parse_at_least_1s)]
     pub(super) max_webhook_timeout: Option<Duration>,
 
     /// Namespaces whose pods must not depend on Volume Warden: the webhooks refuse no pod there and

@@ -53,7 +53,7 @@ pub struct BackendOptions {
     storageos_refresh_interval: Duration,
 
     /// Minimum interval between two logins to the StorageOS API.
-    #[arg(long, default_value = "5s", value_parser = go_duration::parse_pause)]
+    #[arg(long, default_value = "5s", value_parser = go_duration::parse_at_least_1s)]
     storageos_retry_interval: Duration,
 
     /// PEM file with the CAs to trust for the StorageOS API, read again at each login [default: the

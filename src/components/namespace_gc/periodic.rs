@@ -190,11 +190,7 @@ impl Collector {
         if gone.is_empty() {
             return;
         }
-        let namespaces = &self.reconcile.namespaces;
-        let exist = |name: &str| {
-            let name = ObjectName::cluster_scoped(name);
-            namespaces.read().get(&name).is_some()
-        };
+        let exist = |name: &str| self.reconcile.exists(name);
         match self.collection.seen.forget(&gone, exist).await {
             Ok(()) => tracing::info!(
                 component = NAME,

@@ -87,14 +87,17 @@ impl NamespaceGcReconciler {
         let Some(seen) = self.seen.as_ref().filter(|_| !self.remover.options.dry_run) else {
             return;
         };
-        let exists = |name: &str| {
-            let name = ObjectName::cluster_scoped(name);
-            self.namespaces.read().get(&name).is_some()
-        };
+        let exists = |name: &str| self.exists(name);
         if let Err(error) = seen.forget_removed(&name.name, exists).await {
             let namespace = &*name.name;
             tracing::warn!(component = NAME, namespace, %error, "cannot remove the name of the deleted namespace from the record, which a collection does later");
         }
+    }
+
+    /// Returns whether the watch has the namespace of this name.
+    pub fn exists(&self, name: &str) -> bool {
+        let name = ObjectName::cluster_scoped(name);
+        self.namespaces.read().get(&name).is_some()
     }
 
     fn retry(&self) -> Retry<'_> {

@@ -115,6 +115,15 @@ impl Live {
         live.map_err(ReconcileError::unread(format!("the volume {name}")))
     }
 
+    /// Reads a namespace; none if it does not exist.
+    ///
+    /// # Errors
+    /// When it could not be read within `limit`.
+    pub async fn namespace(&self, name: &str, limit: Duration) -> kube::Result<Option<Namespace>> {
+        let name = ObjectName::cluster_scoped(name);
+        self.namespaces.get(&name, limit).await
+    }
+
     /// Returns the uid of the namespace; none if it does not exist.
     ///
     /// # Errors
@@ -124,9 +133,8 @@ impl Live {
         namespace: &str,
         limit: Duration,
     ) -> kube::Result<Option<Box<str>>> {
-        let name = ObjectName::cluster_scoped(namespace);
-        let live = self.namespaces.get(&name, limit).await?;
-        Ok(live.map(|live| live.uid.clone()))
+        let live = self.namespace(namespace, limit).await?;
+        Ok(live.map(|live| live.uid))
     }
 
     /// Returns the uid of the namespace, and the time by the clock of the API server.
@@ -138,11 +146,9 @@ impl Live {
         namespace: &str,
         limit: Duration,
     ) -> kube::Result<(Option<Box<str>>, Timestamp)> {
-        let name = ObjectName::cluster_scoped(namespace);
-        let namespace = self.namespaces.get(&name, limit);
+        let uid = self.namespace_uid(namespace, limit);
         let time = server_time(&self.client, limit);
-        let (namespace, now) = futures::try_join!(namespace, time)?;
-        Ok((namespace.map(|found| found.uid.clone()), now))
+        futures::try_join!(uid, time)
     }
 
     /// Returns whether the namespace of the record's claim still exists, with the recorded uid.
@@ -151,18 +157,10 @@ impl Live {
     /// # Errors
     /// When the namespace could not be read.
     pub async fn is_same_namespace(&self, record: &TrashRecord) -> Result<bool, ReconcileError> {
-        let found = self.namespace(&record.claim.namespace).await;
+        let namespace = &record.claim.namespace;
+        let found = self.namespace(namespace, DEFAULT_CALL_TIMEOUT).await;
         let found = found.map_err(ReconcileError::unread("the namespace"))?;
         Ok(found.is_some_and(|namespace| record.is_of(Some(&namespace.uid))))
-    }
-
-    /// Reads a namespace; none if it does not exist.
-    ///
-    /// # Errors
-    /// When it could not be read.
-    pub async fn namespace(&self, name: &str) -> kube::Result<Option<Namespace>> {
-        let name = ObjectName::cluster_scoped(name);
-        self.namespaces.get(&name, DEFAULT_CALL_TIMEOUT).await
     }
 
     /// Adds to the record what only live reads show: the uid of the claim's namespace, and the
@@ -181,8 +179,7 @@ impl Live {
         limit: Duration,
     ) -> kube::Result<Box<str>> {
         let until = Instant::now() + limit;
-        let name = ObjectName::cluster_scoped(claim.namespace.as_str());
-        let Some(namespace) = self.namespaces.get(&name, limit).await? else {
+        let Some(namespace) = self.namespace(&claim.namespace, limit).await? else {
             return Ok(Box::default());
         };
         let rest = until.saturating_duration_since(Instant::now());

@@ -17,8 +17,9 @@ use super::{
 use crate::{
     clock::Clock,
     cluster::{
-        ALWAYS, Action, Applied, Apply, Basis, EventContent, EventDeduplicator, Lane, Reconcile,
-        Reconciled, Regarding, Requeue, StillHolds, Target, WorkQueue,
+        ALWAYS, Action, Applied, Apply, Basis, DEFAULT_CALL_TIMEOUT, EventContent,
+        EventDeduplicator, Lane, Reconcile, Reconciled, Regarding, Requeue, StillHolds, Target,
+        WorkQueue,
     },
     hashing::HashSet,
     objects::{
@@ -140,25 +141,26 @@ impl PvcTrashReconciler {
         let Some(claim) = volume.claimed_by().filter(|_| !record.ends_at_once()) else {
             return;
         };
-        let found = self.live.namespace(&record.claim.namespace).await;
+        let namespace = &record.claim.namespace;
+        let found = self.live.namespace(namespace, DEFAULT_CALL_TIMEOUT).await;
         // No more claims are created in a namespace that is being deleted.
         let accepts_claims = match &found {
             Ok(found) => found.as_ref().is_some_and(|found| !found.deleting),
             Err(_) => true,
         };
-        let namespace = found.ok().flatten();
-        let namespace = namespace.filter(|found| record.is_of(Some(&found.uid)));
+        let same = found.ok().flatten();
+        let same = same.filter(|found| record.is_of(Some(&found.uid)));
         let command = if !accepts_claims {
             record.administrators_command(ANOTHER_NAMESPACE)
-        } else if namespace.is_some() && self.caches.handles(&record.claim.namespace) {
+        } else if same.is_some() && self.caches.handles(namespace) {
             record.command()
         } else {
-            record.administrators_command(&record.claim.namespace)
+            record.administrators_command(namespace)
         };
         let event_content = notices::moved_to_trash(record, &command);
         self.publish_event(name, volume, event_content.clone());
         // Users who may not read volumes see the Event in the namespace of their claim.
-        if namespace.is_some() {
+        if same.is_some() {
             let claim = Regarding::new(Kind::PersistentVolumeClaim, &claim.name, &claim.uid);
             self.apply.publish_event(claim, event_content);
         }

@@ -129,6 +129,14 @@ pub(super) fn in_tree_lease() -> Object {
     Object::new("Lease", "lease", "kube-system", "kube-controller-manager")
 }
 
+/// The cause, which `sentence` describes, that kube-controller-manager has not bound the claim yet,
+/// although nothing prevents that.
+pub(super) fn late_binder(claim: &Object, sentence: String, purpose: &str) -> Cause {
+    let evidence = Evidence::new(claim.to_string(), "status.phase");
+    let cause = Cause::new(Code::ProvisionerSilent, sentence, evidence);
+    cause.run(in_tree_lease().describe(), purpose)
+}
+
 /// The Leases that elect the leader of the component, in the namespaces in which Volume Warden is
 /// installed: see [`installation`]. None if it could not be read whether there are any.
 pub(super) fn own_leases(reads: &LiveReads, component: ComponentRef) -> Option<Vec<Lease>> {

@@ -146,11 +146,8 @@ fn taken_by(volume: &PersistentVolume, other: &str) -> Cause {
 /// prevents that, as `why` says.
 fn binder(object: &Object, why: &str) -> Option<Cause> {
     let sentence = format!("{why}; kube-controller-manager has not bound them yet.");
-    let evidence = Evidence::new(object.to_string(), "status.phase");
-    Some(Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        controllers::in_tree_lease().describe(),
-        "to see whether kube-controller-manager runs, if the claim stays Pending",
-    ))
+    let purpose = "to see whether kube-controller-manager runs, if the claim stays Pending";
+    Some(controllers::late_binder(object, sentence, purpose))
 }
 
 /// Explains a Pending claim that no provisioner serves, by comparing it with every volume that is

@@ -87,11 +87,9 @@ pub(super) fn misbound(
 /// `why` says.
 fn to_be_bound(object: &Object, why: &str) -> Cause {
     let sentence = format!("{why}; kube-controller-manager has not bound them again yet.");
-    let evidence = Evidence::new(object.to_string(), "status.phase");
-    Cause::new(Code::ProvisionerSilent, sentence, evidence).run(
-        controllers::in_tree_lease().describe(),
-        "to see whether kube-controller-manager runs, if the two are not bound to each other soon",
-    )
+    let purpose =
+        "to see whether kube-controller-manager runs, if the two are not bound to each other soon";
+    controllers::late_binder(object, sentence, purpose)
 }
 
 /// The cause for a claim whose volume has the name of the claim in `claimRef`, with this uid.
