@@ -132,8 +132,8 @@ const CONDITIONS: &[(&str, Condition)] = &[
         },
     ),
     (
-        r#""volume-warden.dev/awaiting-pod" in object.metadata.?annotations.orValue({}) && (oldObject == null || object.metadata.annotations["volume-warden.dev/awaiting-pod"] != oldObject.metadata.?annotations[?"volume-warden.dev/awaiting-pod"].orValue(""))"#,
-        |request| gets_annotation(request, "volume-warden.dev~1awaiting-pod"),
+        r#""volume-warden.dev/awaiting-pod" in object.metadata.?annotations.orValue({}) && (oldObject == null || object.metadata.annotations["volume-warden.dev/awaiting-pod"] != oldObject.metadata.?annotations[?"volume-warden.dev/awaiting-pod"].orValue("") || !("dynamic-pvc-provisioner.kubernetes.io/managed-by" in oldObject.metadata.?labels.orValue({})))"#,
+        gets_provisioner_mark,
     ),
     (
         r#""volume-warden.dev/scaled-with" in object.metadata.?annotations.orValue({}) && (oldObject == null || object.metadata.annotations["volume-warden.dev/scaled-with"] != oldObject.metadata.?annotations[?"volume-warden.dev/scaled-with"].orValue(""))"#,
@@ -192,6 +192,16 @@ fn is_bound_with(request: &Value, policy: &str) -> bool {
 fn gets_annotation(request: &Value, key: &str) -> bool {
     let stated = |of: &str| request.pointer(&format!("/{of}/metadata/annotations/{key}"));
     stated("object").is_some() && stated("object") != stated("oldObject")
+}
+
+/// Whether the request adds or changes the marker of pvc-provisioner, or adds the label without
+/// which the marker does not count.
+fn gets_provisioner_mark(request: &Value) -> bool {
+    let stated = |of: &str, path: &str| request.pointer(&format!("/{of}/metadata/{path}"));
+    let mark = "annotations/volume-warden.dev~1awaiting-pod";
+    let label = "labels/dynamic-pvc-provisioner.kubernetes.io~1managed-by";
+    let counted = stated("oldObject", mark).filter(|_| stated("oldObject", label).is_some());
+    stated("object", mark).is_some() && stated("object", mark) != counted
 }
 
 fn states_that_it_is_bound(request: &Value) -> bool {

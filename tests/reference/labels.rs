@@ -11,7 +11,9 @@ const INTRODUCTION: &str = "\
 
 Volume Warden reads or writes these keys. The markers `volume-warden.dev/scaled-with` and
 `volume-warden.dev/awaiting-pod` are written by Volume Warden only: a claim that is created or
-updated with one, from a backup or a copied manifest, loses it at admission.
+updated with one, from a backup or a copied manifest, loses it at admission. The latter is removed
+only from claims with the label `dynamic-pvc-provisioner.kubernetes.io/managed-by`; it has no
+effect on others.
 ";
 
 /// API groups and values, which are neither labels nor annotations nor finalizers.

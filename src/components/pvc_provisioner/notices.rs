@@ -1,6 +1,6 @@
 //! Publishes notices about claims as Events on the pod that requests them, once per cause.
 
-use super::{Caches, Notice, parse::parse_with_yields, rule::is_in_time, view::User};
+use super::{Caches, Notice, parse::parse_with_yields, rule::has_valid_marker, view::User};
 use crate::{
     cluster::{Apply, EventContent, EventDeduplicator, Regarding, Target},
     objects::{CompactText, Kind, ObjectName, Pod},
@@ -157,8 +157,7 @@ fn cause(user: &User, notice: &Notice) -> Cause {
 fn shared(name: &ObjectName, pod: &Pod, caches: &Caches) -> Option<Notice> {
     let claim = caches.claim(name).ok()??;
     let own = claim.rare.owners.iter().any(|owner| pod.uid == owner.uid);
-    let marked = claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time);
-    let awaits = marked && claim.rare.owners.is_empty();
+    let awaits = has_valid_marker(&claim) && claim.rare.owners.is_empty();
     let shared = !own && !awaits && !claim.deleting;
     shared.then(|| Notice::shared(&name.name, &claim.rare.owners))
 }

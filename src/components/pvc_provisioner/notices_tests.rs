@@ -108,18 +108,20 @@ async fn an_event_that_is_lost_repeats_no_other() {
 /// Nothing deletes a claim whose marker was written by a clock that is wrong.
 #[test]
 fn a_claim_with_an_invalid_marker_and_no_owner_is_reported() {
-    let caches = |minute: u32| {
+    let caches = |minute: u32, label: Option<&str>| {
         caches(
             json!({"metadata": {"namespace": "ns", "name": "c", "uid": "2",
-            "resourceVersion": "1", "labels": {PROVISIONER_LABEL: "other"},
+            "resourceVersion": "1", "labels": label.map(|id| json!({PROVISIONER_LABEL: id})),
             "creationTimestamp": format!("2026-01-01T00:{minute:02}:01Z"),
             "annotations": {"volume-warden.dev/awaiting-pod": "2026-01-01T00:00:00Z"}}}),
         )
     };
     let claim = ObjectName::new("ns", "c");
-    let found = |minute| shared(&claim, &pod(request_annotations()), &caches(minute));
-    assert_eq!(found(9), None);
-    assert_eq!(found(10), Some(Notice::shared("c", &[])));
+    let found = |minute, label| shared(&claim, &pod(request_annotations()), &caches(minute, label));
+    let reported = Some(Notice::shared("c", &[]));
+    assert_eq!(found(9, Some("other")), None);
+    assert_eq!(found(10, Some("other")), reported);
+    assert_eq!(found(9, None), reported);
 }
 
 fn request_annotations() -> Value {

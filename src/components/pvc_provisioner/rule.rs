@@ -139,14 +139,21 @@ pub fn awaits_pod(claim: &Claim, controller_id: &ControllerId) -> bool {
 /// has the label with this controller id and a valid marker. A marker that was copied from another
 /// claim does not count.
 pub fn is_marked(claim: &Claim, controller_id: &ControllerId) -> bool {
+    label(claim) == Some(controller_id.as_str()) && has_valid_marker(claim)
+}
+
+/// Whether any installation created the claim at admission, and the claim still has the marker.
+pub fn has_valid_marker(claim: &Claim) -> bool {
+    label(claim).is_some() && claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time)
+}
+
+fn label(claim: &Claim) -> Option<&str> {
     let labels = claim.rare.managed_by.as_ref();
-    let label = labels.and_then(|labels| labels.provisioner.as_deref());
-    label == Some(controller_id.as_str())
-        && claim.rare.awaiting_pod.as_ref().is_some_and(is_in_time)
+    labels.and_then(|labels| labels.provisioner.as_deref())
 }
 
 /// Whether the time in the marker fits the creation of the claim; see [`CLOCKS_APART`].
-pub fn is_in_time(awaiting: &AwaitingPod) -> bool {
+fn is_in_time(awaiting: &AwaitingPod) -> bool {
     let marked: Result<Timestamp, _> = awaiting.mark.parse();
     marked.is_ok_and(|at| at.as_second().abs_diff(awaiting.created) <= CLOCKS_APART)
 }

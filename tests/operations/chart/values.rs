@@ -173,6 +173,11 @@ async fn wrong_values_are_refused() -> Result<()> {
             json!({"extraArgs": ["--leader-elect-identity=one"]}),
             "all replicas would lead",
         ),
+        (
+            json!({"pvcProvisioner": {"authorizeRequester": "pod-creator"},
+                "webhooks": {"namespaceSelector": {"matchLabels": {"team": "storage"}}}}),
+            "name these namespaces in webhooks.exemptNamespaces",
+        ),
     ];
     for (values, part) in wrong {
         let refused = template(&values, "volume-warden").await;

@@ -4,7 +4,7 @@ use super::stolen_token::{StolenToken, claims_path, dry_run_delete, owner, patch
 use crate::support::{Space, bare, claim};
 use anyhow::Result;
 use http::Method;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 const LABEL: &str = "dynamic-pvc-provisioner.kubernetes.io/managed-by";
@@ -24,17 +24,28 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
     let post = PostParams::default();
     let foreign =
         json!({"metadata": {"finalizers": ["example.com/hold"], "annotations": {"team": "a"}}});
+    let protection = "kubernetes.io/pvc-protection";
+    let finalizers = |list: &[&str]| json!({"metadata": {"finalizers": list}});
+    let awaiting = |changes| {
+        let mut claim = marked("awaiting-pod");
+        claim["metadata"]["labels"] = json!({LABEL: "id"});
+        json_patch::merge(&mut claim, &changes);
+        claim
+    };
     let mut owned = owner("ConfigMap", "absent");
     json_patch::merge(&mut owned, &foreign);
     for (name, changes) in [
         ("plain", foreign.clone()),
         ("data-web-0", foreign),
-        ("marked", marked("awaiting-pod")),
+        ("marked", awaiting(json!({}))),
+        ("unlabelled", marked("awaiting-pod")),
         ("data-web-1", marked("scaled-with")),
         (
             "provisioned",
             json!({"metadata": {"labels": {LABEL: "id"}}}),
         ),
+        ("ending", finalizers(&[protection])),
+        ("held", finalizers(&["example.com/hold", protection])),
         ("my-data", json!({})),
         ("a-b-c", json!({})),
         // The garbage collector deletes this claim, because its owner does not exist. The finalizer
@@ -42,6 +53,9 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
         ("owned", owned),
     ] {
         space.claims.create(&post, &claim(name, changes)?).await?;
+    }
+    for name in ["ending", "held"] {
+        space.claims.delete(name, &DeleteParams::default()).await?;
     }
     let resizing = Patch::Merge(condition("Resizing"));
     let merge = PatchParams::default();
@@ -52,18 +66,10 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
     let path = |name: &str| format!("{claims}/{name}");
     let plain = path("plain");
     let token = StolenToken::new(&space).await?;
-    let protection = "kubernetes.io/pvc-protection";
-    let finalizers = |list: &[&str]| json!({"metadata": {"finalizers": list}});
     let new = |changes| -> Result<Value> { Ok(json!(claim("new", changes)?)) };
     let pod = || json!({"metadata": {"labels": {LABEL: "id"}, "ownerReferences": owner("Pod", "p")["metadata"]["ownerReferences"]}});
     let two_marks = json!({"metadata": {"labels": {LABEL: "id"}, "annotations": {
         "volume-warden.dev/awaiting-pod": "t", "volume-warden.dev/scaled-with": "u"}}});
-    let awaiting = |changes| {
-        let mut claim = marked("awaiting-pod");
-        claim["metadata"]["labels"] = json!({LABEL: "id"});
-        json_patch::merge(&mut claim, &changes);
-        claim
-    };
     let create = |changes| anyhow::Ok((Method::POST, claims.clone(), new(changes)?));
     let creating = |changes| create(awaiting(changes));
     let may_create = "may only create claims for pods";
@@ -84,7 +90,25 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
         {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"},
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"},
     ]}});
+    let with_label = |list: &[&str]| {
+        let mut both = finalizers(list);
+        both["metadata"]["labels"] = json!({"a": "b"});
+        both
+    };
     let mut refused = vec![
+        // The claim stays, so what else is changed counts.
+        (
+            patch(&path("held"), with_label(&["example.com/hold"])),
+            "may not change the spec or labels",
+        ),
+        (
+            patch(&path("ending"), with_label(&[protection])),
+            "may not change the spec or labels",
+        ),
+        (
+            patch(&path("my-data"), with_label(&[])),
+            "may not change the spec or labels",
+        ),
         (
             patch(&plain, json!({"spec": {"volumeName": "other"}})),
             "may not change the spec",
@@ -176,6 +200,10 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
             (Method::DELETE, plain.clone(), dry_run_delete()),
             "may only delete claims that carry one of its markers",
         ),
+        (
+            (Method::DELETE, path("unlabelled"), dry_run_delete()),
+            "may only delete claims that carry one of its markers",
+        ),
     ];
     for (field, value) in [
         ("phase", json!("Lost")),
@@ -194,6 +222,9 @@ async fn a_stolen_token_changes_no_claim_but_as_volume_warden_does() -> Result<(
     }
     token.all_are_refused(refused).await?;
     let permitted = vec![
+        // The claim is gone with its last finalizer, so nothing else is compared.
+        patch(&path("ending"), with_label(&[])),
+        patch(&path("held"), finalizers(&["example.com/hold"])),
         patch(&status, condition("Unused")),
         patch(&plain, finalizers(&["example.com/hold", protection])),
         patch(&plain, finalizers(&[protection, "example.com/hold"])),

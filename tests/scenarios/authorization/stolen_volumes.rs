@@ -3,7 +3,7 @@
 use super::stolen_token::{StolenToken, owner, patch};
 use crate::support::{Space, bare, volume};
 use anyhow::{Result, ensure};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use volume_warden_controlplane::eventually;
 
@@ -25,14 +25,22 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
     let mut csi = claim_of(None);
     csi["spec"]["hostPath"] = Value::Null;
     csi["spec"]["csi"] = json!({"driver": "example.com", "volumeHandle": "v"});
+    let protection = "kubernetes.io/pv-protection";
+    let finalizers = |list: &[&str]| json!({"metadata": {"finalizers": list}});
     for (what, changes) in [
         ("reserved", claim_of(None)),
         ("released", released),
         ("handed", recorded(claim_of(None))),
         ("csi", csi),
+        ("ending", finalizers(&[protection])),
+        ("held", finalizers(&["example.com/hold", protection])),
     ] {
         let volume = volume(&name(what), changes)?;
         space.volumes.create(&post, &volume).await?;
+    }
+    for what in ["ending", "held"] {
+        let delete = DeleteParams::default();
+        space.volumes.delete(&name(what), &delete).await?;
     }
     eventually("the volume is Released", async || {
         let volume = space.volumes.get(&name("released")).await?;
@@ -86,7 +94,19 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
     let recording = "may only record the namespace of a volume's present claim";
     let finalizer = "may only add and remove the finalizer kubernetes.io/pv-protection";
     let only_claim = "may only change the claimRef";
+    let with_label = |list: &[&str]| {
+        let mut both = finalizers(list);
+        both["metadata"]["labels"] = json!({"a": "b"});
+        both
+    };
     let mut refused = vec![
+        // The volume stays, so what else is changed counts.
+        (
+            patch(&path("held"), with_label(&["example.com/hold"])),
+            labels,
+        ),
+        (patch(&path("ending"), with_label(&[protection])), labels),
+        (patch(&reserved, with_label(&[])), labels),
         (
             patch(
                 &released,
@@ -186,6 +206,9 @@ async fn a_stolen_token_changes_no_volume_but_as_volume_warden_does() -> Result<
     token.grant("patch", "persistentvolumes/status").await?;
     token.all_are_refused(refused).await?;
     let permitted = vec![
+        // The volume is gone with its last finalizer, so nothing else is compared.
+        patch(&path("ending"), with_label(&[])),
+        patch(&path("held"), finalizers(&["example.com/hold"])),
         patch(&released, json!({"spec": {"claimRef": null}})),
         patch(&released, parked("released").await?),
         patch(&released, record(format!("{own_namespace}/n/gone"))),

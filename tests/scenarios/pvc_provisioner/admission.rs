@@ -20,7 +20,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use posted::{post_and_get_claim, post_requesting_pod};
 use serde_json::{Value, json};
@@ -126,13 +126,23 @@ async fn a_copied_claim_does_not_keep_the_marker() -> Result<()> {
     let pod_space = PodSpace::new(guarded().await?, "copied").await?;
     let created = created_without_marker(&pod_space, awaiting_since(LONG_AGO)).await?;
     assert_eq!(json!(created.labels()), json!({MANAGED_BY: CONTROLLER_ID}));
-    let own =
-        json!({"metadata": {"annotations": {AWAITING_POD: LONG_AGO, "example.com/own": "kept"}}});
+    let mut own = awaiting_since(LONG_AGO);
+    own["metadata"]["annotations"]["example.com/own"] = json!("kept");
     let created = created_without_marker(&pod_space, own).await?;
     assert_eq!(
         json!(created.annotations()),
         json!({"example.com/own": "kept"})
     );
+    // Without the label, the marker does not count, and no webhook is called.
+    let unlabelled = json!({"metadata": {"annotations": {AWAITING_POD: LONG_AGO}}});
+    let created = pod_space.create_claim("unlabelled", unlabelled).await?;
+    assert!(created.annotations().contains_key(AWAITING_POD));
+    let label = Patch::Merge(json!({"metadata": {"labels": {MANAGED_BY: CONTROLLER_ID}}}));
+    let claims = &pod_space.space.claims;
+    let labelled = claims
+        .patch("unlabelled", &PatchParams::default(), &label)
+        .await?;
+    assert!(!labelled.annotations().contains_key(AWAITING_POD));
     Ok(())
 }
 

@@ -91,6 +91,9 @@ namespaceGc:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if and (include "volume-warden.enabled" (list . "pvcProvisioner")) (ne (toString .Values.pvcProvisioner.authorizeRequester) "off") .Values.webhooks.namespaceSelector }}
+{{- fail "webhooks.namespaceSelector: with pvcProvisioner.authorizeRequester, claims are created only with their pod, so never in the namespaces that it excludes; name these namespaces in webhooks.exemptNamespaces" }}
+{{- end }}
 {{- range .Values.extraArgs }}
 {{- if regexMatch "^--probe-bind-address" . }}
 {{- fail "extraArgs: the probes of the pod would not use --probe-bind-address; set the variable VOLUME_WARDEN_PROBE_BIND_ADDRESS in extraEnv" }}

@@ -18,18 +18,20 @@ impl Users {
         let of_class = json!({"spec": {"storageClassName": "standard"}});
         let labels = json!({POOL_LABEL: "dynamic-reclaimable-pvc-controllers"});
         let pooled = json!({"metadata": {"labels": labels}, "spec": {"storageClassName": POOL}});
-        // The annotations of a claim that is restored from a backup.
-        let markers =
-            json!({"volume-warden.dev/scaled-with": "x", "volume-warden.dev/awaiting-pod": "x"});
+        // Of a claim that is restored from a backup.
+        let markers = json!({
+            "labels": {"dynamic-pvc-provisioner.kubernetes.io/managed-by": "x"},
+            "annotations": {
+                "volume-warden.dev/scaled-with": "x",
+                "volume-warden.dev/awaiting-pod": "x",
+            },
+        });
         let label = json!({"metadata": {"labels": {"brief": ""}}});
         let new = [
             ("data", of_class.clone()),
             ("shared", of_class),
             ("pooled", pooled),
-            (
-                "restored",
-                json!({"metadata": {"annotations": markers.clone()}}),
-            ),
+            ("restored", json!({"metadata": markers.clone()})),
             (
                 "protected",
                 json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}),
@@ -63,7 +65,7 @@ impl Users {
 
     /// Adds the markers of Volume Warden to an existing claim, as when a backup is applied to it.
     async fn add_markers(&self, markers: &Value) -> Result<()> {
-        let markers = Patch::Merge(json!({"metadata": {"annotations": markers}}));
+        let markers = Patch::Merge(json!({"metadata": markers}));
         let claims = &self.space.claims;
         claims
             .patch("data", &PatchParams::default(), &markers)

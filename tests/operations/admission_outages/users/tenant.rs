@@ -43,7 +43,8 @@ impl Users {
         // The claim has the markers if they were not removed at its creation, so the update gives
         // them other values.
         let mut all = json!({BIND_COMPLETED: "yes"});
-        for key in markers.as_object().into_iter().flat_map(Map::keys) {
+        let annotations = markers["annotations"].as_object();
+        for key in annotations.into_iter().flat_map(Map::keys) {
             all[key] = json!("changed");
         }
         for result in [
@@ -62,7 +63,7 @@ impl Users {
                 }
             }
         }
-        markers[UNDELETE] = json!("absent");
+        markers["annotations"][UNDELETE] = json!("absent");
         match self.create_bound_claim(markers).await? {
             Ok(claim) => bail!("restored a claim that is not in the trash: {claim:?}"),
             Err(refusal) => is_refused_by_the_trash(&refusal),
@@ -83,9 +84,8 @@ impl Users {
     /// Does the same from a backup, with the name of a volume: the claim is refused, or cannot be
     /// bound, because the volume does not exist.
     pub(super) async fn undelete_by_volume(&self, mut markers: Value) -> Result<()> {
-        markers[UNDELETE] = json!("absent");
-        let changes =
-            json!({"metadata": {"annotations": markers}, "spec": {"volumeName": "absent"}});
+        markers["annotations"][UNDELETE] = json!("absent");
+        let changes = json!({"metadata": markers, "spec": {"volumeName": "absent"}});
         let new = claim("undeleted", changes)?;
         match self.space.claims.create(&dry_run(), &new).await {
             Ok(_) => Ok(()),
@@ -93,13 +93,13 @@ impl Users {
         }
     }
 
-    /// As the tenant, creates by dry run a claim with these annotations and that of the binder.
-    /// Returns the claim or the refusal.
+    /// As the tenant, creates by dry run a claim with this metadata and the annotation of the
+    /// binder. Returns the claim or the refusal.
     async fn create_bound_claim(
         &self,
         markers: Value,
     ) -> Result<Result<PersistentVolumeClaim, String>> {
-        let mut restored = claim("bound", json!({"metadata": {"annotations": markers}}))?;
+        let mut restored = claim("bound", json!({"metadata": markers}))?;
         let annotations = restored.annotations_mut();
         annotations.insert(BIND_COMPLETED.to_owned(), "yes".to_owned());
         let request = Request::post(self.path("")).header("content-type", "application/json");
