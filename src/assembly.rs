@@ -3,7 +3,7 @@
 use crate::{
     admission::Hook,
     clock::Clock,
-    cluster::{Apply, Elector, Excluded, Feeds, LeaseName, Observation, SharedList},
+    cluster::{Apply, Elector, Excluded, Feeds, LatestTime, LeaseName, Observation, SharedList},
     component::{ComponentRef, Parts, Pending, Shared},
     objects::{ControllerId, Kind},
     telemetry::Metrics,
@@ -53,10 +53,16 @@ pub struct Settings {
 impl Settings {
     /// Creates what the components share, and the leader election. Nothing runs yet.
     pub fn share(self) -> (Shared, Elector) {
-        let (client, metrics, clock) = (self.client, self.metrics, self.clock);
+        let (metrics, clock) = (self.metrics, self.clock);
+        let latest_time = LatestTime::new(clock.clone());
+        let client = latest_time.observing(&self.client);
         let leases = Api::namespaced(self.lease_client, &self.lease.namespace);
-        let (elector, leadership) =
-            Elector::new(leases, self.lease.clone(), metrics.clone(), clock.clone());
+        let (elector, leadership) = Elector::new(
+            leases,
+            self.lease.clone(),
+            metrics.clone(),
+            latest_time.clone(),
+        );
         let observation = Arc::new(Observation::of(self.namespace.as_deref()));
         let elector = elector.replacing_labels().observing(observation.clone());
         let feeds = Feeds::new(&metrics);
@@ -85,6 +91,7 @@ impl Settings {
             observation,
             metrics,
             clock,
+            latest_time,
             stop: self.stop,
         };
         (shared, elector)

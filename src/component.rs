@@ -7,8 +7,8 @@ use crate::{
     admission::{Hook, Review},
     clock::Clock,
     cluster::{
-        Apply, Configuration, Excluded, Feeds, Leadership, LeaseName, Observation, Reconcile,
-        Reconciler, SharedList, WorkQueue,
+        Apply, Configuration, Excluded, Feeds, LatestTime, Leadership, LeaseName, Observation,
+        Reconcile, Reconciler, SharedList, WorkQueue,
     },
     objects::{ControllerId, Kind, Pod},
     telemetry::Metrics,
@@ -123,6 +123,8 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// The wall clock, for times in objects and Events.
     pub clock: Clock,
+    /// The later of that clock and the API server's, for times from which a wait counts.
+    pub latest_time: LatestTime,
     /// Cancelled when the process shuts down.
     pub stop: CancellationToken,
 }

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use volume_warden::{
     clock::Clock,
-    cluster::{Elector, LeaseName, OBSERVED_SINCE},
+    cluster::{Elector, LatestTime, LeaseName, OBSERVED_SINCE},
     telemetry::Metrics,
 };
 
@@ -42,7 +42,8 @@ async fn check(text: &str) {
         labels: [("app".to_owned(), "volume-warden".to_owned())].into(),
     };
     let metrics = Arc::new(Metrics::new());
-    let (elector, leadership) = Elector::new(leases, name, metrics, Clock::system());
+    let (elector, leadership) =
+        Elector::new(leases, name, metrics, LatestTime::new(Clock::system()));
     let (stop, began) = (CancellationToken::new(), Instant::now());
     let running = tokio::spawn(elector.run(stop.clone()));
     let led = timeout(SPAN, leadership.gained()).await.is_ok();

@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 
 /// Maximum number of pods that one sentence names.
 const NAMED: usize = 3;
+/// Maximum length in bytes of the names of pods in one sentence, without the first one.
+const NAMES: usize = 160;
 
 /// Purpose of the command that deletes the pod. It warns that the claim and its data may be
 /// deleted, too.
@@ -29,13 +31,19 @@ pub fn describe(object: &Object, holder: &Holder<'_>) -> Cause {
     }
 }
 
-/// Returns the cause and its next step as one text, for the note of an Event.
-pub fn note(cause: &Cause) -> String {
+/// Returns the cause and its next step as one text for the note of an Event, or the cause alone if
+/// both have more than `limit` bytes: a command that is cut may name another object.
+pub fn note(cause: &Cause, limit: usize) -> String {
     let sentence = &cause.sentence;
-    match &cause.next {
+    let whole = match &cause.next {
         Next::Run { command, purpose } => format!("{sentence} What to do, {purpose}: {command}"),
         Next::Nothing { meanwhile } if meanwhile.is_empty() => sentence.clone(),
         Next::Nothing { meanwhile } => format!("{sentence} No action is needed: {meanwhile}."),
+    };
+    if whole.len() <= limit {
+        whole
+    } else {
+        sentence.clone()
     }
 }
 
@@ -55,12 +63,13 @@ fn used_by(code: Code, users: &[NamedPod<'_>]) -> Cause {
     let running = users.iter().find(|(_, pod)| !pod.finished);
     let (first, _) = running.unwrap_or(&users[0]);
     let others = users.iter().filter(|(name, _)| name != first);
-    let mut who = format!("pod {first}");
+    let (mut who, mut left) = (format!("pod {first}"), NAMES);
     for (count, (other, _)) in others.enumerate() {
-        if count + 1 == NAMED {
-            let _ = write!(who, " and {} more", users.len() - NAMED);
+        if count + 1 == NAMED || other.name.len() > left {
+            let _ = write!(who, " and {} more", users.len() - (count + 1));
             break;
         }
+        left -= other.name.len();
         let _ = write!(who, ", {}", other.name);
     }
     let verb = if users.len() == 1 { "uses" } else { "use" };
@@ -119,4 +128,39 @@ fn foreign(object: &Object, finalizer: &str) -> Cause {
         ),
         "to see which field manager added the finalizer; then check that controller",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::{Pod, pod::PodWire};
+
+    /// The note about a claim that four finished pods of the namespace use, whose names have this
+    /// many characters.
+    fn noted(namespace: &str, length: usize) -> String {
+        let names: Vec<_> = (0..4)
+            .map(|index| ObjectName::new(namespace, format!("{index}{}", "x".repeat(length - 1))))
+            .collect();
+        let pod = serde_json::json!({"metadata": {}, "status": {"phase": "Succeeded"}});
+        let pod: PodWire = serde_json::from_value(pod).expect("a pod");
+        let pod = Pod::from(pod);
+        let users: Vec<_> = names.iter().map(|name| (name, &pod)).collect();
+        note(&used_by(Code::FinishedPod, &users), 1000)
+    }
+
+    #[test]
+    fn a_note_ends_with_a_whole_command_or_without_one() {
+        let command =
+            |length: usize| format!("kubectl delete pod 0{} -n shop", "x".repeat(length - 1));
+        let short = noted("shop", 50);
+        assert!(short.ends_with(&command(50)), "{short}");
+        assert!(short.contains(" and 1 more use it."), "{short}");
+        let long = noted("shop", 120);
+        assert!(long.ends_with(&command(120)), "{long}");
+        assert!(long.contains(" and 2 more use it."), "{long}");
+        let longest = noted(&"n".repeat(63), 253);
+        assert!(longest.contains(" and 3 more use it."), "{longest}");
+        assert!(!longest.contains("kubectl"), "{longest}");
+        assert!(longest.len() <= 1000);
+    }
 }

@@ -14,9 +14,9 @@ mod write;
 #[cfg(test)]
 pub(crate) use api::test_server;
 pub use api::{
-    DEFAULT_CALL_TIMEOUT, PATH_SECRET_DIGITS, connect, doubling, error_chain, error_message,
-    existing, for_log, for_users, is_absent, is_lasting_refusal, is_refused, scoped, server_time,
-    with_clamped_times, within,
+    DEFAULT_CALL_TIMEOUT, LatestTime, PATH_SECRET_DIGITS, connect, doubling, error_chain,
+    error_message, existing, for_log, for_users, is_absent, is_lasting_refusal, is_refused, scoped,
+    server_time, with_clamped_times, within,
 };
 #[cfg(feature = "simulation")]
 pub use leader::OBSERVED_SINCE;
@@ -37,6 +37,6 @@ pub use write::Mutation;
 pub use write::reasons;
 pub(crate) use write::{ALWAYS, StillHolds, WRITE_TIMEOUT};
 pub use write::{
-    Action, Applied, Apply, Caller, Creation, EventContent, EventDeduplicator, Lane, OnRefusal,
-    Regarding, Target,
+    Action, Applied, Apply, Caller, Creation, EventContent, EventDeduplicator, Lane, NOTE_LIMIT,
+    OnRefusal, Regarding, Target,
 };

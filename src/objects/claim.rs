@@ -151,9 +151,10 @@ impl From<ClaimWire> for Claim {
         let labels = metadata.labels.filter(|_| ambiguous).unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
         let created = metadata.creation_timestamp.as_ref();
+        let created = created.map_or(0, |time| time.0.as_second());
         let deleted = metadata.deletion_timestamp.as_ref();
         let awaiting = annotations.get(AWAITING_POD);
-        let unused = Unused::find(&conditions, &owners);
+        let unused = Unused::find(&conditions, &owners, created);
         let capacity = wire.status.capacity.as_ref();
         let capacity = capacity.and_then(|all| all.get("storage"));
         let rare = RareFields {
@@ -167,7 +168,7 @@ impl From<ClaimWire> for Claim {
             scaled_with: annotations.get(SCALED_WITH).map(Into::into),
             awaiting_pod: awaiting.map(|mark| AwaitingPod {
                 mark: mark.as_str().into(),
-                created: created.map_or(0, |time| time.0.as_second()),
+                created,
             }),
             trash: ClaimTrash::of(&annotations),
             expiry: ClaimExpiry::of(&annotations),

@@ -20,8 +20,9 @@ pub const UNUSED: &str = "Unused";
 pub struct Unused {
     /// Whether the status is True: no pod uses the claim.
     pub holds: bool,
-    /// The `lastTransitionTime` in seconds since 1970; 0 if it is not set, the maximum if it is
-    /// later or unreadable.
+    /// The `lastTransitionTime` in seconds since 1970, or the creation of the claim if that is
+    /// later: a restored backup may contain the status of an earlier claim. `u32::MAX` if the time
+    /// is unreadable, or too late for this type.
     pub since: u32,
     /// Whether Volume Warden wrote the status: `managedFields` name it, and no other manager, as
     /// the owner.
@@ -30,13 +31,18 @@ pub struct Unused {
 
 impl Unused {
     /// Finds the condition in a claim's status. `owners` are the field managers that own the
-    /// condition's status; see [`metadata::with_unused_owners`](super::metadata).
-    pub(super) fn find(conditions: &[Condition], owners: &[ManagedFieldsEntry]) -> Option<Self> {
+    /// condition's status; see [`metadata::with_unused_owners`](super::metadata). The claim was
+    /// `created` at this time, in seconds since 1970.
+    pub(super) fn find(
+        conditions: &[Condition],
+        owners: &[ManagedFieldsEntry],
+        created: i64,
+    ) -> Option<Self> {
         let mut conditions = conditions.iter();
         let condition = conditions.find(|condition| condition.r#type.as_deref() == Some(UNUSED))?;
         Some(Self {
             holds: condition.status.as_deref() == Some("True"),
-            since: condition.last_transition_time,
+            since: condition.last_transition_time.max(clamped(created)),
             own: !owners.is_empty()
                 && owners
                     .iter()
@@ -61,9 +67,13 @@ pub struct Condition {
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.map_or(0, |text| match text.parse::<Timestamp>() {
-        Ok(time) => time.as_second().max(0).try_into().unwrap_or(u32::MAX),
+        Ok(time) => clamped(time.as_second()),
         Err(_) => u32::MAX,
     }))
+}
+
+fn clamped(seconds: i64) -> u32 {
+    seconds.max(0).try_into().unwrap_or(u32::MAX)
 }
 
 /// Returns the status to apply to a claim: the condition `Unused` alone, True if `holds`, with the
@@ -107,8 +117,19 @@ mod tests {
         ] {
             let condition = json!({"type": UNUSED, "status": "True", "lastTransitionTime": text});
             let condition: Condition = serde_json::from_value(condition).expect("readable");
-            let found = Unused::find(&[condition], &[]).expect("the condition");
+            let found = Unused::find(&[condition], &[], 0).expect("the condition");
             assert_eq!(found.since, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_not_unused_since_before_its_creation() {
+        let condition =
+            json!({"type": UNUSED, "status": "True", "lastTransitionTime": "1970-01-01T00:00:07Z"});
+        for (created, expected) in [(6, 7), (8, 8), (-1, 7)] {
+            let condition: Condition = serde_json::from_value(condition.clone()).expect("readable");
+            let found = Unused::find(&[condition], &[], created).expect("the condition");
+            assert_eq!(found.since, expected, "{created}");
         }
     }
 }

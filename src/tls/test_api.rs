@@ -5,7 +5,7 @@ use super::Warnings;
 use crate::{
     clock::Clock,
     cluster::{
-        Apply, Configuration, Elector, LeaseName, LeaseObject, ServiceName,
+        Apply, Configuration, Elector, LatestTime, LeaseName, LeaseObject, ServiceName,
         test_server::{answering, failure},
     },
     telemetry::Metrics,
@@ -129,7 +129,12 @@ impl Fake {
             labels: Default::default(),
         };
         let leases = Api::namespaced(client.clone(), "ns");
-        let (_, leadership) = Elector::new(leases, lease.clone(), metrics.clone(), Clock::system());
+        let (_, leadership) = Elector::new(
+            leases,
+            lease.clone(),
+            metrics.clone(),
+            LatestTime::new(Clock::system()),
+        );
         let apply = Apply::new(client.clone(), leadership, 1, false, metrics);
         Warnings::new(Arc::new(apply), LeaseObject::new(client, lease), "a test")
     }

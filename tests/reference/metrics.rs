@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write, fs, sync::Arc, time::Duration};
 use volume_warden::{
     causes::FinishedPods,
     clock::Clock,
-    cluster::Feeds,
+    cluster::{Feeds, LatestTime},
     components::{
         namespace_gc::GcMetrics, pv_protection, pv_releaser, pvc_expiry, pvc_protection,
         pvc_provisioner, pvc_retention, pvc_trash,
@@ -139,8 +139,8 @@ fn with_every_series() -> Arc<Metrics> {
     pv_releaser::register_metrics(&metrics, known);
     let known = pvc_trash::Caches::new(&feeds, None, u64::MAX);
     pvc_trash::register_metrics(&metrics, known, Clock::system());
-    let (observation, clock) = (Default::default(), Clock::system());
-    let known = pvc_expiry::Caches::new(&feeds, observation, clock, Default::default());
+    let time = LatestTime::new(Clock::system());
+    let known = pvc_expiry::Caches::new(&feeds, Default::default(), time, Default::default());
     pvc_expiry::register_metrics(&metrics, known);
     let gc = GcMetrics::new(&metrics);
     gc.called("o", "o", Duration::ZERO);

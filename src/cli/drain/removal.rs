@@ -4,7 +4,7 @@ use super::{DrainOptions, InTree};
 use crate::{
     cli::print::{keep_first_error, print, print_step},
     clock::Clock,
-    cluster::{Apply, Elector, Leadership, LeaseName},
+    cluster::{Apply, Elector, LatestTime, Leadership, LeaseName},
     component::ComponentRef,
     drain::{
         Drain, DrainConfig, Outcome,
@@ -71,7 +71,12 @@ impl Removal<'_> {
     /// Creates the elector for this Lease, which has yet to be run.
     pub(super) fn elector(&self, lease: LeaseName) -> (Elector, Leadership) {
         let leases = Api::namespaced(self.client.clone(), &lease.namespace);
-        Elector::new(leases, lease, self.metrics.clone(), Clock::system())
+        Elector::new(
+            leases,
+            lease,
+            self.metrics.clone(),
+            LatestTime::new(Clock::system()),
+        )
     }
 
     /// Acquires all Leases and, while it holds them, removes what Volume Warden has written.

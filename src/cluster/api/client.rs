@@ -51,9 +51,22 @@ pub async fn within<T>(
 }
 
 /// Returns whether the API server certainly refused a write. With a status of 500 or more, or
-/// without an answer, it may have stored the write. JSON of a proxy has no code, which reads as 0.
+/// without an answer, it may have stored the write, unless it says that the write ended at a
+/// webhook. JSON of a proxy has no code, which reads as 0.
 pub fn is_refused(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    (400..500).contains(&status.code) || ended_at_webhook(&status.message)
+}
+
+/// Returns whether an admission webhook refused the write, whatever its code, or could not be
+/// called although its `failurePolicy` is Fail. The API server stores an object only after that.
+/// Sources: `ToStatusErr` in `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`, and
+/// `NewInternalError` in `apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go`.
+fn ended_at_webhook(message: &str) -> bool {
+    message.starts_with("admission webhook \"")
+        || message.starts_with("Internal error occurred: failed calling webhook \"")
 }
 
 /// Returns whether the API server refused a request, and would most likely refuse it again soon:
@@ -169,6 +182,13 @@ mod tests {
             assert!(!is_refused(&answer(other)), "{other}");
         }
         assert!(!is_refused(&kube::Error::Service("no answer".into())));
+        for message in [
+            "admission webhook \"a.example.com\" denied the request: no",
+            "Internal error occurred: failed calling webhook \"a.example.com\": refused",
+        ] {
+            let status = Status::failure(message, "InternalError").with_code(500);
+            assert!(is_refused(&kube::Error::Api(Box::new(status))), "{message}");
+        }
     }
 
     #[test]

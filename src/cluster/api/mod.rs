@@ -7,6 +7,7 @@ mod clamped_times;
 mod client;
 mod fair_semaphore;
 mod for_users;
+mod latest_time;
 mod path_secrets;
 mod scope;
 mod server_time;
@@ -22,6 +23,7 @@ pub use client::{
 };
 pub(crate) use fair_semaphore::{FairSemaphore, Permit};
 pub use for_users::for_users;
+pub use latest_time::LatestTime;
 pub use path_secrets::{PATH_SECRET_DIGITS, for_log};
 pub(crate) use scope::ApiOf;
 pub use scope::{Scope, scoped};

@@ -1,7 +1,7 @@
 //! The time by the clock of the API server.
 
-use super::client::within;
-use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
+use super::{client::within, latest_time::date};
+use k8s_openapi::jiff::Timestamp;
 use kube::{Client, client::Body};
 use std::time::Duration;
 
@@ -15,10 +15,7 @@ pub async fn server_time(client: &Client, limit: Duration) -> kube::Result<Times
     let request = http::Request::get("/version").body(Body::empty());
     let request = request.map_err(kube::Error::HttpError)?;
     let answer = within(limit, client.send(request)).await?;
-    let date = answer.headers().get(http::header::DATE);
-    let date = date.and_then(|date| date.to_str().ok());
-    let time = date.and_then(|date| rfc2822::parse(date).ok());
-    time.map(|time| time.timestamp())
+    date(answer.headers())
         .ok_or_else(|| kube::Error::Service("the answer of the API server has no date".into()))
 }
 

@@ -2,8 +2,7 @@
 
 use super::lease_name::LeaseName;
 use super::observation::Observation;
-use crate::clock::Clock;
-use crate::cluster::api::{existing, is_absent, within};
+use crate::cluster::api::{LatestTime, existing, is_absent, within};
 use crate::objects::keys::OWN;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -26,10 +25,10 @@ const CALL_LIMIT: Duration = Duration::from_secs(5);
 pub(super) struct HeldLease {
     api: Api<Lease>,
     lease: LeaseName,
-    /// The clock for the times in the Lease, which only inform: the Lease of another replica counts
-    /// as expired once this replica, by its own monotonic clock, has seen no change of the `spec`
-    /// for the Lease duration.
-    clock: Clock,
+    /// The times in the `spec` of the Lease only inform: the Lease of another replica counts as
+    /// expired once this replica, by its own monotonic clock, has seen no change of the `spec` for
+    /// the Lease duration.
+    time: LatestTime,
     /// The Lease as this replica last read or wrote it, and when it first saw that spec.
     seen: Option<(Lease, Instant)>,
     /// Whether `seen` may be out of date: at the start, and after a failed write. Then this replica
@@ -46,11 +45,11 @@ pub(super) struct HeldLease {
 }
 
 impl HeldLease {
-    pub(super) fn new(api: Api<Lease>, lease: LeaseName, clock: Clock) -> Self {
+    pub(super) fn new(api: Api<Lease>, lease: LeaseName, time: LatestTime) -> Self {
         Self {
             api,
             lease,
-            clock,
+            time,
             seen: None,
             stale: true,
             reported: false,
@@ -77,7 +76,7 @@ impl HeldLease {
     /// attempt first passes the time since the last answer to [`Observation::interrupt`].
     pub(super) async fn attempt(&mut self) -> kube::Result<bool> {
         let silent = self.answered.elapsed();
-        self.observation.interrupt(silent, self.clock.timestamp());
+        self.observation.interrupt(silent, self.time.now());
         let held = self.acquire().await?;
         self.answered = Instant::now();
         Ok(held)
@@ -103,6 +102,13 @@ impl HeldLease {
             Some(lease) => {
                 let known = self.seen.as_ref();
                 let renewed = known.is_some_and(|(known, _)| known.spec != lease.spec);
+                let released_by = known
+                    .filter(|(_, since)| since.elapsed() <= LEASE_DURATION)
+                    .map(|(known, _)| holder(known).to_owned())
+                    .filter(|former| holder(&lease).is_empty() && *former != self.lease.identity);
+                if let Some(former) = released_by {
+                    self.observation.take_over(&lease, &former);
+                }
                 self.remember(lease.clone());
                 let is_holder = holder(&lease) == self.lease.identity;
                 if is_holder || holder(&lease).is_empty() || self.expired() {
@@ -189,7 +195,7 @@ impl HeldLease {
     /// Returns the spec that replaces `before`. A change of the holder counts as a transition; the
     /// first holder does not.
     fn spec(&self, before: &LeaseSpec) -> LeaseSpec {
-        let now = MicroTime(self.clock.timestamp());
+        let now = MicroTime(self.time.now());
         let is_holder = before.holder_identity.as_deref() == Some(&self.lease.identity);
         let transitions = before.lease_transitions.unwrap_or(0);
         let first = before.holder_identity.is_none() && before.lease_transitions.is_none();
@@ -221,6 +227,10 @@ impl HeldLease {
         else {
             return;
         };
+        // Another replica takes the observation over, so what this one may have missed counts.
+        let silent = self.answered.elapsed();
+        self.observation.interrupt(silent, self.time.now());
+        self.observation.write(&mut lease, &self.lease.identity);
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);

@@ -14,7 +14,7 @@ use super::leadership::Leadership;
 use super::lease_name::LeaseName;
 use super::observation::Observation;
 use crate::awaited::Awaited;
-use crate::clock::Clock;
+use crate::cluster::api::LatestTime;
 use crate::telemetry::Metrics;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -48,7 +48,7 @@ impl Elector {
         api: Api<Lease>,
         lease: LeaseName,
         metrics: Arc<Metrics>,
-        clock: Clock,
+        time: LatestTime,
     ) -> (Self, Leadership) {
         let until = Arc::new(Awaited::new(None));
         let leadership = Leadership::until(until.clone());
@@ -58,7 +58,7 @@ impl Elector {
             ..lease.clone()
         });
         let leases = [lease.clone()].into_iter().chain(former);
-        let held = leases.map(|lease| HeldLease::new(api.clone(), lease, clock.clone()));
+        let held = leases.map(|lease| HeldLease::new(api.clone(), lease, time.clone()));
         let elector = Self {
             held: held.collect(),
             lease,

@@ -2,6 +2,7 @@
 
 use super::super::held::LEASE_DURATION;
 use super::*;
+use crate::clock::Clock;
 use crate::cluster::test_server::{answering, failure};
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
@@ -138,11 +139,17 @@ async fn an_outage_of_the_api_server_begins_a_new_observation() {
     let leases = Leases::default();
     let reachable = Arc::new(AtomicBool::new(true));
     let name = lease_name("new", None);
-    let now: Timestamp = "2026-01-01T09:00:00Z".parse().expect("a time");
-    let began = "2026-01-01T01:00:00Z".parse().expect("a time");
-    let wall = time::OffsetDateTime::from_unix_timestamp(now.as_second()).expect("a time");
+    let [began, date, known, end]: [Timestamp; 4] = [
+        "2026-01-01T01:00:00Z",
+        "2026-01-01T09:00:00Z",
+        "2026-01-01T09:00:36Z",
+        "2026-01-01T09:00:38Z",
+    ]
+    .map(|time| time.parse().expect("a time"));
     let api = leases.api_while(reachable.clone());
-    let mut held = HeldLease::new(api, name, Clock::new(move || wall));
+    // The clock of this replica is years behind.
+    let clock = Clock::new(|| time::OffsetDateTime::UNIX_EPOCH);
+    let mut held = HeldLease::new(api, name, LatestTime::after_answer(clock, date));
     let observation = Arc::new(Observation::default());
     held.observe(observation.clone());
     observation.begin(began);
@@ -151,14 +158,39 @@ async fn an_outage_of_the_api_server_begins_a_new_observation() {
         (10, false, began),
         (4, true, began),
         (10, false, began),
-        (10, false, now),
-        (2, true, now),
+        (10, false, known),
+        (2, true, end),
+        (2, true, end),
     ] {
         tokio::time::sleep(seconds(pause)).await;
         reachable.store(is_up, Ordering::SeqCst);
         assert_eq!(held.attempt().await.is_ok(), is_up);
         assert_eq!(observation.since(), Some(since), "after {pause} s");
     }
+}
+
+/// The only replica of a Deployment releases its Lease as soon as its successor is ready.
+#[tokio::test(start_paused = true)]
+async fn the_observation_of_a_leader_that_releases_the_lease_is_taken_over() {
+    let leases = Leases::default();
+    let held_by = |holder: &str| {
+        leases.put("new", holder);
+        leases.0.lock().get_mut("new").expect("a Lease")["metadata"]["annotations"] =
+            json!({"volume-warden.dev/observed-since": "2026-01-01T01:00:00Z former *"});
+    };
+    let time = LatestTime::new(Clock::system());
+    let mut held = HeldLease::new(leases.api(), lease_name("new", None), time);
+    let observation = Arc::new(Observation::default());
+    held.observe(observation.clone());
+    let [former, own]: [Timestamp; 2] =
+        ["2026-01-01T01:00:00Z", "2026-01-01T09:00:00Z"].map(|at| at.parse().expect("a time"));
+    observation.begin(own);
+    held_by("former");
+    assert!(!held.attempt().await.expect("a Lease"));
+    assert_eq!(observation.since(), Some(own));
+    held_by("");
+    assert!(held.attempt().await.expect("a Lease"));
+    assert_eq!(observation.since(), Some(former));
 }
 
 /// A replica of this version waits until one of version 0.1.0 has released its Lease, and then
@@ -169,7 +201,12 @@ async fn two_versions_never_lead_at_once() {
     leases.put("old", "replica-of-0.1.0");
     let name = lease_name("new", Some("old"));
     let metrics = Arc::new(Metrics::new());
-    let (elector, leadership) = Elector::new(leases.api(), name, metrics, Clock::system());
+    let (elector, leadership) = Elector::new(
+        leases.api(),
+        name,
+        metrics,
+        LatestTime::new(Clock::system()),
+    );
     let stop = CancellationToken::new();
     let running = tokio::spawn(elector.run(stop.clone()));
     for _ in 0..30 {
@@ -205,7 +242,12 @@ async fn a_deleted_lease_does_not_end_the_time_of_its_holder() {
     leases.put("new", "other");
     let metrics = Arc::new(Metrics::new());
     let name = lease_name("new", None);
-    let (elector, leadership) = Elector::new(leases.api(), name, metrics, Clock::system());
+    let (elector, leadership) = Elector::new(
+        leases.api(),
+        name,
+        metrics,
+        LatestTime::new(Clock::system()),
+    );
     let running = tokio::spawn(elector.run(CancellationToken::new()));
     tokio::time::sleep(seconds(5)).await;
     leases.0.lock().remove("new");
@@ -228,7 +270,12 @@ async fn gap(time: Duration, is_killed: bool) -> Duration {
             ..lease_name("new", None)
         };
         let metrics = Arc::new(Metrics::new());
-        let (elector, leadership) = Elector::new(leases.api(), name, metrics, Clock::system());
+        let (elector, leadership) = Elector::new(
+            leases.api(),
+            name,
+            metrics,
+            LatestTime::new(Clock::system()),
+        );
         let stop = CancellationToken::new();
         let running = tokio::spawn(elector.run(stop.clone()));
         (leadership, stop, running)
@@ -295,7 +342,12 @@ async fn a_lease_names_the_components_of_its_holder() {
             labels: [own.clone()].into(),
             ..lease_name("new", None)
         };
-        let (elector, _) = Elector::new(leases.api(), name, Arc::default(), Clock::system());
+        let (elector, _) = Elector::new(
+            leases.api(),
+            name,
+            Arc::default(),
+            LatestTime::new(Clock::system()),
+        );
         let elector = if replaces {
             elector.replacing_labels()
         } else {

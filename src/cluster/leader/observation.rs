@@ -2,9 +2,9 @@
 //! `pvc-expiry` needs this, so only its watches count, and without it nothing is recorded.
 //!
 //! The leader writes this time into its Lease, with the namespace that it watches. Another replica
-//! adopts the time if the leader renewed the Lease after all watches of that other replica were
-//! complete, and watches at least as much: then at every moment at least one of the two replicas
-//! watched.
+//! adopts the time if the leader renewed or released the Lease after all watches of that other
+//! replica were complete, and watches at least as much: then at every moment at least one of the
+//! two replicas watched.
 
 pub use crate::objects::keys::OBSERVED_SINCE;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
@@ -34,8 +34,8 @@ struct State {
     began: Option<Timestamp>,
     /// Whether this replica has read the Lease of another holder since `began`.
     read: bool,
-    /// Since when another holder has watched, as it wrote into a Lease that it renewed after
-    /// `began`.
+    /// Since when another holder has watched, as it wrote into a Lease that it renewed or released
+    /// after `began`.
     inherited: Option<Timestamp>,
 }
 
@@ -88,9 +88,22 @@ impl Observation {
             return;
         }
         if renewed && state.read {
-            state.inherited = state.inherited.into_iter().chain(self.written(lease)).min();
+            let holder = lease.spec.as_ref();
+            let holder = holder.and_then(|spec| spec.holder_identity.as_deref());
+            let written = holder.and_then(|holder| self.written(lease, holder));
+            state.inherited = state.inherited.into_iter().chain(written).min();
         }
         state.read = true;
+    }
+
+    /// Records that the holder `former` has released its Lease since this replica last read it. The
+    /// release counts like a renewal: that replica watched until then.
+    pub(super) fn take_over(&self, lease: &Lease, former: &str) {
+        let mut state = self.state.lock();
+        if state.began.is_some() && state.read {
+            let written = self.written(lease, former);
+            state.inherited = state.inherited.into_iter().chain(written).min();
+        }
     }
 
     /// Writes into the Lease since when the cluster has been watched, the identity of this replica
@@ -108,13 +121,12 @@ impl Observation {
         }
     }
 
-    /// Returns the time in the Lease since when its holder has watched; none if the present holder
-    /// did not write it, or watches less than this replica.
-    fn written(&self, lease: &Lease) -> Option<Timestamp> {
+    /// Returns the time in the Lease since when its holder has watched; none if this holder did not
+    /// write it, or watches less than this replica.
+    fn written(&self, lease: &Lease, holder: &str) -> Option<Timestamp> {
         let annotations = lease.metadata.annotations.as_ref()?;
         let (since, writer) = annotations.get(OBSERVED_SINCE)?.split_once(' ')?;
         let (identity, scope) = writer.rsplit_once(' ')?;
-        let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
         let suffices = scope == ALL || self.namespace.as_deref() == Some(scope);
         let counts = identity == holder && suffices;
         since.parse().ok().filter(|_| counts)
@@ -180,6 +192,21 @@ mod tests {
     }
 
     #[test]
+    fn an_observation_is_taken_over_from_a_leader_that_ends() {
+        let released = held("", &format!("{} a *", at(1)));
+        let next = Observation::default();
+        next.take_over(&released, "a");
+        next.begin(at(5));
+        next.take_over(&released, "a");
+        assert_eq!(next.since(), Some(at(5)), "the Lease was not read before");
+        next.follow(&held("a", ""), false);
+        next.take_over(&released, "b");
+        assert_eq!(next.since(), Some(at(5)), "another replica wrote it");
+        next.take_over(&released, "a");
+        assert_eq!(next.since(), Some(at(1)));
+    }
+
+    #[test]
     fn only_what_the_holder_wrote_counts() {
         for (holder, note) in [
             ("b", format!("{} a *", at(1))),
@@ -220,7 +247,7 @@ mod tests {
     fn a_leader_that_does_not_watch_leaves_no_time_behind() {
         let mut lease = held("a", &format!("{} a *", at(1)));
         Observation::default().write(&mut lease, "a");
-        assert_eq!(Observation::default().written(&lease), None);
+        assert_eq!(Observation::default().written(&lease, "a"), None);
         let mut plain = Lease::default();
         Observation::default().write(&mut plain, "a");
         assert_eq!(plain, Lease::default(), "nothing is added");

@@ -8,12 +8,19 @@ use tokio::time::Instant;
 /// the time after which an API server that is overloaded refuses one.
 const MAX_FAILURE_GAP: Duration = Duration::from_secs(90);
 
+/// A watch can begin at the resourceVersion of a LIST at least this long after the LIST began: the
+/// API server keeps events for as long. Source: `DefaultEventFreshDuration` in
+/// `apiserver/pkg/storage/cacher/cacher.go`.
+const VERSION_KEPT: Duration = Duration::from_secs(75);
+
 /// The present outage of a watch, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     failures: Option<Failures>,
-    /// When a LIST began that has not succeeded yet. No watch goes on meanwhile.
+    /// When the first of the LISTs began that have not succeeded yet. No watch goes on meanwhile.
     listing: Option<Instant>,
+    /// When the last of them began.
+    last_list: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +33,9 @@ impl Outage {
     /// Records that a LIST begins.
     pub(super) fn begin_list(&mut self) {
         self.failures = self.present();
-        self.listing.get_or_insert_with(Instant::now);
+        let now = Instant::now();
+        self.listing.get_or_insert(now);
+        self.last_list = Some(now);
     }
 
     /// Records a failure. Returns the time since the outage began: with its first failure, with the
@@ -41,12 +50,17 @@ impl Outage {
         now - first
     }
 
-    /// Ends the outage, because a LIST succeeded. Returns the time since it began. A LIST that
-    /// takes long, but does not fail, misses nothing: the next watch begins at its resourceVersion.
+    /// Ends the outage, because a LIST succeeded. Returns how long it lasted: until that LIST
+    /// began, because the next watch begins at its resourceVersion, or until now if the LIST took
+    /// longer than [`VERSION_KEPT`].
     pub(super) fn end(&mut self) -> Duration {
-        let ended = self.present();
+        let (ended, list) = (self.present(), self.last_list);
         *self = Self::default();
-        ended.map_or(Duration::ZERO, |failures| failures.first.elapsed())
+        let list = list.filter(|began| began.elapsed() < VERSION_KEPT);
+        let end = list.unwrap_or_else(Instant::now);
+        ended.map_or(Duration::ZERO, |failures| {
+            end.saturating_duration_since(failures.first)
+        })
     }
 
     fn present(&self) -> Option<Failures> {
@@ -109,8 +123,16 @@ mod tests {
             "it failed"
         );
         outage.begin_list();
-        advance(MAX_FAILURE_GAP * 2).await;
-        assert_eq!(outage.end(), MAX_FAILURE_GAP * 4, "it succeeded");
+        advance(VERSION_KEPT - SECOND).await;
+        assert_eq!(
+            outage.end(),
+            MAX_FAILURE_GAP * 2,
+            "the LIST that succeeded misses nothing"
+        );
+        outage.failed(Duration::ZERO);
+        outage.begin_list();
+        advance(VERSION_KEPT).await;
+        assert_eq!(outage.end(), VERSION_KEPT, "its version may be too old");
         outage.failed(Duration::ZERO);
         advance(MAX_FAILURE_GAP).await;
         outage.begin_list();

@@ -16,7 +16,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// The reporting controller of all Events.
 pub(super) const REPORTER: &str = "volume-warden.dev/volume-warden";
 /// Maximum length of an Event note, in bytes; the rest is cut off. The API server accepts 1024.
-pub(super) const NOTE_LIMIT: usize = 1000;
+pub const NOTE_LIMIT: usize = 1000;
 
 /// The content of an Event about an object.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ pub use applied::Applied;
 pub use apply::Apply;
 pub(crate) use apply::{ALWAYS, StillHolds, WRITE_TIMEOUT};
 pub use create::{Caller, Creation};
-pub use event_content::{EventContent, Regarding};
+pub use event_content::{EventContent, NOTE_LIMIT, Regarding};
 pub use event_dedup::EventDeduplicator;
 pub use lanes::Lane;
 pub use target::Target;

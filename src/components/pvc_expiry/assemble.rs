@@ -4,13 +4,12 @@ use super::{
     NAME, caches::Caches, confirm::Live, metrics, options::Options, reconcile::PvcExpiryReconciler,
 };
 use crate::{
-    cluster::{DEFAULT_CALL_TIMEOUT, Feeds, HourlyLimit, WorkQueue, server_time},
+    cluster::{Feeds, HourlyLimit, WorkQueue},
     component::{Component, Parts, Shared},
     objects::{Kind, ObjectName},
 };
 use clap::{Args as _, Command};
 use futures::future::BoxFuture;
-use kube::Client;
 use std::sync::Arc;
 
 /// The component `pvc-expiry`: deletes claims that no pod has used for a long time.
@@ -44,19 +43,17 @@ impl Component for PvcExpiry {
 }
 
 fn parts(shared: &Shared, options: Options) -> Parts {
-    let (observation, clock) = (shared.observation.clone(), shared.clock.clone());
-    let excluded = shared.excluded.clone();
-    let caches = Caches::new(&shared.feeds, observation, clock, excluded);
+    let (observation, time) = (shared.observation.clone(), shared.latest_time.clone());
+    let caches = Caches::new(&shared.feeds, observation, time, shared.excluded.clone());
     for kind in WATCHES {
-        let (observation, clock) = (caches.observation.clone(), caches.clock.clone());
+        let (observation, time) = (caches.observation.clone(), caches.time.clone());
         shared.feeds.during_outage(kind, move |missed| {
-            observation.interrupt(missed, clock.timestamp());
+            observation.interrupt(missed, time.now());
         });
     }
     let mut parts = Parts::watching(&WATCHES);
     let queue = Arc::new(WorkQueue::default());
-    let client = shared.client.clone();
-    let observe = observe(shared.feeds.clone(), client, caches.clone(), queue.clone());
+    let observe = observe(shared.feeds.clone(), caches.clone(), queue.clone());
     let stop = shared.stop.clone();
     parts.tasks.push(Box::pin(async move {
         stop.run_until_cancelled(observe).await;
@@ -86,66 +83,12 @@ fn parts(shared: &Shared, options: Options) -> Parts {
 }
 
 /// Waits until the first list of each of the [`WATCHES`] is complete. Then begins the observation,
-/// at the time of this process or of the API server, whichever is later, and enqueues every claim
-/// that may expire: before, the rule lets none expire.
-async fn observe(feeds: Feeds, client: Client, caches: Caches, queue: Arc<WorkQueue<ObjectName>>) {
+/// and enqueues every claim that may expire: before, the rule lets none expire.
+async fn observe(feeds: Feeds, caches: Caches, queue: Arc<WorkQueue<ObjectName>>) {
     for kind in WATCHES {
         feeds.synced(kind).await;
     }
-    let server = server_time(&client, DEFAULT_CALL_TIMEOUT).await.ok();
-    let local = caches.clock.timestamp();
-    caches.observation.begin(server.unwrap_or(local).max(local));
+    caches.observation.begin(caches.time.now());
     let candidates = caches.candidates().into_iter();
     candidates.for_each(|(name, _)| queue.add(name));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        clock::Clock,
-        cluster::{Excluded, Feed, Observation},
-        telemetry::Metrics,
-    };
-    use http::header::DATE;
-    use k8s_openapi::jiff::Timestamp;
-    use kube::client::Body;
-    use time::OffsetDateTime;
-
-    /// A clock that is behind would lengthen the time during which no pod used a claim.
-    #[tokio::test]
-    async fn the_observation_begins_at_the_later_of_two_times() {
-        let later = Timestamp::from_second(100).expect("a time");
-        for (local, server) in [
-            (50, Some("Thu, 01 Jan 1970 00:01:40 GMT")),
-            (100, Some("Thu, 01 Jan 1970 00:00:50 GMT")),
-            (100, None),
-        ] {
-            let service = tower::service_fn(move |_: http::Request<Body>| {
-                let response = http::Response::builder().status(200);
-                let response = match server {
-                    Some(server) => response.header(DATE, server),
-                    None => response,
-                };
-                let response = response.body(Body::from(b"{}".to_vec()));
-                std::future::ready(Ok::<_, std::io::Error>(response.expect("a response")))
-            });
-            let feeds = Feeds {
-                pods: Feed::filled(Vec::new()),
-                claims: Feed::filled(Vec::new()),
-                volumes: Feed::filled(Vec::new()),
-                classes: Feed::filled(Vec::new()),
-                ..Feeds::new(&Arc::new(Metrics::new()))
-            };
-            let local = OffsetDateTime::from_unix_timestamp(local).expect("a time");
-            let (observation, excluded) = (
-                Arc::<Observation>::default(),
-                Excluded::by_label(&feeds, None),
-            );
-            let caches = Caches::new(&feeds, observation, Clock::new(move || local), excluded);
-            let client = Client::new(service, "default");
-            observe(feeds, client, caches.clone(), Arc::default()).await;
-            assert_eq!(caches.observation.since(), Some(later), "{server:?}");
-        }
-    }
 }

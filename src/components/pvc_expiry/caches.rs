@@ -5,8 +5,7 @@ use super::{
     rule::{Decision, View, decide},
 };
 use crate::{
-    clock::Clock,
-    cluster::{Excluded, Feed, Feeds, Observation},
+    cluster::{Excluded, Feed, Feeds, LatestTime, Observation},
     objects::{Claim, ObjectName, Pod, StorageClass, Volume},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -26,9 +25,9 @@ pub struct Caches {
     pub classes: Arc<Feed<StorageClass>>,
     /// Since when the cluster has been watched.
     pub observation: Arc<Observation>,
-    /// The wall clock of this process, by which [`Self::judge`] measures ages. A live evaluation
-    /// also reads the time of the API server.
-    pub clock: Clock,
+    /// The clocks. [`Self::judge`] measures ages by that of this process. A live evaluation also
+    /// reads the time of the API server.
+    pub time: LatestTime,
     last_use: Arc<LastUse>,
     excluded: Excluded,
 }
@@ -38,7 +37,7 @@ impl Caches {
     pub fn new(
         feeds: &Feeds,
         observation: Arc<Observation>,
-        clock: Clock,
+        time: LatestTime,
         excluded: Excluded,
     ) -> Self {
         Self {
@@ -47,8 +46,8 @@ impl Caches {
             volumes: feeds.volumes.clone(),
             classes: feeds.classes.clone(),
             observation,
-            last_use: LastUse::watching(&feeds.claims, &feeds.pods, clock.clone()),
-            clock,
+            last_use: LastUse::watching(&feeds.claims, &feeds.pods, time.clone()),
+            time,
             excluded,
         }
     }
@@ -64,7 +63,7 @@ impl Caches {
             class: class.as_deref(),
             used,
             observed: self.observed(name),
-            now: self.clock.timestamp(),
+            now: self.time.local(),
         })
     }
 

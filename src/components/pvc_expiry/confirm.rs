@@ -76,7 +76,7 @@ impl Live {
     ///
     /// # Errors
     /// When it could not be read.
-    pub async fn time(&self) -> Result<Timestamp, ReconcileError> {
+    async fn time(&self) -> Result<Timestamp, ReconcileError> {
         let time = server_time(&self.client, DEFAULT_CALL_TIMEOUT).await;
         time.map_err(ReconcileError::unread("the time of the API server"))
     }

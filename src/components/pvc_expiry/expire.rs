@@ -41,7 +41,7 @@ impl PvcExpiryReconciler {
             Ok(slot) => slot,
             Err(wait) => return Ok(limited(wait)),
         };
-        let (observed, now) = (self.caches.observed(name), self.caches.clock.timestamp());
+        let (observed, now) = (self.caches.observed(name), self.caches.time.local());
         let read = async {
             // This read may take a minute; the proof that follows is valid for less.
             let named_by = self.named_by(name, claim, Instant::now()).await?;
@@ -82,17 +82,17 @@ impl PvcExpiryReconciler {
             .apply
             .perform_if(NAME, &target, action, EXPIRED, &still_unused)
             .await;
+        // Every outcome requires both evaluations again.
+        self.first_evaluations.forget(name);
         if !applied.may_be_written() {
+            // Its owner can have each deletion refused, or end in a conflict. That delays no other
+            // claim.
             slot.cancel();
-            // The claim returns its slot within the limit, so that it delays no others: its owner
-            // can have each deletion refused, or end in a conflict.
-            self.first_evaluations.forget(name);
-            if let Applied::Failed(error) = &applied {
-                return Err(ReconcileError::after(EVALUATION_EXPIRES, error.to_string()));
-            }
+        }
+        if let Applied::Failed(error) = &applied {
+            return Err(ReconcileError::after(EVALUATION_EXPIRES, error.to_string()));
         }
         if applied.written() {
-            self.first_evaluations.forget(name);
             let event = notices::expired(name, record);
             self.apply.publish_event(Regarding::of(name, claim), event);
         }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::{
         clock::Clock,
-        cluster::{Excluded, Feed, Feeds, Observation},
+        cluster::{Excluded, Feed, Feeds, LatestTime, Observation},
         objects::expiry::{EXPIRE_UNUSED, EXPIRES_AT},
     };
     use k8s_openapi::jiff::Timestamp;
@@ -98,7 +98,8 @@ mod tests {
         let observation = Arc::new(Observation::default());
         observation.begin(Timestamp::UNIX_EPOCH);
         let excluded = Excluded::by_label(&feeds, None);
-        let caches = Caches::new(&feeds, observation, Clock::system(), excluded);
+        let time = LatestTime::new(Clock::system());
+        let caches = Caches::new(&feeds, observation, time, excluded);
         register(&metrics, caches);
         metrics.text()
     }

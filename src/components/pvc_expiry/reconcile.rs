@@ -68,7 +68,7 @@ impl PvcExpiryReconciler {
             return Ok(self.named.remember(name, &claim.uid, what));
         }
         // The clock of this process may be slow, and that of the next leader right.
-        let at = at.max(earliest(self.live.time().await?));
+        let at = at.max(earliest(self.caches.time.now()));
         let at_text = json!(at.to_string());
         let operation = if claim.annotated {
             add(&["annotations", EXPIRES_AT], at_text)
@@ -170,7 +170,7 @@ impl Reconcile for PvcExpiryReconciler {
                 Ok(Requeue::OnEvent)
             }
             Decision::Cancel(_) => self.cancel(name, &claim).await,
-            Decision::Wait(until) => Ok(wait(self.caches.clock.timestamp(), until)),
+            Decision::Wait(until) => Ok(wait(self.caches.time.local(), until)),
             Decision::Announce(at) => self.announce(name, &claim, at).await,
             Decision::Expire => self.expire(name, &claim).await,
         }

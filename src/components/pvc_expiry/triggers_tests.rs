@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     clock::Clock,
-    cluster::{Excluded, Feed, Feeds, Observation},
+    cluster::{Excluded, Feed, Feeds, LatestTime, Observation},
     objects::{expiry::EXPIRE_UNUSED, trash::TRASH, undelete_window::UNDELETE_WINDOW},
     telemetry::Metrics,
 };
@@ -55,7 +55,8 @@ fn scene() -> (Caches, Arc<WorkQueue<ObjectName>>) {
     };
     let excluded = Excluded::by_label(&feeds, None);
     let observation = Arc::new(Observation::default());
-    let caches = Caches::new(&feeds, observation, Clock::system(), excluded);
+    let time = LatestTime::new(Clock::system());
+    let caches = Caches::new(&feeds, observation, time, excluded);
     let queue = Arc::new(WorkQueue::default());
     queue.open();
     listen(&caches, &queue);

@@ -94,7 +94,7 @@ fn parts(shared: &Shared, options: Options) -> Parts {
         live_pods: SharedList::limited(shared.metrics.clone(), &shared.client, CONDITION_LISTS),
         live_claims: live_claims(),
         apply: shared.apply.clone(),
-        clock: shared.clock.clone(),
+        time: shared.latest_time.clone(),
         mode,
         excluded: shared.excluded.clone(),
         in_tree: Arc::default(),

@@ -6,7 +6,7 @@ use super::{metrics::deleted, reasons::CLAIM_HELD, warn::users};
 use crate::{
     causes::{self, Code, FinishedPods, NamedPod, Object},
     clock::Clock,
-    cluster::{Apply, EventContent, EventDeduplicator, Feed, Leadership, Regarding},
+    cluster::{Apply, EventContent, EventDeduplicator, Feed, Leadership, NOTE_LIMIT, Regarding},
     hashing::HashSet,
     objects::{Claim, Kind, ObjectName, Pod},
 };
@@ -113,7 +113,7 @@ impl HeldClaimReporter {
             reason: CLAIM_HELD,
             action: CLAIM_HELD,
             warning: false,
-            note: causes::note(&cause),
+            note: causes::note(&cause, NOTE_LIMIT),
             related: None,
         };
         let postpone = self.events.postponing(name, &code);

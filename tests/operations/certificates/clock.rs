@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use volume_warden::{
     admission::{self, Limits, SecretPaths},
     clock::Clock,
-    cluster::{Apply, Elector, LeaseName, LeaseObject, ServiceName, connect},
+    cluster::{Apply, Elector, LatestTime, LeaseName, LeaseObject, ServiceName, connect},
     components,
     telemetry::Metrics,
     tls::{Lifetimes, SelfSigned, ServingCertificate, Settings, Warnings},
@@ -125,8 +125,12 @@ impl Replica {
             labels: Default::default(),
         };
         let leases = Api::namespaced(self.client.clone(), "volume-warden");
-        let (_, leadership) =
-            Elector::new(leases, lease.clone(), self.metrics.clone(), Clock::system());
+        let (_, leadership) = Elector::new(
+            leases,
+            lease.clone(),
+            self.metrics.clone(),
+            LatestTime::new(Clock::system()),
+        );
         let (client, metrics) = (self.client.clone(), self.metrics.clone());
         let apply = Arc::new(Apply::new(client.clone(), leadership, 1, false, metrics));
         let warnings = Warnings::new(apply, LeaseObject::new(client, lease), "a test");

@@ -11,7 +11,8 @@ use crate::{
     backend::Backend,
     clock::Clock,
     cluster::{
-        Apply, Elector, Feed, Feeds, LeaseName, Reconciler, SharedList, test_server::answering,
+        Apply, Elector, Feed, Feeds, LatestTime, LeaseName, Reconciler, SharedList,
+        test_server::answering,
     },
     component::Shared,
     objects::Namespace,
@@ -92,6 +93,7 @@ impl Scene {
             observation: Arc::default(),
             metrics: metrics.clone(),
             clock: Clock::system(),
+            latest_time: LatestTime::new(Clock::system()),
             stop: CancellationToken::new(),
         };
         let stop = shared.stop.clone();

@@ -7,10 +7,9 @@ use super::{
     rule::{Step, decide},
 };
 use crate::{
-    clock::Clock,
     cluster::{
-        Action, Apply, Basis, Change, Excluded, Feed, LiveGet, Reconcile, ReconcileError,
-        Reconciled, Requeue, SharedList, Store, Target, WorkQueue,
+        Action, Apply, Basis, Change, Excluded, Feed, LatestTime, LiveGet, Reconcile,
+        ReconcileError, Reconciled, Requeue, SharedList, Store, Target, WorkQueue,
     },
     objects::{Claim, ObjectName, Pod, claim::ClaimPhase, unused},
 };
@@ -34,8 +33,8 @@ pub struct UnusedReconciler {
     pub live_claims: Arc<LiveGet<Claim>>,
     /// Writes to the API server.
     pub apply: Arc<Apply>,
-    /// The clock for the time of a transition.
-    pub clock: Clock,
+    /// The time of a transition, from which pvc-expiry counts.
+    pub time: LatestTime,
     /// Whether Volume Warden writes the condition.
     pub mode: UnusedCondition,
     /// Namespaces that have opted out.
@@ -179,7 +178,7 @@ impl UnusedReconciler {
         unused: bool,
         basis: Basis,
     ) -> Reconciled {
-        let status = unused::status(unused, self.clock.timestamp());
+        let status = unused::status(unused, self.time.now());
         let reason = if unused {
             NO_PODS_USING_PVC
         } else {

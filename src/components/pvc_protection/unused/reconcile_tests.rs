@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    clock::Clock,
     cluster::{
         Elector,
         test_server::{answering, failure},
@@ -12,6 +13,9 @@ use http::Method;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
+
+/// The time of the API server.
+const DATE: &str = "2026-01-01T09:00:00Z";
 
 fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).expect("readable")
@@ -51,8 +55,9 @@ async fn reconciled(
     let (feed, sent) = (pods.clone(), writes.clone());
     let client = answering(move |head, body| {
         if head.method == Method::PATCH {
-            let status = &body["status"]["conditions"][0]["status"];
-            sent.lock().push(status.clone());
+            let condition = &body["status"]["conditions"][0];
+            assert_eq!(condition["lastTransitionTime"], DATE);
+            sent.lock().push(condition["status"].clone());
             return (200, json!({"metadata": {}}));
         }
         if let Some(pod) = &delivered {
@@ -63,13 +68,15 @@ async fn reconciled(
     let metrics = Arc::new(Metrics::new());
     let (lead, leadership) = Elector::for_test();
     lead.replace(Some(Instant::now() + Duration::from_secs(600)));
+    // pvc-expiry counts from the written time, so it must not be too early.
+    let behind = Clock::new(|| time::OffsetDateTime::UNIX_EPOCH);
     let reconciler = UnusedReconciler {
         claims: Feed::filled(vec![read(claim(condition))]),
         pods,
         live_pods: SharedList::new(metrics.clone(), &client),
         live_claims: LiveGet::new(metrics.clone(), &client),
         apply: Arc::new(Apply::new(client, leadership, 1, false, metrics)),
-        clock: Clock::system(),
+        time: LatestTime::after_answer(behind, DATE.parse().expect("a time")),
         mode: UnusedCondition::On,
         excluded: Excluded::default(),
         in_tree: Arc::default(),
