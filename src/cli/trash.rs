@@ -94,12 +94,13 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     } else {
         Some(target::namespace(&options.namespace, &default))
     };
+    let flags = options.caller.cluster_flags();
     let volumes = match (read_volumes(&client).await, namespace) {
         (Ok(volumes), _) => volumes,
         (Err(error), Some(only)) if is_forbidden(&error) => {
-            return from_config_map::show(&client, only, options.output, &error).await;
+            return from_config_map::show(&client, only, options.output, (&error, &flags)).await;
         }
-        (Err(error), _) => return Ok(report_unknown(not_listed(&error))),
+        (Err(error), _) => return Ok(report_unknown(not_listed(&error, &flags))),
     };
     let entries = in_trash(&volumes, |entry| {
         namespace.is_none_or(|only| entry.record.claim.namespace == only)
@@ -117,7 +118,6 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     }
     let removed = count_removed(&client, &options.system_namespace, (&volumes, namespace)).await;
     if removed > 0 {
-        let flags = options.caller.cluster_flags();
         print_error(notice(removed, &options.system_namespace, &flags));
     }
     Ok(ExitCode::SUCCESS)
@@ -140,10 +140,10 @@ async fn count_removed(
     if copies.all(|(_, copy)| uids.contains(&copy.volume_uid)) {
         return 0;
     }
-    let Ok(found) = repair::read(client, system_namespace).await else {
+    let Ok(found) = repair::read_volumes(client, system_namespace).await else {
         return 0;
     };
-    let removed = plan(&found).into_iter();
+    let removed = plan(&found, &[]).into_iter();
     removed.filter(|each| each.is_in(namespace)).count()
 }
 

@@ -116,6 +116,12 @@ pub fn is_kept_annotation(key: &str) -> bool {
     is_kept_label(key) && !is_of(key, &KUBERNETES)
 }
 
+/// Returns whether a claim with this annotation is filled by a tool, which overwrites what the
+/// volume has: CDI, of KubeVirt, writes an image to the disk.
+pub fn is_filled_by_tool(annotation: &str) -> bool {
+    is_of(annotation, &["cdi.kubevirt.io"])
+}
+
 /// Returns whether the prefix of the key is one of these domains, or a subdomain of one.
 fn is_of(key: &str, domains: &[&str]) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);

@@ -23,11 +23,19 @@ pub struct Deletion {
 impl Deletion {
     /// Reads what a volume and its record show.
     pub fn of(volume: &Volume, record: &TrashRecord) -> Self {
+        Self {
+            deleted_at: listed_at(record.deleted_at),
+            ..Self::unrecorded(volume)
+        }
+    }
+
+    /// Reads what a volume shows whose record is not of its last claim.
+    pub fn unrecorded(volume: &Volume) -> Self {
         let claim = volume.claimed_by();
         let version = claim.and_then(|claim| claim.resource_version.as_ref());
         Self {
             bound_at: version.and_then(|version| version.to_string().parse().ok()),
-            deleted_at: listed_at(record.deleted_at),
+            deleted_at: listed_at(None),
         }
     }
 

@@ -270,6 +270,7 @@ fn trash_says_how_many_volumes_were_removed() {
         vec![
             ("/configmaps", 200, copies()),
             ("/persistentvolumes", 200, volumes),
+            ("/namespaces", 200, EMPTY.to_owned()),
         ]
     };
     let removed = "1 volume was removed without a purge";
@@ -293,6 +294,7 @@ fn repair_creates_the_volume_of_the_copy() {
             ("/configmaps", 200, copies()),
             ("POST", code, created),
             ("/persistentvolumes", 200, EMPTY.to_owned()),
+            ("/namespaces", 200, EMPTY.to_owned()),
         ]
     };
     let posted = |requests: &[String]| {

@@ -33,6 +33,9 @@ fn the_manifest_is_valid() {
         (1..=50).contains(&short.len()) && !short.ends_with('.'),
         "{short}"
     );
+    // With krew, the command has no other name.
+    let caveats = spec["caveats"].as_str().expect("caveats");
+    assert!(caveats.contains("kubectl volume-warden"), "{caveats}");
     for platform in spec["platforms"].as_array().expect("platforms") {
         let [target, archive] = target_and_archive(platform);
         let labels = &platform["selector"]["matchLabels"];

@@ -39,6 +39,12 @@ impl VolumeCopy {
         let whole = self.whole.as_ref()?;
         Some(ObjectName::cluster_scoped(whole.name()))
     }
+
+    /// Returns whether one of these names is that of the volume.
+    pub(super) fn is_among(&self, names: &[String]) -> bool {
+        let whole = self.whole.as_ref();
+        whole.is_some_and(|whole| names.iter().any(|name| name == whole.name()))
+    }
 }
 
 /// Lists the ConfigMaps that hold copies of volumes, in one namespace.

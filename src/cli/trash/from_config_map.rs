@@ -29,12 +29,12 @@ pub(super) async fn show(
     client: &Client,
     namespace: &str,
     output: Output,
-    forbidden: &kube::Error,
+    (forbidden, cluster_flags): (&kube::Error, &str),
 ) -> anyhow::Result<ExitCode> {
     let maps: Api<TrashListWire> = Api::namespaced(client.clone(), namespace);
     let found = existing(within(DEFAULT_CALL_TIMEOUT, maps.get(NAME)).await);
     let Some(list) = found.ok().flatten().and_then(list) else {
-        return Ok(report_unknown(not_listed(forbidden)));
+        return Ok(report_unknown(not_listed(forbidden, cluster_flags)));
     };
     let rows = list.volumes.iter();
     let rows = rows.map(|volume| Row::listed(namespace, volume)).collect();

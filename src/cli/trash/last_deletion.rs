@@ -6,40 +6,51 @@ use crate::{
     cli::{print::print_error, user::exit_code::report_unknown},
     cluster::{DEFAULT_CALL_TIMEOUT, Store, error_message, existing, within},
     objects::{
-        ObjectName, Volume,
+        CompactText, ListedClaim, ObjectName, Volume,
         deletion_order::{Deletion, latest},
-        trash::TrashRecord,
         trash_entry::Entry,
         volume::Phase,
     },
 };
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, Client, ResourceExt};
 use std::process::ExitCode;
 
 /// A volume that has the data of a claim.
 struct Kept<'a> {
     name: &'a ObjectName,
-    volume: &'a Volume,
-    record: &'a TrashRecord,
+    /// The uid of the claim.
+    uid: CompactText,
+    deletion: Deletion,
     is_in_trash: bool,
 }
 
 impl<'a> Kept<'a> {
-    /// Returns the volume if its record names the claim, it was not given to another claim that is
-    /// Bound, and its data is not being deleted.
+    /// Returns the volume if it has the data of a claim of this name, by its record or its
+    /// `claimRef`, was not given to another claim that is Bound, and its data is not being deleted.
     fn of(name: &'a ObjectName, volume: &'a Volume, claim: &ObjectName) -> Option<Self> {
-        let record = volume.trash.as_deref()?.record.as_ref()?;
-        let named = (&*record.claim.namespace, &*record.claim.name);
-        let bound = volume.claimed_by();
-        let own = bound.is_some_and(|bound| bound.uid == record.claim.uid);
-        let given = volume.phase == Phase::Bound && !own;
+        let record = volume.trash.as_deref()?.record.as_ref();
         let holds = volume.retains() && !volume.deleting && volume.phase != Phase::Failed;
-        let holds = holds && volume.claim_ref.is_some() && !given;
-        (named == (&*claim.namespace, &*claim.name) && holds).then(|| Self {
+        if !holds || volume.claim_ref.is_none() {
+            return None;
+        }
+        let bound = volume.claimed_by();
+        let own =
+            record.is_some_and(|record| bound.is_some_and(|bound| bound.uid == record.claim.uid));
+        if let Some(bound) = bound.filter(|bound| !own && bound.name == *claim) {
+            // The record is that of an earlier claim of the volume, or cannot be read.
+            return Some(Self {
+                name,
+                uid: bound.uid.clone(),
+                deletion: Deletion::unrecorded(volume),
+                is_in_trash: false,
+            });
+        }
+        let record = record.filter(|_| own || volume.phase != Phase::Bound)?;
+        let named = (&*record.claim.namespace, &*record.claim.name);
+        (named == (&*claim.namespace, &*claim.name)).then(|| Self {
             name,
-            volume,
-            record,
+            uid: (&record.claim.uid).into(),
+            deletion: Deletion::of(volume, record),
             is_in_trash: Entry::of(name, volume).is_some(),
         })
     }
@@ -63,7 +74,7 @@ pub(super) async fn check_last_deletion(
     if kept.iter().all(|kept| kept.is_in_trash) {
         return Ok(());
     }
-    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &claim.namespace);
+    let claims: Api<ListedClaim> = Api::namespaced(client.clone(), &claim.namespace);
     let read = existing(within(DEFAULT_CALL_TIMEOUT, claims.get(&claim.name)).await);
     let present = read.map_err(|error| {
         let why = error_message(&error);
@@ -71,8 +82,8 @@ pub(super) async fn check_last_deletion(
     })?;
     let stays = present.filter(|present| present.metadata.deletion_timestamp.is_none());
     let stays = stays.and_then(|present| present.uid());
-    kept.retain(|kept| stays.as_deref() != Some(&*kept.record.claim.uid));
-    let last = match latest(&kept, |kept| Deletion::of(kept.volume, kept.record)) {
+    kept.retain(|kept| stays.as_deref().is_none_or(|uid| kept.uid != *uid));
+    let last = match latest(&kept, |kept| kept.deletion) {
         Ok(last) => last.filter(|last| !last.is_in_trash),
         Err(two) => two.into_iter().find(|kept| !kept.is_in_trash),
     };
@@ -152,6 +163,12 @@ mod tests {
         let deleting = json!({"uid": "last", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         for (answer, expected) in [
             (present(json!({"uid": "last"})), None),
+            // A user can write a time that cannot be represented.
+            (
+                present(json!({"uid": "last",
+                    "managedFields": [{"manager": "a", "time": "9999-12-31T23:59:59Z"}]})),
+                None,
+            ),
             (present(json!({"uid": "later"})), Some(ExitCode::FAILURE)),
             (present(deleting), Some(ExitCode::FAILURE)),
             (failure(404, "NotFound"), Some(ExitCode::FAILURE)),
@@ -197,6 +214,29 @@ mod tests {
             let changes = json!({"spec": {"claimRef": claim}, "status": {"phase": phase}});
             let found = is_refused(vec![volume("pv", "last", &changes)]).await;
             assert_eq!(found, refused, "{changes}");
+        }
+    }
+
+    /// Volume Warden did not run when another claim of the name got the volume and was deleted.
+    #[tokio::test]
+    async fn a_deletion_that_is_not_recorded_yet_counts() {
+        let given = |version: &str| {
+            let claim = json!({"namespace": "shop", "name": "data", "uid": "last",
+                "resourceVersion": version});
+            let changes = json!({"spec": {"claimRef": claim}, "status": {"phase": "Released"}});
+            volume("given", "earlier", &changes)
+        };
+        let in_trash = json!({"deletedAt": "2026-01-01T00:00:00Z", "status": {"phase": "Released"},
+            "spec": {"claimRef": {"resourceVersion": "5"}}});
+        let in_trash = volume("pv", "one", &in_trash);
+        let mut unreadable = given("6");
+        unreadable["metadata"]["annotations"][TRASH] = json!("?");
+        for (other, refused) in [(given("6"), true), (given("4"), false), (unreadable, true)] {
+            let volumes = store(vec![in_trash.clone(), other.clone()]);
+            let absent = settled(&volumes, "data", failure(404, "NotFound")).await;
+            assert_eq!(absent.is_some(), refused, "{other}");
+            let present = settled(&volumes, "data", present(json!({"uid": "last"}))).await;
+            assert_eq!(present, None, "{other}");
         }
     }
 

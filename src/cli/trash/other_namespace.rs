@@ -50,7 +50,7 @@ pub(super) async fn restore_in(
     from: &str,
     timeout: Duration,
 ) -> anyhow::Result<ExitCode> {
-    let volumes = match volumes(client).await {
+    let volumes = match volumes(client, restoration.cluster_flags).await {
         Ok(volumes) => volumes,
         Err(code) => return Ok(code),
     };

@@ -89,12 +89,13 @@ async fn purge(options: PurgeOptions) -> anyhow::Result<ExitCode> {
     };
     let namespace = target::namespace(&options.namespace, &default);
     // How a volume is selected if several claims had its name: in the same cluster.
-    let select = format!(
-        "volume-warden purge{} pv NAME",
-        options.caller.cluster_flags()
-    );
+    let flags = options.caller.cluster_flags();
+    let select = format!("volume-warden purge{flags} pv NAME");
     let read = match options.target.kind {
-        TrashKind::Pvc => volumes_of(&client, &ObjectName::new(namespace, name), &select).await,
+        TrashKind::Pvc => {
+            let claim = ObjectName::new(namespace, name);
+            volumes_of(&client, &claim, &select, &flags).await
+        }
         TrashKind::Pv => volume(&client, name).await,
     };
     let volumes = match read {
@@ -134,8 +135,9 @@ async fn volumes_of(
     client: &Client,
     claim: &ObjectName,
     select: &str,
+    cluster_flags: &str,
 ) -> Result<Store<Volume>, ExitCode> {
-    let volumes = volumes(client).await?;
+    let volumes = volumes(client, cluster_flags).await?;
     check_last_deletion(client, &volumes, claim, select).await?;
     Ok(volumes)
 }

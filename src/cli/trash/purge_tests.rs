@@ -115,7 +115,7 @@ async fn no_earlier_volume_is_chosen_while_that_of_the_last_claim_is_not_release
             "/api/v1/persistentvolumes" => (200, list.clone()),
             _ => failure(404, "NotFound"),
         });
-        let read = volumes_of(&client, &ObjectName::new("shop", "data"), "").await;
+        let read = volumes_of(&client, &ObjectName::new("shop", "data"), "", "").await;
         assert_eq!(read.err(), expected, "{phase}");
     }
 }

@@ -15,8 +15,8 @@ use crate::{
             runtime::block_on,
         },
     },
-    cluster::{DEFAULT_CALL_TIMEOUT, error_message, is_refused, read_all, within},
-    objects::{Kind, WholeVolume},
+    cluster::{DEFAULT_CALL_TIMEOUT, Store, error_message, is_refused, read_all, within},
+    objects::{Kind, Namespace, WholeVolume},
 };
 use clap::{Args, error::ErrorKind};
 use kube::{
@@ -30,8 +30,8 @@ use std::{
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 all volumes are created, or none was removed; 1 \
 one is not created, or not confirmed, or the namespace has no copy; 2 the command line is wrong, or \
---yes is missing; 3 the volumes or their copies could not be read, it is unknown whether one is \
-created, or there is no usable kubeconfig.";
+--yes is missing; 3 the volumes, their copies or the namespaces could not be read, it is unknown \
+whether one is created, or there is no usable kubeconfig.";
 
 /// `volume-warden trash repair`
 #[derive(Debug, Args)]
@@ -143,32 +143,48 @@ async fn removed(client: &Client, options: &RepairOptions) -> Result<Vec<Removed
         ));
         return Err(ExitCode::FAILURE);
     }
-    let mut removed = plan(&found);
     let names = &options.volumes;
+    let mut removed = plan(&found, names);
     removed.retain(|each| names.is_empty() || names.iter().any(|name| name == each.name()));
     Ok(removed)
 }
 
-/// Reads the copies, all volumes, and the copies again.
+/// Reads the copies, all volumes, the copies again, and all namespaces.
 ///
 /// # Errors
 /// Which of them could not be listed, and why.
-pub(super) async fn read(client: &Client, system_namespace: &str) -> Result<Found, String> {
+async fn read(client: &Client, system_namespace: &str) -> Result<Found, String> {
+    let found = read_volumes(client, system_namespace).await?;
+    let namespaces = read_all::<Namespace>(&Api::all(client.clone())).await;
+    let namespaces = namespaces.map_err(|error| unread("namespaces", &error))?;
+    Ok(Found {
+        namespaces,
+        ..found
+    })
+}
+
+/// Reads the same without namespaces. They decide only which volumes are created.
+///
+/// # Errors
+/// Which of them could not be listed, and why.
+pub(super) async fn read_volumes(client: &Client, system_namespace: &str) -> Result<Found, String> {
     let copies = Copies::of(client, system_namespace);
-    let unread = |what: &str, error: kube::Error| {
-        format!("{what} could not be listed: {}", error_message(&error))
-    };
     let maps = format!("the ConfigMaps of {system_namespace}");
-    let listed = || async { copies.list().await.map_err(|error| unread(&maps, error)) };
+    let listed = || async { copies.list().await.map_err(|error| unread(&maps, &error)) };
     let before = listed().await?;
     let volumes = read_all::<WholeVolume>(&Api::all(client.clone())).await;
-    let volumes = volumes.map_err(|error| unread("PersistentVolumes", error))?;
+    let volumes = volumes.map_err(|error| unread("PersistentVolumes", &error))?;
     let after = listed().await?;
     Ok(Found {
         before,
         volumes,
         after,
+        namespaces: Store::default(),
     })
+}
+
+fn unread(what: &str, error: &kube::Error) -> String {
+    format!("{what} could not be listed: {}", error_message(error))
 }
 
 /// Creates these volumes. `complete` is whether these are all that were to be created.

@@ -5,7 +5,7 @@ use crate::{
     cluster::Store,
     columns::aligned,
     hashing::HashMap,
-    objects::{CompactText, ObjectName, WholeVolume},
+    objects::{CompactText, Namespace, ObjectName, WholeVolume, trash::TrashRecord},
     plain::Plain,
 };
 use serde_json::Value;
@@ -20,6 +20,19 @@ pub(super) struct Found {
     pub(super) volumes: Store<WholeVolume>,
     /// The copies that exist after the volumes were listed.
     pub(super) after: Store<VolumeCopy>,
+    /// All namespaces of the cluster.
+    pub(super) namespaces: Store<Namespace>,
+}
+
+impl Found {
+    /// Returns whether the namespace of the recorded claim does not exist, or is another one of the
+    /// same name. Then the copy may have been restored from the backup of another cluster, whose
+    /// volume still exists. False if the record does not say which namespace it was.
+    fn lacks_namespace(&self, record: &TrashRecord) -> bool {
+        let name = ObjectName::cluster_scoped(&*record.claim.namespace);
+        let live = self.namespaces.get(&name);
+        record.claim.namespace_uid.is_some() && !record.is_of(live.as_ref().map(|live| &*live.uid))
+    }
 }
 
 /// A volume that was removed by force: only its copy still exists.
@@ -60,8 +73,9 @@ impl Removed {
 }
 
 /// Returns the volumes that were removed by force and not created again since, also those that
-/// `trash repair` refuses to create.
-pub(super) fn plan(found: &Found) -> Vec<Removed> {
+/// `trash repair` refuses to create. A volume that is `named` is created despite doubts that only
+/// the user can clear.
+pub(super) fn plan(found: &Found, named: &[String]) -> Vec<Removed> {
     let volumes = || found.volumes.objects();
     let uids: HashMap<_, _> = volumes()
         .map(|(name, whole)| (&whole.volume.uid, name))
@@ -83,7 +97,10 @@ pub(super) fn plan(found: &Found) -> Vec<Removed> {
         .collect();
     let refused: Vec<_> = copies
         .iter()
-        .map(|(name, copy)| refusal(name, copy, &copies, (&found.volumes, &sources)))
+        .map(|(name, copy)| {
+            refusal(name, copy, &copies, (&found.volumes, &sources))
+                .or_else(|| doubt(found, copy).filter(|_| !copy.is_among(named)))
+        })
         .collect();
     let removed = copies.into_iter().zip(refused);
     let removed = removed.map(
@@ -119,12 +136,35 @@ fn refusal(
     if let Some(other) = sources.get(&source) {
         return Some(format!("the volume {other} has the same storage"));
     }
-    let mut others = copies.iter().filter(|(other, _)| other != name);
-    let same = others.find(|(_, other)| {
+    let others = || copies.iter().filter(|(other, _)| other != name);
+    let same_storage = others().find(|(_, other)| {
         other.whole.as_ref().and_then(WholeVolume::source).as_ref() == Some(&source)
     });
-    same.map(|(other, _)| {
-        format!("the ConfigMaps {name} and {other} have the same storage: delete one of them")
+    if let Some((other, _)) = same_storage {
+        return Some(format!(
+            "the ConfigMaps {name} and {other} have the same storage: delete one of them"
+        ));
+    }
+    let same_name = others().find(|(_, other)| other.name() == copy.name());
+    same_name.map(|(other, _)| {
+        format!("the ConfigMaps {name} and {other} are of volumes of one name: delete one of them")
+    })
+}
+
+/// Returns why the volume of the copy is created only if the user names it.
+fn doubt(found: &Found, copy: &VolumeCopy) -> Option<String> {
+    let record = copy.whole.as_ref().and_then(WholeVolume::record)?;
+    if found.lacks_namespace(record) {
+        return Some(format!(
+            "the namespace {} of its claim does not exist any more, so the copy may be one of \
+             another cluster: check the storage, then name the volume",
+            record.claim.namespace
+        ));
+    }
+    record.ends_at_once().then(|| {
+        "its undelete window is 0, so its data is deleted once the volume is created, unless its \
+         claim exists: name the volume"
+            .to_owned()
     })
 }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::cli::trash::confirm::QUESTION;
 use crate::objects::{
     Tracked as _,
+    namespace::NamespaceWire,
     saved_volume::{KEY, SavedVolumeWire, config_map, name_of},
     test_volumes::whole,
     trash::TRASH,
@@ -36,12 +37,13 @@ fn found(copied: &[(&str, WholeVolume)], present: &[WholeVolume]) -> Found {
         before: copies(copied),
         volumes: volumes(present),
         after: copies(copied),
+        namespaces: Store::default(),
     }
 }
 
 /// For each volume that was removed: why it is not created again, if it is not.
 fn refused(copied: &[(&str, WholeVolume)], present: &[WholeVolume]) -> Vec<Option<String>> {
-    let removed = plan(&found(copied, present)).into_iter();
+    let removed = plan(&found(copied, present), &[]).into_iter();
     removed.map(|each| each.refused).collect()
 }
 
@@ -80,8 +82,9 @@ fn only_a_copy_that_stays_shows_that_its_volume_was_not_purged() {
             before,
             volumes,
             after,
+            namespaces: Store::default(),
         };
-        assert!(plan(&purged).is_empty());
+        assert!(plan(&purged, &[]).is_empty());
     }
 }
 
@@ -117,6 +120,65 @@ fn of_two_copies_with_the_same_data_none_is_chosen() {
 }
 
 #[test]
+fn of_two_copies_of_one_name_none_is_chosen() {
+    let saved = [("v", whole(json!({}))), ("w", whole(handle("other")))];
+    let refused = refused(&saved, &[]);
+    assert_eq!(refused.len(), 2);
+    for why in refused {
+        let why = why.unwrap_or_default();
+        assert!(why.contains("volumes of one name"), "{why}");
+    }
+}
+
+/// A backup of another cluster may have brought the copy, and a window of 0 ends at once.
+#[test]
+fn a_volume_in_doubt_must_be_named() {
+    let saved = |changes: Value| {
+        let mut record = json!({"policy": "Delete", "windowSeconds": 3600,
+            "claim": {"namespace": "ns", "name": "data", "uid": "1"}});
+        json_patch::merge(&mut record, &changes);
+        whole(json!({"metadata": {"annotations": {TRASH: record.to_string()}}}))
+    };
+    let recorded = || saved(json!({"claim": {"namespaceUid": "n"}}));
+    let namespace = |uid: &str| {
+        let namespace = json!({"metadata": {"name": "ns", "uid": uid}});
+        let wire: NamespaceWire = serde_json::from_value(namespace).expect("a namespace");
+        let mut store = Store::default();
+        store.put(
+            ObjectName::cluster_scoped("ns"),
+            Namespace::track(wire).map(Arc::new),
+        );
+        store
+    };
+    let namespace_gone = "the namespace ns of its claim does not exist any more";
+    for (copied, namespaces, doubt) in [
+        (recorded(), namespace("n"), None),
+        (recorded(), namespace("other"), Some(namespace_gone)),
+        (recorded(), Store::default(), Some(namespace_gone)),
+        (saved(json!({})), Store::default(), None),
+        (
+            saved(json!({"windowSeconds": 0})),
+            Store::default(),
+            Some("its undelete window is 0"),
+        ),
+    ] {
+        let found = Found {
+            namespaces,
+            ..found(&[("v", copied)], &[])
+        };
+        let planned = |named: &[String]| plan(&found, named).remove(0);
+        let why = planned(&[]).refused.unwrap_or_default();
+        assert!(why.starts_with(doubt.unwrap_or_default()), "{why}");
+        assert_eq!(why.is_empty(), doubt.is_none(), "{why}");
+        assert_eq!(planned(&["pv".to_owned()]).refused, None);
+        assert_eq!(
+            planned(&["other".to_owned()]).refused.is_some(),
+            doubt.is_some()
+        );
+    }
+}
+
+#[test]
 fn a_copy_that_cannot_be_read_is_refused() {
     let unreadable = |text: &str| {
         let mut map = config_map(&name_of("volume-warden", "v"), "");
@@ -129,11 +191,13 @@ fn a_copy_that_cannot_be_read_is_refused() {
             store
         };
         let (before, after, volumes) = (store(), store(), Store::default());
-        plan(&Found {
+        let found = Found {
             before,
             volumes,
             after,
-        })
+            namespaces: Store::default(),
+        };
+        plan(&found, &[])
     };
     let without_record = json!({"metadata": {"name": "pv"}, "spec": {
         "csi": {"driver": "d", "volumeHandle": "h"}}});
@@ -147,7 +211,7 @@ fn a_copy_that_cannot_be_read_is_refused() {
 #[test]
 fn the_table_shows_which_storage_is_meant() {
     let saved = [("v", whole(json!({}))), ("w", whole(named("again", "w")))];
-    let shown = table(&plan(&found(&saved[..1], &[])));
+    let shown = table(&plan(&found(&saved[..1], &[]), &[]));
     let row = shown.lines().nth(1).unwrap_or_default();
     let cells: Vec<_> = row.split_whitespace().collect();
     assert_eq!(
@@ -155,7 +219,7 @@ fn the_table_shows_which_storage_is_meant() {
         ["pv", "ns/data", "1Gi", "d", "h", "create"],
         "{shown}"
     );
-    assert!(table(&plan(&found(&saved, &[]))).contains("none: "));
+    assert!(table(&plan(&found(&saved, &[]), &[])).contains("none: "));
 }
 
 #[test]
@@ -168,7 +232,7 @@ fn the_page_of_the_command_shows_its_output() {
             "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-0a1b2c3d4"}},
     }));
     let output = [
-        table(&plan(&found(&[("v", lost)], &[])))
+        table(&plan(&found(&[("v", lost)], &[]), &[]))
             .trim_end()
             .to_owned(),
         format!("{QUESTION}y"),

@@ -51,7 +51,10 @@ async fn counted(present: &[Value], namespace: Option<&str>) -> [usize; 2] {
         );
     }
     let counted = count_removed(&client, "vw", (&store, namespace)).await;
-    let listed = plan(&repair::read(&client, "vw").await.expect("read"));
+    let listed = plan(
+        &repair::read_volumes(&client, "vw").await.expect("read"),
+        &[],
+    );
     [counted, listed.len()]
 }
 

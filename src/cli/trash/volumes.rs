@@ -8,13 +8,17 @@ use crate::{
 use kube::{Api, Client};
 use std::process::ExitCode;
 
-/// Lists all volumes, with the caller's permissions.
+/// Lists all volumes, with the caller's permissions. A proposed command has these flags of the
+/// cluster.
 ///
 /// # Errors
 /// The exit code, after the error is printed.
-pub(super) async fn volumes(client: &Client) -> Result<Store<Volume>, ExitCode> {
+pub(super) async fn volumes(
+    client: &Client,
+    cluster_flags: &str,
+) -> Result<Store<Volume>, ExitCode> {
     let read = read_volumes(client).await;
-    read.map_err(|error| report_unknown(not_listed(&error)))
+    read.map_err(|error| report_unknown(not_listed(&error, cluster_flags)))
 }
 
 /// Lists all volumes as [`volumes`] does, and prints nothing.
@@ -41,13 +45,14 @@ pub(super) fn in_trash<'a>(
 }
 
 /// Returns the message that says why volumes could not be listed, and, if the user may not list
-/// them, how to restore a claim without that permission.
-pub(super) fn not_listed(error: &kube::Error) -> String {
+/// them, how to restore a claim without that permission, by a command with these flags of the
+/// cluster.
+pub(super) fn not_listed(error: &kube::Error, cluster_flags: &str) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => format!(
             "the trash cannot be listed, because this user may not list PersistentVolumes, as \
              tenants usually may not ({}). To restore a deleted claim by its name: \
-             volume-warden undelete pvc NAME -n NAMESPACE",
+             volume-warden undelete{cluster_flags} pvc NAME -n NAMESPACE",
             status.message
         ),
         error => format!(
@@ -66,9 +71,10 @@ mod tests {
     fn a_tenant_gets_the_command_that_needs_no_volumes() {
         let refused = |code| {
             let status = Status::failure("user x cannot list", "Forbidden").with_code(code);
-            not_listed(&kube::Error::Api(Box::new(status)))
+            not_listed(&kube::Error::Api(Box::new(status)), " --context=prod")
         };
-        for words in ["may not list", "user x cannot list", "undelete pvc NAME"] {
+        let command = "undelete --context=prod pvc NAME";
+        for words in ["may not list", "user x cannot list", command] {
             assert!(refused(403).contains(words), "{words}: {}", refused(403));
         }
         assert!(!refused(500).contains("undelete"), "{}", refused(500));

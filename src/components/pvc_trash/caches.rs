@@ -215,12 +215,13 @@ impl Caches {
     }
 
     /// Returns whether a Pending claim in the namespace of `except`, but with another name,
-    /// requests the volume.
+    /// requests the volume and, by its record, may get it.
     pub fn is_requested(&self, volume: &ObjectName, except: &ObjectName) -> bool {
-        let claims = self
-            .restore_requests
-            .of(&volume.name, Some(&except.namespace));
-        claims.iter().any(|claim| claim != except)
+        let requesting = self.requesting(&volume.name, Some(&except.namespace));
+        let volume = self.volumes.read().get(volume);
+        let record = volume.as_deref().and_then(recorded);
+        let mut others = requesting.iter().filter(|(claim, _)| claim != except);
+        others.any(|(_, claim)| record.is_none_or(|record| record.may_restore(&claim.uid)))
     }
 
     /// Returns whether any Pending claim requests the volume of this name.

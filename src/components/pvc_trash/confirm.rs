@@ -1,5 +1,6 @@
 //! The live reads of pvc-trash, for decisions that must not rest on the watches alone.
 
+use super::recorded::recorded;
 use crate::{
     cluster::{DEFAULT_CALL_TIMEOUT, LiveGet, Proof, ReconcileError, SharedList, server_time},
     objects::{
@@ -113,6 +114,35 @@ impl Live {
     pub async fn volume(&self, name: &ObjectName) -> Result<Option<Volume>, ReconcileError> {
         let live = self.volumes.get(name, DEFAULT_CALL_TIMEOUT).await;
         live.map_err(ReconcileError::unread(format!("the volume {name}")))
+    }
+
+    /// Replaces the volume of this name by what a live read shows, or removes it if it does not
+    /// exist any more or is recorded for another claim. The watch that showed it may be minutes
+    /// late.
+    ///
+    /// # Errors
+    /// When the volume could not be read until `until`.
+    pub async fn refresh(
+        &self,
+        volumes: &mut Vec<(ObjectName, Arc<Volume>)>,
+        name: &ObjectName,
+        until: Instant,
+    ) -> kube::Result<()> {
+        let limit = until.saturating_duration_since(Instant::now());
+        let mut live = self.volumes.get(name, limit).await?;
+        let claim = |volume: &Volume| Some(recorded(volume)?.claim.uid.clone());
+        volumes.retain_mut(|(each, cached)| {
+            if each != name {
+                return true;
+            }
+            let same = live
+                .take()
+                .filter(|live| live.uid == cached.uid && claim(live) == claim(cached));
+            let exists = same.is_some();
+            *cached = same.map_or_else(|| cached.clone(), Arc::new);
+            exists
+        });
+        Ok(())
     }
 
     /// Reads a namespace; none if it does not exist.

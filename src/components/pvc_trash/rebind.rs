@@ -8,13 +8,15 @@ use super::recorded::record_if_deleted;
 use crate::objects::{
     ObjectName, Volume,
     claim::AWAITING_POD,
+    claim_metadata::is_filled_by_tool,
     deletion_order::{Deletion, latest},
     fit::{ClaimRequirements, ClaimRequirementsWire, VolumeProperties},
+    managed_by::PROVISIONER_LABEL,
     quantity,
     trash::{MAX_UNBINDABLE, OriginalPolicy, Trash, TrashRecord},
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// How long before the end of its window a volume is not given to a claim any more. A purge lists
 /// the claims that request the volume, and the API server stores a claim up to a minute after its
@@ -69,20 +71,26 @@ pub enum Kept {
 }
 
 /// Returns whether any volume may be given to the claim: it has no `volumeName`, selector or data
-/// source. False for a claim that was made for a single pod, which must begin with an empty
-/// volume.
+/// source. False for a claim that was made for a single pod, or that a tool fills: they must begin
+/// with an empty volume.
 pub fn is_open(claim: &ClaimRequirementsWire) -> bool {
     let (metadata, spec) = (&claim.metadata, &claim.spec);
     let mut owners = metadata.owner_references.iter().flatten();
     let of_a_pod = owners.any(|owner| owner.api_version == "v1" && owner.kind == "Pod");
+    let has =
+        |of: &Option<BTreeMap<_, _>>, key| of.as_ref().is_some_and(|all| all.contains_key(key));
     let annotations = metadata.annotations.as_ref();
-    let for_a_pod = of_a_pod || annotations.is_some_and(|all| all.contains_key(AWAITING_POD));
+    // The marker counts only with the label.
+    let awaits_pod =
+        has(&metadata.annotations, AWAITING_POD) && has(&metadata.labels, PROVISIONER_LABEL);
     let named = spec
         .volume_name
         .as_ref()
         .is_some_and(|name| !name.is_empty());
     !named
-        && !for_a_pod
+        && !of_a_pod
+        && !awaits_pod
+        && !annotations.is_some_and(|all| all.keys().any(|key| is_filled_by_tool(key)))
         && spec.selector.is_none()
         && spec.data_source.is_none()
         && spec.data_source_ref.is_none()

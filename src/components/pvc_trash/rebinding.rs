@@ -19,6 +19,8 @@ use crate::{
 };
 use json_patch::PatchOperation;
 use serde_json::json;
+use std::ops::ControlFlow::{Break, Continue};
+use tokio::time::Instant;
 
 impl Reviews {
     /// Gives a new claim the volume of the deleted claim of its name, if its class requests that
@@ -61,10 +63,11 @@ impl Reviews {
             return Err(Unavailable::unsynced("volumes"));
         }
         let name = ObjectName::new(request.namespace.as_str(), request.name.as_str());
-        let volumes = self.caches.referring(&name);
+        let mut volumes = self.caches.referring(&name);
         if volumes.is_empty() {
             return Ok(Answer::Allow);
         }
+        let until = Instant::now() + request.call_budget;
         let live = self
             .live
             .namespace_and_time(&name.namespace, request.call_budget);
@@ -85,22 +88,42 @@ impl Reviews {
             return Ok(Answer::Allow);
         };
         let is_requested = |volume: &ObjectName| self.caches.is_requested(volume, &name);
-        let view = View {
-            name: &name,
-            requirements,
-            namespace_uid: &namespace_uid,
-            volumes: &volumes,
-            now,
-            is_requested: &is_requested,
+        let decided = |volumes: &[Named]| {
+            let view = View {
+                name: &name,
+                requirements,
+                namespace_uid: &namespace_uid,
+                volumes,
+                now,
+                is_requested: &is_requested,
+            };
+            match decide(&view) {
+                Rebinding::Absent => Break(Answer::Allow),
+                Rebinding::Keep(volume, why) => {
+                    Break(Answer::Warn(vec![kept(&name, volume, &why)]))
+                }
+                Rebinding::Get(found) => Continue(found.clone()),
+            }
         };
-        Ok(match decide(&view) {
-            Rebinding::Absent => Answer::Allow,
-            Rebinding::Keep(volume, why) => Answer::Warn(vec![kept(&name, volume, &why)]),
-            Rebinding::Get(found) => Answer::Patch {
-                operations: operations(requirements, annotated, &name, found),
+        let (chosen, _) = match decided(&volumes) {
+            Break(answer) => return Ok(answer),
+            Continue(found) => found,
+        };
+        // A claim keeps the name of its volume, so a purged one would keep it Pending.
+        if let Err(error) = self.live.refresh(&mut volumes, &chosen, until).await {
+            tracing::debug!(component = NAME, claim = %name, %error, "the volume could not be \
+                read, so the claim gets a new one");
+            return Ok(Answer::warned(Some(unread(&name))));
+        }
+        Ok(match decided(&volumes) {
+            Break(answer) => answer,
+            Continue(found) if found.0 == chosen => Answer::Patch {
+                operations: operations(requirements, annotated, &name, &found),
                 what: format!("give the claim the volume {} of its name", found.0.name),
                 warnings: vec![given(&name, &found.0)],
             },
+            // That volume, of an earlier claim, would have to be read, too.
+            Continue(_) => Answer::Allow,
         })
     }
 }

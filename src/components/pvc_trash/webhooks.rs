@@ -25,6 +25,7 @@ use crate::{
     },
 };
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// The caches and the live reads of the webhooks.
 pub struct Reviews {
@@ -129,15 +130,27 @@ impl Reviews {
         if found.is_empty() {
             return Ok(unknown(requested, &request.namespace));
         }
+        let until = Instant::now() + request.call_budget;
         let live = self
             .live
             .namespace_uid(&request.namespace, request.call_budget);
-        let uid = live.await.map_err(|error| {
-            Unavailable::new(format!("the namespace could not be read: {error}"))
-        })?;
+        let uid = live.await.map_err(unread("the namespace"))?;
+        let chosen = match requested_volume(&found, uid.as_deref(), requested, &creating) {
+            Ok((name, ..)) => name.clone(),
+            Err(refusal) => return Ok(refusal),
+        };
+        // A claim keeps the name of its volume, so a purged one would keep it Pending.
+        let live = self.live.refresh(&mut found, &chosen, until);
+        live.await.map_err(unread("the volume"))?;
         let (name, volume, record) =
             match requested_volume(&found, uid.as_deref(), requested, &creating) {
-                Ok(found) => found,
+                Ok(found) if *found.0 == chosen => found,
+                // The volume of an earlier claim would have to be read, too.
+                Ok(_) => {
+                    return Err(Unavailable::new(
+                        "the watch of volumes is late, so it is not known which volume to restore",
+                    ));
+                }
                 Err(refusal) => return Ok(refusal),
             };
         Ok(Answer::Patch {
@@ -170,6 +183,10 @@ impl Reviews {
             .filter(|record| Some(record.claim.uid.as_str()) == uid && !record.ends_at_once());
         Ok(Answer::warned(record.map(warning)))
     }
+}
+
+fn unread(what: &'static str) -> impl FnOnce(kube::Error) -> Unavailable {
+    move |error| Unavailable::new(format!("{what} could not be read: {error}"))
 }
 
 fn warning(record: &TrashRecord) -> String {

@@ -96,7 +96,7 @@ async fn an_event_says_so_once_on_the_volume_and_on_its_claim() {
         claims: Vec::new(),
         namespace: Some("n"),
         attached: None,
-        other: None,
+        others: Vec::new(),
         unreadable: None,
         refuses: false,
         slow: None,

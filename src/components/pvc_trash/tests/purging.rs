@@ -39,7 +39,7 @@ pub(super) fn server() -> Server {
         created: Mutex::default(),
         namespace: Some("n"),
         attached: Some(Vec::new()),
-        other: None,
+        others: Vec::new(),
         unreadable: None,
         refuses: false,
         slow: None,
@@ -154,7 +154,7 @@ async fn a_volume_whose_data_another_volume_has_is_kept() {
             let mut other = json!({"metadata": {"name": "copy", "uid": "w"}});
             json_patch::merge(&mut other, &at(handle));
             let server = Server {
-                other: Some(other),
+                others: vec![other],
                 ..server()
             };
             let mut volume = in_trash(changes.clone());

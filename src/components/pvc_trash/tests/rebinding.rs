@@ -8,6 +8,7 @@ use super::{
 use crate::objects::{
     ObjectName,
     fit::{ClaimRequirements, ClaimRequirementsWire},
+    managed_by::PROVISIONER_LABEL,
     trash::{MAX_UNBINDABLE, PURGE, TRASH},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -266,13 +267,19 @@ fn a_claim_that_says_where_its_data_comes_from_is_left_unchanged() {
         json!({"metadata": {"ownerReferences": [owner]}})
     };
     assert!(open(owner("apps/v1", "StatefulSet")));
+    let mut awaiting =
+        json!({"metadata": {"annotations": {"volume-warden.dev/awaiting-pod": DELETED}}});
+    // A copied marker without the label of pvc-provisioner.
+    assert!(open(awaiting.clone()));
+    awaiting["metadata"]["labels"] = json!({PROVISIONER_LABEL: "id"});
     for changes in [
         json!({"spec": {"volumeName": "pv"}}),
         json!({"spec": {"selector": {}}}),
         json!({"spec": {"dataSource": {"kind": "VolumeSnapshot", "name": "x"}}}),
         json!({"spec": {"dataSourceRef": {"kind": "Image", "name": "x"}}}),
         owner("v1", "Pod"),
-        json!({"metadata": {"annotations": {"volume-warden.dev/awaiting-pod": DELETED}}}),
+        awaiting,
+        json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.upload.target": ""}}}),
     ] {
         assert!(!open(changes.clone()), "{changes}");
     }

@@ -33,7 +33,7 @@ impl Cluster {
             created: Mutex::default(),
             claims: Vec::new(),
             namespace: Some(namespace),
-            other: None,
+            others: Vec::new(),
             attached: None,
             unreadable,
             refuses: false,
@@ -123,6 +123,51 @@ async fn a_claim_names_its_earlier_volume_and_the_user_learns_how_to_get_a_new_o
         assert!(
             warnings[0].contains(r#"volume-warden.dev/rebind: "off""#),
             "{warnings:?}"
+        );
+    }
+}
+
+/// The watch of this replica may be minutes late.
+#[tokio::test]
+async fn a_volume_that_was_purged_meanwhile_is_not_named() {
+    let cluster = Cluster::new("n", "same-name", None);
+    cluster.scene.server.stored.lock().0 = Value::Null;
+    assert_eq!(cluster.answer(json!({})).await, Answer::Allow);
+    let cluster = Cluster::new("n", "same-name", Some("/persistentvolumes/"));
+    let answer = cluster.answer(json!({})).await;
+    let Answer::Warn(warnings) = &answer else {
+        panic!("{answer:?}");
+    };
+    assert!(
+        warnings[0].contains("could not verify in time"),
+        "{warnings:?}"
+    );
+}
+
+/// A claim that could not be bound to the volume stays Pending until a user deletes it.
+#[tokio::test]
+async fn a_claim_that_may_not_get_the_volume_does_not_keep_it_from_others() {
+    for (unbindable, is_given) in [(json!([]), false), (json!(["x"]), true)] {
+        let cluster = Cluster::new("n", "same-name", None);
+        let kept = record("1", json!({"deletedAt": DELETED, "unbindable": unbindable}));
+        let mut volume = cluster.scene.server.stored.lock().0.clone();
+        volume["metadata"]["annotations"][TRASH] = kept.to_string().into();
+        cluster.scene.server.stored.lock().0 = volume.clone();
+        let caches = &cluster.scene.reconciler.caches;
+        let volume = serde_json::from_value(volume).expect("a volume");
+        caches.volumes.deliver(volume, true);
+        let requesting = json!({
+            "metadata": {"namespace": "ns", "name": "other", "uid": "x", "resourceVersion": "1",
+                "annotations": {UNDELETE: "pvc/data"}},
+            "spec": {"volumeName": "pv"}, "status": {"phase": "Pending"},
+        });
+        let requesting = serde_json::from_value(requesting).expect("a claim");
+        caches.claims.deliver(requesting, true);
+        let answer = cluster.answer(json!({})).await;
+        assert_eq!(
+            matches!(answer, Answer::Patch { .. }),
+            is_given,
+            "{answer:?}"
         );
     }
 }

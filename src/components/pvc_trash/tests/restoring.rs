@@ -14,32 +14,48 @@ use crate::{
     objects::trash::{MAX_UNBINDABLE, TRASH, UNDELETE},
     telemetry::Metrics,
 };
-use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
 
-/// The reviews of a cluster with this volume and with a namespace of this uid.
-fn reviews(namespace: &'static str, volume: Value) -> Arc<Reviews> {
-    let time: Timestamp = DELETED.parse().expect("a time");
-    let server = Server {
+/// A cluster with these volumes besides `pv`, and with a namespace of this uid.
+fn server(namespace: &'static str, others: Vec<Value>) -> Server {
+    Server {
         created: Mutex::default(),
         claims: Vec::new(),
         namespace: Some(namespace),
         attached: None,
-        other: None,
+        others,
         unreadable: None,
         refuses: false,
         slow: None,
         interrupts: None,
-        time,
+        time: DELETED.parse().expect("a time"),
         patches: Mutex::default(),
         stored: Mutex::default(),
         writes: Mutex::default(),
-    };
+    }
+}
+
+/// The reviews of a cluster with these volumes, the first of which is `pv`, and with a namespace of
+/// this uid.
+fn reviews(namespace: &'static str, volume: Value, others: Vec<Value>) -> Arc<Reviews> {
+    let server = server(namespace, others.clone());
+    let time = server.time;
     let scene = Scene::new(server, time, volume, &[]);
+    for other in others {
+        if other["metadata"]["name"] == "pv" {
+            scene.server.stored.lock().0 = other.clone();
+        }
+        let other = serde_json::from_value(other).expect("a volume");
+        scene.reconciler.caches.volumes.deliver(other, true);
+    }
+    reviews_of(&scene)
+}
+
+fn reviews_of(scene: &Scene) -> Arc<Reviews> {
     Arc::new(Reviews {
         caches: scene.reconciler.caches.clone(),
         live: scene.reconciler.live.clone(),
@@ -57,7 +73,7 @@ async fn answered(requested: &str, namespace: &'static str, changes: Value) -> A
             "claimRef": {"namespace": "ns", "name": "data", "uid": "1"}},
         "status": {"phase": "Released"},
     });
-    review(&reviews(namespace, volume), requested).await
+    review(&reviews(namespace, volume, Vec::new()), requested).await
 }
 
 /// The answer about a claim that requests this text.
@@ -114,13 +130,12 @@ fn deleted(name: &str, claim: &str, at: Value) -> Value {
 /// in the trash, too: each with the deleted claim, the time of the deletion, and the
 /// `resourceVersion` of the claim when it was bound.
 async fn chosen(requested: &str, others: &[(&str, &str, Value, Option<&str>)]) -> String {
-    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
-    for (name, claim, at, bound) in others {
+    let others = others.iter().map(|(name, claim, at, bound)| {
         let mut volume = deleted(name, claim, at.clone());
         volume["spec"]["claimRef"]["resourceVersion"] = json!(bound);
-        let volume = serde_json::from_value(volume).expect("a volume");
-        reviews.caches.volumes.deliver(volume, true);
-    }
+        volume
+    });
+    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)), others.collect());
     match review(&reviews, requested).await {
         Answer::Patch { operations, .. } => {
             let mut claim = json!({"metadata": {"annotations": {}}, "spec": {}});
@@ -132,6 +147,44 @@ async fn chosen(requested: &str, others: &[(&str, &str, Value, Option<&str>)]) -
         }
         Answer::Deny { message, .. } => message,
         other => unreachable!("{other:?}"),
+    }
+}
+
+/// The watch of this replica may be minutes late: the volume was purged, given to another claim, or
+/// cannot be read.
+#[tokio::test]
+async fn no_claim_names_a_volume_that_is_not_in_the_trash_any_more() {
+    let deleted = || deleted("pv", "data", json!(DELETED));
+    let mut given = deleted();
+    let record = record(
+        "2",
+        json!({"deletedAt": DELETED, "claim": {"name": "other"}}),
+    );
+    given["metadata"]["annotations"] = json!({TRASH: record.to_string()});
+    given["spec"]["claimRef"]["uid"] = json!("2");
+    let mut purged = deleted();
+    purged["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+    for (live, is_restored) in [
+        (deleted(), true),
+        (Value::Null, false),
+        (given, false),
+        (purged, false),
+    ] {
+        let server = server("n", Vec::new());
+        let time = server.time;
+        let scene = Scene::new(server, time, deleted(), &[]);
+        scene.server.stored.lock().0 = live.clone();
+        let answer = review(&reviews_of(&scene), "data").await;
+        match answer {
+            Answer::Patch { .. } => assert!(is_restored, "{live}"),
+            Answer::Deny { message, .. } => {
+                assert!(
+                    !is_restored && message.contains("no deleted claim"),
+                    "{message}"
+                );
+            }
+            other => unreachable!("{other:?}"),
+        }
     }
 }
 
@@ -157,13 +210,11 @@ async fn a_claim_of_an_unknown_namespace_may_be_the_last_one() {
         (json!("2025-12-31T23:59:59Z"), true, true),
         (json!("2026-12-31T23:59:59Z"), false, true),
     ] {
-        let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
         let claim = json!({"name": "data", "namespaceUid": null});
         let kept = record("1", json!({"deletedAt": at, "claim": claim}));
         let mut volume = deleted("unknown", "data", at.clone());
         volume["metadata"]["annotations"] = json!({TRASH: kept.to_string()});
-        let volume = serde_json::from_value(volume).expect("a volume");
-        reviews.caches.volumes.deliver(volume, true);
+        let reviews = reviews("n", deleted("pv", "data", json!(DELETED)), vec![volume]);
         for (requested, is_restored) in [("pvc/data", data), ("pv/pv", by_name)] {
             let answer = review(&reviews, requested).await;
             let restored = matches!(answer, Answer::Patch { .. });
@@ -199,7 +250,7 @@ async fn of_claims_of_one_name_the_one_that_was_bound_last_was_deleted_last() {
 #[tokio::test]
 async fn an_earlier_claim_is_not_restored_instead_of_the_last_one() {
     let of_two = |changes: &Value, of_record: &Value, claims: &[Value]| {
-        let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
+        let reviews = reviews("n", deleted("pv", "data", json!(DELETED)), Vec::new());
         let mut record = record("2", of_record.clone());
         record["claim"]["namespaceUid"] = "n".into();
         let mut late = deleted("late", "data", Value::Null);
@@ -270,7 +321,7 @@ async fn a_request_is_refused_if_the_order_of_deletions_is_not_known() {
 /// A backup, or the manifest of a claim that was restored before, has the annotation, too.
 #[tokio::test]
 async fn a_claim_that_gets_its_data_elsewhere_requests_nothing() {
-    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
+    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)), Vec::new());
     let answer = |spec: Value, requested: &'static str| {
         let reviews = reviews.clone();
         async move { review_of(&reviews, requested, spec).await }
@@ -310,19 +361,16 @@ async fn a_claim_that_gets_its_data_elsewhere_requests_nothing() {
 /// Static volumes are often named after claims, also after those of others.
 #[tokio::test]
 async fn a_name_of_two_deleted_claims_is_refused_and_the_answer_says_how_to_be_exact() {
-    let reviews = reviews("n", deleted("pv", "data", json!(DELETED)));
-    let of_another = |namespace: &str| {
+    let with_another = |namespace: &str| {
         let mut kept = record("1", json!({"deletedAt": DELETED, "claim": {"name": "pv"}}));
         kept["claim"]["namespaceUid"] = namespace.into();
         let mut volume = deleted("b", "pv", json!(DELETED));
         volume["metadata"]["annotations"][TRASH] = kept.to_string().into();
-        let volume = serde_json::from_value(volume).expect("a volume");
-        reviews.caches.volumes.deliver(volume, true);
+        reviews("n", deleted("pv", "data", json!(DELETED)), vec![volume])
     };
-    of_another("earlier");
-    let answer = review(&reviews, "pv").await;
+    let answer = review(&with_another("earlier"), "pv").await;
     assert!(matches!(answer, Answer::Patch { .. }), "{answer:?}");
-    of_another("n");
+    let reviews = with_another("n");
     let Answer::Deny { message, .. } = review(&reviews, "pv").await else {
         unreachable!("a claim could get the data of another one");
     };
@@ -341,7 +389,7 @@ async fn a_name_of_two_deleted_claims_is_refused_and_the_answer_says_how_to_be_e
 
 #[tokio::test]
 async fn a_claim_of_a_namespace_that_is_not_handled_does_not_wait_for_data() {
-    let live = reviews("n", deleted("pv", "data", json!(DELETED)))
+    let live = reviews("n", deleted("pv", "data", json!(DELETED)), Vec::new())
         .live
         .clone();
     let feeds = Feeds::new(&Arc::new(Metrics::new()));
@@ -368,7 +416,7 @@ async fn who_deletes_a_claim_learns_how_to_restore_it() {
             "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
         });
         let request: Request = serde_json::from_value(request).expect("a request");
-        match deletions(&reviews("n", volume)).remembered(&request) {
+        match deletions(&reviews("n", volume, Vec::new())).remembered(&request) {
             Ok(Answer::Warn(warnings)) => warnings.into_iter().next(),
             Ok(Answer::Allow) => None,
             other => unreachable!("{other:?}"),

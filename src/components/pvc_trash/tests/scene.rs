@@ -31,8 +31,8 @@ pub(super) struct Server {
     pub(super) namespace: Option<&'static str>,
     /// Names of volumes that are attached; none if VolumeAttachments cannot be listed.
     pub(super) attached: Option<Vec<&'static str>>,
-    /// Another volume than `pv`.
-    pub(super) other: Option<Value>,
+    /// Other volumes than `pv`.
+    pub(super) others: Vec<Value>,
     /// Requests whose path contains this text are answered with an error.
     pub(super) unreadable: Option<&'static str>,
     /// Whether patches and creations are refused, as by a policy.
@@ -63,7 +63,7 @@ impl Server {
             path.ends_with(&format!("/persistentvolumeclaims/{name}"))
         };
         if method != http::Method::GET && !path.ends_with("/events") {
-            let last = path.rsplit('/').next().unwrap_or_default();
+            let last = last_part(path);
             let mut writes = self.writes.lock();
             let dry_run = if dry_run { " dryRun" } else { "" };
             writes.push(format!("{method} {last}{dry_run}"));
@@ -86,6 +86,11 @@ impl Server {
                 } else {
                     found(stored.1.clone())
                 }
+            }
+            _ if method == http::Method::GET
+                && self.unreadable.is_some_and(|part| path.contains(part)) =>
+            {
+                unavailable()
             }
             _ if path.ends_with("/persistentvolumes/pv")
                 && (method == http::Method::GET || stored.0.is_null()) =>
@@ -113,11 +118,15 @@ impl Server {
             _ if self.unreadable.is_some_and(|part| path.contains(part)) => unavailable(),
             _ if path.ends_with("/volumeattachments") => self.attachments(),
             _ if path.ends_with("/persistentvolumes") => {
-                let volumes = [present(&stored.0), self.other.clone()];
-                let items: Vec<_> = volumes.into_iter().flatten().collect();
+                let mut items = self.others.clone();
+                items.extend(present(&stored.0));
                 let list = json!({"kind": "PersistentVolumeList", "apiVersion": "v1",
                     "metadata": {}, "items": items});
                 (200, list)
+            }
+            _ if path.contains("/persistentvolumes/") => {
+                let named = |volume: &&Value| volume["metadata"]["name"] == *last_part(path);
+                found(self.others.iter().find(named).cloned())
             }
             _ if path.ends_with("/persistentvolumeclaims") => {
                 let created = self.created.lock();
@@ -301,6 +310,10 @@ impl Scene {
         let mut written = operations.filter(|each| each["op"] != "test" && each["path"] == path);
         written.next().map(|each| each["value"].clone())
     }
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 async fn answer(server: &Server, request: http::Request<Body>) -> http::Response<Body> {
