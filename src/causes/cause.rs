@@ -62,6 +62,14 @@ impl Cause {
         }
     }
 
+    /// Adds a sentence.
+    #[must_use]
+    pub fn adding(mut self, sentence: &str) -> Self {
+        self.sentence.push(' ');
+        self.sentence.push_str(sentence);
+        self
+    }
+
     /// Sets the next step to [`Next::Nothing`], with what happens while the user waits, as a
     /// clause.
     #[must_use]

@@ -14,13 +14,24 @@
 
 mod candidates;
 
-use super::{Answer, Code, Conclusion, LiveReads, Lookup, Next, Object, explain::explain};
-use crate::causes::{Cause, ObjectKind};
+use super::{
+    Answer, Code, Conclusion, LiveReads, Lookup, Next, Object, explain::explain,
+    read::PersistentVolumeClaim,
+};
+use crate::{
+    causes::{Cause, ObjectKind},
+    cluster::{DEFAULT_CALL_TIMEOUT, existing, within},
+};
 use candidates::{claims, namespaces, pods, sets, volumes};
+use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
+use kube::{Api, Client};
 use serde::Serialize;
 use std::time::Duration;
+
+/// Maximum number of claims that are read again because their volume is missing: more were not all
+/// deleted just now.
+const READ_AGAIN: usize = 10;
 
 /// Which objects are examined.
 #[derive(Clone, Debug)]
@@ -81,7 +92,7 @@ pub enum Survey {
 
 /// Finds all stuck objects with live reads, with the permissions of `client`.
 pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
-    let mut reads = LiveReads::for_all(client, now, which.namespace.is_some());
+    let mut reads = LiveReads::for_all(client.clone(), now, which.namespace.is_some());
     // Claims are read before what they name. A volume or an owner that a later LIST lacks does not
     // exist; one that an earlier LIST lacks may have been created, and then named, after it.
     candidates::request_claims(&reads, which);
@@ -94,12 +105,35 @@ pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
         return match items {
             None => Survey::NoNamespace,
             Some(items) => Survey::Found(Stuck {
-                items,
+                items: without_deleted(&client, items).await,
                 unread: reads.unread(),
                 calls: reads.calls(),
             }),
         };
     }
+}
+
+/// Leaves out claims that were deleted together with their volume after the LIST of claims, and
+/// before that of volumes.
+async fn without_deleted(client: &Client, items: Vec<Item>) -> Vec<Item> {
+    let lacks_volume = |item: &&Item| {
+        let root = item.root.as_ref();
+        item.kind == ObjectKind::PersistentVolumeClaim.name()
+            && root.is_some_and(|root| root.code == Code::VolumeMissing)
+    };
+    if items.iter().filter(lacks_volume).count() > READ_AGAIN {
+        return items;
+    }
+    let checked = items.into_iter().map(async |item| {
+        if !lacks_volume(&&item) {
+            return Some(item);
+        }
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &item.namespace);
+        let read = within(DEFAULT_CALL_TIMEOUT, claims.get_metadata(&item.name)).await;
+        let is_deleted = matches!(existing(read), Ok(None));
+        (!is_deleted).then_some(item)
+    });
+    join_all(checked).await.into_iter().flatten().collect()
 }
 
 /// The stuck objects among those that could be read; `None` if the namespace does not exist.

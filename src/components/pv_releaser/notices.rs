@@ -35,7 +35,8 @@ pub fn released(volume: &Volume, scope: Scope, mode: Mode) -> EventContent {
         ),
         (Mode::Full, Scope::Namespace) => format!(
             "the claim {claim} of this volume is deleted; the next claim of its namespace that the volume \
-             fits gets the volume"
+             fits gets the volume; if the namespace is deleted, too, the volume is kept without a \
+             claim"
         ),
         (Mode::Soft, _) => {
             format!(

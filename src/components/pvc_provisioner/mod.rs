@@ -109,7 +109,7 @@ pub mod reasons {
         INVALID_ANNOTATION: Warning "pod" = "ErrInvalidAnnotation";
         /// The pod requests more than 32 claims, so none is created.
         TOO_MANY: Warning "pod" = "ErrTooManyClaims";
-        /// The API server refused the claim.
+        /// The API server refused the claim, or did not answer, so that the claim may exist.
         FAILED: Warning "pod" = "ErrPVCProvisionFailed";
         /// The creator of the pod may not create claims, or this could not be checked: claims are
         /// created only at admission, for users who may create them. In exempt namespaces, this is

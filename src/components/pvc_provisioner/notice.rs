@@ -3,9 +3,12 @@
 use super::{
     ClaimRequest, claim_request::Creator, failure::cause, reasons, template::UnknownField,
 };
-use crate::objects::{
-    claim_requests::{MAX_CLAIMS, NoClaim, PREFIX},
-    owner_references,
+use crate::{
+    cluster::is_refused,
+    objects::{
+        claim_requests::{MAX_CLAIMS, NoClaim, PREFIX},
+        owner_references,
+    },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::fmt::Display;
@@ -108,8 +111,9 @@ impl Notice {
         Self::about(volume, reasons::INVALID, sentence)
     }
 
-    /// The notice that the claim was not created, because the API server refused it or did not
-    /// answer. `then` says that the creation will be tried again, or what the user has to do.
+    /// The notice that the claim was not created, because the API server refused it, or may not
+    /// have been, because there was no answer. `then` says that the creation will be tried again,
+    /// or what the user has to do.
     pub fn failed(claim_request: &ClaimRequest, error: &kube::Error, then: &str) -> Self {
         let cause = cause(error);
         let fields = claim_request.template.unknown_fields().iter();
@@ -117,9 +121,13 @@ impl Notice {
         // the end.
         let fields: String = fields.map(|field| format!(", see {field}")).collect();
         let (claim, volume) = (&claim_request.claim, &claim_request.volume);
-        let sentence = format!(
-            "claim \"{claim}\" for volume \"{volume}\" was not created{fields}, {then}: {cause}"
-        );
+        let outcome = if is_refused(error) {
+            "was not created"
+        } else {
+            "may not have been created"
+        };
+        let sentence =
+            format!("claim \"{claim}\" for volume \"{volume}\" {outcome}{fields}, {then}: {cause}");
         Self::about(volume, reasons::FAILED, sentence)
     }
 

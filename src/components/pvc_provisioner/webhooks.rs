@@ -15,7 +15,7 @@ use super::{
 use crate::{
     admission::{Answer, Hook, Request, Review, Reviewed, Rule},
     clock::Clock,
-    cluster::{Applied, Apply, Caller, Creation},
+    cluster::{Applied, Apply, Caller, Creation, is_refused},
     objects::{ClaimRequests, Kind, ObjectName, owner_references, pod::PodWire},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -203,7 +203,8 @@ impl PodWebhook {
         let invalid = is_the_templates_fault(error);
         let then = match self.requesters {
             _ if invalid && self.options.strict_templates => "so the pod is refused",
-            Some(_) => "re-create the pod once that is fixed",
+            Some(_) if is_refused(error) => "re-create the pod once that is fixed",
+            Some(_) => "re-create the pod if the claim does not exist",
             None => "and will be tried again",
         };
         let notice = Notice::failed(claim_request, error, then);

@@ -326,12 +326,14 @@ async fn bad_templates_cause_warnings_or_refusals() {
         } else {
             "and will be tried again"
         };
-        assert!(
-            answer.contains(&format!(
-                "claim \"c\" for volume \"v\" was not created, {then}: the words"
-            )),
-            "{answer}"
-        );
+        // With 500, the API server may have stored the claim.
+        let outcome = if code == 500 {
+            "may not have been created"
+        } else {
+            "was not created"
+        };
+        let notice = format!("claim \"c\" for volume \"v\" {outcome}, {then}: the words");
+        assert!(answer.contains(&notice), "{answer}");
     }
 }
 

@@ -98,12 +98,11 @@ pub(super) fn rescue(volume: &PersistentVolume, cause: Cause) -> Cause {
     if let Some(first) = to_be_deleted(volume) {
         return first.added_to(cause);
     }
-    let sentence = format!(
-        "{} Its policy is Retain, so its storage stays when the volume is deleted with its claim.",
-        cause.sentence
+    let cause = cause.adding(
+        "Its policy is Retain, so its storage stays when the volume is deleted with its claim.",
     );
     let (arguments, name) = (object(volume).arguments(), volume.name_any());
-    Cause { sentence, ..cause }.run(
+    cause.run(
         format!("kubectl get {arguments} -o yaml > {name}.yaml"),
         "before the claim is deleted; then create the volume again from this file, without uid, \
          resourceVersion, deletionTimestamp and the uid in claimRef, and the claim again",

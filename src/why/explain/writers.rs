@@ -22,12 +22,10 @@ fn attribute(mut cause: Cause, finalizer: &str, metadata: &ObjectMeta) -> Cause 
         return cause;
     };
     let manager = writer.manager.as_deref().unwrap_or("an unnamed client");
-    cause.sentence = format!(
-        "{} The field manager {manager} added the finalizer; it is not known whether that controller still runs.",
-        cause.sentence
-    );
     cause.evidence.since = writer.time.as_ref().map(|time| time.0);
-    cause
+    cause.adding(&format!(
+        "The field manager {manager} added the finalizer; it is not known whether that controller still runs."
+    ))
 }
 
 /// Returns the first entry of `managedFields` whose client owns the field at this path.

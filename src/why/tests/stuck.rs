@@ -291,6 +291,29 @@ async fn what_claims_name_is_listed_after_them() {
     assert_eq!(lines(&stuck), [""; 0]);
 }
 
+/// Between the two LISTs, the claim is deleted, and its volume with it.
+#[tokio::test]
+async fn a_claim_that_was_deleted_with_its_volume_is_not_stuck() {
+    for (is_deleted, expected) in [
+        (true, vec![]),
+        (false, vec!["shop pvc/lost: VolumeMissing"]),
+    ] {
+        let client = answering(move |head, _| {
+            let namespace = json!({"metadata": {"name": "shop"}});
+            let cluster = Cluster::default().with("/api/v1/namespaces", namespace);
+            if is_deleted && head.uri.path().ends_with("/persistentvolumeclaims/lost") {
+                return cluster.answer(&head.uri);
+            }
+            cluster.claim(bound("lost")).answer(&head.uri)
+        });
+        let now: Timestamp = NOW.parse().expect("a time");
+        let Survey::Found(stuck) = survey(client, &which(Some("shop")), now).await else {
+            panic!("there is the namespace");
+        };
+        assert_eq!(lines(&stuck), expected);
+    }
+}
+
 /// A volume has no namespace, so the LIST of all volumes is that of the namespace, too.
 #[tokio::test]
 async fn volumes_are_listed_once_for_a_namespace() {

@@ -21,8 +21,7 @@ pub(super) struct RequiredStep {
 impl RequiredStep {
     /// Adds the reason and the step to the cause.
     pub(super) fn added_to(self, cause: Cause) -> Cause {
-        let sentence = format!("{} {}", cause.sentence, self.why);
-        Cause { sentence, ..cause }.run(self.command, self.purpose)
+        cause.adding(&self.why).run(self.command, self.purpose)
     }
 }
 

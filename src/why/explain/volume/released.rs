@@ -178,11 +178,9 @@ fn with_label(cause: Cause, next_is_known: bool) -> Cause {
             ", for a claim of any namespace, because that of the deleted claim is not recorded",
         )
     };
-    let sentence = format!(
-        "{} With {RELEASER_LABEL}=<controller id>{labels} as labels, Volume Warden's pv-releaser would make the volume Available again{whose}.",
-        cause.sentence
-    );
-    Cause { sentence, ..cause }
+    cause.adding(&format!(
+        "With {RELEASER_LABEL}=<controller id>{labels} as labels, Volume Warden's pv-releaser would make the volume Available again{whose}."
+    ))
 }
 
 /// The cause with what pv-releaser does with the volume; none if the volume has not its label, or
@@ -201,14 +199,8 @@ fn by_releaser(object: &Object, volume: &PersistentVolume, cause: &Cause) -> Opt
              says: the namespace of the deleted claim is not recorded"
         )
     };
-    let sentence = format!(
-        "{} Volume Warden's pv-releaser with the controller id {id} {does}.",
-        cause.sentence
-    );
-    let cause = Cause {
-        sentence,
-        ..cause.clone()
-    };
+    let sentence = format!("Volume Warden's pv-releaser with the controller id {id} {does}.");
+    let cause = cause.clone().adding(&sentence);
     Some(in_doubt(cause, volume).run(
         object.describe(),
         "to see the Events of pv-releaser, if the volume stays Released",
@@ -217,11 +209,10 @@ fn by_releaser(object: &Object, volume: &PersistentVolume, cause: &Cause) -> Opt
 
 /// The cause with the reason why the data of the volume may be deleted already, if there is one.
 fn in_doubt(cause: Cause, volume: &PersistentVolume) -> Cause {
-    let Some(doubt) = reuse::doubt(volume) else {
-        return cause;
-    };
-    let sentence = format!("{} {doubt}", cause.sentence);
-    Cause { sentence, ..cause }
+    match reuse::doubt(volume) {
+        Some(doubt) => cause.adding(&doubt),
+        None => cause,
+    }
 }
 
 fn is_released(volume: &PersistentVolume) -> bool {

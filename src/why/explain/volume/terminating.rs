@@ -96,12 +96,12 @@ fn storage_not_deleted(object: &Object, volume: &PersistentVolume, holder: &Hold
     let status = volume.status.as_ref();
     let message = status.and_then(|status| status.message.as_deref());
     let message = message.filter(|message| !message.is_empty());
-    let message = message.map_or_else(String::new, |message| {
-        format!(" The volume's status says: {}", quote::sentence(message))
-    });
-    let cause = causes::describe(object, holder);
-    let sentence = format!("{}{message}", cause.sentence);
-    Cause::new(Code::StorageNotDeleted, sentence, cause.evidence).run(
+    let mut cause = causes::describe(object, holder);
+    if let Some(message) = message {
+        let message = format!("The volume's status says: {}", quote::sentence(message));
+        cause = cause.adding(&message);
+    }
+    Cause::new(Code::StorageNotDeleted, cause.sentence, cause.evidence).run(
         object.describe(),
         "to see the messages of the volume's driver; then check that the driver runs",
     )

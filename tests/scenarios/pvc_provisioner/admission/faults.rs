@@ -62,17 +62,20 @@ async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
     let fixture = OutageFixture::new("not-at-once", &[]).await?;
     let pod_space = &fixture.pod_space;
     let fault = claim_posts;
-    for (fault, cause) in [
+    let unknown = "may not have been created";
+    for (fault, outcome, cause) in [
         (
             fault().respond(503, "ServiceUnavailable", "not now"),
+            unknown,
             "not now",
         ),
         (
             fault().respond(403, "Forbidden", "not on my watch"),
+            "was not created",
             "not on my watch",
         ),
-        (fault().cut(), ""),
-        (fault().hold(), "the API server did not answer"),
+        (fault().cut(), unknown, ""),
+        (fault().hold(), unknown, "the API server did not answer"),
     ] {
         // The reconciler tries to create the claim as soon as the pod exists, so some of its
         // requests fail as well.
@@ -86,7 +89,7 @@ async fn a_claim_that_cannot_be_made_at_once_is_made_later() -> Result<()> {
             .await
         })
         .await?;
-        let warned = response.has_warning("was not created, and will be tried again: ")
+        let warned = response.has_warning(&format!("{outcome}, and will be tried again: "))
             && response.has_warning(cause);
         ensure!(response.code == 201 && warned, "{response:?}");
         drop(broken);
