@@ -197,11 +197,11 @@ fn gets_annotation(request: &Value, key: &str) -> bool {
 /// Whether the request adds or changes the marker of pvc-provisioner, or adds the label without
 /// which the marker does not count.
 fn gets_provisioner_mark(request: &Value) -> bool {
-    let stated = |of: &str, path: &str| request.pointer(&format!("/{of}/metadata/{path}"));
-    let mark = "annotations/volume-warden.dev~1awaiting-pod";
-    let label = "labels/dynamic-pvc-provisioner.kubernetes.io~1managed-by";
-    let counted = stated("oldObject", mark).filter(|_| stated("oldObject", label).is_some());
-    stated("object", mark).is_some() && stated("object", mark) != counted
+    let key = "volume-warden.dev~1awaiting-pod";
+    let has = |path: &str| request.pointer(path).is_some();
+    let mark = format!("/object/metadata/annotations/{key}");
+    let label = "/oldObject/metadata/labels/dynamic-pvc-provisioner.kubernetes.io~1managed-by";
+    gets_annotation(request, key) || (has(&mark) && !has(label))
 }
 
 fn states_that_it_is_bound(request: &Value) -> bool {

@@ -98,7 +98,8 @@ async fn list(options: TrashOptions) -> anyhow::Result<ExitCode> {
     let volumes = match (read_volumes(&client).await, namespace) {
         (Ok(volumes), _) => volumes,
         (Err(error), Some(only)) if is_forbidden(&error) => {
-            return from_config_map::show(&client, only, options.output, (&error, &flags)).await;
+            let forbidden = not_listed(&error, &flags);
+            return from_config_map::show(&client, only, options.output, forbidden).await;
         }
         (Err(error), _) => return Ok(report_unknown(not_listed(&error, &flags))),
     };

@@ -116,16 +116,16 @@ pub async fn survey(client: Client, which: &Which, now: Timestamp) -> Survey {
 /// Leaves out claims that were deleted together with their volume after the LIST of claims, and
 /// before that of volumes.
 async fn without_deleted(client: &Client, items: Vec<Item>) -> Vec<Item> {
-    let lacks_volume = |item: &&Item| {
+    let lacks_volume = |item: &Item| {
         let root = item.root.as_ref();
         item.kind == ObjectKind::PersistentVolumeClaim.name()
             && root.is_some_and(|root| root.code == Code::VolumeMissing)
     };
-    if items.iter().filter(lacks_volume).count() > READ_AGAIN {
+    if items.iter().filter(|item| lacks_volume(item)).count() > READ_AGAIN {
         return items;
     }
     let checked = items.into_iter().map(async |item| {
-        if !lacks_volume(&&item) {
+        if !lacks_volume(&item) {
             return Some(item);
         }
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &item.namespace);

@@ -1,10 +1,7 @@
 //! The trash of one namespace for users who may not list volumes: from the ConfigMap that the
 //! component trash-list keeps.
 
-use super::{
-    output::{Output, Row, shown},
-    volumes::not_listed,
-};
+use super::output::{Output, Row, shown};
 use crate::{
     cli::{
         print::{print, print_error},
@@ -21,7 +18,7 @@ use kube::{Api, Client};
 use std::process::ExitCode;
 
 /// Prints the list in the ConfigMap of the namespace. If there is none, or it cannot be read,
-/// prints `forbidden`, the error with which the API server refused to list the volumes.
+/// prints `forbidden`, the message that the user may not list the volumes.
 ///
 /// # Errors
 /// When the list cannot be written.
@@ -29,12 +26,12 @@ pub(super) async fn show(
     client: &Client,
     namespace: &str,
     output: Output,
-    (forbidden, cluster_flags): (&kube::Error, &str),
+    forbidden: String,
 ) -> anyhow::Result<ExitCode> {
     let maps: Api<TrashListWire> = Api::namespaced(client.clone(), namespace);
     let found = existing(within(DEFAULT_CALL_TIMEOUT, maps.get(NAME)).await);
     let Some(list) = found.ok().flatten().and_then(list) else {
-        return Ok(report_unknown(not_listed(forbidden, cluster_flags)));
+        return Ok(report_unknown(forbidden));
     };
     let rows = list.volumes.iter();
     let rows = rows.map(|volume| Row::listed(namespace, volume)).collect();

@@ -1,7 +1,7 @@
 //! The Kubernetes client, with time limits of its own and without kube's retries.
 
 use super::bounded_pages::bounded;
-use kube::{Client, Config, client::AuthError};
+use kube::{Client, Config, client::AuthError, core::Status};
 use std::{error::Error, iter::successors, time::Duration};
 
 /// The name of Volume Warden in its requests to the API server; it appears in the audit log.
@@ -57,16 +57,21 @@ pub fn is_refused(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
     };
-    (400..500).contains(&status.code) || ended_at_webhook(&status.message)
+    (400..500).contains(&status.code) || is_denied_by_webhook(status) || lacks_webhook(status)
 }
 
-/// Returns whether an admission webhook refused the write, whatever its code, or could not be
-/// called although its `failurePolicy` is Fail. The API server stores an object only after that.
-/// Sources: `ToStatusErr` in `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`, and
-/// `NewInternalError` in `apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go`.
-fn ended_at_webhook(message: &str) -> bool {
-    message.starts_with("admission webhook \"")
-        || message.starts_with("Internal error occurred: failed calling webhook \"")
+/// Returns whether an admission webhook refused the request. It chooses code and reason. Source:
+/// `ToStatusErr` in `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`.
+pub fn is_denied_by_webhook(status: &Status) -> bool {
+    status.message.starts_with("admission webhook \"")
+}
+
+/// Returns whether a webhook whose `failurePolicy` is Fail could not be called. The API server
+/// stores an object only after that. Source: `NewInternalError` in
+/// `apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go`.
+fn lacks_webhook(status: &Status) -> bool {
+    let start = "Internal error occurred: failed calling webhook \"";
+    status.message.starts_with(start)
 }
 
 /// Returns whether the API server refused a request, and would most likely refuse it again soon:
@@ -126,7 +131,6 @@ fn plugin_fault(error: &kube::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::Status;
     use serde_json::json;
 
     fn answer(code: u16) -> kube::Error {

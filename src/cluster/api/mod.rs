@@ -19,7 +19,7 @@ pub use backoff::doubling;
 pub use clamped_times::with_clamped_times;
 pub use client::{
     DEFAULT_CALL_TIMEOUT, UNREADABLE_ANSWER, connect, error_chain, error_message,
-    is_lasting_refusal, is_refused, within,
+    is_denied_by_webhook, is_lasting_refusal, is_refused, within,
 };
 pub(crate) use fair_semaphore::{FairSemaphore, Permit};
 pub use for_users::for_users;

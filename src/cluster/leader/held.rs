@@ -1,6 +1,6 @@
 //! One Lease of the leader election: its acquisition, renewal and release.
 
-use super::lease_name::LeaseName;
+use super::lease_name::{LeaseName, holder};
 use super::observation::Observation;
 use crate::cluster::api::{LatestTime, existing, is_absent, within};
 use crate::objects::keys::OWN;
@@ -262,12 +262,4 @@ impl HeldLease {
             );
         }
     }
-}
-
-fn holder(lease: &Lease) -> &str {
-    lease
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.holder_identity.as_deref())
-        .unwrap_or_default()
 }

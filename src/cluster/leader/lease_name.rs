@@ -1,5 +1,6 @@
-//! The names of the Leases of a process.
+//! The names of the Leases of a process, and of their holders.
 
+use k8s_openapi::api::coordination::v1::Lease;
 use std::collections::BTreeMap;
 
 /// The Leases for which this replica competes, and the identity of the replica.
@@ -18,4 +19,13 @@ pub struct LeaseName {
     /// Labels that are added to those of the Lease. They name the enabled components, so that
     /// `drain` finds the Lease whatever its name is.
     pub labels: BTreeMap<String, String>,
+}
+
+/// Returns the identity of the replica that holds the Lease; empty if none does.
+pub(super) fn holder(lease: &Lease) -> &str {
+    lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.holder_identity.as_deref())
+        .unwrap_or_default()
 }

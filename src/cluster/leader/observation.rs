@@ -6,6 +6,7 @@
 //! replica were complete, and watches at least as much: then at every moment at least one of the
 //! two replicas watched.
 
+use super::lease_name::holder;
 pub use crate::objects::keys::OBSERVED_SINCE;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use parking_lot::Mutex;
@@ -87,11 +88,8 @@ impl Observation {
         if state.began.is_none() {
             return;
         }
-        if renewed && state.read {
-            let holder = lease.spec.as_ref();
-            let holder = holder.and_then(|spec| spec.holder_identity.as_deref());
-            let written = holder.and_then(|holder| self.written(lease, holder));
-            state.inherited = state.inherited.into_iter().chain(written).min();
+        if renewed {
+            self.inherit(&mut state, lease, holder(lease));
         }
         state.read = true;
     }
@@ -99,9 +97,12 @@ impl Observation {
     /// Records that the holder `former` has released its Lease since this replica last read it. The
     /// release counts like a renewal: that replica watched until then.
     pub(super) fn take_over(&self, lease: &Lease, former: &str) {
-        let mut state = self.state.lock();
+        self.inherit(&mut self.state.lock(), lease, former);
+    }
+
+    fn inherit(&self, state: &mut State, lease: &Lease, holder: &str) {
         if state.began.is_some() && state.read {
-            let written = self.written(lease, former);
+            let written = self.written(lease, holder);
             state.inherited = state.inherited.into_iter().chain(written).min();
         }
     }

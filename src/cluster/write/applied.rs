@@ -1,6 +1,6 @@
 //! The outcome of a write to the API server.
 
-use crate::cluster::api::{is_absent, is_refused};
+use crate::cluster::api::{is_absent, is_denied_by_webhook, is_refused};
 use crate::cluster::run::{ReconcileError, Reconciled, Requeue};
 use crate::telemetry::FAILED;
 use kube::core::Status;
@@ -96,14 +96,13 @@ pub(crate) fn judge(written: kube::Result<()>) -> Applied {
 }
 
 /// Returns whether the answer is the refusal of an admission webhook, or is about the namespace of
-/// the object. Source: `ToStatusErr` in
-/// `apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`.
+/// the object.
 pub(super) fn is_about_another_object(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
     };
     let kind = status.details.as_ref().map(|details| &*details.kind);
-    status.message.starts_with("admission webhook \"") || kind == Some("namespaces")
+    is_denied_by_webhook(status) || kind == Some("namespaces")
 }
 
 fn is_invalid(status: &Status) -> bool {

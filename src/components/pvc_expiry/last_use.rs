@@ -37,20 +37,19 @@ impl LastUse {
             {
                 return;
             }
-            let namespace = &change.name.namespace;
+            let (namespace, claims) = (&change.name.namespace, of.read());
             let unused: Vec<_> = if old.mounts.are_too_many() {
                 // It may have named any claim of its namespace.
-                let claims = of.read();
                 let unused = claims.objects().filter(|(_, claim)| is_unused(claim));
                 let names = unused.map(|(name, _)| name.clone());
                 names.filter(|name| name.namespace == *namespace).collect()
             } else {
-                let claims = of.read();
                 old.claims()
                     .map(|claim| ObjectName::new(namespace.clone(), claim.clone()))
                     .filter(|name| claims.get(name).is_some_and(|claim| is_unused(&claim)))
                     .collect()
             };
+            drop(claims);
             let now = time.now();
             let ended = unused.into_iter().map(|name| (name, now));
             memory.0.lock().extend(ended);

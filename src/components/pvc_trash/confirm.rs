@@ -138,9 +138,11 @@ impl Live {
             let same = live
                 .take()
                 .filter(|live| live.uid == cached.uid && claim(live) == claim(cached));
-            let exists = same.is_some();
-            *cached = same.map_or_else(|| cached.clone(), Arc::new);
-            exists
+            let Some(live) = same else {
+                return false;
+            };
+            *cached = Arc::new(live);
+            true
         });
         Ok(())
     }

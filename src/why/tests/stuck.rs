@@ -314,6 +314,26 @@ async fn a_claim_that_was_deleted_with_its_volume_is_not_stuck() {
     }
 }
 
+/// So many claims were not all deleted between the two LISTs.
+#[tokio::test]
+async fn many_claims_without_their_volume_are_not_read_again() {
+    let client = answering(|head, _| {
+        let path = head.uri.path();
+        assert!(!path.contains("/persistentvolumeclaims/"), "{path}");
+        let namespace = json!({"metadata": {"name": "shop"}});
+        let cluster = Cluster::default().with("/api/v1/namespaces", namespace);
+        let names = (0..11).map(|index| format!("lost-{index}"));
+        names
+            .fold(cluster, |cluster, name| cluster.claim(bound(&name)))
+            .answer(&head.uri)
+    });
+    let now: Timestamp = NOW.parse().expect("a time");
+    let Survey::Found(stuck) = survey(client, &which(Some("shop")), now).await else {
+        panic!("there is the namespace");
+    };
+    assert_eq!(lines(&stuck).len(), 11);
+}
+
 /// A volume has no namespace, so the LIST of all volumes is that of the namespace, too.
 #[tokio::test]
 async fn volumes_are_listed_once_for_a_namespace() {

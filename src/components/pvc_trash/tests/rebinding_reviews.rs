@@ -133,6 +133,19 @@ async fn a_volume_that_was_purged_meanwhile_is_not_named() {
     let cluster = Cluster::new("n", "same-name", None);
     cluster.scene.server.stored.lock().0 = Value::Null;
     assert_eq!(cluster.answer(json!({})).await, Answer::Allow);
+    // Nor is that of an earlier claim, which was not read.
+    let earlier = record("0", json!({"deletedAt": "2025-12-31T23:59:59Z"}));
+    let earlier = json!({
+        "metadata": {"name": "earlier", "uid": "e", "annotations": {TRASH: earlier.to_string()}},
+        "spec": {"persistentVolumeReclaimPolicy": "Retain", "storageClassName": "fast",
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "ns", "name": "data", "uid": "0"}},
+        "status": {"phase": "Released"},
+    });
+    let earlier = serde_json::from_value(earlier).expect("a volume");
+    let volumes = &cluster.scene.reconciler.caches.volumes;
+    volumes.deliver(earlier, true);
+    assert_eq!(cluster.answer(json!({})).await, Answer::Allow);
     let cluster = Cluster::new("n", "same-name", Some("/persistentvolumes/"));
     let answer = cluster.answer(json!({})).await;
     let Answer::Warn(warnings) = &answer else {

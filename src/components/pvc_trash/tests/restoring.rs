@@ -5,7 +5,7 @@ use super::{
     scene::{Scene, Server},
 };
 use crate::{
-    admission::{Answer, Request},
+    admission::{Answer, Request, Reviewed},
     cluster::Feeds,
     components::pvc_trash::{
         caches::Caches,
@@ -83,6 +83,10 @@ async fn review(reviews: &Arc<Reviews>, requested: &str) -> Answer {
 
 /// The answer about a claim with this spec that requests this text.
 async fn review_of(reviews: &Arc<Reviews>, requested: &str, spec: Value) -> Answer {
+    reviewed(reviews, requested, spec).await.expect("an answer")
+}
+
+async fn reviewed(reviews: &Arc<Reviews>, requested: &str, spec: Value) -> Reviewed {
     let hooks = hooks(reviews);
     let claim =
         json!({"metadata": {"name": "again", "annotations": {UNDELETE: requested}}, "spec": spec});
@@ -91,8 +95,7 @@ async fn review_of(reviews: &Arc<Reviews>, requested: &str, spec: Value) -> Answ
         "resource": {"group": "", "version": "v1", "resource": "persistentvolumeclaims"},
     });
     let request: Request = serde_json::from_value(request).expect("a request");
-    let answer = hooks[1].review.answer(Arc::new(request)).await;
-    answer.expect("an answer")
+    hooks[1].review.answer(Arc::new(request)).await
 }
 
 async fn refusal(requested: &str, namespace: &'static str, changes: Value) -> String {
@@ -186,6 +189,23 @@ async fn no_claim_names_a_volume_that_is_not_in_the_trash_any_more() {
             other => unreachable!("{other:?}"),
         }
     }
+}
+
+/// Only the volume of the claim that was deleted last is read. It was purged, and that of an earlier
+/// claim of the name may be the one that counts now.
+#[tokio::test]
+async fn a_request_waits_for_a_late_watch() {
+    let earlier = deleted("a", "data", json!("2025-12-31T23:59:59Z"));
+    let server = server("n", vec![earlier.clone()]);
+    let time = server.time;
+    let scene = Scene::new(server, time, deleted("pv", "data", json!(DELETED)), &[]);
+    let earlier = serde_json::from_value(earlier).expect("a volume");
+    let volumes = &scene.reconciler.caches.volumes;
+    volumes.deliver(earlier, true);
+    scene.server.stored.lock().0 = Value::Null;
+    let outcome = reviewed(&reviews_of(&scene), "data", json!({})).await;
+    let why = outcome.expect_err("no answer").to_string();
+    assert!(why.contains("the watch of volumes is late"), "{why}");
 }
 
 /// A deletion whose time is recorded only a moment later counts as the latest one. A volume of the
